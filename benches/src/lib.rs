@@ -5,17 +5,17 @@
 use rayon::prelude::*;
 use trainyard_core::{Chance, Clock, Result};
 use trainyard_lm::families::Rope;
-use trainyard_lm::ops::{Matrix, product};
-use trainyard_lm::template::{Builtin, Chat};
+use trainyard_lm::ops::{MatrixView, product};
+use trainyard_lm::template::{BuiltinTemplate, ChatEncoder};
 use trainyard_lm::tokenizer::character_tokenizer;
 use trainyard_lm::{Decoder, GenerationConfig, ModelConfig, ModelFolder};
 
 /// Creates random weights of a shape in which every token may occur. The tokenizer only completes the folder: no text
 /// is read or written.
 pub fn random_model(config: ModelConfig, chance: &Chance) -> Result<ModelFolder> {
-    let template = Builtin::Compact;
+    let template = BuiltinTemplate::Compact;
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens())?;
-    let chat = Chat::new(tokenizer, template.template()?)?;
+    let chat = ChatEncoder::new(tokenizer, template.template()?)?;
     let weights = Decoder::initialize(&config, chance)?.weights()?;
     let mut model = ModelFolder::new(config, weights, chat, GenerationConfig::default())?;
     model.config.unused_tokens.clear();
@@ -42,7 +42,7 @@ fn product_rate(clock: &dyn Clock, (m, n, k): (usize, usize, usize), rounds: usi
     for _ in 0..rounds {
         let start = clock.monotonic();
         out.par_chunks_mut(512 * n).zip(a.par_chunks(512 * k)).for_each(|(out, a)| {
-            product((out.len() / n, n, k), Matrix::rows(a, k), Matrix::rows(&b, n), out, n, false);
+            product((out.len() / n, n, k), MatrixView::rows(a, k), MatrixView::rows(&b, n), out, n, false);
         });
         best = best.max(2.0 * (m * n * k) as f64 / (clock.monotonic() - start).as_secs_f64());
     }

@@ -4,8 +4,8 @@ use crate::kit::{Sandbox, skipped};
 use serde_json::Value;
 use std::path::Path;
 use trainyard_lm::ModelFolder;
-use trainyard_lm::backend::endpoint::Server;
-use trainyard_lm::backend::endpoint::served::{Served, Started};
+use trainyard_lm::backend::endpoint::InferenceServerKind;
+use trainyard_lm::backend::endpoint::mock_server::{MockModelServer, MockServerOptions};
 use trainyard_tables::{Trajectory, read_trajectories};
 
 /// A small model and problems; `STAGES` is replaced by the stages of a test.
@@ -73,8 +73,12 @@ fn an_evaluation_by_requests_is_that_of_the_reference() {
     s.write("cpu.yaml", evaluate("{}").replace("      {}\n", ""));
     s.run(&["run", "cpu.yaml"]).code(0);
     let (expected, accuracy) = (rows(&s, "evaluate/trajectories"), metrics(&s, "evaluate")["accuracy"].clone());
-    for (server, name) in [(Server::Vllm, "vllm"), (Server::Sglang, "sglang"), (Server::LlamaCpp, "llama_cpp")] {
-        let served = Served::start(server, &model, Started::default()).unwrap();
+    for (server, name) in [
+        (InferenceServerKind::Vllm, "vllm"),
+        (InferenceServerKind::Sglang, "sglang"),
+        (InferenceServerKind::LlamaCpp, "llama_cpp"),
+    ] {
+        let served = MockModelServer::start(server, &model, MockServerOptions::default()).unwrap();
         let backend = format!("backend: {{kind: endpoint, server: {name}, url: \"{}\"}}", served.url());
         s.write("served.yaml", evaluate(&backend));
         s.run(&["run", "served.yaml"]).code(0);
@@ -113,7 +117,7 @@ fn rollouts_by_requests_teach_the_policy() {
     let s = Sandbox::new();
     let model = model(&s);
     for options in ["loss: {correction: {kind: none}}", "loss: {correction: {kind: truncated}}"] {
-        let served = Served::start(Server::Vllm, &model, Started::default()).unwrap();
+        let served = MockModelServer::start(InferenceServerKind::Vllm, &model, MockServerOptions::default()).unwrap();
         let folder = s.path("weights").display().to_string();
         let stage = RL.replace("URL", &served.url()).replace("FOLDER", &folder).replace("OPTIONS", options);
         s.write("rl.yaml", FILE.replace("STAGES", &stage));
@@ -125,7 +129,7 @@ fn rollouts_by_requests_teach_the_policy() {
         let sampled = rows(&s, "rl/trajectories");
         assert!(!sampled.is_empty() && sampled.iter().all(|row| row.entropies.is_none()));
         assert!(sampled.iter().flat_map(|row| row.logprobs.as_ref().unwrap()).all(|number| number.is_finite()));
-        let reloads = served.seen().iter().filter(|(path, _)| path == "/collective_rpc").count();
+        let reloads = served.requests().iter().filter(|(path, _)| path == "/collective_rpc").count();
         assert_eq!(reloads, 2, "the first weights, and those after the first step");
     }
 }

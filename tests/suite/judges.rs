@@ -3,7 +3,7 @@
 use crate::kit::{Sandbox, wait_for};
 use serde_json::{Value, json};
 use std::time::Duration;
-use trainyard_chat::testing::{Reply, Served, says};
+use trainyard_chat::testing::{MockChatServer, MockResponse, text_response};
 
 const FILE: &str = r#"
 version: 1
@@ -37,14 +37,14 @@ fn sandbox(url: &str, more: &str) -> Sandbox {
     s
 }
 
-fn judge(body: &Value, _: usize) -> Reply {
+fn judge(body: &Value, _: usize) -> MockResponse {
     let polite = body["messages"][0]["content"].as_str().unwrap().contains("please");
-    says(body, &json!({"reason": if polite { "it asks" } else { "it orders" }, "keep": polite}).to_string())
+    text_response(body, &json!({"reason": if polite { "it asks" } else { "it orders" }, "keep": polite}).to_string())
 }
 
 #[test]
 fn verdicts_have_reasons_and_a_run_that_is_repeated_pays_nothing() {
-    let served = Served::start(judge);
+    let served = MockChatServer::start(judge);
     let s = sandbox(served.url(), "");
     s.run(&["run", "judged.yaml"]).code(0).says("kept 4");
     assert_eq!(served.requests(), ROWS);
@@ -71,7 +71,7 @@ fn verdicts_have_reasons_and_a_run_that_is_repeated_pays_nothing() {
 #[test]
 fn a_run_that_was_killed_pays_for_no_row_twice() {
     // The sixth request gets no response.
-    let served = Served::start(move |body, number| {
+    let served = MockChatServer::start(move |body, number| {
         if number == 5 {
             std::thread::sleep(Duration::from_secs(600));
         }
@@ -88,7 +88,7 @@ fn a_run_that_was_killed_pays_for_no_row_twice() {
 
 #[test]
 fn the_limit_on_spend_ends_the_stage_and_a_higher_one_goes_on() {
-    let served = Served::start(judge);
+    let served = MockChatServer::start(judge);
     // A response costs 10 millionths; before it arrives it may cost 100.
     let s = sandbox(served.url(), ", max_tokens: 50, spend_limit: 0.000135");
     s.run(&["run", "judged.yaml"]).code(1).says("spend_limit").says("not paid for again");
@@ -100,10 +100,10 @@ fn the_limit_on_spend_ends_the_stage_and_a_higher_one_goes_on() {
 
 #[test]
 fn an_endpoint_that_is_another_or_away_is_named() {
-    let served = Served::start(|body, number| match judge(body, number) {
-        Reply::Json(mut answer) => {
+    let served = MockChatServer::start(|body, number| match judge(body, number) {
+        MockResponse::Json(mut answer) => {
             answer["model"] = json!("other");
-            Reply::Json(answer)
+            MockResponse::Json(answer)
         }
         other => other,
     });
@@ -149,15 +149,15 @@ fn metrics(s: &Sandbox, stage: &str) -> Value {
 }
 
 /// Returns a model that knows the answer to every second question, and to none at a temperature above 0.7.
-fn pupil(answers: Vec<(String, String)>) -> impl Fn(&Value, usize) -> Reply {
+fn pupil(answers: Vec<(String, String)>) -> impl Fn(&Value, usize) -> MockResponse {
     move |body, _| {
         let asked = body["messages"].to_string();
         let known = answers.iter().position(|(question, _)| asked.contains(&json!(question).to_string()));
         match known {
             Some(at) if at.is_multiple_of(2) && body["temperature"].as_f64().unwrap() < 0.7 => {
-                says(body, &answers[at].1)
+                text_response(body, &answers[at].1)
             }
-            _ => says(body, "I do not know."),
+            _ => text_response(body, "I do not know."),
         }
     }
 }
@@ -171,7 +171,7 @@ fn a_teacher_demonstrates_what_it_solves_and_is_evaluated_by_its_words() {
     s.run(&["artifacts", "export", "latest/tested/problems", "problems.parquet"]).code(0);
     let problems = trainyard_tables::read_problems(&s.path("problems.parquet")).unwrap();
     let answers = problems.iter().map(|p| (p.question().to_string(), p.answer.clone())).collect();
-    let served = Served::start(pupil(answers));
+    let served = MockChatServer::start(pupil(answers));
     s.write("lesson.yaml", LESSON.replace("URL", served.url()));
     s.run(&["run", "lesson.yaml"]).code(0);
     let taught = metrics(&s, "taught");
@@ -230,9 +230,9 @@ stages:
 
 #[test]
 fn a_judge_gives_the_points_that_a_policy_practices_for() {
-    let served = Served::start(|body, _| {
+    let served = MockChatServer::start(|body, _| {
         let points = body["messages"][0]["content"].as_str().unwrap().len() % 5;
-        says(body, &json!({"reason": "its length", "points": points}).to_string())
+        text_response(body, &json!({"reason": "its length", "points": points}).to_string())
     });
     let s = Sandbox::new();
     s.write("rl.yaml", RL.replace("URL", served.url()));

@@ -16,15 +16,15 @@ impl PartOptions for Still {
     const KIND: &'static str = "still";
     const SUMMARY: &'static str = "changes nothing";
     const DOC: &'static str = "For a test.";
-    fn metrics() -> Vec<Metric> {
-        vec![Metric::new("rollouts", "rollouts", "Rollouts that it saw.").over(Reduce::Whole).optional()]
+    fn metrics() -> Vec<MetricInfo> {
+        vec![MetricInfo::new("rollouts", "rollouts", "Rollouts that it saw.").reduced_by(Reduce::Whole).optional()]
     }
     fn check(&self) -> Vec<OptionProblem> {
         Vec::new()
     }
 }
 
-impl Part for Still {
+impl RlPart for Still {
     fn needs(&self) -> Needs {
         Needs { groups: true, ..Needs::NONE }
     }
@@ -37,22 +37,22 @@ impl Part for Still {
 }
 
 impl Advantage for Still {
-    fn assign(&mut self, batch: &Batch) -> Grid {
+    fn assign(&mut self, batch: &Batch) -> TokenGrid {
         batch.spread(&batch.rollouts().map(|r: &Rollout| r.trajectory.reward).collect::<Vec<_>>())
     }
-    fn returns(&self, _: &Batch, advantages: &Grid) -> Option<Grid> {
+    fn returns(&self, _: &Batch, advantages: &TokenGrid) -> Option<TokenGrid> {
         Some(advantages.clone())
     }
 }
 
 impl Correction for Still {
-    fn weights(&self, proximal: &Grid, _: &Grid, _: &[Vec<bool>]) -> Grid {
+    fn weights(&self, proximal: &TokenGrid, _: &TokenGrid, _: &[Vec<bool>]) -> TokenGrid {
         proximal.clone()
     }
 }
 
 impl Curriculum for Still {
-    fn next(&mut self, _: u64, count: usize, pool: &Pool, rates: &PassRates, _: &Chance) -> Draw {
+    fn next(&mut self, _: u64, count: usize, pool: &ProblemPool, rates: &PassRates, _: &Chance) -> Draw {
         let unseen = |(_, problem): &(usize, &PoolProblem)| rates.recent(problem.level, 1).is_none();
         let problems = pool.problems.iter().enumerate().filter(unseen).map(|(i, _)| i).take(count).collect();
         Draw { problems, ..Draw::default() }
@@ -60,9 +60,10 @@ impl Curriculum for Still {
 }
 
 impl Filter for Still {
-    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
-        let turns =
-            |turns: &[TurnSummary]| if turns.is_empty() { Verdict::Drop("empty".into()) } else { Verdict::Keep };
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>> {
+        let turns = |turns: &[TurnSummary]| {
+            if turns.is_empty() { RolloutVerdict::Drop("empty".into()) } else { RolloutVerdict::Keep }
+        };
         groups.iter().map(|group| group.rollouts.iter().map(|r| turns(&r.turns)).collect()).collect()
     }
 }
@@ -71,17 +72,17 @@ impl LossTerm for Still {
     fn begin(&mut self, _: &Batch, progress: Progress) {
         assert!(progress.share() < 1.0);
     }
-    fn value(&self, batch: &TokenBatch) -> Term {
+    fn value(&self, batch: &LossBatch) -> TermValue {
         let weights = Aggregate::TokenMean.weights(&batch.mask, None);
-        Term { d_logprobs: weights, ..Term::default() }
+        TermValue { d_logprobs: weights, ..TermValue::default() }
     }
-    fn scope(&self) -> Scope {
-        Scope::Minibatch
+    fn scope(&self) -> TermScope {
+        TermScope::Minibatch
     }
 }
 
 impl Modulation for Still {
-    fn apply(&mut self, _: &Batch, _: &mut Grid) {}
+    fn apply(&mut self, _: &Batch, _: &mut TokenGrid) {}
 }
 
 impl PreferenceLoss for Still {
@@ -93,22 +94,22 @@ impl PreferenceLoss for Still {
 }
 
 impl Replay for Still {
-    fn offer(&mut self, _: &Batch, _: &Grid) {}
-    fn draw(&mut self, _: u64, _: &Chance) -> Vec<Replayed> {
+    fn offer(&mut self, _: &Batch, _: &TokenGrid) {}
+    fn draw(&mut self, _: u64, _: &Chance) -> Vec<ReplayedRollout> {
         Vec::new()
     }
 }
 
 impl Strategy for Still {
-    fn start(&mut self, draw: &Draw, _: &Pool, size: u32, _: Progress, _: &Chance) -> Vec<Spawn> {
+    fn start(&mut self, draw: &Draw, _: &ProblemPool, size: u32, _: Progress, _: &Chance) -> Vec<Spawn> {
         let groups = 0..draw.problems.len();
-        let prefix: Option<Prefix> = None;
+        let prefix: Option<EpisodePrefix> = None;
         let spawn = |group, sample| Spawn { group, sample, prefix: prefix.clone(), ..Spawn::default() };
         groups.flat_map(|group| (0..size).map(move |sample| (group, sample))).map(|(g, s)| spawn(g, s)).collect()
     }
-    fn at_turn(&mut self, live: &Live, group: &GroupBudget, _: &Chance) -> Action {
+    fn at_turn(&mut self, live: &LiveSequence, group: &GroupBudget, _: &Chance) -> StrategyAction {
         let copies = group.budget - group.started;
-        if copies > 0 { Action::Fork { at: live.first, copies } } else { Action::Continue }
+        if copies > 0 { StrategyAction::Fork { at: live.first, copies } } else { StrategyAction::Continue }
     }
 }
 
@@ -118,18 +119,18 @@ impl Reward for Still {
     }
 }
 
-impl Rule for Still {
+impl FilterRule for Still {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], _: &RuleContext<'_>) -> Result<Vec<Judgment>> {
-        Ok(vec![Judgment::Keep; rows.len()])
+    fn judge(&self, rows: &[&Trajectory], _: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
+        Ok(vec![RuleVerdict::Keep; rows.len()])
     }
 }
 
 struct Bell;
 
-impl Tool for Bell {
+impl AgentTool for Bell {
     fn name(&self) -> &'static str {
         "bell"
     }
@@ -143,8 +144,8 @@ impl Tool for Bell {
 }
 
 impl ToolSession for Bell {
-    fn submit(&mut self, _: &Value) -> Ticket {
-        Ticket::ready(ToolResult::ok("ding"))
+    fn submit(&mut self, _: &Value) -> PendingToolResult {
+        PendingToolResult::ready(ToolResult::ok("ding"))
     }
     fn fork(&self) -> Result<Box<dyn ToolSession>> {
         Ok(Box::new(Self))
@@ -184,18 +185,18 @@ impl Verifier for Always {
 
 struct Lines;
 
-impl Format for Lines {
+impl ImportFormat for Lines {
     fn name(&self) -> &'static str {
         "lines"
     }
     fn summary(&self) -> &'static str {
         "a question per line"
     }
-    fn yields(&self) -> &'static [&'static str] {
+    fn outputs(&self) -> &'static [&'static str] {
         &["problems"]
     }
-    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
-        let problem = move |row: &Row| {
+    fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
+        let problem = move |row: &ImportRow| {
             let line = row.columns.get("text").and_then(Value::as_str);
             Ok(Problem {
                 id: format!("{}-{}", reading.name, row.place),
@@ -204,13 +205,13 @@ impl Format for Lines {
                 ..Problem::default()
             })
         };
-        Ok(Box::new(move |row| problem(row).map(Imported::from)))
+        Ok(Box::new(move |row| problem(row).map(ImportedRows::from)))
     }
 }
 
 struct Given;
 
-impl Method for Given {
+impl SynthesisMethod for Given {
     fn name(&self) -> &'static str {
         "given"
     }
@@ -223,9 +224,14 @@ impl Method for Given {
     fn check(&self, _: &SynthesisOptions, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
         Vec::new()
     }
-    fn make(&self, _: &SynthesisOptions, problems: Vec<Problem>, world: &World<'_>) -> Result<Synthesized> {
+    fn make(
+        &self,
+        _: &SynthesisOptions,
+        problems: Vec<Problem>,
+        world: &SynthesisContext<'_>,
+    ) -> Result<SynthesisOutput> {
         (world.progress)(1, 1)?;
-        Ok(Synthesized { problems, demonstrations: Vec::new(), report: Report::new("Given problems") })
+        Ok(SynthesisOutput { problems, demonstrations: Vec::new(), report: StageReport::new("Given problems") })
     }
 }
 

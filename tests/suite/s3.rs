@@ -8,7 +8,7 @@ use crate::published::{all_hits, intact, publish};
 use std::collections::BTreeMap;
 use std::process::Child;
 use std::time::Duration;
-use trainyard_store::{GarbagePlan, Policy, Store, StoreOptions, layout};
+use trainyard_store::{GarbagePlan, GarbagePolicy, Store, StoreOptions, layout};
 
 /// A sandbox whose store is in the bucket.
 struct Bucket {
@@ -37,7 +37,7 @@ impl Bucket {
         let objects: Vec<_> =
             self.names(layout::OBJECTS).iter().map(|name| (name.replacen(&folder, "", 1), 0)).collect();
         assert!(!objects.is_empty());
-        let plan = GarbagePlan { objects, policy: Policy::from(Duration::ZERO), ..GarbagePlan::default() };
+        let plan = GarbagePlan { objects, policy: GarbagePolicy::from(Duration::ZERO), ..GarbagePlan::default() };
         wait(async { open(&format!("{}/{}", self.url, layout::OBJECTS)).await.collect_garbage(&plan).await.unwrap() });
         assert_eq!(self.names(layout::OBJECTS), Vec::<String>::new());
     }

@@ -3,8 +3,8 @@
 use crate::kit::{Ran, Sandbox};
 use std::path::Path;
 use trainyard_lm::backend::conformance;
-use trainyard_lm::backend::endpoint::Server;
-use trainyard_lm::backend::endpoint::served::{Served, Started};
+use trainyard_lm::backend::endpoint::InferenceServerKind;
+use trainyard_lm::backend::endpoint::mock_server::{MockModelServer, MockServerOptions};
 
 /// Text that occurs nowhere by chance, with characters that JSON escapes.
 const PLANTED: &str = "pl4nted\"s3cret\\wa1rus";
@@ -130,15 +130,15 @@ fn a_command_that_fails_with_a_secret_in_its_last_line_leaves_none_behind() {
 #[test]
 fn a_key_that_a_server_repeats_in_its_answer_is_left_nowhere() {
     let s = planted();
-    let started = Started { key: Some("another".into()), ..Started::default() };
-    let server = Served::start(Server::Vllm, &conformance::model(), started).unwrap();
+    let started = MockServerOptions { key: Some("another".into()), ..MockServerOptions::default() };
+    let server = MockModelServer::start(InferenceServerKind::Vllm, &conformance::model(), started).unwrap();
     s.write("calls.yaml", CALLS.replace("URL", &server.url()));
     for level in ["info", "trace"] {
         let ran = run(&s, &["run", "calls.yaml", "--log", level]).code(1);
         let ran = ran.says("the key `[secret TOKEN]` is wrong").says("api_key: {secret: NAME}");
         nothing_holds_them(&s, &ran);
     }
-    assert!(!server.seen().is_empty(), "the server was asked");
+    assert!(!server.requests().is_empty(), "the server was asked");
     s.write("trainyard.yaml", "version: 1\nsecrets: {TOKN: env:PLANTED_TOKEN}\n");
     run(&s, &["check", "calls.yaml"]).code(2).says("the site file provides no secret `TOKEN`").says("TOKN");
 }

@@ -9,10 +9,10 @@
 use serde_json::{Value, json};
 use trainyard_benches::random_model;
 use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
-use trainyard_lm::backend::{Backend, LearnerOptions, Place, SamplerOptions, Slopes, registry};
-use trainyard_lm::generate::{DrawKey, Request};
+use trainyard_lm::backend::{Backend, LearnerOptions, OutputGradients, SamplerOptions, TokenPosition, registry};
+use trainyard_lm::generate::{DrawKey, SequenceRequest};
 use trainyard_lm::{ModelConfig, ModelFolder};
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -63,11 +63,11 @@ fn training(clock: &dyn Clock, backend: &dyn Backend, model: &ModelFolder, shape
     let mut learner = backend.learner(model, &LearnerOptions::default())?;
     let sequences: Vec<Vec<u32>> = (0..count).map(|i| tokens(shape, i, length)).collect();
     let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
-    let places = Place::of_masks(&vec![vec![true; length]; count]);
+    let places = TokenPosition::from_masks(&vec![vec![true; length]; count]);
     let slopes = vec![-1.0 / places.len() as f64; places.len()];
     let step = || {
         learner.forward(&sequences, &places, 1.0)?;
-        learner.backward(&Slopes { logprobs: &slopes, ..Slopes::default() })?;
+        learner.backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() })?;
         learner.step(1e-3).map(|_| ())
     };
     Ok((count * length) as f64 / median(clock, seconds, step)?)
@@ -76,10 +76,10 @@ fn training(clock: &dyn Clock, backend: &dyn Backend, model: &ModelFolder, shape
 fn decoding(clock: &dyn Clock, backend: &dyn Backend, model: &ModelFolder, shape: &Shape, seconds: f64) -> Result<f64> {
     let (count, new) = shape.decoding;
     let mut sampler = backend.sampler(model, &SamplerOptions { threads: rayon::current_num_threads() })?;
-    let request = |i: usize| Request {
+    let request = |i: usize| SequenceRequest {
         tokens: tokens(shape, i, PROMPT),
         draw: DrawKey { chance: Chance::new(1), problem: i as u64, sample: 0 },
-        sampling: Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 },
+        sampling: SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 },
         stop_tokens: Vec::new(),
         max_new_tokens: new,
     };

@@ -8,10 +8,10 @@
 
 use trainyard_benches::{read_rate, smollm2_135m};
 use trainyard_core::{Chance, Clock, Result, SystemClock};
-use trainyard_lm::generate::kernels::{Isa, Packed, matmul};
-use trainyard_lm::generate::{DrawKey, Request, WeightSource};
+use trainyard_lm::generate::kernels::{Isa, PackedMatrix, matmul};
+use trainyard_lm::generate::{DrawKey, SequenceRequest, WeightSource};
 use trainyard_lm::{Decoder, Generator, ModelConfig, Weights};
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -87,7 +87,7 @@ impl WeightSource for Rounded {
 fn peak(clock: &dyn Clock, threads: usize) -> f64 {
     let (rows, k, n, rounds) = (96, 128, 352, 2_000);
     let weights = vec![0.1f32; n * k];
-    let packed = Packed::new(k, &[(&weights, None)]);
+    let packed = PackedMatrix::new(k, &[(&weights, None)]);
     let run = || {
         let (x, mut out) = (vec![0.5f32; rows * k], vec![0.0f32; rows * packed.columns()]);
         for _ in 0..rounds {
@@ -109,14 +109,14 @@ fn peak(clock: &dyn Clock, threads: usize) -> f64 {
     best
 }
 
-fn requests(shape: &Shape) -> Vec<Request> {
+fn requests(shape: &Shape) -> Vec<SequenceRequest> {
     let chance = Chance::new(1);
     let request = |i: usize| {
         let mut draws = chance.at("prompt", &[i as u64]);
-        Request {
+        SequenceRequest {
             tokens: (0..shape.prompt).map(|_| draws.below(shape.config.vocab_size as u64) as u32).collect(),
             draw: DrawKey { chance, problem: i as u64, sample: 0 },
-            sampling: Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 },
+            sampling: SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 },
             stop_tokens: Vec::new(),
             max_new_tokens: shape.new,
         }

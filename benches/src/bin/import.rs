@@ -10,9 +10,9 @@ use std::path::Path;
 use std::process::Command;
 use trainyard_benches::{peak_memory, quantile};
 use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
-use trainyard_data::import::flow::{Import, OnError, Tables};
+use trainyard_data::import::flow::{ImportErrorPolicy, ImportTables, Importer};
 use trainyard_data::import::rows::files;
-use trainyard_data::import::{Reading, registry};
+use trainyard_data::import::{ImportContext, registry};
 use trainyard_tables::TableBuilder;
 
 #[global_allocator]
@@ -65,10 +65,17 @@ fn import(path: &Path, form: &str) -> Result<u64> {
     let out = tempfile::tempdir().map_err(failed)?;
     let name = if form == "parquet" { "trl" } else { "openai" };
     let format = *registry::family().build(&serde_json::json!(name), &())?;
-    let reading = Reading { name: "bench".into(), split: "train".into(), ..Reading::default() };
-    let import = Import { format, reading: &reading, on_error: OnError::Fail, most: 0.0, go_on: &|_| Ok(()) };
+    let reading = ImportContext { name: "bench".into(), split: "train".into(), ..ImportContext::default() };
+    let import = Importer {
+        format,
+        reading: &reading,
+        on_error: ImportErrorPolicy::Fail,
+        max_quarantined: 0.0,
+        on_chunk: &|_| Ok(()),
+    };
     let places = ["trajectories", "quarantine"].map(|port| (port, out.path().join(port)));
-    let counts = import.run(&files::of(path, Some(format), "train")?, &mut Tables::at(places.into()))?;
+    let counts =
+        import.run(&files::source_files(path, Some(format), "train")?, &mut ImportTables::at(places.into()))?;
     Ok(counts.taken)
 }
 

@@ -6,7 +6,7 @@
 use serde_json::json;
 use std::time::Duration;
 use trainyard_core::{Clock, Error, Result, SystemClock};
-use trainyard_envs::{Environment, Episode, Step, ToolHost, environments};
+use trainyard_envs::{Environment, Episode, EpisodeStep, ToolHost, environments};
 use trainyard_tables::Problem;
 
 #[global_allocator]
@@ -61,7 +61,7 @@ fn steps(
         for _ in 1..TURNS {
             let mut open = Vec::new();
             for episode in &mut episodes {
-                if episode.step(&turn)? == Step::Pending {
+                if episode.step(&turn)? == EpisodeStep::Pending {
                     open.push(episode);
                 }
             }
@@ -71,7 +71,7 @@ fn steps(
                 while step.is_none() {
                     step = episode.poll(PATIENCE)?;
                 }
-                if !matches!(step, Some(Step::Observe(_))) {
+                if !matches!(step, Some(EpisodeStep::Observe(_))) {
                     return Err(Error::data(format!("a step ended with {step:?}")));
                 }
             }

@@ -8,7 +8,7 @@ use serde_json::json;
 use trainyard_benches::quantile;
 use trainyard_core::{Clock, Result, SystemClock};
 use trainyard_envs::rewards::weighted::score_groups;
-use trainyard_envs::rewards::{GroupView, RewardContext, RewardList, Scene, family};
+use trainyard_envs::rewards::{GroupView, RewardContext, RewardList, ScoringGroup, family};
 use trainyard_tables::{Message, Problem, Trajectory};
 
 #[global_allocator]
@@ -28,7 +28,7 @@ fn main() -> Result<()> {
     std::fs::write(&program, PROGRAM).map_err(|e| trainyard_core::error::io_error(&program, &e))?;
     let mut options = json!([{"kind": "process", "command": ["python3", program], "workers": workers}]);
     let mut rewards = RewardList::read(&family(), &mut options).build()?;
-    rewards.iter_mut().try_for_each(|one| one.reward.open(&RewardContext::apart()))?;
+    rewards.iter_mut().try_for_each(|one| one.reward.open(&RewardContext::detached()))?;
     let words = "twelve and seven is nineteen; ".repeat(3);
     let turn = |at: usize| Message::new(["user", "assistant", "tool"][at % 3], words.clone());
     let row = |sample: usize| Trajectory {
@@ -43,7 +43,7 @@ fn main() -> Result<()> {
     let rows: Vec<Trajectory> = (0..MEMBERS).map(row).collect();
     let members: Vec<&Trajectory> = rows.iter().collect();
     let group = GroupView { step: 0, steps: 1, members: &members, correct: &[true; MEMBERS], earlier: &[] };
-    let scenes = vec![Scene { problem: &problem, group }; GROUPS];
+    let scenes = vec![ScoringGroup { problem: &problem, group }; GROUPS];
     score_groups(&mut rewards, &scenes[..1])?;
     let clock = SystemClock::new();
     let (start, mut rates) = (clock.monotonic(), Vec::new());

@@ -11,15 +11,15 @@ use serde_json::json;
 use trainyard_benches::{peak, peak_memory, random_model};
 use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
 use trainyard_learn::corrections::Correction;
-use trainyard_learn::{Advantage, Aggregate, Batch, Grid, Group, LossTerm, Rollout, TurnSummary, registry};
+use trainyard_learn::{Advantage, Aggregate, Batch, Group, LossTerm, Rollout, TokenGrid, TurnSummary, registry};
 use trainyard_lm::backend::cpu::Cpu;
-use trainyard_lm::backend::{Backend, Learns, Sampler, SamplerOptions};
-use trainyard_lm::generate::{DrawKey, Request, SequenceState};
+use trainyard_lm::backend::{Backend, Sampler, SamplerOptions, TrainableParameters};
+use trainyard_lm::generate::{DrawKey, SequenceRequest, SequenceState};
 use trainyard_lm::optimizer::Decay;
 use trainyard_lm::{ModelConfig, threads};
-use trainyard_tables::{Sampling, Trajectory};
-use trainyard_train::optimize::{Learned, OptimizerOptions, Trainer};
-use trainyard_train::stages::rl::update::{Sample, Update};
+use trainyard_tables::{SamplingParams, Trajectory};
+use trainyard_train::optimize::{ModelTrainer, OptimizerOptions, TrainableParams};
+use trainyard_train::stages::rl::update::{PolicyUpdate, UpdateSample};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -38,7 +38,7 @@ const WARM_UP: u64 = 2;
 /// State of the training loop.
 struct Loop {
     config: ModelConfig,
-    trainer: Trainer,
+    trainer: ModelTrainer,
     sampler: Box<dyn Sampler>,
     advantage: Box<dyn Advantage>,
     terms: Vec<Box<dyn LossTerm>>,
@@ -72,9 +72,9 @@ impl Loop {
             warmup_share: 0.0,
             ..OptimizerOptions::default()
         };
-        let learned = Learned { learns: Learns::All, seed: 0 };
+        let learned = TrainableParams { learns: TrainableParameters::All, seed: 0 };
         Ok(Self {
-            trainer: Trainer::new(&Cpu, &model, &options, 1_000, learned)?,
+            trainer: ModelTrainer::new(&Cpu, &model, &options, 1_000, learned)?,
             sampler: Cpu.sampler(&model, &SamplerOptions { threads })?,
             config,
             advantage: registry::advantages().build(&json!({ "kind": "group", "epsilon": 1e-4 }), &())?,
@@ -92,7 +92,7 @@ impl Loop {
         let generated = clock.monotonic();
         let (batch, advantages) = self.score(number, groups);
         let scored = clock.monotonic();
-        let update = Update {
+        let update = PolicyUpdate {
             recompute: false,
             terms: &self.terms,
             prefixes: &["clip".to_string()],
@@ -127,15 +127,15 @@ impl Loop {
         let mut groups = Vec::with_capacity(PROMPTS);
         for problem in 0..PROMPTS as u64 {
             let mut draws = chance.at("prompt", &[problem]);
-            let request = Request {
+            let request = SequenceRequest {
                 tokens: (0..PROMPT).map(|_| draws.below(self.config.vocab_size as u64) as u32).collect(),
                 draw: DrawKey { chance, problem, sample: 0 },
-                sampling: Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 },
+                sampling: SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 },
                 stop_tokens: Vec::new(),
                 max_new_tokens: NEW,
             };
             let numbered = |sample| DrawKey { sample, ..request.draw };
-            let requests = (0..SAMPLES as u64).map(|s| Request { draw: numbered(s), ..request.clone() });
+            let requests = (0..SAMPLES as u64).map(|s| SequenceRequest { draw: numbered(s), ..request.clone() });
             groups.push(requests.map(|r| self.sampler.start(r)).collect::<Result<Vec<_>>>()?);
         }
         while self.sampler.running() > 0 {
@@ -145,7 +145,7 @@ impl Loop {
     }
 
     /// Computes rewards and advantages.
-    fn score(&mut self, step: u64, groups: Vec<Vec<SequenceState>>) -> (Batch, Grid) {
+    fn score(&mut self, step: u64, groups: Vec<Vec<SequenceState>>) -> (Batch, TokenGrid) {
         let rollout = |group: usize, state: SequenceState| {
             let letters = state.token_ids[state.prompt_tokens..].iter().filter(|t| **t == LETTER).count();
             let trajectory = Trajectory {
@@ -189,8 +189,8 @@ impl Loop {
 }
 
 /// Converts the batch to the input of the update.
-fn samples<'a>(batch: &'a Batch, advantages: &'a Grid) -> Vec<Sample<'a>> {
-    let sample = |(rollout, advantages): (&'a Rollout, &'a Vec<f64>)| Sample {
+fn samples<'a>(batch: &'a Batch, advantages: &'a TokenGrid) -> Vec<UpdateSample<'a>> {
+    let sample = |(rollout, advantages): (&'a Rollout, &'a Vec<f64>)| UpdateSample {
         rollout,
         advantages,
         returns: None,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use trainyard_benches::quantile;
 use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_envs::tools::host::ProgramSession;
-use trainyard_envs::tools::{Ticket, ToolHost, ToolLimits, worker};
+use trainyard_envs::tools::{PendingToolResult, ToolHost, ToolLimits, worker};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -29,7 +29,7 @@ const FIRST: &str = "x=1";
 const PROGRAMS: [(&str, &str); 2] =
     [("x=x*3%1009+7", "x=x*3%1009+7"), ("a loop of 1,000", "x=sum(i*i for i in range(1000))%1009")];
 
-fn result(ticket: &Ticket) -> Result<String> {
+fn result(ticket: &PendingToolResult) -> Result<String> {
     match ticket.wait(PATIENCE) {
         Some(result) if !result.error => Ok(result.text),
         Some(result) => Err(Error::data(format!("a call failed: {}", result.text))),
@@ -67,7 +67,7 @@ fn calls(clock: &dyn Clock, sessions: usize, (name, code): (&str, &str), seconds
     let mut elapsed = 0.0;
     while elapsed < seconds {
         let sessions = open(&host)?;
-        let mut waiting: Vec<Ticket> = sessions.iter().map(|s| s.submit(FIRST)).collect();
+        let mut waiting: Vec<PendingToolResult> = sessions.iter().map(|s| s.submit(FIRST)).collect();
         for _ in 1..CALLS {
             for session in &sessions {
                 if waiting.len() == WAVE {
@@ -99,7 +99,7 @@ fn fresh(clock: &dyn Clock, seconds: f64) -> Result<()> {
     let (start, mut done, mut elapsed) = (clock.monotonic(), 0, 0.0);
     while elapsed < seconds {
         let open = (0..WAVE).map(|_| host.open(&ToolLimits::default())).collect::<Result<Vec<_>>>()?;
-        let waiting: Vec<Ticket> = open.iter().map(|s| s.submit(FIRST)).collect();
+        let waiting: Vec<PendingToolResult> = open.iter().map(|s| s.submit(FIRST)).collect();
         waiting.iter().try_for_each(|t| result(t).map(drop))?;
         done += open.len();
         elapsed = (clock.monotonic() - start).as_secs_f64();

@@ -10,7 +10,7 @@ use trainyard_core::{Chance, Clock, Result, SystemClock};
 use trainyard_lm::ModelConfig;
 use trainyard_lm::adapter::{Adapter, AdapterOptions};
 use trainyard_lm::backend::cpu::Cpu;
-use trainyard_lm::backend::{Backend, Learner, LearnerOptions, Learns, Place, Slopes};
+use trainyard_lm::backend::{Backend, Learner, LearnerOptions, OutputGradients, TokenPosition, TrainableParameters};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -75,12 +75,12 @@ impl Shape {
 }
 
 fn step(clock: &dyn Clock, learner: &mut dyn Learner, sequences: &[&[u32]]) -> Result<[f64; 3]> {
-    let places = Place::of_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
+    let places = TokenPosition::from_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
     let slopes = vec![-1.0 / places.len() as f64; places.len()];
     let start = clock.monotonic();
     learner.forward(sequences, &places, 1.0)?;
     let forward = clock.monotonic();
-    learner.backward(&Slopes { logprobs: &slopes, ..Slopes::default() })?;
+    learner.backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() })?;
     let backward = clock.monotonic();
     learner.step(1e-3)?;
     let end = clock.monotonic();
@@ -93,7 +93,7 @@ fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, peak: f64) -> Result<
     let mut options = LearnerOptions::default();
     if shape.adapter {
         let adapter = Adapter::new(&model.config, &AdapterOptions::default(), &chance)?;
-        (model, options.learns) = (model.adapted(adapter)?, Learns::Adapter);
+        (model, options.trainable) = (model.adapted(adapter)?, TrainableParameters::Adapter);
     }
     let mut learner = Cpu.learner(&model, &options)?;
     drop(model);

@@ -1,10 +1,10 @@
 //! State that a running stage shares with its parts that use models: keys, stored answers, and the account of all
 //! usage.
 
-use crate::answer::Answer;
-use crate::record::Record;
-use crate::table::{self, Used};
-use crate::tally::Tally;
+use crate::record::ChatRecord;
+use crate::response::ChatResponse;
+use crate::table::{self, UsedResponses};
+use crate::usage::ChatUsage;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,9 +27,9 @@ pub struct Models {
 #[derive(Default)]
 struct Account {
     /// `None` if the stage has no output for them.
-    used: Option<Used>,
+    used: Option<UsedResponses>,
     /// Tally of each chat, in the order in which they were opened, and whether it is listed.
-    tallies: Vec<(Tally, bool)>,
+    tallies: Vec<(ChatUsage, bool)>,
 }
 
 impl Models {
@@ -39,22 +39,23 @@ impl Models {
         for artifact in context.many(PORT) {
             given.extend(table::read(&artifact.parquet()).map_err(|e| e.at("input `requests`"))?);
         }
-        let used = context.output_folders.contains_key(PORT).then(|| Used::create(&context.scratch)).transpose()?;
+        let used =
+            context.output_folders.contains_key(PORT).then(|| UsedResponses::create(&context.scratch)).transpose()?;
         let account = Mutex::new(Account { used, tallies: Vec::new() });
         let (secrets, cache, cancel) = (context.secrets.clone(), context.requests.clone(), context.cancel.clone());
         Ok(Arc::new(Self { secrets, cache, cancel, given, account }))
     }
     /// Creates models without keys, whose answers are kept as long as this value lives.
-    pub fn apart() -> Arc<Self> {
-        Self::over(Arc::new(RequestsInMemory::default()))
+    pub fn in_memory() -> Arc<Self> {
+        Self::with_cache(Arc::new(RequestsInMemory::default()))
     }
     /// Creates models without keys, whose answers are kept in `cache`.
-    pub fn over(cache: Arc<dyn RequestCache>) -> Arc<Self> {
+    pub fn with_cache(cache: Arc<dyn RequestCache>) -> Arc<Self> {
         let (secrets, cancel) = (Secrets::default(), CancelToken::default());
         Arc::new(Self { secrets, cache, cancel, given: BTreeMap::new(), account: Mutex::default() })
     }
     /// Adds a part; returns its index in the account.
-    pub(crate) fn enter(&self, tally: Tally) -> usize {
+    pub(crate) fn register(&self, tally: ChatUsage) -> usize {
         let mut account = self.account();
         account.tallies.push((tally, true));
         account.tallies.len() - 1
@@ -77,7 +78,7 @@ impl Models {
     pub fn finish(&self, context: &mut StageContext) -> Result<()> {
         let mut account = self.account();
         let asked = account.tallies.iter().map(|(tally, _)| tally);
-        let (requests, asked) = asked.fold((0, 0), |(all, now), tally| (all + tally.requests, now + tally.asked));
+        let (requests, asked) = asked.fold((0, 0), |(all, now), tally| (all + tally.requests, now + tally.sent));
         if requests == 0 {
             return Ok(());
         }
@@ -113,18 +114,18 @@ impl Models {
         if records.is_empty() { Ok(Vec::new()) } else { self.cache.keep(records) }
     }
     /// Adds an answer to the output `requests`.
-    pub(crate) fn used(&self, request: &Digest, record: &Record, answer: &Answer) -> Result<()> {
+    pub(crate) fn record_use(&self, request: &Digest, record: &ChatRecord, answer: &ChatResponse) -> Result<()> {
         match &mut self.account().used {
             Some(used) => used.add(request, record, answer),
             None => Ok(()),
         }
     }
-    pub(crate) fn tell(&self, place: usize, tally: Tally) {
+    pub(crate) fn set_usage(&self, place: usize, tally: ChatUsage) {
         if let Some(known) = self.account().tallies.get_mut(place) {
             known.0 = tally;
         }
     }
-    pub(crate) fn leave_out(&self, place: usize) {
+    pub(crate) fn exclude(&self, place: usize) {
         if let Some(known) = self.account().tallies.get_mut(place) {
             known.1 = false;
         }

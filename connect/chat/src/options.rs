@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use trainyard_core::units::parse_duration;
 use trainyard_core::{OptionProblem, SecretName};
-use trainyard_http::{Address, Limits};
+use trainyard_http::{BaseUrl, RequestLimits};
 
 /// Maximum bytes of one answer.
-const ANSWER: usize = 64 << 20;
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
 /// Fields of a request that only this program sets.
-const OWN: [&str; 8] = ["messages", "model", "n", "response_format", "stream", "stream_options", "tools", "seed"];
+const RESERVED_FIELDS: [&str; 8] =
+    ["messages", "model", "n", "response_format", "stream", "stream_options", "tools", "seed"];
 /// Fields of a request with the limit of an answer.
-const LIMITS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
+const LIMIT_FIELDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
 /// A model at an endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -140,13 +141,18 @@ impl ChatOptions {
     }
     /// Returns the maximum tokens of an answer, in whichever field it is sent.
     pub fn limit(&self) -> Option<u64> {
-        let told = LIMITS.iter().filter_map(|name| self.extra.get(*name)?.as_u64()).max();
+        let told = LIMIT_FIELDS.iter().filter_map(|name| self.extra.get(*name)?.as_u64()).max();
         told.or(self.max_tokens.map(u64::from))
     }
     /// Returns the limits of requests.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> RequestLimits {
         let timeout = parse_duration(&self.timeout).unwrap_or(Duration::from_secs(300));
-        Limits { requests: self.concurrency, attempts: self.attempts, timeout, answer: ANSWER }
+        RequestLimits {
+            requests: self.concurrency,
+            attempts: self.attempts,
+            timeout,
+            response_bytes: MAX_RESPONSE_BYTES,
+        }
     }
     /// Returns all problems that types cannot express; pointers are relative to these options.
     pub fn problems(&self) -> Vec<OptionProblem> {
@@ -154,7 +160,7 @@ impl ChatOptions {
         if self.endpoint.is_empty() {
             let problem = OptionProblem::new("/endpoint", "no address of a server is given");
             problems.push(problem.help("write `model: {endpoint: URL, model: NAME}`"));
-        } else if let Err(e) = Address::read(&self.endpoint) {
+        } else if let Err(e) = BaseUrl::read(&self.endpoint) {
             let problem = OptionProblem::new("/endpoint", e.message);
             problems.push(e.help.into_iter().fold(problem, OptionProblem::help));
         }
@@ -170,29 +176,29 @@ impl ChatOptions {
             }
             Ok(_) => {}
         }
-        problems.extend(OptionProblem::outside("/concurrency", self.concurrency, 1..=4096));
-        problems.extend(OptionProblem::outside("/attempts", self.attempts, 1..=100));
+        problems.extend(OptionProblem::out_of_range("/concurrency", self.concurrency, 1..=4096));
+        problems.extend(OptionProblem::out_of_range("/attempts", self.attempts, 1..=100));
         let counts = [
             ("/max_tokens", self.max_tokens),
             ("/requests_per_minute", self.requests_per_minute),
             ("/tokens_per_minute", self.tokens_per_minute),
         ];
-        problems.extend(counts.into_iter().filter_map(|(at, n)| OptionProblem::outside(at, n?, 1..)));
+        problems.extend(counts.into_iter().filter_map(|(at, n)| OptionProblem::out_of_range(at, n?, 1..)));
         let price = self.price.map(|price| [("/price/input", price.input), ("/price/output", price.output)]);
         let amounts = [("/temperature", self.temperature), ("/spend_limit", self.spend_limit)];
         let amounts = amounts.into_iter().filter_map(|(at, amount)| Some((at, amount?)));
         for (at, amount) in amounts.chain(price.into_iter().flatten()) {
-            problems.extend(OptionProblem::outside(at, amount, 0.0..).or(OptionProblem::not_finite(at, amount)));
+            problems.extend(OptionProblem::out_of_range(at, amount, 0.0..).or(OptionProblem::not_finite(at, amount)));
         }
-        for name in self.extra.keys().filter(|name| OWN.contains(&name.as_str())) {
+        for name in self.extra.keys().filter(|name| RESERVED_FIELDS.contains(&name.as_str())) {
             let problem = OptionProblem::new(format!("/extra/{name}"), format!("`{name}` is set by the stage"));
             problems.push(problem.help("leave it out, or use the option of these options that is meant"));
         }
-        problems.extend(self.boundless());
+        problems.extend(self.spend_limit_problem());
         problems
     }
     /// Returns why the limit on spend would have no effect.
-    fn boundless(&self) -> Option<OptionProblem> {
+    fn spend_limit_problem(&self) -> Option<OptionProblem> {
         self.spend_limit?;
         let (message, help) = match (self.price, self.limit()) {
             (None, _) => ("a limit on spend needs to know what tokens cost", "add `price: {input: …, output: …}`"),

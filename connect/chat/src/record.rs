@@ -11,7 +11,7 @@ const FORMAT: u32 = 1;
 /// Content of a request: everything that an answer may depend on, and no more. The key, the number of attempts and the
 /// rate are excluded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Request {
+pub(crate) struct ChatRequestKey {
     /// Address, or the name in its place.
     pub service: String,
     /// Path below the address.
@@ -24,15 +24,15 @@ pub(crate) struct Request {
 
 /// A request with its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct ChatRecord {
     format: u32,
     #[serde(flatten)]
-    pub request: Request,
+    pub request: ChatRequestKey,
     /// Response, unchanged.
     pub answer: Value,
 }
 
-impl Request {
+impl ChatRequestKey {
     /// Returns the key of the stored answer.
     pub fn digest(&self) -> Result<Digest> {
         let Self { service, path, body, draw } = self;
@@ -40,8 +40,8 @@ impl Request {
     }
 }
 
-impl Record {
-    pub fn new(request: Request, answer: Value) -> Self {
+impl ChatRecord {
+    pub fn new(request: ChatRequestKey, answer: Value) -> Self {
         Self { format: FORMAT, request, answer }
     }
     /// Returns the bytes to store.
@@ -69,33 +69,33 @@ impl Record {
 mod tests {
     use super::*;
 
-    fn request() -> Request {
+    fn request() -> ChatRequestKey {
         let body = json!({"model": "m", "temperature": 0.5, "messages": []});
-        Request { service: "http://h".into(), path: "/v1/chat/completions".into(), body, draw: 0 }
+        ChatRequestKey { service: "http://h".into(), path: "/v1/chat/completions".into(), body, draw: 0 }
     }
 
     #[test]
     fn all_that_an_answer_depends_on_is_in_the_digest() {
         let digest = request().digest().unwrap();
         let others = [
-            Request { service: "http://g".into(), ..request() },
-            Request { path: "/v1/completions".into(), ..request() },
-            Request { body: json!({"model": "n", "temperature": 0.5, "messages": []}), ..request() },
-            Request { draw: 1, ..request() },
+            ChatRequestKey { service: "http://g".into(), ..request() },
+            ChatRequestKey { path: "/v1/completions".into(), ..request() },
+            ChatRequestKey { body: json!({"model": "n", "temperature": 0.5, "messages": []}), ..request() },
+            ChatRequestKey { draw: 1, ..request() },
         ];
         assert!(others.iter().all(|other| other.digest().unwrap() != digest));
         let respelled = serde_json::from_str(r#"{"messages": [], "temperature": 5e-1, "model": "m"}"#).unwrap();
-        assert_eq!(Request { body: respelled, ..request() }.digest().unwrap(), digest);
+        assert_eq!(ChatRequestKey { body: respelled, ..request() }.digest().unwrap(), digest);
     }
 
     #[test]
     fn a_record_comes_back_or_is_refused() {
         let digest = request().digest().unwrap();
-        let record = Record::new(request(), json!({"choices": []}));
+        let record = ChatRecord::new(request(), json!({"choices": []}));
         let bytes = record.write().unwrap();
-        assert_eq!(Record::read(&bytes, &digest).unwrap(), record);
+        assert_eq!(ChatRecord::read(&bytes, &digest).unwrap(), record);
         let other = Digest::of(b"other");
-        assert!(Record::read(&bytes, &other).unwrap_err().message.contains("another request"));
-        assert!(Record::read(&bytes[..20], &digest).unwrap_err().help.unwrap().contains("remove"));
+        assert!(ChatRecord::read(&bytes, &other).unwrap_err().message.contains("another request"));
+        assert!(ChatRecord::read(&bytes[..20], &digest).unwrap_err().help.unwrap().contains("remove"));
     }
 }

@@ -11,8 +11,8 @@
 //!
 //! Answers are buffered in a file of the scratch folder, since they may exceed memory.
 
-use crate::answer::Answer;
-use crate::record::{Record, Request};
+use crate::record::{ChatRecord, ChatRequestKey};
+use crate::response::ChatResponse;
 use arrow_array::{Array, Int64Array, RecordBatch, StringArray};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,7 +28,7 @@ use trainyard_tables::{BatchWriter, TableBuilder, read_batches};
 const ROWS: usize = 512;
 
 #[derive(Serialize, Deserialize)]
-struct Row {
+struct ChatRequestRow {
     request: String,
     service: String,
     path: String,
@@ -40,7 +40,7 @@ struct Row {
     completion_tokens: Option<i64>,
 }
 
-pub(crate) struct Used {
+pub(crate) struct UsedResponses {
     path: PathBuf,
     file: File,
     end: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Used {
     places: BTreeMap<Digest, (u64, usize)>,
 }
 
-impl Used {
+impl UsedResponses {
     /// Creates an empty table, buffered in `folder`.
     pub fn create(folder: &Path) -> Result<Self> {
         let path = folder.join("requests.jsonl");
@@ -60,13 +60,13 @@ impl Used {
         self.places.is_empty()
     }
     /// Adds an answer, unless it is present.
-    pub fn add(&mut self, request: &Digest, record: &Record, answer: &Answer) -> Result<()> {
+    pub fn add(&mut self, request: &Digest, record: &ChatRecord, answer: &ChatResponse) -> Result<()> {
         if self.places.contains_key(request) {
             return Ok(());
         }
         let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
-        let Request { service, path, body, draw } = &record.request;
-        let row = Row {
+        let ChatRequestKey { service, path, body, draw } = &record.request;
+        let row = ChatRequestRow {
             request: request.to_string(),
             service: service.clone(),
             path: path.clone(),
@@ -98,7 +98,7 @@ impl Used {
         }
         table.map_or(Ok(()), |writer| writer.finish().map(drop))
     }
-    fn row(&mut self, (start, length): (u64, usize)) -> Result<Row> {
+    fn row(&mut self, (start, length): (u64, usize)) -> Result<ChatRequestRow> {
         let mut line = vec![0; length];
         let read = self.file.seek(SeekFrom::Start(start)).and_then(|_| self.file.read_exact(&mut line));
         read.map_err(|e| io_error(&self.path, &e))?;
@@ -106,7 +106,7 @@ impl Used {
     }
 }
 
-fn batch(rows: &[Row]) -> Result<RecordBatch> {
+fn batch(rows: &[ChatRequestRow]) -> Result<RecordBatch> {
     TableBuilder::new()
         .string("request", rows.iter().map(|r| &r.request))
         .string("service", rows.iter().map(|r| &r.service))
@@ -130,7 +130,7 @@ pub(crate) fn read(path: &Path) -> Result<BTreeMap<Digest, Vec<u8>>> {
         for row in 0..batch.num_rows() {
             let wrong = |why: String| Error::data(format!("row {row}: {why}")).help("give an output `requests`");
             let json = |text: &str| serde_json::from_str::<Value>(text).map_err(|e| wrong(e.to_string()));
-            let asked = Request {
+            let asked = ChatRequestKey {
                 service: service.value(row).to_string(),
                 path: place.value(row).to_string(),
                 body: json(body.value(row))?,
@@ -140,7 +140,7 @@ pub(crate) fn read(path: &Path) -> Result<BTreeMap<Digest, Vec<u8>>> {
             if digest.as_str() != request.value(row) {
                 return Err(wrong(format!("`{}` is not the digest of its request", request.value(row))));
             }
-            records.insert(digest, Record::new(asked, json(answer.value(row))?).write()?);
+            records.insert(digest, ChatRecord::new(asked, json(answer.value(row))?).write()?);
         }
     }
     Ok(records)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Response of the server.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reply {
+pub enum MockResponse {
     /// Responds with this JSON.
     Json(Value),
     /// Responds with a status and a text.
@@ -23,20 +23,20 @@ pub enum Reply {
 }
 
 /// Returns a completion of this text by the requested model, of 10 tokens of prompt and 5 of answer.
-pub fn says(body: &Value, text: &str) -> Reply {
+pub fn text_response(body: &Value, text: &str) -> MockResponse {
     let message = json!({"role": "assistant", "content": text});
     completion(body, &message)
 }
 
 /// Returns a completion that calls a tool with these arguments.
-pub fn calls(body: &Value, id: &str, tool: &str, arguments: &Value) -> Reply {
+pub fn tool_call_response(body: &Value, id: &str, tool: &str, arguments: &Value) -> MockResponse {
     let function = json!({"name": tool, "arguments": arguments.to_string()});
     let call = json!({"id": id, "type": "function", "function": function});
     completion(body, &json!({"role": "assistant", "content": null, "tool_calls": [call]}))
 }
 
-fn completion(body: &Value, message: &Value) -> Reply {
-    Reply::Json(json!({
+fn completion(body: &Value, message: &Value) -> MockResponse {
+    MockResponse::Json(json!({
         "object": "chat.completion",
         "model": body["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
@@ -45,13 +45,13 @@ fn completion(body: &Value, message: &Value) -> Reply {
 }
 
 /// A server on loopback. Its threads end with the process.
-pub struct Served {
+pub struct MockChatServer {
     url: String,
-    seen: Arc<Seen>,
+    seen: Arc<MockRequests>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct MockRequests {
     requests: AtomicUsize,
     now: AtomicUsize,
     most: AtomicUsize,
@@ -59,12 +59,12 @@ struct Seen {
     bodies: Mutex<Vec<Value>>,
 }
 
-impl Served {
+impl MockChatServer {
     /// Responds with the result of `answer` for the body and the number of a request, from 0.
-    pub fn start(answer: impl Fn(&Value, usize) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn start(answer: impl Fn(&Value, usize) -> MockResponse + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let (seen, answer) = (Arc::new(Seen::default()), Arc::new(answer));
+        let (seen, answer) = (Arc::new(MockRequests::default()), Arc::new(answer));
         let shared = Arc::clone(&seen);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -97,7 +97,11 @@ impl Served {
     }
 }
 
-fn serve(stream: &TcpStream, seen: &Seen, answer: &dyn Fn(&Value, usize) -> Reply) -> std::io::Result<()> {
+fn serve(
+    stream: &TcpStream,
+    seen: &MockRequests,
+    answer: &dyn Fn(&Value, usize) -> MockResponse,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut head, mut length) = (String::new(), 0);
     while !head.ends_with("\r\n\r\n") {
@@ -122,24 +126,24 @@ fn serve(stream: &TcpStream, seen: &Seen, answer: &dyn Fn(&Value, usize) -> Repl
     send(stream, &reply)
 }
 
-fn send(mut stream: &TcpStream, reply: &Reply) -> std::io::Result<()> {
+fn send(mut stream: &TcpStream, reply: &MockResponse) -> std::io::Result<()> {
     let head = |status: u16, kind: &str, length: usize| {
         format!("HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n")
     };
     match reply {
-        Reply::Json(body) => {
+        MockResponse::Json(body) => {
             let body = body.to_string();
             stream.write_all(format!("{}{body}", head(200, "application/json", body.len())).as_bytes())
         }
-        Reply::Status(status, text) => {
+        MockResponse::Status(status, text) => {
             stream.write_all(format!("{}{text}", head(*status, "text/plain", text.len())).as_bytes())
         }
-        Reply::Half(body) => {
+        MockResponse::Half(body) => {
             let body = body.to_string();
             stream.write_all(head(200, "application/json", body.len()).as_bytes())?;
             stream.write_all(&body.as_bytes()[..body.len() / 2])
         }
-        Reply::Drip => {
+        MockResponse::Drip => {
             stream.write_all(head(200, "application/json", 10_000).as_bytes())?;
             for _ in 0..600 {
                 stream.write_all(b" ")?;
@@ -147,6 +151,6 @@ fn send(mut stream: &TcpStream, reply: &Reply) -> std::io::Result<()> {
             }
             Ok(())
         }
-        Reply::Hang => Ok(()),
+        MockResponse::Hang => Ok(()),
     }
 }

@@ -6,65 +6,69 @@ use std::time::Duration;
 use trainyard_core::Error;
 
 /// Maximum characters of a service's message in an error.
-const WORDS: usize = 300;
+const MAX_MESSAGE_CHARS: usize = 300;
 
 /// Progress of a request without a usable response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum DeliveryStatus {
     /// The request was not processed: the connection failed, or the service reported too many requests.
-    Untaken,
+    NotProcessed,
     /// The response timed out.
-    Late,
+    TimedOut,
     /// The request may have been processed.
-    Taken,
+    MaybeProcessed,
 }
 
 /// A request without a usable response.
 #[derive(Debug, Clone)]
-pub struct Fault {
+pub struct HttpFault {
     /// Status of the response, if there was one.
     pub status: Option<u16>,
     /// Progress of the request.
-    pub reach: Reach,
+    pub delivery: DeliveryStatus,
     /// Description of the failure.
     pub error: Error,
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
+impl From<HttpFault> for Error {
+    fn from(fault: HttpFault) -> Self {
         fault.error
     }
 }
 
 /// A fault, and its retry policy.
-pub(crate) enum Failed {
+pub(crate) enum AttemptFault {
     /// The same request may succeed later, at the earliest after this time.
-    Passing(Fault, Option<Duration>),
+    Retryable(HttpFault, Option<Duration>),
     /// A retry would fail again.
-    Final(Fault),
+    Final(HttpFault),
 }
 
-impl Failed {
-    pub fn passing(error: Error) -> Self {
-        Self::broken(Reach::Taken, error)
+impl AttemptFault {
+    pub fn retryable(error: Error) -> Self {
+        Self::undelivered(DeliveryStatus::MaybeProcessed, error)
     }
     /// Creates the fault of a request that made this progress.
-    pub fn broken(reach: Reach, error: Error) -> Self {
-        Self::Passing(Fault { status: None, reach, error }, None)
+    pub fn undelivered(reach: DeliveryStatus, error: Error) -> Self {
+        Self::Retryable(HttpFault { status: None, delivery: reach, error }, None)
     }
-    pub fn lasting(error: Error) -> Self {
-        Self::Final(Fault { status: None, reach: Reach::Taken, error })
+    pub fn permanent(error: Error) -> Self {
+        Self::Final(HttpFault { status: None, delivery: DeliveryStatus::MaybeProcessed, error })
     }
     /// Creates the fault of a response without a success status. `wait` is the requested delay before the next attempt.
-    pub fn of_status(place: &str, status: StatusCode, body: &str, wait: Option<Duration>) -> Self {
-        let words = words(body);
+    pub fn from_status(place: &str, status: StatusCode, body: &str, wait: Option<Duration>) -> Self {
+        let words = error_message(body);
         let said = if words.is_empty() { String::new() } else { format!(": {words}") };
         let message = format!("{place} answers {}{said}", status.as_u16());
-        let reach = if status == StatusCode::TOO_MANY_REQUESTS { Reach::Untaken } else { Reach::Taken };
-        let fault = |error| Fault { status: Some(status.as_u16()), reach, error };
+        let reach = if status == StatusCode::TOO_MANY_REQUESTS {
+            DeliveryStatus::NotProcessed
+        } else {
+            DeliveryStatus::MaybeProcessed
+        };
+        let fault = |error| HttpFault { status: Some(status.as_u16()), delivery: reach, error };
         match status.as_u16() {
             408 | 425 | 429 | 500 | 502..=504 | 507.. => {
-                Self::Passing(fault(Error::retryable(message).help("see the log of the server")), wait)
+                Self::Retryable(fault(Error::retryable(message).help("see the log of the server")), wait)
             }
             401 | 403 => Self::Final(fault(
                 Error::invalid(message).help("give a key that it accepts: `api_key: {secret: NAME}` in the options"),
@@ -82,14 +86,14 @@ impl Failed {
 }
 
 /// Returns the message of a body: that of an error in one of the usual forms, else its text; short, on one line.
-fn words(body: &str) -> String {
+fn error_message(body: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(body).ok();
     let message = parsed.as_ref().and_then(|value| {
         ["/error/message", "/message", "/detail", "/error"].iter().find_map(|at| value.pointer(at)?.as_str())
     });
     let text: String = message.unwrap_or(body).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match text.char_indices().nth(WORDS) {
+    match text.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

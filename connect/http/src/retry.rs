@@ -6,16 +6,16 @@ use std::time::Duration;
 use trainyard_core::Chance;
 
 /// Delay before the second attempt; it doubles from there.
-const FIRST: Duration = Duration::from_millis(500);
+const FIRST_DELAY: Duration = Duration::from_millis(500);
 /// Maximum delay between later attempts.
-const MOST: Duration = Duration::from_secs(30);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Maximum delay that a service may request.
-pub const PATIENCE: Duration = Duration::from_secs(600);
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
 /// Returns the delay after `tried` attempts: half of it fixed, half random, so that requests that failed together are
 /// not repeated together. At least the delay that the service requested.
-pub fn wait(tried: u32, asked: Option<Duration>, chance: &Chance) -> Duration {
-    let full = FIRST.saturating_mul(1 << (tried.saturating_sub(1)).min(16)).min(MOST);
+pub fn retry_delay(tried: u32, asked: Option<Duration>, chance: &Chance) -> Duration {
+    let full = FIRST_DELAY.saturating_mul(1 << (tried.saturating_sub(1)).min(16)).min(MAX_DELAY);
     let drawn = chance.at("retry", &[u64::from(tried)]).uniform();
     let wait = full.mul_f64(0.5 + 0.5 * drawn);
     match asked {
@@ -25,7 +25,7 @@ pub fn wait(tried: u32, asked: Option<Duration>, chance: &Chance) -> Duration {
 }
 
 /// Returns the delay of the header `Retry-After`: seconds, or a date, relative to the response's own `Date`.
-pub fn asked(headers: &HeaderMap) -> Option<Duration> {
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let value = text(RETRY_AFTER)?;
     if let Ok(seconds) = value.parse::<u64>() {
@@ -46,11 +46,11 @@ mod tests {
         let chance = Chance::new(1);
         for tried in 1..40 {
             let full = [500, 1_000, 2_000, 4_000, 8_000, 16_000].get(tried as usize - 1).copied().unwrap_or(30_000);
-            let waited = wait(tried, None, &chance).as_millis();
+            let waited = retry_delay(tried, None, &chance).as_millis();
             assert!(waited >= full / 2 && waited <= full, "{tried}: {waited}");
         }
-        assert_ne!(wait(1, None, &chance), wait(1, None, &Chance::new(2)));
-        let waited = wait(1, Some(Duration::from_secs(7)), &chance).as_millis();
+        assert_ne!(retry_delay(1, None, &chance), retry_delay(1, None, &Chance::new(2)));
+        let waited = retry_delay(1, Some(Duration::from_secs(7)), &chance).as_millis();
         assert!((7_000..=7_050).contains(&waited), "{waited}");
     }
 
@@ -58,7 +58,7 @@ mod tests {
     fn the_header_is_seconds_or_a_date_after_the_answers_own() {
         let of = |pairs: &[(&'static str, &'static str)]| {
             let map = pairs.iter().map(|(k, v)| (k.parse().unwrap(), HeaderValue::from_static(v)));
-            asked(&map.collect::<HeaderMap>()).map(|d| d.as_secs())
+            retry_after(&map.collect::<HeaderMap>()).map(|d| d.as_secs())
         };
         assert_eq!(of(&[("retry-after", "12")]), Some(12));
         let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");

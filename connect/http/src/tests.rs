@@ -1,6 +1,6 @@
 //! Requests against a small scripted server.
 
-use crate::{Address, Call, Desk, Limits};
+use crate::{BaseUrl, HttpClient, JsonRequest, RequestLimits};
 use serde_json::json;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trainyard_core::{ErrorKind, Secret};
 
-const LIMITS: Limits = Limits { requests: 4, attempts: 3, timeout: Duration::from_secs(20), answer: 1000 };
+const LIMITS: RequestLimits =
+    RequestLimits { requests: 4, attempts: 3, timeout: Duration::from_secs(20), response_bytes: 1000 };
 
 /// Requests that a server received: their heads, and the maximum in flight.
 #[derive(Default)]
@@ -52,8 +53,8 @@ fn serve(answers: Vec<&'static str>, pause: Duration) -> (String, Arc<Seen>) {
     (address, seen)
 }
 
-fn desk(address: &str, key: Option<&str>) -> Desk {
-    Desk::open(Address::read(address).unwrap(), key.map(Secret::new), LIMITS).unwrap()
+fn client(address: &str, key: Option<&str>) -> HttpClient {
+    HttpClient::open(BaseUrl::read(address).unwrap(), key.map(Secret::new), LIMITS).unwrap()
 }
 
 const GOOD: &str =
@@ -66,10 +67,10 @@ const LONG: &str =
 #[test]
 fn a_request_is_tried_again_as_often_as_allowed() {
     let (address, seen) = serve(vec![BUSY, BUSY, GOOD], Duration::ZERO);
-    assert_eq!(desk(&address, None).ask(Call::get("/x")).unwrap(), json!({"a": 1}));
+    assert_eq!(client(&address, None).request(JsonRequest::get("/x")).unwrap(), json!({"a": 1}));
     assert_eq!(seen.heads.lock().unwrap().len(), 3);
     let (address, seen) = serve(vec![BUSY], Duration::ZERO);
-    let fault = desk(&address, None).ask(Call::post("/x", json!({}))).unwrap_err();
+    let fault = client(&address, None).request(JsonRequest::post("/x", json!({}))).unwrap_err();
     assert_eq!((fault.status, fault.error.kind), (Some(503), ErrorKind::Retryable));
     assert!(fault.error.message.ends_with("/x answers 503: busy (3 tries)"), "{}", fault.error.message);
     assert_eq!(seen.heads.lock().unwrap().len(), 3);
@@ -78,38 +79,38 @@ fn a_request_is_tried_again_as_often_as_allowed() {
 #[test]
 fn answers_come_in_order_and_no_more_requests_fly_than_allowed() {
     let (address, seen) = serve(vec![GOOD], Duration::from_millis(20));
-    let mut desk = desk(&address, Some("sesame"));
-    let answers = desk.ask_all((0..20).map(|n| Call::post("/x", json!(n))).collect());
+    let mut desk = client(&address, Some("sesame"));
+    let answers = desk.request_all((0..20).map(|n| JsonRequest::post("/x", json!(n))).collect());
     assert!(answers.len() == 20 && answers.iter().all(Result::is_ok));
     assert!(seen.most.load(Ordering::SeqCst) <= 4);
     assert!(seen.heads.lock().unwrap().iter().all(|head| head.contains("authorization: Bearer sesame\r\n")));
 
     let held = Arc::new(());
-    let ticket = desk.send(Call::get("/x"), held.clone());
+    let ticket = desk.send(JsonRequest::get("/x"), held.clone());
     let (first, answer) = desk.next(Duration::from_secs(20)).unwrap();
     assert!(first == ticket && answer.is_ok() && Arc::strong_count(&held) == 1);
     assert!(desk.next(Duration::ZERO).is_none());
-    let ticket = desk.send(Call::get("/x"), held.clone());
-    desk.forget(ticket);
+    let ticket = desk.send(JsonRequest::get("/x"), held.clone());
+    desk.cancel(ticket);
     drop(desk);
 }
 
 #[test]
 fn text_is_text_and_too_much_is_refused() {
     let (address, _) = serve(vec![TEXT], Duration::ZERO);
-    assert_eq!(desk(&address, None).ask(Call::get("/x")).unwrap(), json!("done"));
+    assert_eq!(client(&address, None).request(JsonRequest::get("/x")).unwrap(), json!("done"));
     let long = format!("{LONG}7d0\r\n{}\r\n0\r\n\r\n", " ".repeat(2000));
     let (address, _) = serve(vec![Box::leak(long.into_boxed_str())], Duration::ZERO);
-    let fault = desk(&address, None).ask(Call::get("/x")).unwrap_err();
+    let fault = client(&address, None).request(JsonRequest::get("/x")).unwrap_err();
     assert!(fault.error.kind == ErrorKind::Data && fault.error.message.contains("more than 1000 bytes"));
 }
 
 #[test]
 fn addresses_are_plain() {
-    let read = |text: &str| Address::read(text).map(|address| address.to_string()).map_err(|e| e.message);
+    let read = |text: &str| BaseUrl::read(text).map(|address| address.to_string()).map_err(|e| e.message);
     assert_eq!(read("http://h:8000/v1/"), Ok("http://h:8000".into()));
     assert_eq!(read("https://h/below/v1"), Ok("https://h/below".into()));
-    assert_eq!(Address::read("https://h/below/").unwrap().of("/v1/models").as_str(), "https://h/below/v1/models");
+    assert_eq!(BaseUrl::read("https://h/below/").unwrap().join("/v1/models").as_str(), "https://h/below/v1/models");
     for bad in ["h:8000", "ftp://h", "http://h/?a=1", "nonsense"] {
         assert!(read(bad).is_err(), "{bad}");
     }

@@ -5,18 +5,20 @@
 //! request ─form::read─▶ Asked ─Desk─▶ pieces, Answered ─form::write, Stream─▶ answer, events
 //! ```
 //!
-//! A form is a pure translation between JSON and plain data. A [`Desk`] answers: a model, or an episode that waits for
+//! A form is a pure translation between JSON and plain data. A [`ModelHandler`] answers: a model, or an episode that waits for
 //! its policy. This crate depends on neither models nor environments, so both can implement it.
-pub mod answered;
-pub mod asked;
-pub mod desk;
-pub mod forms;
-pub mod refusal;
+pub mod apis;
+pub mod error;
+pub mod handler;
+pub mod request;
+pub mod response;
 pub mod server;
-pub mod speech;
+pub mod turn_parser;
 
-pub use answered::{Answered, Call, Choice, Finish, Piece, Token, Top, Usage};
-pub use asked::{Asked, Form, Prompt, Tool, ToolChoice};
-pub use desk::{Caller, Card, Desk, Question, Reply};
-pub use refusal::Refusal;
-pub use server::{Running, Settings};
+pub use error::ModelApiError;
+pub use handler::{Caller, ModelCard, ModelHandler, PendingRequest, ResponseSender};
+pub use request::{ApiKind, ApiTool, ApiToolChoice, ModelPrompt, ModelRequest};
+pub use response::{
+    ApiFinishReason, ApiToolCall, ChoiceDelta, ModelResponse, ResponseChoice, SampledToken, TopLogprob, Usage,
+};
+pub use server::{ModelApiServer, ModelApiSettings};

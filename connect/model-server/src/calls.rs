@@ -3,27 +3,27 @@
 use serde_json::Value;
 use trainyard_core::{Error, Result};
 use trainyard_envs::formats::{ToolFormat, build};
-use trainyard_envs::tools::{ToolCall, ToolSpec, described};
-use trainyard_lm::template::{Chat, ToolDescriptions};
-use trainyard_model_api::{Refusal, Tool};
+use trainyard_envs::tools::{ToolCall, ToolSpec, tools_json};
+use trainyard_lm::template::{ChatEncoder, ToolDescriptions};
+use trainyard_model_api::{ApiTool, ModelApiError};
 use trainyard_tables::Message;
 
 /// Source of the tools' description, with the format of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum ToolCallStyle {
     /// The model's template.
     Native(&'static str),
     /// A text in the system message, with calls in the contents.
     Described(&'static str),
 }
 
-impl Way {
+impl ToolCallStyle {
     /// Returns the template's own format where it has one, unless a format is named. Errors: invalid, for an unknown
     /// format.
-    pub fn of(chat: &Chat, named: Option<&str>) -> Result<Self> {
+    pub fn choose(chat: &ChatEncoder, named: Option<&str>) -> Result<Self> {
         let known = trainyard_envs::formats::registry::names();
         match named {
-            None => Ok(match chat.own_format(ToolDescriptions::Auto)? {
+            None => Ok(match chat.tool_call_format(ToolDescriptions::Auto)? {
                 Some(format) => Self::Native(format),
                 None => Self::Described("hermes"),
             }),
@@ -43,39 +43,40 @@ impl Way {
 }
 
 /// Returns the tools of a request in the form of environments.
-pub fn specs(tools: &[Tool]) -> Vec<ToolSpec> {
-    let spec = |tool: &Tool| {
-        let Tool { name, description, parameters } = tool.clone();
+pub fn specs(tools: &[ApiTool]) -> Vec<ToolSpec> {
+    let spec = |tool: &ApiTool| {
+        let ApiTool { name, description, parameters } = tool.clone();
         ToolSpec { name, description, parameters }
     };
     tools.iter().map(spec).collect()
 }
 
 /// Returns the format for these tools. Errors: tools that it cannot express.
-pub fn reader(way: Way, specs: &[ToolSpec]) -> Result<Box<dyn ToolFormat>, Refusal> {
-    build(way.format(), specs).map_err(|error| Refusal { param: Some("tools".into()), ..Refusal::from(error) })
+pub fn tool_format(way: ToolCallStyle, specs: &[ToolSpec]) -> Result<Box<dyn ToolFormat>, ModelApiError> {
+    build(way.format(), specs)
+        .map_err(|error| ModelApiError { param: Some("tools".into()), ..ModelApiError::from(error) })
 }
 
 /// Returns the conversation for the template, and the tools that the template describes (JSON text).
-pub fn shown(
-    way: Way,
+pub fn template_input(
+    way: ToolCallStyle,
     messages: &[Message],
     specs: &[ToolSpec],
     format: Option<&dyn ToolFormat>,
-) -> Result<(Vec<Message>, Option<String>), Refusal> {
+) -> Result<(Vec<Message>, Option<String>), ModelApiError> {
     let has_calls = messages.iter().any(|message| message.tool_calls.is_some());
     match (way, format) {
-        (Way::Native(_), _) => Ok((messages.to_vec(), (!specs.is_empty()).then(|| described(specs)))),
-        (Way::Described(_), None) if !has_calls => Ok((messages.to_vec(), None)),
-        (Way::Described(_), format) => {
+        (ToolCallStyle::Native(_), _) => Ok((messages.to_vec(), (!specs.is_empty()).then(|| tools_json(specs)))),
+        (ToolCallStyle::Described(_), None) if !has_calls => Ok((messages.to_vec(), None)),
+        (ToolCallStyle::Described(_), format) => {
             let own = match format {
                 Some(_) => None,
-                None => Some(reader(way, specs)?),
+                None => Some(tool_format(way, specs)?),
             };
             let format = format.or(own.as_deref());
             let mut shown = Vec::with_capacity(messages.len() + 1);
             for message in messages {
-                shown.push(written(message, format)?);
+                shown.push(render_calls(message, format)?);
             }
             if let Some(format) = format.filter(|_| !specs.is_empty()) {
                 describe(&mut shown, &format.describe(specs));
@@ -95,7 +96,7 @@ fn describe(messages: &mut Vec<Message>, text: &str) {
 }
 
 /// Returns a message with its calls in its content, as the model would have written them.
-fn written(message: &Message, format: Option<&dyn ToolFormat>) -> Result<Message, Refusal> {
+fn render_calls(message: &Message, format: Option<&dyn ToolFormat>) -> Result<Message, ModelApiError> {
     let (Some(calls), Some(format)) = (&message.tool_calls, format) else { return Ok(message.clone()) };
     let calls: Vec<Value> = serde_json::from_str(calls).unwrap_or_default();
     let mut parts = Vec::new();
@@ -107,7 +108,10 @@ fn written(message: &Message, format: Option<&dyn ToolFormat>) -> Result<Message
         let name = name.as_str().unwrap_or_default();
         let arguments = text.as_str().and_then(|text| serde_json::from_str(text).ok()).filter(Value::is_object);
         let arguments = arguments.ok_or_else(|| {
-            Refusal::field("messages", format!("the arguments of an earlier call of `{name}` are no JSON object"))
+            ModelApiError::invalid_field(
+                "messages",
+                format!("the arguments of an earlier call of `{name}` are no JSON object"),
+            )
         })?;
         parts.push(format.render(&ToolCall { name: name.to_string(), arguments }));
     }
@@ -115,7 +119,7 @@ fn written(message: &Message, format: Option<&dyn ToolFormat>) -> Result<Message
 }
 
 /// Returns the calls of a turn, or `None` if one of them cannot be parsed, so that no text is lost.
-pub fn read(format: &dyn ToolFormat, text: &str) -> Option<Vec<ToolCall>> {
+pub fn parse_calls(format: &dyn ToolFormat, text: &str) -> Option<Vec<ToolCall>> {
     let calls: Result<Vec<ToolCall>, String> = format.parse(text).calls.into_iter().collect();
     calls.ok().filter(|calls| !calls.is_empty())
 }
@@ -126,7 +130,7 @@ mod tests {
     use serde_json::json;
 
     fn tools() -> Vec<ToolSpec> {
-        specs(&[Tool { name: "sum".into(), description: "Adds.".into(), parameters: json!({"type": "object"}) }])
+        specs(&[ApiTool { name: "sum".into(), description: "Adds.".into(), parameters: json!({"type": "object"}) }])
     }
     fn conversation() -> Vec<Message> {
         let calls = json!([{"id": "a", "type": "function", "function": {"name": "sum", "arguments": "{\"a\": 2}"}}]);
@@ -136,36 +140,37 @@ mod tests {
 
     #[test]
     fn tools_that_the_template_knows_nothing_of_are_described_in_the_prompt() {
-        let way = Way::Described("hermes");
-        let format = reader(way, &tools()).unwrap();
-        let (messages, described) = shown(way, &conversation(), &tools(), Some(&*format)).unwrap();
+        let way = ToolCallStyle::Described("hermes");
+        let format = tool_format(way, &tools()).unwrap();
+        let (messages, described) = template_input(way, &conversation(), &tools(), Some(&*format)).unwrap();
         assert_eq!(described, None);
         assert_eq!(messages[0].content, format!("Be brief.\n\n{}", format.describe(&tools())));
         let text = "I add.\n<tool_call>\n{\"name\": \"sum\", \"arguments\": {\"a\":2}}\n</tool_call>";
         assert_eq!((messages[2].content.as_str(), &messages[2].tool_calls), (text, &None));
-        let (messages, _) = shown(way, &conversation()[1..2], &tools(), Some(&*format)).unwrap();
+        let (messages, _) = template_input(way, &conversation()[1..2], &tools(), Some(&*format)).unwrap();
         assert_eq!((messages.len(), messages[0].role.as_str()), (2, "system"));
-        let (messages, _) = shown(way, &conversation(), &[], None).unwrap();
+        let (messages, _) = template_input(way, &conversation(), &[], None).unwrap();
         assert_eq!((messages[0].content.as_str(), messages[2].content.as_str()), ("Be brief.", text), "calls stay");
     }
 
     #[test]
     fn a_template_of_its_own_gets_calls_and_tools_as_they_are() {
-        let (messages, described) = shown(Way::Native("hermes"), &conversation(), &tools(), None).unwrap();
+        let (messages, described) =
+            template_input(ToolCallStyle::Native("hermes"), &conversation(), &tools(), None).unwrap();
         assert_eq!(messages, conversation());
         assert!(described.unwrap().contains("\"name\": \"sum\""));
     }
 
     #[test]
     fn calls_are_read_all_or_not_at_all() {
-        let format = reader(Way::Described("hermes"), &tools()).unwrap();
+        let format = tool_format(ToolCallStyle::Described("hermes"), &tools()).unwrap();
         let good = "<tool_call>{\"name\": \"sum\", \"arguments\": {}}</tool_call>";
-        assert_eq!(read(&*format, good).unwrap().len(), 1);
-        assert_eq!(read(&*format, &format!("{good}<tool_call>{{</tool_call>")), None);
-        assert_eq!(read(&*format, "hello"), None);
+        assert_eq!(parse_calls(&*format, good).unwrap().len(), 1);
+        assert_eq!(parse_calls(&*format, &format!("{good}<tool_call>{{</tool_call>")), None);
+        assert_eq!(parse_calls(&*format, "hello"), None);
         let broken = json!([{"id": "a", "function": {"name": "sum", "arguments": "{"}}]).to_string();
         let said = Message { tool_calls: Some(broken), ..Message::new("assistant", "") };
-        let refusal = shown(Way::Described("hermes"), &[said], &[], None).unwrap_err();
+        let refusal = template_input(ToolCallStyle::Described("hermes"), &[said], &[], None).unwrap_err();
         assert!(refusal.message.contains("no JSON object"), "{}", refusal.message);
     }
 }

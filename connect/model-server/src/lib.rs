@@ -7,14 +7,14 @@
 //! The worker thread owns the sampler. A request waits until there is room for all its answers; a sequence whose client
 //! has disconnected is removed.
 mod calls;
-mod host;
+mod choice_decoder;
 mod job;
-mod pieces;
 mod prompt;
-mod stops;
+mod server;
+mod stop_matcher;
 #[cfg(test)]
 mod tests;
-mod turn;
+mod token_decoder;
 mod worker;
 
-pub use host::{Host, HostOptions};
+pub use server::{ModelServer, ModelServerOptions};

@@ -1,43 +1,45 @@
 //! The prompt of a request in tokens.
 
-use super::calls::{self, Way};
+use super::calls::{self, ToolCallStyle};
 use trainyard_envs::formats::ToolFormat;
-use trainyard_lm::template::Chat;
-use trainyard_model_api::speech::{Sign, Speech, signs};
-use trainyard_model_api::{Asked, Prompt, Refusal};
+use trainyard_lm::template::ChatEncoder;
+use trainyard_model_api::turn_parser::{CallMarker, TurnParser, call_markers};
+use trainyard_model_api::{ModelApiError, ModelPrompt, ModelRequest};
 
 /// A prompt in tokens, and the parsers of its answer.
-pub struct Opened {
+pub struct PreparedPrompt {
     /// Tokens, at least one.
     pub tokens: Vec<u32>,
     /// Separates thoughts and calls.
-    pub speech: Speech,
+    pub parser: TurnParser,
     /// Parses the calls, where tools are offered.
     pub format: Option<Box<dyn ToolFormat>>,
 }
 
 /// Characters at the prompt's end that are searched for an opened thought.
-const END: usize = 64;
+const THINKING_TAG_WINDOW: usize = 64;
 
 /// Builds the prompt. Errors: a request that the template or the tokenizer rejects.
-pub fn open(chat: &Chat, way: Way, asked: &Asked) -> Result<Opened, Refusal> {
-    let plain = |tokens: Vec<u32>| Opened { tokens, speech: Speech::plain(), format: None };
+pub fn prepare(chat: &ChatEncoder, way: ToolCallStyle, asked: &ModelRequest) -> Result<PreparedPrompt, ModelApiError> {
+    let plain = |tokens: Vec<u32>| PreparedPrompt { tokens, parser: TurnParser::plain(), format: None };
     let opened = match &asked.prompt {
-        Prompt::Tokens(tokens) => plain(tokens.clone()),
-        Prompt::Text(text) => plain(chat.tokenizer().encode(text).map_err(|e| Refusal::from(e.at("`prompt`")))?),
-        Prompt::Messages(messages) => {
-            let specs = calls::specs(asked.offered());
-            let format = if specs.is_empty() { None } else { Some(calls::reader(way, &specs)?) };
-            let (messages, described) = calls::shown(way, messages, &specs, format.as_deref())?;
+        ModelPrompt::Tokens(tokens) => plain(tokens.clone()),
+        ModelPrompt::Text(text) => {
+            plain(chat.tokenizer().encode(text).map_err(|e| ModelApiError::from(e.at("`prompt`")))?)
+        }
+        ModelPrompt::Messages(messages) => {
+            let specs = calls::specs(asked.visible_tools());
+            let format = if specs.is_empty() { None } else { Some(calls::tool_format(way, &specs)?) };
+            let (messages, described) = calls::template_input(way, messages, &specs, format.as_deref())?;
             let (text, tokens) = chat.prompt(&messages, described.as_deref(), &asked.variables)?;
-            let none: &'static [Sign] = &[];
-            let signs = if format.is_some() { signs(way.format()) } else { none };
-            let end = text.floor_char_boundary(text.len().saturating_sub(END));
-            Opened { tokens, speech: Speech::new(signs, &text[end..]), format }
+            let none: &'static [CallMarker] = &[];
+            let signs = if format.is_some() { call_markers(way.format()) } else { none };
+            let end = text.floor_char_boundary(text.len().saturating_sub(THINKING_TAG_WINDOW));
+            PreparedPrompt { tokens, parser: TurnParser::new(signs, &text[end..]), format }
         }
     };
     if opened.tokens.is_empty() {
-        return Err(Refusal::field("prompt", "the prompt has no token"));
+        return Err(ModelApiError::invalid_field("prompt", "the prompt has no token"));
     }
     Ok(opened)
 }

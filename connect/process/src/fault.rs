@@ -6,7 +6,7 @@ use trainyard_core::Error;
 
 /// An exception of user-defined code.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-pub struct Raised {
+pub struct ProgramException {
     /// Type: `ValueError`.
     #[serde(default, rename = "type")]
     pub kind: String,
@@ -17,7 +17,7 @@ pub struct Raised {
     pub traceback: String,
 }
 
-impl fmt::Display for Raised {
+impl fmt::Display for ProgramException {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.kind.as_str(), self.message.as_str()) {
             ("", "") => f.write_str("an error without words"),
@@ -28,7 +28,7 @@ impl fmt::Display for Raised {
     }
 }
 
-impl std::error::Error for Raised {
+impl std::error::Error for ProgramException {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         None
     }
@@ -46,7 +46,7 @@ impl fmt::Display for Traceback {
 
 impl std::error::Error for Traceback {}
 
-impl Raised {
+impl ProgramException {
     /// Returns the default error of the exception, of kind data, with the traceback as its cause.
     pub fn error(&self) -> Error {
         let error = Error::data(self).help("mend the program");
@@ -57,23 +57,23 @@ impl Raised {
 
 /// A request without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum ProgramFault {
     /// The program does not start, or died or hung during this request as often as permitted. Not a fault of the
     /// request.
     Outage(Error),
     /// The process with the state of this request is gone; the state can be rebuilt in another one.
     Lost(Error),
     /// The process with the state of this request exceeded the timeout and was killed.
-    Late(Error),
+    TimedOut(Error),
     /// The program's code raised an exception.
-    Raised(Raised),
+    Exception(ProgramException),
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
+impl From<ProgramFault> for Error {
+    fn from(fault: ProgramFault) -> Self {
         match fault {
-            Fault::Outage(error) | Fault::Lost(error) | Fault::Late(error) => error,
-            Fault::Raised(raised) => raised.error(),
+            ProgramFault::Outage(error) | ProgramFault::Lost(error) | ProgramFault::TimedOut(error) => error,
+            ProgramFault::Exception(raised) => raised.error(),
         }
     }
 }

@@ -17,31 +17,31 @@ use trainyard_core::source::Glob;
 use trainyard_core::{Error, Result};
 
 /// Maximum bytes of a copied file; larger ones are linked: they are data, not programs.
-const COPIED: u64 = 64 << 20;
+const MAX_COPY_BYTES: u64 = 64 << 20;
 
 /// Removed when dropped.
-pub struct Folder {
+pub struct ProgramFolder {
     folder: TempDir,
     /// Command with the paths of its files in the folder.
     pub command: Vec<String>,
 }
 
-impl Folder {
+impl ProgramFolder {
     /// Copies the files of a program into a folder. Errors: invalid (a file is missing, two have one name), those of
     /// the disk.
-    pub fn lay_out(options: &ProgramOptions) -> Result<Self> {
+    pub fn create(options: &ProgramOptions) -> Result<Self> {
         let made = tempfile::Builder::new().prefix("trainyard-process-").tempdir();
         let folder = made.map_err(|e| Error::retryable(format!("cannot make a folder for the program: {e}")))?;
         let mut command = options.command.clone();
         for (at, word) in command.iter_mut().enumerate() {
-            if let Some(name) = own_file(at, word) {
-                place(Path::new(word.as_str()), &folder.path().join(name))?;
+            if let Some(name) = custom_file(at, word) {
+                copy_file(Path::new(word.as_str()), &folder.path().join(name))?;
                 // A program is started by its path, a script finds itself by its name.
                 *word = if at == 0 { folder.path().join(name).display().to_string() } else { name.to_string() };
             }
         }
         for source in &options.files {
-            bring(Path::new(source), folder.path())?;
+            copy_source(Path::new(source), folder.path())?;
         }
         let bridge = folder.path().join(BRIDGE_NAME);
         if !bridge.exists() {
@@ -56,7 +56,7 @@ impl Folder {
 
 /// Returns the file name if an argument of the command names a user-defined file. The first argument may be a program
 /// of the machine: an absolute path to an executable that is not a script is unchanged.
-fn own_file(at: usize, word: &str) -> Option<&str> {
+fn custom_file(at: usize, word: &str) -> Option<&str> {
     let path = Path::new(word);
     if !path.is_absolute() || !path.is_file() {
         return None;
@@ -71,26 +71,26 @@ fn may_be_executed(path: &Path) -> bool {
 }
 
 /// Copies one entry of `files`: a file or folder under its name, or the files that a pattern matches below its folder.
-fn bring(source: &Path, folder: &Path) -> Result<()> {
+fn copy_source(source: &Path, folder: &Path) -> Result<()> {
     let named = || source.file_name().ok_or_else(|| Error::invalid(format!("{}: it has no name", source.display())));
     if source.is_file() {
-        return place(source, &folder.join(named()?));
+        return copy_file(source, &folder.join(named()?));
     }
     let pattern = Glob::of(source)?;
     if source.is_dir() {
         // A folder with the name of a pattern contains the files that matched where the plan was made.
         let to = if pattern.is_some() { folder.to_path_buf() } else { folder.join(named()?) };
-        return below(source)?.iter().try_for_each(|name| place(&source.join(name), &to.join(name)));
+        return list_files(source)?.iter().try_for_each(|name| copy_file(&source.join(name), &to.join(name)));
     }
     let Some(glob) = pattern else {
         return Err(Error::invalid(format!("there is no file or folder {}", source.display())));
     };
-    let names = below(glob.folder())?.into_iter().filter(|name| glob.matches(&name.to_string_lossy()));
-    names.into_iter().try_for_each(|name| place(&glob.folder().join(&name), &folder.join(&name)))
+    let names = list_files(glob.folder())?.into_iter().filter(|name| glob.matches(&name.to_string_lossy()));
+    names.into_iter().try_for_each(|name| copy_file(&glob.folder().join(&name), &folder.join(&name)))
 }
 
 /// Returns relative paths of the files below a folder, without those that no digest covers.
-fn below(folder: &Path) -> Result<Vec<PathBuf>> {
+fn list_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut found, mut left) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(at) = left.pop() {
         let here = folder.join(&at);
@@ -107,7 +107,7 @@ fn below(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn place(from: &Path, to: &Path) -> Result<()> {
+fn copy_file(from: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         let name = to.file_name().unwrap_or_default().to_string_lossy();
         return Err(Error::invalid(format!("two files of the program are called `{name}`"))
@@ -117,7 +117,7 @@ fn place(from: &Path, to: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(|e| io_error(folder, &e))?;
     }
     let size = std::fs::metadata(from).map_err(|e| io_error(from, &e))?.len();
-    if size > COPIED {
+    if size > MAX_COPY_BYTES {
         return std::os::unix::fs::symlink(from, to).map_err(|e| io_error(to, &e));
     }
     std::fs::copy(from, to).map_err(|e| io_error(from, &e))?;
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
-        below(folder).unwrap().iter().map(|path| path.display().to_string()).collect()
+        list_files(folder).unwrap().iter().map(|path| path.display().to_string()).collect()
     }
 
     #[test]
@@ -160,18 +160,18 @@ mod tests {
             files: vec![at("lib"), at("*.txt")],
             ..ProgramOptions::default()
         };
-        let folder = Folder::lay_out(&options).unwrap();
+        let folder = ProgramFolder::create(&options).unwrap();
         assert_eq!(folder.command, ["python3", "a.py", "--fast"]);
         assert_eq!(names(folder.path()), ["a.py", "c.txt", "lib/b.py", BRIDGE_NAME]);
         let script = ProgramOptions { command: vec![at("run.sh")], ..ProgramOptions::default() };
-        let laid = Folder::lay_out(&script).unwrap();
+        let laid = ProgramFolder::create(&script).unwrap();
         assert_eq!(laid.command, [laid.path().join("run.sh").display().to_string()]);
         let mode = std::fs::metadata(&laid.command[0]).unwrap().permissions().mode();
         assert_eq!(mode & 0o111, 0o100, "a script may be executed");
         let twice = ProgramOptions { files: vec![at("a.py")], ..options.clone() };
-        assert!(Folder::lay_out(&twice).err().unwrap().message.contains("`a.py`"));
+        assert!(ProgramFolder::create(&twice).err().unwrap().message.contains("`a.py`"));
         let none = ProgramOptions { files: vec![at("none.py")], ..options };
-        assert!(Folder::lay_out(&none).err().unwrap().message.contains("none.py"));
+        assert!(ProgramFolder::create(&none).err().unwrap().message.contains("none.py"));
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         let program = write("1/program", b"\x7fELF and more");
         let files = vec![home.path().join("0/*").display().to_string()];
         let options = ProgramOptions { command: vec![program], files, ..ProgramOptions::default() };
-        let folder = Folder::lay_out(&options).unwrap();
+        let folder = ProgramFolder::create(&options).unwrap();
         assert_eq!(names(folder.path()), ["program", BRIDGE_NAME, "x.txt"]);
         assert!(may_be_executed(Path::new(&folder.command[0])));
     }
@@ -200,7 +200,7 @@ mod tests {
         std::fs::write(&own, "# mine").unwrap();
         let files = vec![own.display().to_string()];
         let options = ProgramOptions { command: vec!["python3".into()], files, ..ProgramOptions::default() };
-        let folder = Folder::lay_out(&options).unwrap();
+        let folder = ProgramFolder::create(&options).unwrap();
         assert_eq!(std::fs::read_to_string(folder.path().join(BRIDGE_NAME)).unwrap(), "# mine");
     }
 }

@@ -2,34 +2,34 @@
 //! any language.
 //!
 //! A program reads one JSON object per line from its standard input and writes one per line to its standard output
-//! (`docs/own-code.md` has the protocol). [`Workers`] starts several processes of one program, sends them requests,
+//! (`docs/own-code.md` has the protocol). [`WorkerPool`] starts several processes of one program, sends them requests,
 //! restarts those that die and kills those that hang. It is independent of the role: the caller defines the meaning of
-//! a request. An outage and an exception of the program are different [`Fault`]s, because only the first may pass.
+//! a request. An outage and an exception of the program are different [`ProgramFault`]s, because only the first may pass.
 mod fault;
 mod folder;
-mod lane;
-mod language;
+mod one_shot;
 mod options;
-mod peer;
+mod output;
 mod program;
+mod protocol;
 mod queue;
-mod solo;
+mod response;
+mod service;
 #[cfg(test)]
 mod tests;
-mod ticket;
 mod wire;
-mod words;
-mod workers;
+mod worker;
+mod worker_pool;
 
-pub use fault::{Fault, Raised};
-pub use language::{Conversation, Heard, Language};
+pub use fault::{ProgramException, ProgramFault};
+pub use one_shot::{OneShotFolder, OneShotProgram, ProgramExit};
 pub use options::{ProgramOptions, command_schema, files_schema};
-pub use peer::{Peer, Seat};
-pub use solo::{Ended, Home, Solo};
-pub use ticket::{Answer, Reply, Responder, Ticket};
-pub use wire::{Request, about, answer, hello, ready, shown};
-pub use words::{Log, silent};
-pub use workers::{Hello, Workers};
+pub use output::{ProgramLog, null_log};
+pub use protocol::{ProgramProtocol, ProtocolEvent, ProtocolSession};
+pub use response::{PendingProgramResponse, ProgramResponder, ProgramResponse, ProgramResult};
+pub use service::{ProgramService, SessionLocation};
+pub use wire::{ProgramRequest, excerpt, hello_body, hello_line, parse_ready, parse_response};
+pub use worker_pool::{Hello, WorkerPool};
 
 /// Source of `trainyard_bridge.py`, with which a Python function becomes a reward, a rule or a verifier. It is copied
 /// into the folder of every program.

@@ -66,7 +66,7 @@ impl ProgramOptions {
             let problem = OptionProblem::new("/command", "no program is named");
             problems.push(problem.help("write for example `command: [python3, my_reward.py]`"));
         }
-        problems.extend(OptionProblem::outside("/workers", self.workers, 1..=256));
+        problems.extend(OptionProblem::out_of_range("/workers", self.workers, 1..=256));
         if let Err(error) = self.time() {
             problems.push(OptionProblem::new("/timeout", error.message));
         }

@@ -1,8 +1,8 @@
 //! One process of a program from its owner's side: started with a clean environment, written to and read without
 //! blocking, killed with all its descendants.
 
+use crate::output::{OutputLines, ProgramLog};
 use crate::wire;
-use crate::words::{Log, Words};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -15,22 +15,22 @@ use std::time::Duration;
 use trainyard_core::{Error, Result};
 
 /// Maximum bytes of one response.
-const LINE: usize = 64 << 20;
+const MAX_LINE_BYTES: usize = 64 << 20;
 /// Grace period of a program after its input has ended.
-const FAREWELL: Duration = Duration::from_secs(1);
+const EXIT_GRACE: Duration = Duration::from_secs(1);
 /// Interval at which an ending process is polled.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Variables that every program gets.
 pub const VARIABLES: [&str; 6] = ["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"];
 
-pub struct Program {
+pub struct ProgramProcess {
     child: Child,
     /// `None` once it was closed.
     input: Option<ChildStdin>,
     output: ChildStdout,
     /// `None` once the program has closed it.
     errors: Option<ChildStderr>,
-    words: Words,
+    stderr_lines: OutputLines,
     unsent: Vec<u8>,
     sent: usize,
     received: Vec<u8>,
@@ -42,9 +42,9 @@ pub struct Program {
     ended: bool,
 }
 
-impl Program {
+impl ProgramProcess {
     /// Starts it in a separate folder and process group. Errors: invalid (there is no such program), retryable.
-    pub fn start(command: &[String], folder: &Path, variables: &[String], log: Log) -> Result<Self> {
+    pub fn start(command: &[String], folder: &Path, variables: &[String], log: ProgramLog) -> Result<Self> {
         let (name, arguments) = command.split_first().ok_or_else(|| Error::invalid("no program is named"))?;
         let mut starting = Command::new(name);
         starting.args(arguments).current_dir(folder).env_clear().process_group(0);
@@ -54,18 +54,19 @@ impl Program {
         // is written next to the program.
         starting.env("TRAINYARD_PROTOCOL", "1").env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1");
         starting.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = starting.spawn().map_err(|e| not_started(name, &e))?;
+        let mut child = starting.spawn().map_err(|e| spawn_error(name, &e))?;
         let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(Error::bug("a program was started without pipes"));
         };
-        let set = unblocked(&input).and_then(|()| unblocked(&output)).and_then(|()| unblocked(&errors));
+        let set =
+            set_nonblocking(&input).and_then(|()| set_nonblocking(&output)).and_then(|()| set_nonblocking(&errors));
         let program = Self {
             child,
             input: Some(input),
             output,
             errors: Some(errors),
-            words: Words::new(log),
+            stderr_lines: OutputLines::new(log),
             unsent: Vec::new(),
             sent: 0,
             received: Vec::new(),
@@ -93,7 +94,7 @@ impl Program {
         if let Some(input) = self.input.as_ref().filter(|_| self.sent < self.unsent.len()) {
             pipes.push(PollFd::new(input, PollFlags::OUT));
         }
-        sleep_until(&mut pipes, within);
+        poll_pipes(&mut pipes, within);
         drop(pipes);
         self.write();
         self.read_errors();
@@ -112,8 +113,8 @@ impl Program {
         self.received.drain(..self.taken);
         self.taken = 0;
         self.searched = self.received.len();
-        if self.received.len() > LINE {
-            return Err(format!("wrote a line of more than {} MiB", LINE >> 20));
+        if self.received.len() > MAX_LINE_BYTES {
+            return Err(format!("wrote a line of more than {} MiB", MAX_LINE_BYTES >> 20));
         }
         if !self.ended {
             return Ok(None);
@@ -121,26 +122,26 @@ impl Program {
         let half = if self.received.is_empty() {
             String::new()
         } else {
-            format!(" in the middle of a line: {}", wire::shown(&self.received))
+            format!(" in the middle of a line: {}", wire::excerpt(&self.received))
         };
         Err(format!("{}{half}", self.end()))
     }
     /// Kills the process and returns the last lines of its standard error.
-    pub fn last_words(mut self) -> String {
+    pub fn kill_for_stderr(mut self) -> String {
         self.kill();
         self.read_errors();
-        std::mem::replace(&mut self.words, Words::new(crate::silent())).last()
+        std::mem::replace(&mut self.stderr_lines, OutputLines::new(crate::null_log())).last()
     }
     /// Closes its input and waits for the grace period.
     pub fn close(mut self) {
         self.input = None;
-        let mut left = FAREWELL;
+        let mut left = EXIT_GRACE;
         while !left.is_zero() && matches!(self.child.try_wait(), Ok(None)) {
             self.read_errors();
             self.read();
             self.received.clear();
-            std::thread::sleep(LOOK);
-            left = left.saturating_sub(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
+            left = left.saturating_sub(POLL_INTERVAL);
         }
         self.read_errors();
     }
@@ -161,7 +162,7 @@ impl Program {
     }
     fn read(&mut self) {
         let mut chunk = [0; 1 << 16];
-        while !self.ended && self.received.len() <= LINE {
+        while !self.ended && self.received.len() <= MAX_LINE_BYTES {
             match self.output.read(&mut chunk) {
                 Ok(0) => self.ended = true,
                 Ok(count) => {
@@ -183,7 +184,7 @@ impl Program {
             let Some(errors) = &mut self.errors else { return };
             match errors.read(&mut chunk) {
                 Ok(0) => self.errors = None,
-                Ok(count) => self.words.take(&chunk[..count]),
+                Ok(count) => self.stderr_lines.take(&chunk[..count]),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => self.errors = None,
@@ -192,14 +193,14 @@ impl Program {
     }
     /// Returns how a program that closed its output ended. One that still runs is killed.
     fn end(&mut self) -> String {
-        let mut left = FAREWELL;
+        let mut left = EXIT_GRACE;
         loop {
             match self.child.try_wait() {
-                Ok(Some(status)) => return in_words(status),
-                Ok(None) if !left.is_zero() => std::thread::sleep(LOOK),
+                Ok(Some(status)) => return describe_status(status),
+                Ok(None) if !left.is_zero() => std::thread::sleep(POLL_INTERVAL),
                 _ => break,
             }
-            left = left.saturating_sub(LOOK);
+            left = left.saturating_sub(POLL_INTERVAL);
         }
         self.kill();
         "closed its standard output".to_string()
@@ -221,24 +222,24 @@ pub fn kill_group(leader: u32) {
     }
 }
 
-impl Drop for Program {
+impl Drop for ProgramProcess {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
 /// Waits for the pipe alone, as long as there is no process.
-pub fn wait_for(wake: &PipeReader) {
-    sleep_until(&mut [PollFd::new(wake, PollFlags::IN)], None);
+pub fn wait_for_wake(wake: &PipeReader) {
+    poll_pipes(&mut [PollFd::new(wake, PollFlags::IN)], None);
 }
 
 /// Makes a pipe nonblocking.
-pub fn unblocked(pipe: &impl AsFd) -> io::Result<()> {
+pub fn set_nonblocking(pipe: &impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(pipe)?;
     Ok(fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
 }
 
-fn sleep_until(pipes: &mut [PollFd<'_>], within: Option<Duration>) {
+fn poll_pipes(pipes: &mut [PollFd<'_>], within: Option<Duration>) {
     let timeout = within.map(|within| Timespec {
         tv_sec: i64::try_from(within.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(within.subsec_nanos()),
@@ -247,7 +248,7 @@ fn sleep_until(pipes: &mut [PollFd<'_>], within: Option<Duration>) {
     let _ = poll(pipes, timeout.as_ref());
 }
 
-pub fn not_started(name: &str, error: &io::Error) -> Error {
+pub fn spawn_error(name: &str, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound => Error::invalid(format!("there is no program `{name}`"))
             .help("install it where the stage runs, or name a file beside the workflow file"),
@@ -257,7 +258,7 @@ pub fn not_started(name: &str, error: &io::Error) -> Error {
     }
 }
 
-pub fn in_words(status: ExitStatus) -> String {
+pub fn describe_status(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited with status {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),

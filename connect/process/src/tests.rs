@@ -24,21 +24,21 @@ fn options(script: &str) -> ProgramOptions {
     ProgramOptions { command, timeout: "20s".into(), ..ProgramOptions::default() }
 }
 
-fn workers(options: &ProgramOptions) -> Arc<Workers> {
-    Workers::start(options, HELLO, silent()).unwrap()
+fn workers(options: &ProgramOptions) -> Arc<WorkerPool> {
+    WorkerPool::start(options, HELLO, null_log()).unwrap()
 }
 
-fn ask(workers: &Workers, body: &Value) -> Ticket {
-    workers.ask("score", body).unwrap()
+fn ask(workers: &WorkerPool, body: &Value) -> PendingProgramResponse {
+    workers.call("score", body).unwrap()
 }
 
-fn wait(ticket: &Ticket) -> Answer {
+fn wait(ticket: &PendingProgramResponse) -> ProgramResult {
     ticket.wait(PATIENCE).expect("an answer in time")
 }
 
-fn outage(answer: Answer) -> Error {
+fn outage(answer: ProgramResult) -> Error {
     match answer {
-        Err(Fault::Outage(error)) => error,
+        Err(ProgramFault::Outage(error)) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -51,7 +51,7 @@ fn all(error: &Error) -> String {
 #[test]
 fn many_requests_are_answered_by_several_processes() {
     let workers = workers(&ProgramOptions { workers: 3, ..options(&each(ANSWER)) });
-    let tickets: Vec<Ticket> = (0..300).map(|n| ask(&workers, &json!({"n": n}))).collect();
+    let tickets: Vec<PendingProgramResponse> = (0..300).map(|n| ask(&workers, &json!({"n": n}))).collect();
     for ticket in &tickets {
         assert!(wait(ticket).unwrap().value.is_u64());
     }
@@ -85,9 +85,9 @@ fn a_process_that_hangs_is_killed_with_what_it_started() {
     let script = each(r#"sleep 1000 & echo "$!" > child; wait"#);
     let heard = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&heard);
-    let log: Log = Arc::new(move |_: LogLevel, line: &str| sink.lock().unwrap().push_str(line));
+    let log: ProgramLog = Arc::new(move |_: LogLevel, line: &str| sink.lock().unwrap().push_str(line));
     let short = ProgramOptions { timeout: "300ms".into(), ..options(&format!("pwd >&2; {script}")) };
-    let workers = Workers::start(&short, HELLO, log).unwrap();
+    let workers = WorkerPool::start(&short, HELLO, log).unwrap();
     let error = outage(wait(&ask(&workers, &json!({}))));
     assert!(error.message.contains("took longer than 300ms for one request and was killed"), "{error}");
     let heard = heard.lock().unwrap().clone();
@@ -125,7 +125,7 @@ fn a_request_that_kills_takes_no_other_with_it() {
     let script = each(&format!("case $line in *poison*) exit 4;; esac; {ANSWER}"));
     let workers = workers(&ProgramOptions { workers: 2, ..options(&script) });
     let body = |n: i32| if n == 20 { json!({"x": "poison"}) } else { json!({"x": n}) };
-    let tickets: Vec<Ticket> = (0..50).map(|n| ask(&workers, &body(n))).collect();
+    let tickets: Vec<PendingProgramResponse> = (0..50).map(|n| ask(&workers, &body(n))).collect();
     for (n, ticket) in tickets.iter().enumerate() {
         assert_eq!(wait(ticket).is_ok(), n != 20, "{n}");
     }
@@ -135,9 +135,9 @@ fn a_request_that_kills_takes_no_other_with_it() {
 fn a_process_that_dies_once_is_started_again_and_nothing_is_lost() {
     let script = each(&format!("[ -e mark ] || {{ : > mark; exit 5; }}; {ANSWER}"));
     let workers = workers(&options(&script));
-    let tickets: Vec<Ticket> = (0..10).map(|n| ask(&workers, &json!({"n": n}))).collect();
+    let tickets: Vec<PendingProgramResponse> = (0..10).map(|n| ask(&workers, &json!({"n": n}))).collect();
     assert!(tickets.iter().all(|ticket| wait(ticket).is_ok()));
-    assert_eq!(wait(&tickets[9]).unwrap().life, 2);
+    assert_eq!(wait(&tickets[9]).unwrap().generation, 2);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_process_that_ends_while_idle_is_started_again() {
 fn exceptions_are_no_outages() {
     let error = r#"{\"type\":\"ValueError\",\"message\":\"bad\",\"traceback\":\"line 1\"}"#;
     let workers = workers(&options(&each(&format!(r#"echo "{{\"id\":$id,\"error\":{error}}}""#))));
-    let Err(Fault::Raised(raised)) = wait(&ask(&workers, &json!({}))) else { panic!("no exception") };
+    let Err(ProgramFault::Exception(raised)) = wait(&ask(&workers, &json!({}))) else { panic!("no exception") };
     assert_eq!(raised.to_string(), "ValueError: bad");
     let error = raised.error();
     assert_eq!((error.kind, error.causes().next()), (ErrorKind::Data, Some("line 1")));
@@ -164,12 +164,12 @@ fn exceptions_are_no_outages() {
 fn state_is_lost_with_its_process_and_never_asked_for_again() {
     let script = each(&format!("case $line in *end*) exit 0;; esac; {ANSWER}"));
     let workers = workers(&ProgramOptions { workers: 2, ..options(&script) });
-    let on = |life, body: Value| wait(&workers.ask_on(1, life, "step", &body).unwrap());
-    let life = on(None, json!({})).unwrap().life;
-    assert_eq!(on(Some(life), json!({})).unwrap().life, life);
-    assert!(matches!(on(Some(life), json!({"x": "end"})), Err(Fault::Lost(_))));
-    assert!(matches!(on(Some(life), json!({})), Err(Fault::Lost(_))));
-    assert_eq!(on(None, json!({})).unwrap().life, life + 1);
+    let on = |life, body: Value| wait(&workers.call_on(1, life, "step", &body).unwrap());
+    let life = on(None, json!({})).unwrap().generation;
+    assert_eq!(on(Some(life), json!({})).unwrap().generation, life);
+    assert!(matches!(on(Some(life), json!({"x": "end"})), Err(ProgramFault::Lost(_))));
+    assert!(matches!(on(Some(life), json!({})), Err(ProgramFault::Lost(_))));
+    assert_eq!(on(None, json!({})).unwrap().generation, life + 1);
 }
 
 #[test]
@@ -206,8 +206,9 @@ fn hello_says_what_for_and_processes_end_with_their_owner() {
 fn standard_error_is_the_log() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&heard);
-    let log: Log = Arc::new(move |level: LogLevel, line: &str| sink.lock().unwrap().push((level, line.to_string())));
-    let workers = Workers::start(&options(&each(&format!("echo working >&2; {ANSWER}"))), HELLO, log).unwrap();
+    let log: ProgramLog =
+        Arc::new(move |level: LogLevel, line: &str| sink.lock().unwrap().push((level, line.to_string())));
+    let workers = WorkerPool::start(&options(&each(&format!("echo working >&2; {ANSWER}"))), HELLO, log).unwrap();
     wait(&ask(&workers, &json!({}))).unwrap();
     drop(workers);
     assert_eq!(heard.lock().unwrap()[0], (LogLevel::Info, "working".to_string()));

@@ -3,7 +3,7 @@
 //! `hello` is sent to the program, and `ready` is received. Then every request has an `id` and an `op`, and every
 //! response the `id` of its request with a `result` or an `error`.
 
-use crate::fault::Raised;
+use crate::fault::ProgramException;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trainyard_core::{Error, Result};
@@ -16,11 +16,11 @@ struct HelloLine<'a> {
     r#type: &'static str,
     protocol: u32,
     #[serde(flatten)]
-    about: About<'a>,
+    about: HelloBody<'a>,
 }
 
 #[derive(Serialize)]
-struct About<'a> {
+struct HelloBody<'a> {
     role: &'a str,
     name: &'a str,
     options: &'a Value,
@@ -28,20 +28,20 @@ struct About<'a> {
 }
 
 /// Returns the first line to a program, without its end.
-pub fn hello(role: &str, name: &str, options: &Value, seed: u64) -> String {
-    let line = HelloLine { r#type: "hello", protocol: PROTOCOL, about: About { role, name, options, seed } };
+pub fn hello_line(role: &str, name: &str, options: &Value, seed: u64) -> String {
+    let line = HelloLine { r#type: "hello", protocol: PROTOCOL, about: HelloBody { role, name, options, seed } };
     serde_json::to_string(&line).unwrap_or_default()
 }
 
 /// Returns the content of `hello` about a part, as JSON: a stateless service receives it with each request.
-pub fn about(role: &str, name: &str, options: &Value, seed: u64) -> String {
-    serde_json::to_string(&About { role, name, options, seed }).unwrap_or_default()
+pub fn hello_body(role: &str, name: &str, options: &Value, seed: u64) -> String {
+    serde_json::to_string(&HelloBody { role, name, options, seed }).unwrap_or_default()
 }
 
 /// Parses the features that a program reports when it is ready. Errors: description of the fault in its first line.
-pub fn ready(line: &[u8]) -> Result<Value, String> {
+pub fn parse_ready(line: &[u8]) -> Result<Value, String> {
     let said: Value =
-        serde_json::from_slice(line).map_err(|_| format!("its first line is not JSON: {}", shown(line)))?;
+        serde_json::from_slice(line).map_err(|_| format!("its first line is not JSON: {}", excerpt(line)))?;
     match (said["type"].as_str(), said["protocol"].as_u64()) {
         (Some("ready"), Some(version)) if version == u64::from(PROTOCOL) => Ok(said),
         (Some("ready"), version) => {
@@ -49,18 +49,18 @@ pub fn ready(line: &[u8]) -> Result<Value, String> {
             Err(format!("it speaks {version} of the protocol, and version {PROTOCOL} is spoken here"))
         }
         (Some("error"), _) => {
-            let raised: Raised = serde_json::from_value(said["error"].clone()).unwrap_or_default();
+            let raised: ProgramException = serde_json::from_value(said["error"].clone()).unwrap_or_default();
             let trace = raised.traceback.trim_end();
             Err(if trace.is_empty() { raised.to_string() } else { format!("{raised}\n{trace}") })
         }
-        _ => Err(format!("its first line is not `ready`: {}", shown(line))),
+        _ => Err(format!("its first line is not `ready`: {}", excerpt(line))),
     }
 }
 
 /// A request without its id, created in the thread of the requester.
-pub struct Request(String);
+pub struct ProgramRequest(String);
 
-impl Request {
+impl ProgramRequest {
     /// Creates a request; `body` is a map with the keys of the operation.
     pub fn new(op: &str, body: &impl Serialize) -> Result<Self> {
         Ok(Self(format!(",\"op\":\"{op}\"{}}}", inner(body)?)))
@@ -89,11 +89,11 @@ fn inner(keys: &impl Serialize) -> Result<String> {
 }
 
 #[derive(Deserialize)]
-struct AnswerLine {
+struct ResponseLine {
     id: u64,
     #[serde(default, deserialize_with = "present")]
     result: Option<Value>,
-    error: Option<Raised>,
+    error: Option<ProgramException>,
 }
 
 /// Deserializes a present value as `Some`: a result of null is a result.
@@ -102,18 +102,18 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D
 }
 
 /// Parses a response: the id of its request, and its result or exception. Errors: description of the fault in the line.
-pub fn answer(line: &[u8]) -> Result<(u64, Result<Value, Raised>), String> {
-    let read: AnswerLine =
-        serde_json::from_slice(line).map_err(|e| format!("wrote a line that is no answer ({e}): {}", shown(line)))?;
+pub fn parse_response(line: &[u8]) -> Result<(u64, Result<Value, ProgramException>), String> {
+    let read: ResponseLine =
+        serde_json::from_slice(line).map_err(|e| format!("wrote a line that is no answer ({e}): {}", excerpt(line)))?;
     match (read.result, read.error) {
         (_, Some(raised)) => Ok((read.id, Err(raised))),
         (Some(result), None) => Ok((read.id, Ok(result))),
-        (None, None) => Err(format!("wrote an answer with neither `result` nor `error`: {}", shown(line))),
+        (None, None) => Err(format!("wrote an answer with neither `result` nor `error`: {}", excerpt(line))),
     }
 }
 
 /// Returns the start of a line, for messages.
-pub fn shown(line: &[u8]) -> String {
+pub fn excerpt(line: &[u8]) -> String {
     const MOST: usize = 200;
     let text = String::from_utf8_lossy(&line[..line.len().min(MOST)]).trim().to_string();
     if line.len() > MOST { format!("`{text}…`") } else { format!("`{text}`") }
@@ -126,27 +126,27 @@ mod tests {
 
     #[test]
     fn requests_begin_with_their_id() {
-        let request = Request::new("score", &json!({"items": [1]})).unwrap();
+        let request = ProgramRequest::new("score", &json!({"items": [1]})).unwrap();
         assert_eq!(request.line(7), "{\"id\":7,\"op\":\"score\",\"items\":[1]}\n");
         let told = request.line_with(9, "\"hello\":{}");
         assert_eq!(told, "{\"id\":9,\"hello\":{},\"op\":\"score\",\"items\":[1]}\n");
-        assert_eq!(Request::new("close", &json!({})).unwrap().line(8), "{\"id\":8,\"op\":\"close\"}\n");
-        assert!(Request::new("close", &json!([])).is_err());
+        assert_eq!(ProgramRequest::new("close", &json!({})).unwrap().line(8), "{\"id\":8,\"op\":\"close\"}\n");
+        assert!(ProgramRequest::new("close", &json!([])).is_err());
     }
 
     #[test]
     fn answers_have_a_result_or_an_error() {
-        assert_eq!(answer(br#"{"id":1,"result":null}"#), Ok((1, Ok(Value::Null))));
-        let raised = Raised { kind: "E".into(), message: "m".into(), traceback: String::new() };
-        assert_eq!(answer(br#"{"id":2,"error":{"type":"E","message":"m"}}"#), Ok((2, Err(raised))));
+        assert_eq!(parse_response(br#"{"id":1,"result":null}"#), Ok((1, Ok(Value::Null))));
+        let raised = ProgramException { kind: "E".into(), message: "m".into(), traceback: String::new() };
+        assert_eq!(parse_response(br#"{"id":2,"error":{"type":"E","message":"m"}}"#), Ok((2, Err(raised))));
         for bad in [r#"{"id":1}"#, r#"{"result":1}"#, "", "3", r#"{"id":-1,"result":1}"#] {
-            assert!(answer(bad.as_bytes()).is_err(), "{bad}");
+            assert!(parse_response(bad.as_bytes()).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn the_first_line_must_be_of_this_version() {
-        assert!(ready(br#"{"type":"ready","protocol":1,"tools":[]}"#).is_ok());
+        assert!(parse_ready(br#"{"type":"ready","protocol":1,"tools":[]}"#).is_ok());
         for (line, words) in [
             (r#"{"type":"ready","protocol":2}"#, "version 2"),
             (r#"{"type":"ready"}"#, "no version"),
@@ -154,7 +154,7 @@ mod tests {
             (r#"{"id":1}"#, "not `ready`"),
             (r#"{"type":"error","error":{"type":"ImportError","message":"no x"}}"#, "ImportError: no x"),
         ] {
-            assert!(ready(line.as_bytes()).unwrap_err().contains(words), "{line}");
+            assert!(parse_ready(line.as_bytes()).unwrap_err().contains(words), "{line}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tempfile::TempDir;
-use trainyard_process::{Answer, Fault, Hello, ProgramOptions, Workers, silent};
+use trainyard_process::{Hello, ProgramFault, ProgramOptions, ProgramResult, WorkerPool, null_log};
 
 const PROGRAM: &str = r#"
 import trainyard_bridge as ty
@@ -50,7 +50,7 @@ ty.run()
 "#;
 
 /// Returns `None`, after printing that the test is skipped, where there is no Python.
-fn start(role: &str, name: &str, options: Value) -> Option<(TempDir, Arc<Workers>)> {
+fn start(role: &str, name: &str, options: Value) -> Option<(TempDir, Arc<WorkerPool>)> {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
         eprintln!("skipped: there is no python3");
         return None;
@@ -68,12 +68,12 @@ fn start(role: &str, name: &str, options: Value) -> Option<(TempDir, Arc<Workers
         options,
         ..ProgramOptions::default()
     };
-    let workers = Workers::start(&options, Hello { role, name, seed: 3 }, silent()).unwrap();
+    let workers = WorkerPool::start(&options, Hello { role, name, seed: 3 }, null_log()).unwrap();
     Some((home, workers))
 }
 
-fn ask(workers: &Workers, op: &str, items: &[Value]) -> Answer {
-    workers.ask(op, &json!({"items": items})).unwrap().answer()
+fn ask(workers: &WorkerPool, op: &str, items: &[Value]) -> ProgramResult {
+    workers.call(op, &json!({"items": items})).unwrap().join()
 }
 
 fn episode(answer: Value, correct: bool) -> Value {
@@ -128,12 +128,15 @@ fn rules_and_verifiers_are_functions_too() {
     assert_eq!((&rows[0], &rows[1]), (&json!({"right": true}), &json!({"right": false})));
     assert_eq!(rows[2]["error"]["message"], "cannot judge");
     let unknown = ask(&workers, "dance", &[]);
-    assert!(matches!(&unknown, Err(Fault::Raised(raised)) if raised.message == "no operation `dance`"), "{unknown:?}");
+    assert!(
+        matches!(&unknown, Err(ProgramFault::Exception(raised)) if raised.message == "no operation `dance`"),
+        "{unknown:?}"
+    );
 }
 
 #[test]
 fn a_function_that_is_not_there_is_named() {
     let Some((_home, workers)) = start("reward", "beauty", Value::Null) else { return };
-    let Err(Fault::Outage(error)) = ask(&workers, "score", &[]) else { panic!("it started") };
+    let Err(ProgramFault::Outage(error)) = ask(&workers, "score", &[]) else { panic!("it started") };
     assert!(error.message.contains("choose one by the option `name`: graded, ranked"), "{error}");
 }

@@ -52,15 +52,15 @@ impl PartOptions for Plain {
     const KIND: &'static str = "plain";
     const SUMMARY: &'static str = "the policy gradient without a ratio";
     const DOC: &'static str = "Token loss = −A·logπ (REINFORCE).";
-    fn metrics() -> Vec<Metric> {
-        vec![Metric::new("tokens", "share", "Share of the tokens that it saw.")]
+    fn metrics() -> Vec<MetricInfo> {
+        vec![MetricInfo::new("tokens", "share", "Share of the tokens that it saw.")]
     }
 }
 
-impl Part for Plain {}
+impl RlPart for Plain {}
 impl LossTerm for Plain {
-    fn value(&self, batch: &TokenBatch) -> Term {
-        let mut term = Term { d_logprobs: batch.zeros(), ..Term::default() };
+    fn value(&self, batch: &LossBatch) -> TermValue {
+        let mut term = TermValue { d_logprobs: batch.zeros(), ..TermValue::default() };
         for (i, t) in batch.places() {
             let slope = -batch.weights[i][t] * batch.advantages[i][t];
             term.d_logprobs[i][t] = slope;
@@ -100,14 +100,14 @@ impl ExtraOptions for Parity {
     }
 }
 
-impl Questions for Parity {
+impl QuestionOptions for Parity {
     fn read_answer(turn: &str) -> Option<String> {
         Some(turn.trim().to_string())
     }
 }
 
 /// Creates a local executor that starts its attempts with `nice`.
-fn nice(with: &Launching, options: LocalOptions) -> Result<Arc<dyn Executor>> {
-    let launcher = with.launcher.clone().behind("nice", &["-n", "10"]);
-    Ok(Arc::new(Local::named("nice", launcher, with.slots.clone(), options)))
+fn nice(with: &ExecutorContext, options: LocalOptions) -> Result<Arc<dyn Executor>> {
+    let launcher = with.launcher.clone().wrapped_in("nice", &["-n", "10"]);
+    Ok(Arc::new(LocalExecutor::named("nice", launcher, with.slots.clone(), options)))
 }

@@ -1,6 +1,6 @@
 //! Context of a running stage: inputs as local folders, output folders, progress, metrics, checkpoints, cancellation.
 
-use crate::report::{Metric, Report};
+use crate::report::{ReportMetric, StageReport};
 use crate::requests::RequestCache;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
-use trainyard_core::{ArtifactKind, Comparison, Declared, Digest, Error, Producer, Producers, Result, Secrets, Wired};
+use trainyard_core::{
+    ArtifactKind, Comparison, DeclaredMetrics, Digest, Error, Producer, Producers, Result, Secrets, WiredInputs,
+};
 
 /// Cancellation flag, set from outside when the attempt must stop; the stage checks it at least once a second.
 #[derive(Debug, Clone, Default)]
@@ -111,8 +113,8 @@ impl StageContext {
         self.inputs.get(port).map_or(&[], Vec::as_slice)
     }
     /// Returns the artifacts of every input port with the facts that their producers described.
-    pub fn wired(&self) -> Wired {
-        let mut wired = Wired::default();
+    pub fn wired(&self) -> WiredInputs {
+        let mut wired = WiredInputs::default();
         for (port, list) in &self.inputs {
             wired.wire(port, list.iter().map(|artifact| artifact.metadata.clone()).collect());
         }
@@ -138,9 +140,9 @@ impl StageContext {
         self.metrics.insert(name.into(), value);
     }
     /// Writes `report.json` with every metric and comparison of this stage, each with its declared unit.
-    pub fn write_report(&self, port: &str, mut report: Report, declared: &Declared) -> Result<()> {
+    pub fn write_report(&self, port: &str, mut report: StageReport, declared: &DeclaredMetrics) -> Result<()> {
         for (name, value) in &self.metrics {
-            let detail = || Metric { value: *value, detail: true, ..Metric::default() };
+            let detail = || ReportMetric { value: *value, detail: true, ..ReportMetric::default() };
             report.metrics.entry(name.clone()).or_insert_with(detail);
         }
         for (name, metric) in &mut report.metrics {

@@ -4,23 +4,23 @@
 //! are sorted. A point that is not finite stops the stage with an error that names the step.
 
 use crate::StageContext;
-use crate::report::{Curve, Report};
+use crate::report::{Curve, StageReport};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
 
 /// Named series of (step, value).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Curves(BTreeMap<String, Vec<(u64, f64)>>);
+pub struct LearningCurves(BTreeMap<String, Vec<(u64, f64)>>);
 
-impl Curves {
+impl LearningCurves {
     /// Adds a point and reports it. Errors: data, if the value is not finite.
     pub fn point(&mut self, context: &StageContext, name: &str, step: u64, value: f64) -> Result<()> {
         self.add(name, step, value)?;
         context.curve(name, step, value);
         Ok(())
     }
-    /// Adds a point without reporting it. Errors: as in [`Curves::point`].
+    /// Adds a point without reporting it. Errors: as in [`LearningCurves::point`].
     pub fn add(&mut self, name: &str, step: u64, value: f64) -> Result<()> {
         finite(value, name, step)?;
         self.0.entry(name.to_string()).or_default().push((step, value));
@@ -45,7 +45,7 @@ impl Curves {
         self.0.keys().map(String::as_str).filter(move |n| n.starts_with(prefix))
     }
     /// Adds one chart of several series to the report, given as (label, name).
-    pub fn draw(&self, report: &mut Report, title: &str, y: &str, series: &[(&str, &str)]) {
+    pub fn add_chart(&self, report: &mut StageReport, title: &str, y: &str, series: &[(&str, &str)]) {
         let curve = series.iter().fold(Curve::new(title, "step", y), |curve, (label, name)| {
             curve.with(*label, self.series(name).iter().map(|&(x, v)| (x as f64, v)))
         });
@@ -68,11 +68,11 @@ mod tests {
 
     #[test]
     fn points_survive_saving_bit_for_bit_and_nan_stops() {
-        let mut curves = Curves::default();
+        let mut curves = LearningCurves::default();
         for (step, value) in [(0, 0.1 + 0.2), (1, 1.0 / 3.0), (2, 1e-308)] {
             curves.add("loss", step, value).unwrap();
         }
-        let copy: Curves = serde_json::from_str(&serde_json::to_string(&curves).unwrap()).unwrap();
+        let copy: LearningCurves = serde_json::from_str(&serde_json::to_string(&curves).unwrap()).unwrap();
         assert_eq!(copy, curves);
         assert_eq!(curves.recent("loss", 2), Some((1.0 / 3.0 + 1e-308) / 2.0));
         let e = curves.add("loss", 3, f64::NAN).unwrap_err();

@@ -10,26 +10,26 @@ mod part;
 pub use page::{AnyFamily, PartPage, fill_schema};
 pub use part::{PartKind, PartOptions};
 
-use part::Options;
+use part::DynPartOptions;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use trainyard_core::{Error, Metric, OptionProblem, Result};
+use trainyard_core::{Error, MetricInfo, OptionProblem, Result};
 
 /// A part named by options. It is parsed once and provides its complete options, its problems, and the part itself.
-pub struct Chosen<T: ?Sized, A: ?Sized = ()> {
+pub struct ParsedPart<T: ?Sized, A: ?Sized = ()> {
     place: String,
     kind: &'static str,
-    metrics: Vec<Metric>,
-    options: Box<dyn Options<T, A>>,
+    metrics: Vec<MetricInfo>,
+    options: Box<dyn DynPartOptions<T, A>>,
 }
 
-impl<T: ?Sized, A: ?Sized> Chosen<T, A> {
+impl<T: ?Sized, A: ?Sized> ParsedPart<T, A> {
     /// Returns the kind of the part, as written after `kind:`.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
     /// Returns the metrics of the part, without the prefix of its kind.
-    pub fn metrics(&self) -> &[Metric] {
+    pub fn metrics(&self) -> &[MetricInfo] {
         &self.metrics
     }
     /// Returns `{kind, …}` with every default filled in.
@@ -47,7 +47,7 @@ impl<T: ?Sized, A: ?Sized> Chosen<T, A> {
     /// Builds a new part. Errors: invalid, naming the part and the option.
     pub fn build(&self, context: &A) -> Result<Box<T>> {
         let built = match self.problems().into_iter().next() {
-            Some(problem) => Err(refused(problem)),
+            Some(problem) => Err(problem_error(problem)),
             None => self.options.build(context),
         };
         built.map_err(|e| e.at(&self.place))
@@ -59,7 +59,7 @@ pub struct Family<T: ?Sized, A: ?Sized = ()> {
     /// Name in pages and recipes: `losses`.
     pub folder: &'static str,
     /// Name of one member in messages: `loss term`.
-    pub what: &'static str,
+    pub member_name: &'static str,
     members: Vec<PartKind<T, A>>,
 }
 
@@ -67,7 +67,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     /// Creates a family; `members` must be sorted by kind.
     pub fn new(folder: &'static str, what: &'static str, members: Vec<PartKind<T, A>>) -> Self {
         debug_assert!(members.windows(2).all(|pair| pair[0].kind < pair[1].kind), "{folder} is sorted");
-        Self { folder, what, members }
+        Self { folder, member_name: what, members }
     }
     /// Adds a part. Errors: invalid, if the kind exists already.
     pub fn add(&mut self, part: PartKind<T, A>) -> Result<()> {
@@ -89,10 +89,10 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
         self.members.iter().map(|member| member.kind).collect()
     }
     /// Parses `{kind, …}` or a bare name. The pointer of a problem is relative to the options.
-    pub fn read(&self, options: &Value) -> Result<Chosen<T, A>, OptionProblem> {
+    pub fn read(&self, options: &Value) -> Result<ParsedPart<T, A>, OptionProblem> {
         let (member, own) = self.look_up(options)?;
         let options = (member.read)(own).map_err(|e| OptionProblem::new("", e.message))?;
-        Ok(self.chosen(member, options))
+        Ok(self.parsed_part(member, options))
     }
     /// Returns `{kind, …}` with every default filled in. Errors: invalid, for wrong types; [`Family::check`] checks
     /// ranges.
@@ -109,12 +109,14 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     }
     /// Returns the metrics that any of these parts may report; with `several`, also under the names of a second part of
     /// the same kind.
-    pub fn declarable(&self, several: bool) -> Vec<Metric> {
+    pub fn declarable(&self, several: bool) -> Vec<MetricInfo> {
         let of = |member: &PartKind<T, A>| {
             let numbered = several.then(|| format!("{}_<int>", member.kind));
             let prefixes = std::iter::once(member.kind.to_string()).chain(numbered);
-            let under = |prefix: String| member.metrics.iter().map(|m| m.clone().of(&prefix)).collect::<Vec<Metric>>();
-            prefixes.flat_map(under).collect::<Vec<Metric>>()
+            let under = |prefix: String| {
+                member.metrics.iter().map(|m| m.clone().prefixed(&prefix)).collect::<Vec<MetricInfo>>()
+            };
+            prefixes.flat_map(under).collect::<Vec<MetricInfo>>()
         };
         self.members.iter().flat_map(of).collect()
     }
@@ -125,27 +127,27 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
         json!({ "oneOf": branches })
     }
 
-    fn find(&self, options: &Value) -> Result<Chosen<T, A>> {
-        let (member, own) = self.look_up(options).map_err(refused)?;
+    fn find(&self, options: &Value) -> Result<ParsedPart<T, A>> {
+        let (member, own) = self.look_up(options).map_err(problem_error)?;
         match (member.read)(own) {
-            Ok(options) => Ok(self.chosen(member, options)),
+            Ok(options) => Ok(self.parsed_part(member, options)),
             Err(error) => Err(error.at(self.place(member))),
         }
     }
-    fn chosen(&self, member: &PartKind<T, A>, options: Box<dyn Options<T, A>>) -> Chosen<T, A> {
-        Chosen { place: self.place(member), kind: member.kind, metrics: member.metrics.clone(), options }
+    fn parsed_part(&self, member: &PartKind<T, A>, options: Box<dyn DynPartOptions<T, A>>) -> ParsedPart<T, A> {
+        ParsedPart { place: self.place(member), kind: member.kind, metrics: member.metrics.clone(), options }
     }
     /// Formats a part for messages: `` loss term `clip` ``.
     fn place(&self, member: &PartKind<T, A>) -> String {
-        format!("{} `{}`", self.what, member.kind)
+        format!("{} `{}`", self.member_name, member.kind)
     }
     fn look_up(&self, options: &Value) -> Result<(&PartKind<T, A>, Value), OptionProblem> {
         let known = || format!("use one of: {}", self.names().join(", "));
         let Some((name, own)) = split(options) else {
-            return Err(OptionProblem::new("", format!("this {} has no `kind`", self.what)).help(known()));
+            return Err(OptionProblem::new("", format!("this {} has no `kind`", self.member_name)).help(known()));
         };
         let at = if options.is_string() { "" } else { "/kind" };
-        let unknown = || OptionProblem::new(at, format!("no {} is called `{name}`", self.what)).help(known());
+        let unknown = || OptionProblem::new(at, format!("no {} is called `{name}`", self.member_name)).help(known());
         let member = self.members.iter().find(|member| member.kind == name).ok_or_else(unknown)?;
         Ok((member, own))
     }
@@ -177,7 +179,7 @@ fn split(options: &Value) -> Option<(&str, Value)> {
 }
 
 /// Converts a problem to an error that names its place.
-fn refused(problem: OptionProblem) -> Error {
+fn problem_error(problem: OptionProblem) -> Error {
     let place = problem.pointer.trim_start_matches('/').replace('/', ".");
     let error = Error::invalid(problem.message);
     let error = if place.is_empty() { error } else { error.at(format!("`{place}`")) };

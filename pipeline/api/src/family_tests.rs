@@ -27,7 +27,7 @@ impl PartOptions for Rectangle {
     const DOC: &'static str = "width times height";
     fn check(&self) -> Vec<OptionProblem> {
         let sides = [("/width", self.width), ("/height", self.height)];
-        sides.into_iter().filter_map(|(at, side)| OptionProblem::outside(at, side, above(0.0))).collect()
+        sides.into_iter().filter_map(|(at, side)| OptionProblem::out_of_range(at, side, above(0.0))).collect()
     }
 }
 

@@ -18,11 +18,11 @@ pub mod stage;
 pub mod trial;
 
 pub use context::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
-pub use family::{AnyFamily, Chosen, Family, PartKind, PartOptions, PartPage};
+pub use family::{AnyFamily, Family, ParsedPart, PartKind, PartOptions, PartPage};
 pub use registry::Stages;
-pub use report::Report;
+pub use report::StageReport;
 pub use requests::{RequestCache, RequestsInMemory};
-pub use simple_stage::{Simple, SimpleStage};
+pub use simple_stage::{SimpleStage, SimpleStageKind};
 pub use slot::Slot;
-pub use stage::{DynPrepared, DynStage, Ports, Prepared, Stage, erase, port};
-pub use trial::{Component, Trial, Tried};
+pub use stage::{DynPreparedOptions, DynStage, Ports, PreparedOptions, Stage, erase, port};
+pub use trial::{Component, Trial, TrialEpisode};

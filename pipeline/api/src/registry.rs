@@ -3,7 +3,7 @@
 use crate::stage::DynStage;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_core::{Error, KindInfo, OptionProblem, Result, Settled, StageKinds};
+use trainyard_core::{Error, KindInfo, OptionProblem, Result, StageKinds, ValidatedOptions};
 
 /// Stage kinds, sorted by name.
 #[derive(Default)]
@@ -48,7 +48,11 @@ impl StageKinds for Stages {
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         self.0.get(name).map(|s| s.info())
     }
-    fn settle(&self, kind: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+    fn validate_options(
+        &self,
+        kind: &str,
+        options: &Value,
+    ) -> Result<Box<dyn ValidatedOptions + '_>, Vec<OptionProblem>> {
         self.stage(kind).map_err(|e| vec![e.into()])?.settle(options)
     }
 }

@@ -3,7 +3,7 @@
 //! A report holds metrics (with intervals), tables of typed cells, and learning curves. Every crate of stages writes
 //! reports and the stage `report` joins and renders them, so the type is defined here.
 //!
-//! Metrics must be finite and every row must have one cell per column; see [`Report::validate`]. Times and rates do not
+//! Metrics must be finite and every row must have one cell per column; see [`StageReport::validate`]. Times and rates do not
 //! belong in a report, because equal runs must write equal bytes.
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub const REPORT_FILE: &str = "report.json";
 /// Measurements of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
+pub struct StageReport {
     /// Version of this schema; always 1.
     pub report_format: u32,
     /// A heading, e.g. `Supervised fine-tuning`.
@@ -29,7 +29,7 @@ pub struct Report {
     pub summary: String,
     /// Metrics, by their names in manifests.
     #[serde(default)]
-    pub metrics: BTreeMap<String, Metric>,
+    pub metrics: BTreeMap<String, ReportMetric>,
     /// Comparisons of two models or arms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
@@ -47,7 +47,7 @@ pub struct Report {
 /// A number, with its 95% interval if known.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Metric {
+pub struct ReportMetric {
     /// The measured value, in `unit`.
     pub value: f64,
     /// Lower end of the 95% interval.
@@ -76,13 +76,13 @@ pub struct Table {
     /// Names of the columns.
     pub columns: Vec<String>,
     /// Rows; each has one cell per column.
-    pub rows: Vec<Vec<Cell>>,
+    pub rows: Vec<Vec<ReportCell>>,
 }
 
 /// One cell; in JSON: null, a string, a number, or an object with `value`, `low` and `high`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Cell {
+pub enum ReportCell {
     /// Unknown or not applicable.
     #[default]
     Empty,
@@ -126,7 +126,7 @@ pub struct Series {
     pub points: Vec<[f64; 2]>,
 }
 
-impl Report {
+impl StageReport {
     /// Creates an empty report with a title.
     pub fn new(title: impl Into<String>) -> Self {
         Self {
@@ -143,7 +143,7 @@ impl Report {
 
     /// Adds a metric without an interval.
     pub fn metric(&mut self, name: impl Into<String>, value: f64) -> &mut Self {
-        self.metrics.insert(name.into(), Metric { value, ..Metric::default() });
+        self.metrics.insert(name.into(), ReportMetric { value, ..ReportMetric::default() });
         self
     }
 
@@ -151,7 +151,7 @@ impl Report {
     /// estimated.
     pub fn estimate(&mut self, name: impl Into<String>, value: f64, interval: Option<(f64, f64)>, n: u64) -> &mut Self {
         let (low, high) = interval.unzip();
-        self.metrics.insert(name.into(), Metric { value, low, high, n: Some(n), ..Metric::default() });
+        self.metrics.insert(name.into(), ReportMetric { value, low, high, n: Some(n), ..ReportMetric::default() });
         self
     }
 
@@ -191,7 +191,7 @@ impl Report {
                 )));
             }
         }
-        if let Some((row, (of, value))) = self.comparisons.iter().find_map(|c| Some((c, c.broken()?))) {
+        if let Some((row, (of, value))) = self.comparisons.iter().find_map(|c| Some((c, c.first_non_finite()?))) {
             return Err(Error::data(format!(
                 "report `{}`: `{}` of `{}` is not finite ({value})",
                 self.title,
@@ -238,8 +238,8 @@ impl Table {
     pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { title: title.into(), columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
-    /// Appends a row; [`Report::validate`] rejects rows whose length differs from the number of columns.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> &mut Self {
+    /// Appends a row; [`StageReport::validate`] rejects rows whose length differs from the number of columns.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = ReportCell>) -> &mut Self {
         self.rows.push(cells.into_iter().collect());
         self
     }
@@ -258,7 +258,7 @@ impl Curve {
     }
 }
 
-impl Cell {
+impl ReportCell {
     /// Creates a cell of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
@@ -282,12 +282,12 @@ impl Cell {
 mod tests {
     use super::*;
 
-    fn sample() -> Report {
-        let mut report = Report::new("Evaluation");
+    fn sample() -> StageReport {
+        let mut report = StageReport::new("Evaluation");
         report.metric("problems", 300.0).estimate("accuracy", 0.5, Some((0.44, 0.56)), 300);
         let mut table = Table::new("Accuracy", ["model", "accuracy", "note"]);
-        table.row([Cell::text("rl"), Cell::interval(0.5, Some((0.44, 0.56))), Cell::Empty]);
-        table.row([Cell::text("sft"), Cell::number(f64::NAN), Cell::number(2.0)]);
+        table.row([ReportCell::text("rl"), ReportCell::interval(0.5, Some((0.44, 0.56))), ReportCell::Empty]);
+        table.row([ReportCell::text("sft"), ReportCell::number(f64::NAN), ReportCell::number(2.0)]);
         report.table(table);
         report.curve(
             Curve::new("Loss", "step", "nats")
@@ -302,7 +302,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("trainyard-report-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         sample().write(&folder).unwrap();
-        assert_eq!(Report::read(&folder).unwrap(), sample());
+        assert_eq!(StageReport::read(&folder).unwrap(), sample());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -313,12 +313,12 @@ mod tests {
 
     #[test]
     fn nan_metrics_and_ragged_rows_are_refused() {
-        let mut nan = Report::new("r");
+        let mut nan = StageReport::new("r");
         nan.metric("loss", f64::NAN);
         assert!(nan.validate().unwrap_err().message.contains("`loss`"));
-        let mut ragged = Report::new("r");
+        let mut ragged = StageReport::new("r");
         let mut table = Table::new("t", ["a", "b"]);
-        table.row([Cell::Empty]);
+        table.row([ReportCell::Empty]);
         ragged.table(table);
         assert!(ragged.validate().unwrap_err().message.contains("row of 1 cells"));
     }

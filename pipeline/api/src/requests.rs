@@ -22,20 +22,20 @@ pub struct RequestsInMemory(Mutex<BTreeMap<Digest, Vec<u8>>>);
 impl RequestsInMemory {
     /// Returns the number of records.
     pub fn count(&self) -> usize {
-        self.kept().len()
+        self.lock().len()
     }
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<Digest, Vec<u8>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Digest, Vec<u8>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RequestCache for RequestsInMemory {
     fn find(&self, requests: &[Digest]) -> Result<Vec<Option<Vec<u8>>>> {
-        let kept = self.kept();
+        let kept = self.lock();
         Ok(requests.iter().map(|request| kept.get(request).cloned()).collect())
     }
     fn keep(&self, records: Vec<(Digest, Vec<u8>)>) -> Result<Vec<Vec<u8>>> {
-        let mut kept = self.kept();
+        let mut kept = self.lock();
         Ok(records.into_iter().map(|(request, record)| kept.entry(request).or_insert(record).clone()).collect())
     }
 }

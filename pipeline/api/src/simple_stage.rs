@@ -1,13 +1,13 @@
 //! A shorter way to write a stage kind: one struct that is both the options and the implementation.
 
 use crate::context::StageContext;
-use crate::stage::{Ports, Prepared, Stage};
+use crate::stage::{Ports, PreparedOptions, Stage};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::marker::PhantomData;
-use trainyard_core::{Declared, OptionProblem, Result};
+use trainyard_core::{DeclaredMetrics, OptionProblem, Result};
 
 /// A stage kind without parts, whose metrics do not depend on its options. The struct holds one option per field and
 /// denies unknown ones; doc comments are their documentation. A kind that needs more implements [`Stage`].
@@ -28,8 +28,8 @@ pub trait SimpleStage: Serialize + DeserializeOwned + JsonSchema + Send + 'stati
     /// As in [`Stage::ports`].
     fn ports() -> Ports;
     /// As in [`Stage::metrics`].
-    fn metrics() -> Declared {
-        Declared::default()
+    fn metrics() -> DeclaredMetrics {
+        DeclaredMetrics::default()
     }
     /// As in [`Prepared::problems`].
     fn problems(&self) -> Vec<OptionProblem> {
@@ -40,19 +40,19 @@ pub trait SimpleStage: Serialize + DeserializeOwned + JsonSchema + Send + 'stati
 }
 
 /// The stage kind of a [`SimpleStage`].
-pub struct Simple<S>(PhantomData<fn() -> S>);
+pub struct SimpleStageKind<S>(PhantomData<fn() -> S>);
 
-impl<S> Default for Simple<S> {
+impl<S> Default for SimpleStageKind<S> {
     fn default() -> Self {
         Self(PhantomData)
     }
 }
 
 /// Parsed options.
-pub struct Parsed<S>(S);
+pub struct ParsedOptions<S>(S);
 
-impl<S: SimpleStage> Stage for Simple<S> {
-    type Prepared = Parsed<S>;
+impl<S: SimpleStage> Stage for SimpleStageKind<S> {
+    type Prepared = ParsedOptions<S>;
     const NAME: &'static str = S::NAME;
     const VERSION: u32 = S::VERSION;
     const SUMMARY: &'static str = S::SUMMARY;
@@ -63,18 +63,18 @@ impl<S: SimpleStage> Stage for Simple<S> {
     fn ports(&self) -> Ports {
         S::ports()
     }
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         S::metrics()
     }
-    fn prepare(&self, options: Value) -> Result<Parsed<S>> {
-        self.parse(options).map(Parsed)
+    fn prepare(&self, options: Value) -> Result<ParsedOptions<S>> {
+        self.parse(options).map(ParsedOptions)
     }
-    fn run(&self, options: Parsed<S>, context: &mut StageContext) -> Result<()> {
+    fn run(&self, options: ParsedOptions<S>, context: &mut StageContext) -> Result<()> {
         options.0.run(context)
     }
 }
 
-impl<S: SimpleStage> Prepared for Parsed<S> {
+impl<S: SimpleStage> PreparedOptions for ParsedOptions<S> {
     type Config = S;
     fn config(&self) -> &S {
         &self.0
@@ -90,7 +90,7 @@ mod tests {
     use crate::stage::{DynStage, erase};
     use serde::Deserialize;
     use serde_json::json;
-    use trainyard_core::Metric;
+    use trainyard_core::MetricInfo;
 
     /// Counts.
     #[derive(Serialize, Deserialize, JsonSchema)]
@@ -111,11 +111,11 @@ mod tests {
         fn ports() -> Ports {
             Ports { inputs: Vec::new(), outputs: Vec::new() }
         }
-        fn metrics() -> Declared {
-            vec![Metric::new("last", "number", "The last number.")].into()
+        fn metrics() -> DeclaredMetrics {
+            vec![MetricInfo::new("last", "number", "The last number.")].into()
         }
         fn problems(&self) -> Vec<OptionProblem> {
-            OptionProblem::outside("/to", self.to, 1..).into_iter().collect()
+            OptionProblem::out_of_range("/to", self.to, 1..).into_iter().collect()
         }
         fn run(self, context: &mut StageContext) -> Result<()> {
             context.metric("last", self.to as f64);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_struct_is_the_options_and_is_checked_like_any_kind() {
-        let stage: Box<dyn DynStage> = erase(Simple::<Count>::default());
+        let stage: Box<dyn DynStage> = erase(SimpleStageKind::<Count>::default());
         let info = stage.info();
         assert_eq!((info.name, info.version, info.doc, info.main_metric), ("count", 1, "From 0.", Some("last")));
         assert_eq!(info.options["properties"]["to"]["description"], "How far.");

@@ -1,14 +1,14 @@
 //! A place in a stage's options that names a part: read once, then used by check, schema and run.
 
-use crate::family::{Chosen, Family, PartKind, prefixes};
+use crate::family::{Family, ParsedPart, PartKind, prefixes};
 use serde_json::Value;
 use trainyard_core::error::Context as _;
-use trainyard_core::{Error, Metric, OptionProblem, Result};
+use trainyard_core::{Error, MetricInfo, OptionProblem, Result};
 
 /// The part named at one place of a config.
 pub struct Slot<T: ?Sized, A: ?Sized = ()> {
     place: String,
-    chosen: Result<Chosen<T, A>, OptionProblem>,
+    part: Result<ParsedPart<T, A>, OptionProblem>,
 }
 
 impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
@@ -21,7 +21,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
         {
             *options = complete;
         }
-        Self { place: place.into(), chosen }
+        Self { place: place.into(), part: chosen }
     }
     /// Reads the part at a place of a whole config; a missing place names no part.
     pub fn read_at(family: &Family<T, A>, place: &str, config: &mut Value) -> Self {
@@ -32,7 +32,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
     }
     /// Whether the options name a part and parse; they may still be out of range.
     pub fn is_read(&self) -> bool {
-        self.chosen.is_ok()
+        self.part.is_ok()
     }
     /// Reads every item of a list at `place`; empty without a list.
     pub fn read_all(family: &Family<T, A>, place: &str, list: Option<&mut Value>) -> Vec<Self> {
@@ -41,32 +41,32 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
     }
     /// Returns all problems of the part by itself; pointers are into the config.
     pub fn problems(&self) -> Vec<OptionProblem> {
-        let problems = match &self.chosen {
+        let problems = match &self.part {
             Ok(chosen) => chosen.problems(),
             Err(problem) => vec![problem.clone()],
         };
-        problems.into_iter().map(|problem| problem.within(&self.place)).collect()
+        problems.into_iter().map(|problem| problem.with_prefix(&self.place)).collect()
     }
     /// Returns the kind; empty if the options name no part.
     pub fn kind(&self) -> &'static str {
-        self.chosen.as_ref().map(Chosen::kind).unwrap_or_default()
+        self.part.as_ref().map(ParsedPart::kind).unwrap_or_default()
     }
     /// Returns the metrics of a list of parts, by their names in manifests.
-    pub fn declared(slots: &[Self]) -> Vec<Metric> {
+    pub fn declared_metrics(slots: &[Self]) -> Vec<MetricInfo> {
         let named = slots.iter().zip(prefixes(slots.iter().map(Self::kind)));
-        let of = |(slot, prefix): (&Self, String)| -> Vec<Metric> {
-            let metrics = slot.chosen.as_ref().map(Chosen::metrics).unwrap_or_default();
-            metrics.iter().map(|m| m.clone().of(&prefix)).collect()
+        let of = |(slot, prefix): (&Self, String)| -> Vec<MetricInfo> {
+            let metrics = slot.part.as_ref().map(ParsedPart::metrics).unwrap_or_default();
+            metrics.iter().map(|m| m.clone().prefixed(&prefix)).collect()
         };
         named.flat_map(of).collect()
     }
     /// Returns the requirements of the part.
     pub fn needs(&self) -> Vec<&'static str> {
-        self.chosen.as_ref().map(Chosen::needs).unwrap_or_default()
+        self.part.as_ref().map(ParsedPart::needs).unwrap_or_default()
     }
     /// Builds a new part. Errors: invalid, with the place of the part and the problem.
     pub fn build(&self, context: &A) -> Result<Box<T>> {
-        let built = match &self.chosen {
+        let built = match &self.part {
             Ok(chosen) => chosen.build(context),
             Err(problem) => Err(problem.help.clone().into_iter().fold(Error::invalid(&problem.message), Error::help)),
         };

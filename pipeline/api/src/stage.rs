@@ -3,15 +3,15 @@
 //! A kind is a value, because some kinds hold the parts that they compose (`rl` its losses, rewards and environments).
 
 use crate::context::StageContext;
-use crate::trial::{Trial, Tried};
+use crate::trial::{Trial, TrialEpisode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{
-    ArtifactKind, Cardinality, Declared, Error, Facts, KindInfo, MetricRead, OptionProblem, Placement, PortInfo,
-    Producers, Result, Settled, Wired,
+    ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, KindInfo, MetricRead, OptionProblem, Placement, PortInfo,
+    Producers, Result, ValidatedOptions, WiredInputs,
 };
 
 /// Creates a port.
@@ -30,7 +30,7 @@ pub struct Ports {
 /// One stage kind. The doc comments of its config are its documentation.
 pub trait Stage: Send + Sync + 'static {
     /// Parsed options: usually the config struct; a struct around it if parts are built from the options.
-    type Prepared: Prepared<Config: DeserializeOwned + JsonSchema>;
+    type Prepared: PreparedOptions<Config: DeserializeOwned + JsonSchema>;
     /// Name, as written after `uses:`.
     const NAME: &'static str;
     /// Version; raised when the meaning of a config changes.
@@ -57,12 +57,12 @@ pub trait Stage: Send + Sync + 'static {
     /// Returns the input and output ports of the stage.
     fn ports(&self) -> Ports;
     /// Returns all metrics that the stage may report under any options, with unit and meaning.
-    fn metrics(&self) -> Declared {
-        Declared::default()
+    fn metrics(&self) -> DeclaredMetrics {
+        DeclaredMetrics::default()
     }
     /// Returns the metrics that the stage reports under these options and with these producers of its inputs: a
     /// function of both, so that `check` knows every name.
-    fn declared(&self, _prepared: &Self::Prepared, _producers: &Producers) -> Declared {
+    fn declared_metrics(&self, _prepared: &Self::Prepared, _producers: &Producers) -> DeclaredMetrics {
         self.metrics()
     }
     /// Returns the metrics of its inputs that the options name.
@@ -71,29 +71,34 @@ pub trait Stage: Send + Sync + 'static {
     }
     /// Returns the schema of the options, parts included ([`crate::family::fill_schema`]).
     fn schema(&self) -> Value {
-        schemars::schema_for!(ConfigOf<Self>).to_value()
+        schemars::schema_for!(PreparedConfig<Self>).to_value()
     }
     /// Parses the options once: named compositions are expanded, defaults filled in, parts read. Ranges and
     /// contradictions are not errors here but [`Prepared::problems`]. Errors: invalid.
     fn prepare(&self, options: Value) -> Result<Self::Prepared>;
     /// Parses the config alone, for [`Stage::prepare`]. Errors: invalid, naming the kind and the option.
-    fn parse(&self, options: Value) -> Result<ConfigOf<Self>> {
+    fn parse(&self, options: Value) -> Result<PreparedConfig<Self>> {
         serde_json::from_value(options).map_err(|e| Error::invalid(format!("options of `{}`: {e}", Self::NAME)))
     }
     /// Runs the stage. Must be deterministic in (config, inputs).
     fn run(&self, prepared: Self::Prepared, context: &mut StageContext) -> Result<()>;
     /// Returns the first episodes that a run would play, without learning or writing. Only for kinds with
     /// [`Stage::PLAYS`]; output folders and checkpoints do not exist.
-    fn trial(&self, _prepared: Self::Prepared, _trial: &Trial, _context: &mut StageContext) -> Result<Vec<Tried>> {
+    fn trial(
+        &self,
+        _prepared: Self::Prepared,
+        _trial: &Trial,
+        _context: &mut StageContext,
+    ) -> Result<Vec<TrialEpisode>> {
         Err(Error::invalid(format!("stages of kind `{}` play no episodes that could be tried", Self::NAME)))
     }
 }
 
 /// The config struct of a stage kind.
-pub type ConfigOf<S> = <<S as Stage>::Prepared as Prepared>::Config;
+pub type PreparedConfig<S> = <<S as Stage>::Prepared as PreparedOptions>::Config;
 
 /// Options of a stage, parsed once: the checked options are those that run.
-pub trait Prepared: Send + 'static {
+pub trait PreparedOptions: Send + 'static {
     /// Config struct: denies unknown fields and has working defaults; one field per option under `with` (ports
     /// excluded).
     type Config: Serialize;
@@ -105,11 +110,11 @@ pub trait Prepared: Send + 'static {
     }
     /// Returns contradictions between the options and the artifacts at the ports: their number, and known facts about
     /// them. Not called while a list is not known before the run.
-    fn problems_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, _inputs: &WiredInputs) -> Vec<OptionProblem> {
         Vec::new()
     }
     /// Returns probable mistakes, given the known facts about the artifacts at the ports. The stage still runs.
-    fn warnings_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
+    fn warnings_with(&self, _inputs: &WiredInputs) -> Vec<OptionProblem> {
         Vec::new()
     }
     /// Returns contradictions between the options and the number of GPUs that the stage requests.
@@ -122,7 +127,7 @@ pub trait Prepared: Send + 'static {
     }
     /// Returns facts about the outputs that are known before the run, by output port: `problems` → `environment` →
     /// `countdown`. Downstream stages receive them in `problems_with`.
-    fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, _inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         BTreeMap::new()
     }
 }
@@ -132,17 +137,17 @@ pub trait DynStage: Send + Sync {
     /// Returns documentation, ports and option schema of the kind.
     fn info(&self) -> &KindInfo;
     /// As in [`Stage::prepare`].
-    fn prepare(&self, options: &Value) -> Result<Box<dyn DynPrepared + '_>>;
+    fn prepare(&self, options: &Value) -> Result<Box<dyn DynPreparedOptions + '_>>;
 
     /// Returns prepared options without problems, or all problems.
-    fn settle(&self, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+    fn settle(&self, options: &Value) -> Result<Box<dyn ValidatedOptions + '_>, Vec<OptionProblem>> {
         let prepared = self.prepare(options).map_err(|e| vec![e.into()])?;
         let problems = prepared.problems();
         if !problems.is_empty() {
             return Err(problems);
         }
         let config = prepared.config().map_err(|e| vec![e.into()])?;
-        Ok(Box::new(Good { prepared, config }))
+        Ok(Box::new(ValidOptions { prepared, config }))
     }
     /// Returns all problems of the options.
     fn validate(&self, options: &Value) -> Vec<OptionProblem> {
@@ -157,45 +162,45 @@ pub trait DynStage: Send + Sync {
         self.prepare(options)?.run(context)
     }
     /// Prepares and plays a few episodes.
-    fn trial(&self, options: &Value, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>> {
+    fn trial(&self, options: &Value, trial: &Trial, context: &mut StageContext) -> Result<Vec<TrialEpisode>> {
         self.prepare(options)?.trial(trial, context)
     }
 }
 
 /// Prepared options with their types erased. The methods are those of [`Prepared`] and, with prepared options as an
 /// argument, of [`Stage`].
-pub trait DynPrepared: Send {
+pub trait DynPreparedOptions: Send {
     /// Returns the complete config. Errors: bug, if it has no JSON form.
     fn config(&self) -> Result<Value>;
     /// See [`Prepared::problems`].
     fn problems(&self) -> Vec<OptionProblem>;
     /// See [`Prepared::problems_with`].
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem>;
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem>;
     /// See [`Prepared::warnings_with`].
-    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem>;
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem>;
     /// See [`Prepared::problems_with_gpus`].
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem>;
     /// See [`Prepared::facts`].
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts>;
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts>;
     /// See [`Prepared::needs`].
     fn needs(&self) -> Vec<&'static str>;
     /// See [`Stage::declared`].
-    fn declared(&self, producers: &Producers) -> Declared;
+    fn declared_metrics(&self, producers: &Producers) -> DeclaredMetrics;
     /// See [`Stage::metrics_read`].
     fn metrics_read(&self, producers: &Producers) -> Vec<MetricRead>;
     /// See [`Stage::run`].
     fn run(self: Box<Self>, context: &mut StageContext) -> Result<()>;
     /// See [`Stage::trial`].
-    fn trial(self: Box<Self>, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>>;
+    fn trial(self: Box<Self>, trial: &Trial, context: &mut StageContext) -> Result<Vec<TrialEpisode>>;
 }
 
 /// Prepared options with their stage kind.
-struct Ready<'s, S: Stage> {
+struct ErasedOptions<'s, S: Stage> {
     stage: &'s S,
     prepared: S::Prepared,
 }
 
-impl<S: Stage> DynPrepared for Ready<'_, S> {
+impl<S: Stage> DynPreparedOptions for ErasedOptions<'_, S> {
     fn config(&self) -> Result<Value> {
         let config = self.prepared.config();
         serde_json::to_value(config).map_err(|e| Error::bug(format!("a config has no JSON form: {e}")))
@@ -203,23 +208,23 @@ impl<S: Stage> DynPrepared for Ready<'_, S> {
     fn problems(&self) -> Vec<OptionProblem> {
         self.prepared.problems()
     }
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         self.prepared.problems_with(inputs)
     }
-    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         self.prepared.warnings_with(inputs)
     }
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         self.prepared.problems_with_gpus(gpus)
     }
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         self.prepared.facts(inputs)
     }
     fn needs(&self) -> Vec<&'static str> {
         self.prepared.needs()
     }
-    fn declared(&self, producers: &Producers) -> Declared {
-        self.stage.declared(&self.prepared, producers)
+    fn declared_metrics(&self, producers: &Producers) -> DeclaredMetrics {
+        self.stage.declared_metrics(&self.prepared, producers)
     }
     fn metrics_read(&self, producers: &Producers) -> Vec<MetricRead> {
         self.stage.metrics_read(&self.prepared, producers)
@@ -227,35 +232,35 @@ impl<S: Stage> DynPrepared for Ready<'_, S> {
     fn run(self: Box<Self>, context: &mut StageContext) -> Result<()> {
         self.stage.run(self.prepared, context)
     }
-    fn trial(self: Box<Self>, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>> {
+    fn trial(self: Box<Self>, trial: &Trial, context: &mut StageContext) -> Result<Vec<TrialEpisode>> {
         self.stage.trial(self.prepared, trial, context)
     }
 }
 
 /// Prepared options without problems, with their complete config.
-struct Good<'s> {
-    prepared: Box<dyn DynPrepared + 's>,
+struct ValidOptions<'s> {
+    prepared: Box<dyn DynPreparedOptions + 's>,
     config: Value,
 }
 
-impl Settled for Good<'_> {
+impl ValidatedOptions for ValidOptions<'_> {
     fn config(&self) -> &Value {
         &self.config
     }
-    fn validate_inputs(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn validate_inputs(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         self.prepared.problems_with(inputs)
     }
-    fn warnings(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn warnings(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         self.prepared.warnings_with(inputs)
     }
     fn validate_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         self.prepared.problems_with_gpus(gpus)
     }
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         self.prepared.facts(inputs)
     }
-    fn declared(&self, producers: &Producers) -> Declared {
-        self.prepared.declared(producers)
+    fn declared(&self, producers: &Producers) -> DeclaredMetrics {
+        self.prepared.declared_metrics(producers)
     }
     fn metrics_read(&self, producers: &Producers) -> Vec<MetricRead> {
         self.prepared.metrics_read(producers)
@@ -271,7 +276,7 @@ pub fn refuse(problems: Vec<OptionProblem>) -> Result<()> {
     }
 }
 
-struct Erased<S: Stage> {
+struct ErasedStage<S: Stage> {
     info: KindInfo,
     stage: S,
 }
@@ -296,15 +301,15 @@ pub fn erase<S: Stage>(stage: S) -> Box<dyn DynStage> {
         metrics: stage.metrics(),
         families: S::FAMILIES.to_vec(),
     };
-    Box::new(Erased { info, stage })
+    Box::new(ErasedStage { info, stage })
 }
 
-impl<S: Stage> DynStage for Erased<S> {
+impl<S: Stage> DynStage for ErasedStage<S> {
     fn info(&self) -> &KindInfo {
         &self.info
     }
-    fn prepare(&self, options: &Value) -> Result<Box<dyn DynPrepared + '_>> {
+    fn prepare(&self, options: &Value) -> Result<Box<dyn DynPreparedOptions + '_>> {
         let prepared = self.stage.prepare(options.clone())?;
-        Ok(Box::new(Ready { stage: &self.stage, prepared }))
+        Ok(Box::new(ErasedOptions { stage: &self.stage, prepared }))
     }
 }

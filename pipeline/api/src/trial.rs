@@ -24,7 +24,7 @@ pub struct Component {
 
 /// An episode of a trial.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tried {
+pub struct TrialEpisode {
     /// Row that the stage would write for the episode.
     pub trajectory: Trajectory,
     /// Problem of the episode.

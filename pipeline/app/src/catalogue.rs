@@ -7,14 +7,14 @@ mod lookup;
 #[cfg(test)]
 mod tests;
 
-pub use builder::Builder;
-pub use lookup::Entry;
+pub use builder::CatalogueBuilder;
+pub use lookup::CatalogueEntry;
 
 use crate::tracking::Trackers;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_api::{AnyFamily, DynStage, Family, PartPage, Stages};
-use trainyard_core::{Error, KindInfo, OptionProblem, Result, Settled, StageKinds};
+use trainyard_core::{Error, KindInfo, OptionProblem, Result, StageKinds, ValidatedOptions};
 use trainyard_data::export::ExportFormat;
 use trainyard_envs::Toolbox;
 use trainyard_envs::environments::Environments;
@@ -25,8 +25,8 @@ use trainyard_runtime::executors::ExecutorKind;
 /// Registry of everything that workflow and site files may name. Made by [`Catalogue::builder`]; immutable.
 pub struct Catalogue {
     stages: Stages,
-    parts: trainyard_train::Parts,
-    data: Arc<trainyard_data::Parts>,
+    parts: trainyard_train::TrainParts,
+    data: Arc<trainyard_data::DataParts>,
     executors: Vec<ExecutorKind>,
     trackers: Trackers,
 }
@@ -104,7 +104,11 @@ impl StageKinds for Catalogue {
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         self.stages.kind(name)
     }
-    fn settle(&self, kind: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
-        self.stages.settle(kind, options)
+    fn validate_options(
+        &self,
+        kind: &str,
+        options: &Value,
+    ) -> Result<Box<dyn ValidatedOptions + '_>, Vec<OptionProblem>> {
+        self.stages.validate_options(kind, options)
     }
 }

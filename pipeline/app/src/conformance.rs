@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trainyard_core::{Error, OptionProblem, Result, Secrets};
-use trainyard_envs::conformance::{Finding, Script, findings};
+use trainyard_envs::conformance::{AgentScript, PropertyFinding, findings};
 use trainyard_envs::{Environment, ToolCall, ToolHost};
-use trainyard_process::Log;
-use trainyard_spec::files::{DiskFiles, absolute};
+use trainyard_process::ProgramLog;
+use trainyard_spec::files::{LocalFileSystem, absolute};
 use trainyard_spec::options::command::names_source;
 use trainyard_spec::options::{SchemaView, source_pointers};
 use trainyard_spec::{Diagnostic, Sources, yaml};
@@ -20,21 +20,21 @@ use trainyard_tables::{Message, Problem};
 /// Content of a file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ConformanceFile {
     /// Environment options, as in a stage.
     environment: Value,
-    problem: Posed,
+    problem: ScriptedProblem,
     /// Turns of the agent: all but the last make calls, and the last one ends the episode with the right answer.
-    turns: Vec<Turn>,
+    turns: Vec<ScriptTurn>,
     /// Index of a turn that changes what later turns see; the first turn if left out.
     #[serde(default)]
-    disturbance: Option<Turn>,
+    disturbance: Option<ScriptTurn>,
 }
 
 /// Problem that the script solves.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Posed {
+struct ScriptedProblem {
     #[serde(default)]
     prompt: String,
     #[serde(default)]
@@ -53,17 +53,17 @@ fn one() -> u32 {
 /// A turn of the agent.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
-enum Turn {
+enum ScriptTurn {
     /// Verbatim text.
     Text(String),
     /// Call, in the environment's format.
-    Call(Call),
-    Calls(Vec<Call>),
+    Call(ScriptCall),
+    Calls(Vec<ScriptCall>),
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Call {
+struct ScriptCall {
     call: String,
     #[serde(default = "none")]
     arguments: Value,
@@ -74,14 +74,14 @@ fn none() -> Value {
 }
 
 /// Reason why a file cannot be used.
-pub enum Refusal {
+pub enum ConformanceError {
     /// Invalid YAML.
     Text(Vec<Diagnostic>, Box<Sources>),
     /// Any other error.
     Error(Error),
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for ConformanceError {
     fn from(error: Error) -> Self {
         Self::Error(error)
     }
@@ -94,16 +94,16 @@ impl From<Error> for Refusal {
 pub fn check(
     catalogue: &Catalogue,
     path: &Path,
-    log: Log,
+    log: ProgramLog,
     providers: impl FnOnce() -> Result<BTreeMap<String, String>>,
-) -> Result<Vec<Finding>, Refusal> {
+) -> Result<Vec<PropertyFinding>, ConformanceError> {
     let mut file = read(path)?;
     let folder = std::path::absolute(path).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
     let schema = catalogue.environments().schema();
     place_sources(&schema, &mut file.environment, folder.parent().unwrap_or(Path::new("/")));
     let found = catalogue.environments().check(&file.environment);
     if let Some(problem) = found.into_iter().next() {
-        return Err(Refusal::Error(refused(problem)));
+        return Err(ConformanceError::Error(option_error(problem)));
     }
     let mut named = BTreeSet::new();
     name_secrets(&file.environment, &mut named);
@@ -116,15 +116,15 @@ pub fn check(
     };
     let host = ToolHost::with_secrets(machine::cpus() as usize, log, secrets);
     let environment = catalogue.environments().build(&file.environment, &host)?;
-    let problem = posed(&file.problem, environment.kind());
-    let turns: Vec<String> = file.turns.iter().map(|turn| written(turn, &*environment)).collect();
-    let disturbance = file.disturbance.as_ref().map(|turn| written(turn, &*environment));
+    let problem = scripted_problem(&file.problem, environment.kind());
+    let turns: Vec<String> = file.turns.iter().map(|turn| render_turn(turn, &*environment)).collect();
+    let disturbance = file.disturbance.as_ref().map(|turn| render_turn(turn, &*environment));
     let texts: Vec<&str> = turns.iter().map(String::as_str).collect();
     let disturbance = disturbance.as_deref().or(texts.first().copied()).unwrap_or_default();
-    Ok(findings(&*environment, &Script { problem: &problem, turns: &texts, disturbance }))
+    Ok(findings(&*environment, &AgentScript { problem: &problem, turns: &texts, disturbance }))
 }
 
-fn read(path: &Path) -> Result<File, Refusal> {
+fn read(path: &Path) -> Result<ConformanceFile, ConformanceError> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|e| Error::invalid(format!("{shown}: {e}")).help("name a file with an `environment` and `turns`"))?;
@@ -132,11 +132,11 @@ fn read(path: &Path) -> Result<File, Refusal> {
     let file = sources.add(shown.clone(), Some(path), text);
     let (tree, diagnostics) = yaml::read(&sources, file);
     let Some(tree) = tree.filter(|_| !diagnostics.iter().any(Diagnostic::is_error)) else {
-        return Err(Refusal::Text(diagnostics, Box::new(sources)));
+        return Err(ConformanceError::Text(diagnostics, Box::new(sources)));
     };
     serde_json::from_value(tree.value()).map_err(|e| {
         let error = Error::invalid(format!("{shown}: {e}"));
-        Refusal::Error(error.help("a file holds `environment`, `problem`, `turns` and perhaps `disturbance`"))
+        ConformanceError::Error(error.help("a file holds `environment`, `problem`, `turns` and perhaps `disturbance`"))
     })
 }
 
@@ -147,7 +147,7 @@ pub fn place_sources(schema: &Value, options: &mut Value, folder: &Path) {
     // A word without an extension may be a file too.
     for place in found {
         let location = absolute(folder, &place.text).display().to_string();
-        if (!place.word || names_source(&DiskFiles, &place.pointer, &place.text, &location))
+        if (!place.word || names_source(&LocalFileSystem, &place.pointer, &place.text, &location))
             && let Some(value) = options.pointer_mut(&place.pointer)
         {
             *value = Value::String(location);
@@ -167,12 +167,12 @@ fn name_secrets<'a>(options: &'a Value, named: &mut BTreeSet<&'a str>) {
     }
 }
 
-fn refused(problem: OptionProblem) -> Error {
+fn option_error(problem: OptionProblem) -> Error {
     let error = Error::invalid(format!("environment{}: {}", problem.pointer, problem.message));
     problem.help.into_iter().fold(error, Error::help)
 }
 
-fn posed(posed: &Posed, environment: &str) -> Problem {
+fn scripted_problem(posed: &ScriptedProblem, environment: &str) -> Problem {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     Problem {
         id: "conformance".into(),
@@ -185,13 +185,13 @@ fn posed(posed: &Posed, environment: &str) -> Problem {
     }
 }
 
-fn written(turn: &Turn, environment: &dyn Environment) -> String {
-    let one = |call: &Call| {
+fn render_turn(turn: &ScriptTurn, environment: &dyn Environment) -> String {
+    let one = |call: &ScriptCall| {
         environment.format().render(&ToolCall { name: call.call.clone(), arguments: call.arguments.clone() })
     };
     match turn {
-        Turn::Text(text) => text.clone(),
-        Turn::Call(call) => one(call),
-        Turn::Calls(calls) => calls.iter().map(one).collect(),
+        ScriptTurn::Text(text) => text.clone(),
+        ScriptTurn::Call(call) => one(call),
+        ScriptTurn::Calls(calls) => calls.iter().map(one).collect(),
     }
 }

@@ -1,8 +1,8 @@
 //! Runs trivial kinds in the engine's process, without attempt objects; their outputs are stored like any other.
 
-use crate::attempt::{NoCheckpoints, Places, context, guard_sources, materialize, store_outputs};
+use crate::attempt::{NoCheckpoints, UploadPaths, context, guard_sources, materialize, store_outputs};
 use crate::catalogue::Catalogue;
-use crate::scratch::Scratch;
+use crate::scratch::ScratchFolder;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use trainyard_api::{CancelToken, Reporter};
 use trainyard_core::Result;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
-use trainyard_runtime::InProcess;
+use trainyard_runtime::InProcessRunner;
 use trainyard_store::Store;
 
 /// Runs a stage on the calling thread.
@@ -23,7 +23,7 @@ pub struct InProcessStages {
     pub handle: Handle,
 }
 
-impl InProcess for InProcessStages {
+impl InProcessRunner for InProcessStages {
     fn run(&self, spec: &AttemptSpec) -> Result<AttemptResult> {
         let stage = self.catalogue.stage(&spec.kind)?;
         if spec.inputs.is_empty() && spec.outputs.is_empty() {
@@ -34,24 +34,30 @@ impl InProcess for InProcessStages {
                 BTreeMap::new(),
                 Path::new(""),
                 CancelToken::default(),
-                Arc::new(Quiet),
+                Arc::new(NoopReporter),
                 Arc::new(NoCheckpoints),
             )?;
-            guard_sources(spec, &Places::new(), || stage.run(&spec.config, &mut context))?;
+            guard_sources(spec, &UploadPaths::new(), || stage.run(&spec.config, &mut context))?;
             return self.handle.block_on(store_outputs(&self.store, spec, context));
         }
-        let scratch = Scratch::new()?;
+        let scratch = ScratchFolder::new()?;
         let inputs = self.handle.block_on(materialize(&self.store, spec, &scratch.path().join("inputs")))?;
-        let mut context =
-            context(spec, inputs, scratch.path(), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;
-        guard_sources(spec, &Places::new(), || stage.run(&spec.config, &mut context))?;
+        let mut context = context(
+            spec,
+            inputs,
+            scratch.path(),
+            CancelToken::default(),
+            Arc::new(NoopReporter),
+            Arc::new(NoCheckpoints),
+        )?;
+        guard_sources(spec, &UploadPaths::new(), || stage.run(&spec.config, &mut context))?;
         self.handle.block_on(store_outputs(&self.store, spec, context))
     }
 }
 
 /// Reporter of stages that report nothing.
-struct Quiet;
+struct NoopReporter;
 
-impl Reporter for Quiet {
+impl Reporter for NoopReporter {
     fn report(&self, _: AttemptMessage) {}
 }

@@ -1,7 +1,7 @@
 //! Wiring of a run: the stage kinds, parts and executors of a program ([`Catalogue`]), the site and the store
 //! ([`session`]), the dependencies of a run ([`wiring`]), and the attempts of its stages ([`attempt`]).
 //!
-//! Custom programs pass the [`Builder`] of their catalogue to `trainyard::main`; this crate neither prints nor parses a
+//! Custom programs pass the [`CatalogueBuilder`] of their catalogue to `trainyard::main`; this crate neither prints nor parses a
 //! command line.
 
 pub mod attempt;
@@ -20,6 +20,6 @@ pub mod trial;
 pub mod wiring;
 pub mod workflow;
 
-pub use catalogue::{Builder, Catalogue, Entry};
-pub use scratch::Scratch;
-pub use session::{Access, Place, Refusal, Session};
+pub use catalogue::{Catalogue, CatalogueBuilder, CatalogueEntry};
+pub use scratch::ScratchFolder;
+pub use session::{Access, AppSession, SessionError, SessionOptions};

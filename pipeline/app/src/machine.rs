@@ -2,11 +2,11 @@
 
 pub mod gpus;
 
-use trainyard_spec::site::Pool;
+use trainyard_spec::site::SitePool;
 
 /// Returns the default pool of a site.
-pub fn pool() -> Pool {
-    Pool::local(cpus(), memory(), gpus::gpus())
+pub fn pool() -> SitePool {
+    SitePool::local(cpus(), memory(), gpus::gpus())
 }
 
 /// Returns the CPUs that this process may use; 1 if unknown.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use trainyard_core::event::RunOutcome;
 use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::{RunView, StageView};
-use trainyard_runtime::summary::{self, Known};
+use trainyard_runtime::summary::{self, LoadedSummary};
 use trainyard_spec::site::Notification;
 use trainyard_store::Store;
 
@@ -21,7 +21,7 @@ const RUNS_BACK: usize = 50;
 
 /// A notification.
 #[derive(Debug, Clone, PartialEq)]
-pub struct News {
+pub struct NotificationMessage {
     /// Event names as in `on`, most specific first.
     pub events: Vec<&'static str>,
     /// One line of text.
@@ -31,7 +31,7 @@ pub struct News {
 }
 
 /// Notifies every recipient whose `on` names one of the events. Returns one error for each failed delivery.
-pub async fn send(notifications: &[Notification], news: &News) -> Vec<Error> {
+pub async fn send(notifications: &[Notification], news: &NotificationMessage) -> Vec<Error> {
     let mut failed = Vec::new();
     let wanted = notifications.iter().filter(|n| n.on.iter().any(|name| news.events.contains(&name.as_str())));
     for notification in wanted {
@@ -42,13 +42,13 @@ pub async fn send(notifications: &[Notification], news: &News) -> Vec<Error> {
 
 /// Returns the news of a run's end: how it ended, whether a check failed, and whether the previous run of its workflow
 /// had failed. `None` for a run that has not ended. Errors: those of the store.
-pub async fn of_run(
+pub async fn run_ended(
     notifications: &[Notification],
     store: &Store,
     run: &RunId,
     view: &RunView,
     text: String,
-) -> Result<Option<News>> {
+) -> Result<Option<NotificationMessage>> {
     let Some((_, outcome)) = view.finished else { return Ok(None) };
     let status = match outcome {
         RunOutcome::Succeeded => "succeeded",
@@ -63,24 +63,24 @@ pub async fn of_run(
     let wanted = notifications.iter().any(|n| n.on.iter().any(|name| name == "recovered"));
     if wanted
         && outcome == RunOutcome::Succeeded
-        && before(store, run, &view.workflow).await? == Some(RunOutcome::Failed)
+        && previous_outcome(store, run, &view.workflow).await? == Some(RunOutcome::Failed)
     {
         events.push("recovered");
     }
     let failed: Vec<Value> = view.stages.iter().flat_map(failures).collect();
     let details = json!({"run": run.0, "workflow": view.workflow, "status": status, "failed": failed});
-    Ok(Some(News { events, text, details }))
+    Ok(Some(NotificationMessage { events, text, details }))
 }
 
 /// Returns the outcome of the workflow's previous run that was not canceled.
-async fn before(store: &Store, run: &RunId, workflow: &str) -> Result<Option<RunOutcome>> {
+async fn previous_outcome(store: &Store, run: &RunId, workflow: &str) -> Result<Option<RunOutcome>> {
     let runs = store.list_runs().await?;
     for other in runs.iter().rev().filter(|other| *other < run).take(RUNS_BACK) {
         // Unreadable runs are skipped.
-        let Ok(known) = summary::look(store, other).await else { continue };
+        let Ok(known) = summary::read_summary(store, other).await else { continue };
         let totals = match known {
-            Known::Totals(totals) => totals,
-            Known::View(view) => view.totals(),
+            LoadedSummary::Totals(totals) => totals,
+            LoadedSummary::View(view) => view.totals(),
         };
         if totals.workflow == workflow && matches!(totals.outcome, Some(RunOutcome::Succeeded | RunOutcome::Failed)) {
             return Ok(totals.outcome);
@@ -89,7 +89,7 @@ async fn before(store: &Store, run: &RunId, workflow: &str) -> Result<Option<Run
     Ok(None)
 }
 
-fn body(news: &News) -> Value {
+fn body(news: &NotificationMessage) -> Value {
     let mut body = json!({"text": news.text, "events": news.events});
     if let (Value::Object(body), Value::Object(details)) = (&mut body, &news.details) {
         body.extend(details.clone());

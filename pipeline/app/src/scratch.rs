@@ -20,14 +20,14 @@ use trainyard_runtime::slots::host;
 const LOCK: &str = "lock";
 
 /// A scratch folder; dropping it removes it.
-pub struct Scratch {
+pub struct ScratchFolder {
     files: PathBuf,
     /// Removed before its lock is dropped.
     _folder: TempDir,
     _lock: File,
 }
 
-impl Scratch {
+impl ScratchFolder {
     /// Creates a folder; removes those of dead processes. Errors: retryable (it cannot be created).
     pub fn new() -> Result<Self> {
         let root = home().join("scratch");
@@ -47,7 +47,7 @@ impl Scratch {
         std::fs::create_dir_all(&root)?;
         let turn = OpenOptions::new().write(true).create(true).truncate(false).open(root.join(LOCK))?;
         flock(&turn, FlockOperation::LockExclusive)?;
-        let leftovers = leftovers(&root)?;
+        let leftovers = stale_folders(&root)?;
         let folder = tempfile::Builder::new().prefix(&format!("{}.", host())).tempdir_in(&root)?;
         let lock = File::create(folder.path().join(LOCK))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
@@ -63,11 +63,11 @@ impl Scratch {
 }
 
 /// Returns unlocked folders of this host. The caller must hold the creation lock.
-fn leftovers(root: &Path) -> io::Result<Vec<PathBuf>> {
+fn stale_folders(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root)? {
         let entry = entry?;
-        if entry.file_name().to_str().is_some_and(is_of_this_host) && !is_held(&entry.path()) {
+        if entry.file_name().to_str().is_some_and(is_of_this_host) && !is_locked(&entry.path()) {
             found.push(entry.path());
         }
     }
@@ -81,7 +81,7 @@ fn is_of_this_host(name: &str) -> bool {
     letters.is_some_and(|letters| !letters.contains('.'))
 }
 
-fn is_held(folder: &Path) -> bool {
+fn is_locked(folder: &Path) -> bool {
     // Opened for writing, which network file systems require for an exclusive lock.
     match OpenOptions::new().write(true).open(folder.join(LOCK)) {
         Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err(),
@@ -101,14 +101,14 @@ mod tests {
         folders.sort();
         folders
     }
-    fn folder_of(scratch: &Scratch) -> PathBuf {
+    fn folder_of(scratch: &ScratchFolder) -> PathBuf {
         scratch.path().parent().unwrap().to_path_buf()
     }
 
     #[test]
     fn a_folder_goes_away_with_its_value() {
         let root = tempfile::tempdir().unwrap();
-        let scratch = Scratch::below(root.path()).unwrap();
+        let scratch = ScratchFolder::below(root.path()).unwrap();
         std::fs::write(scratch.path().join("x"), "x").unwrap();
         assert!(scratch.path().is_absolute());
         drop(scratch);
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn folders_that_nobody_holds_are_removed_by_whoever_makes_the_next() {
         let root = tempfile::tempdir().unwrap();
-        let living = Scratch::below(root.path()).unwrap();
+        let living = ScratchFolder::below(root.path()).unwrap();
         // A killed process leaves an unlocked file; one killed early leaves no file.
         let killed = root.path().join(format!("{}.killed", host()));
         std::fs::create_dir_all(killed.join("files/work")).unwrap();
@@ -127,7 +127,7 @@ mod tests {
         let elsewhere = [root.path().join("elsewhere!.x"), root.path().join(format!("{}.example.x", host()))];
         elsewhere.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
         assert_eq!(left(root.path()).len(), 5);
-        let next = Scratch::below(root.path()).unwrap();
+        let next = ScratchFolder::below(root.path()).unwrap();
         let mut expected = vec![folder_of(&living), folder_of(&next)];
         expected.extend(elsewhere);
         expected.sort();

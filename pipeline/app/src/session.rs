@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use trainyard_core::{Error, ErrorKind, Result};
 use trainyard_runtime::executors::ExecutorKind;
-use trainyard_spec::site::{self, Durability, ExecutorOptions, Site, Surroundings};
-use trainyard_spec::{Diagnostic, DiskFiles, Sources};
-use trainyard_store::{Missing, Store, StoreOptions};
+use trainyard_spec::site::{self, Durability, ExecutorOptions, Site, SiteContext};
+use trainyard_spec::{Diagnostic, LocalFileSystem, Sources};
+use trainyard_store::{MissingFolder, Store, StoreOptions};
 
 /// Name of the site file, searched for upward from the working directory.
 pub const SITE_FILE: &str = "trainyard.yaml";
@@ -20,7 +20,7 @@ const LOCAL_STORE: &str = ".trainyard";
 
 /// Selects site and store; fields left out are searched for.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct SessionOptions {
     /// Store URL; overrides that of the site file.
     pub store: Option<String>,
     /// Site file; otherwise `trainyard.yaml` is searched for upward from the working directory.
@@ -28,7 +28,7 @@ pub struct Place {
 }
 
 /// Reason why a session cannot be opened.
-pub enum Refusal {
+pub enum SessionError {
     /// Any error but mistakes in the site file.
     Error(Error),
     /// Mistakes in the site file.
@@ -42,18 +42,18 @@ pub enum Refusal {
     },
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for SessionError {
     fn from(error: Error) -> Self {
         Self::Error(error)
     }
 }
 
 /// For programs that render no diagnostics: the mistakes of a site file in one error.
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
+impl From<SessionError> for Error {
+    fn from(refusal: SessionError) -> Self {
         match refusal {
-            Refusal::Error(error) => error,
-            Refusal::Site { path, found, sources } => {
+            SessionError::Error(error) => error,
+            SessionError::Site { path, found, sources } => {
                 let lines: Vec<String> = found.iter().map(|diagnostic| sources.line(diagnostic)).collect();
                 Self::invalid(format!("the site file {} has mistakes: {}", path.display(), lines.join("; ")))
             }
@@ -65,17 +65,17 @@ impl From<Refusal> for Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reads only; a missing store is an error.
-    Look,
+    Read,
     /// Reads only; a missing store counts as empty.
-    LookOrEmpty,
+    ReadOrEmpty,
     /// Writes to an existing store.
-    Change,
+    Write,
     /// Creates the store if it is missing, and verifies that puts are create-only.
     Run,
 }
 
 /// An open store, its site, and a runtime.
-pub struct Session {
+pub struct AppSession {
     /// Checked site file; defaults if absent.
     pub site: Site,
     pub store: Store,
@@ -84,10 +84,10 @@ pub struct Session {
     runtime: Runtime,
 }
 
-impl Session {
+impl AppSession {
     /// Opens the store of the site. Errors: invalid (the site file, the store's URL), lost (an unreachable store: exit
     /// 3).
-    pub fn open(place: &Place, access: Access, catalogue: &Catalogue) -> Result<Self, Refusal> {
+    pub fn open(place: &SessionOptions, access: Access, catalogue: &Catalogue) -> Result<Self, SessionError> {
         let site = site(place, catalogue)?;
         let url = store_url(place, &site);
         Store::check_url(&url)?;
@@ -113,10 +113,10 @@ impl Session {
 
 fn options(site: &Site, access: Access) -> StoreOptions {
     let (read_only, missing) = match access {
-        Access::Look => (true, Missing::Refuse),
-        Access::LookOrEmpty => (true, Missing::Empty),
-        Access::Change => (false, Missing::Refuse),
-        Access::Run => (false, Missing::Make),
+        Access::Read => (true, MissingFolder::Refuse),
+        Access::ReadOrEmpty => (true, MissingFolder::Empty),
+        Access::Write => (false, MissingFolder::Refuse),
+        Access::Run => (false, MissingFolder::Make),
     };
     let durability_fsync = site.durability == Durability::Fsync;
     // Any other command is interactive and must not wait.
@@ -126,18 +126,18 @@ fn options(site: &Site, access: Access) -> StoreOptions {
 }
 
 /// Returns the URL from the command line or the site file; without either, a folder in the working directory.
-fn store_url(place: &Place, site: &Site) -> String {
+fn store_url(place: &SessionOptions, site: &Site) -> String {
     place.store.clone().or_else(|| site.store.clone()).unwrap_or_else(|| LOCAL_STORE.to_string())
 }
 
 /// Returns the site file named or found, else this machine alone. A site file without a store has one next to it, so
 /// that a command uses the same store in every folder below.
-pub fn site(place: &Place, catalogue: &Catalogue) -> Result<Site, Refusal> {
+pub fn site(place: &SessionOptions, catalogue: &Catalogue) -> Result<Site, SessionError> {
     let Some(path) = place.site.clone().or_else(find_site) else {
         return Ok(Site::of_this_machine(machine::pool()));
     };
     let (site, found, sources) = read_site(&path, catalogue);
-    let Some(mut site) = site else { return Err(Refusal::Site { path, found, sources }) };
+    let Some(mut site) = site else { return Err(SessionError::Site { path, found, sources }) };
     site.store.get_or_insert_with(|| path.with_file_name(LOCAL_STORE).display().to_string());
     Ok(site)
 }
@@ -145,13 +145,13 @@ pub fn site(place: &Place, catalogue: &Catalogue) -> Result<Site, Refusal> {
 /// Reads a site file and all its mistakes.
 pub fn read_site(path: &Path, catalogue: &Catalogue) -> (Option<Site>, Vec<Diagnostic>, Sources) {
     let executors: Vec<ExecutorOptions<'_>> = catalogue.executors().iter().map(options_of).collect();
-    let surroundings = Surroundings {
+    let surroundings = SiteContext {
         this_machine: &machine::pool(),
         executors: &executors,
         tracker: &catalogue.trackers().schema(),
         check_store: Store::check_url,
     };
-    site::read(&DiskFiles, path, surroundings)
+    site::read(&LocalFileSystem, path, surroundings)
 }
 
 /// Returns an executor in the form that site files name.

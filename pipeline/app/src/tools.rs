@@ -5,10 +5,10 @@ use crate::conformance::place_sources;
 use crate::inline;
 use std::path::Path;
 use trainyard_core::{Error, Result};
-use trainyard_envs::ToolChoice;
+use trainyard_envs::ToolConfig;
 
 /// Parses tools; files that they name are relative to `folder`. Errors: invalid, with the tool and its mistake.
-pub fn choices(catalogue: &Catalogue, texts: &[String], folder: &Path) -> Result<Vec<ToolChoice>> {
+pub fn choices(catalogue: &Catalogue, texts: &[String], folder: &Path) -> Result<Vec<ToolConfig>> {
     let family = &catalogue.toolbox().tools;
     let schema = family.schema();
     texts

@@ -16,6 +16,6 @@ mod testing;
 mod tracker;
 mod wandb;
 
-pub use follow::{Tracking, follow};
+pub use follow::{TrackingObserver, follow};
 pub use registry::{Trackers, family};
-pub use tracker::{Around, Opened, Point, Seen, Tracker};
+pub use tracker::{Point, RunStart, Tracker, TrackerContext, TrackerEvent};

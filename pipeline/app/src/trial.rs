@@ -5,24 +5,24 @@
 
 use crate::attempt::{NoCheckpoints, StoredRequests, context, materialize};
 use crate::catalogue::Catalogue;
-use crate::scratch::Scratch;
-use crate::session::Session;
+use crate::scratch::ScratchFolder;
+use crate::session::AppSession;
 use crate::{machine, wiring};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use trainyard_api::{CancelToken, InputArtifact, Reporter, Trial, Tried};
+use trainyard_api::{CancelToken, InputArtifact, Reporter, Trial, TrialEpisode};
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::Selection;
 use trainyard_core::{ArtifactKind, Cardinality, Error, Result, StageKey, SystemClock};
-use trainyard_engine::forecast::{Decision, Forecast};
-use trainyard_runtime::{RunOptions, Silent};
+use trainyard_engine::forecast::{Forecast, ForecastDecision};
+use trainyard_runtime::{NoopObserver, RunOptions};
 use trainyard_spec::files::digest_path;
-use trainyard_spec::plan::{Node, Plan, When};
+use trainyard_spec::plan::{Plan, PlanNode, RunCondition};
 
 /// Parameters of a trial.
-pub struct Asked<'a> {
+pub struct TrialOptions<'a> {
     /// Id of the stage, or key of an instance: `rl`, `rl[seed=1]`.
     pub stage: &'a str,
     /// Number of episodes, from 1.
@@ -38,10 +38,10 @@ pub struct Asked<'a> {
 }
 
 /// Result of a trial.
-pub struct Played {
+pub struct TrialResult {
     pub stage: StageKey,
     pub kind: String,
-    pub episodes: Vec<Tried>,
+    pub episodes: Vec<TrialEpisode>,
 }
 
 /// Returns a model in a folder as an input. Errors: invalid (no such folder).
@@ -58,13 +58,18 @@ pub fn model_in(folder: &Path) -> Result<InputArtifact> {
 
 /// Plays the episodes. Errors: invalid (no such stage, it plays none, a missing input, with the command that makes it),
 /// those of the stage.
-pub fn play(session: &Session, catalogue: &Arc<Catalogue>, mut plan: Plan, asked: Asked<'_>) -> Result<Played> {
+pub fn run_trial(
+    session: &AppSession,
+    catalogue: &Arc<Catalogue>,
+    mut plan: Plan,
+    asked: TrialOptions<'_>,
+) -> Result<TrialResult> {
     let named = |key: &StageKey| key.0 == asked.stage || key.stage_id() == asked.stage;
-    refuse_others(&plan, catalogue, asked.stage, &named)?;
+    expect_playable(&plan, catalogue, asked.stage, &named)?;
     let mut replaced = Vec::new();
     for node in plan.nodes.iter_mut().filter(|node| named(&node.key)) {
         // A trial is explicit, whatever the stage waits for in a run.
-        node.when = When::Always;
+        node.when = RunCondition::Always;
         if asked.model.is_some() {
             replaced = without_models(node)?;
         }
@@ -74,13 +79,13 @@ pub fn play(session: &Session, catalogue: &Arc<Catalogue>, mut plan: Plan, asked
     let (first, second) = (ready.next(), ready.next());
     let (Some(found), None) = (first, second) else {
         return Err(match (first, second) {
-            (Some(one), _) => several(asked.stage, one),
-            (None, _) => missing(&plan, &forecasts, asked.stage, &named),
+            (Some(one), _) => ambiguous_stage(asked.stage, one),
+            (None, _) => no_ready_stage(&plan, &forecasts, asked.stage, &named),
         });
     };
     let mut spec = found.spec.as_deref().cloned().ok_or_else(|| Error::bug("a forecast lost its spec"))?;
     settle(&mut spec, catalogue, asked.seed)?;
-    let scratch = Scratch::new()?;
+    let scratch = ScratchFolder::new()?;
     let inputs = session.block_on(materialize(&session.store, &spec, &scratch.path().join("inputs")))?;
     let mut context = context(&spec, inputs, scratch.path(), asked.cancel, asked.reporter, Arc::new(NoCheckpoints))?;
     context.requests = Arc::new(StoredRequests::new(session.store.clone(), session.handle()));
@@ -89,12 +94,12 @@ pub fn play(session: &Session, catalogue: &Arc<Catalogue>, mut plan: Plan, asked
     }
     let trial = Trial { episodes: asked.episodes };
     let episodes = catalogue.stage(&spec.kind)?.trial(&spec.config, &trial, &mut context)?;
-    Ok(Played { stage: spec.stage, kind: spec.kind, episodes })
+    Ok(TrialResult { stage: spec.stage, kind: spec.kind, episodes })
 }
 
 /// Fails if the plan has no such stage, or one that plays no episodes.
-fn refuse_others(plan: &Plan, catalogue: &Catalogue, stage: &str, named: &impl Fn(&StageKey) -> bool) -> Result<()> {
-    let plays = |node: &&Node| catalogue.stage(&node.kind).is_ok_and(|kind| kind.info().plays);
+fn expect_playable(plan: &Plan, catalogue: &Catalogue, stage: &str, named: &impl Fn(&StageKey) -> bool) -> Result<()> {
+    let plays = |node: &&PlanNode| catalogue.stage(&node.kind).is_ok_and(|kind| kind.info().plays);
     let ids: BTreeSet<&str> = plan.nodes.iter().filter(plays).map(|node| node.key.stage_id()).collect();
     let ids: Vec<&str> = ids.into_iter().collect();
     let help = if ids.is_empty() {
@@ -113,7 +118,7 @@ fn refuse_others(plan: &Plan, catalogue: &Catalogue, stage: &str, named: &impl F
 }
 
 /// Removes the models from the inputs of a stage, and returns their ports. Errors: the stage takes no model.
-fn without_models(node: &mut Node) -> Result<Vec<String>> {
+fn without_models(node: &mut PlanNode) -> Result<Vec<String>> {
     let is_model =
         |kind: ArtifactKind, cardinality| kind == ArtifactKind::Model && cardinality != Cardinality::Optional;
     let mut ports = Vec::new();
@@ -130,26 +135,27 @@ fn without_models(node: &mut Node) -> Result<Vec<String>> {
     Ok(ports)
 }
 
-fn forecast(session: &Session, catalogue: &Arc<Catalogue>, plan: &Plan, stage: &str) -> Result<Vec<Forecast>> {
-    let world = wiring::outside(session, catalogue, Arc::new(SystemClock::new()), Arc::new(Silent))?;
+fn forecast(session: &AppSession, catalogue: &Arc<Catalogue>, plan: &Plan, stage: &str) -> Result<Vec<Forecast>> {
+    let world = wiring::run_context(session, catalogue, Arc::new(SystemClock::new()), Arc::new(NoopObserver))?;
     let selection = Selection { until: vec![stage.to_string()], ..Selection::default() };
     let options = RunOptions { selection, ..RunOptions::default() };
     session.block_on(trainyard_runtime::forecast::forecast(&options, plan, &world))
 }
 
-fn several(stage: &str, one: &Forecast) -> Error {
+fn ambiguous_stage(stage: &str, one: &Forecast) -> Error {
     Error::invalid(format!("stage `{stage}` has several instances")).help(format!("name one, such as `{}`", one.stage))
 }
 
 /// Returns the error of missing inputs, with the stages that compute them.
-fn missing(plan: &Plan, forecasts: &[Forecast], stage: &str, named: &impl Fn(&StageKey) -> bool) -> Error {
+fn no_ready_stage(plan: &Plan, forecasts: &[Forecast], stage: &str, named: &impl Fn(&StageKey) -> bool) -> Error {
     let own: Vec<&Forecast> = forecasts.iter().filter(|f| named(&f.stage)).collect();
-    if let Some(failed) = own.iter().find(|f| matches!(f.decision, Decision::Fails | Decision::Blocked)) {
+    if let Some(failed) = own.iter().find(|f| matches!(f.decision, ForecastDecision::Fails | ForecastDecision::Blocked))
+    {
         return Error::invalid(format!("stage `{stage}` cannot be tried: {}", failed.why));
     }
     let nodes = plan.nodes.iter().filter(|node| named(&node.key));
     let before: BTreeSet<&StageKey> = nodes.flat_map(|node| &node.after).collect();
-    let open = forecasts.iter().filter(|f| before.contains(&f.stage) && f.decision != Decision::Hit);
+    let open = forecasts.iter().filter(|f| before.contains(&f.stage) && f.decision != ForecastDecision::Hit);
     let open: Vec<&str> = open.map(|f| f.stage.stage_id()).collect::<BTreeSet<_>>().into_iter().collect();
     if open.is_empty() {
         let why = own.first().map(|f| f.why.as_str()).filter(|why| !why.is_empty());

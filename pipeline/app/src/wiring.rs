@@ -3,9 +3,9 @@
 use crate::catalogue::Catalogue;
 use crate::in_process::InProcessStages;
 use crate::machine;
-use crate::scratch::Scratch;
-use crate::session::{self, Session};
-use crate::tracking::Around;
+use crate::scratch::ScratchFolder;
+use crate::session::{self, AppSession};
+use crate::tracking::TrackerContext;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_core::{Chance, Clock, Error, Output, Result};
-use trainyard_engine::{Gpu, Machine, MachinePool};
-use trainyard_runtime::executors::{ExecutorKind, Executors, Launcher, Launching};
-use trainyard_runtime::resume::ThisMachine;
+use trainyard_engine::{Gpu, MachinePool, PoolMachine};
+use trainyard_runtime::executors::{ExecutorContext, ExecutorKind, Executors, Launcher};
+use trainyard_runtime::resume::LocalMachine;
 use trainyard_runtime::slots::Slots;
-use trainyard_runtime::{Observer, RowReader, RunContext};
+use trainyard_runtime::{Observer, OutputRowReader, RunContext};
 use trainyard_spec::site;
 use trainyard_store::Store;
 
@@ -33,8 +33,8 @@ pub fn program() -> Result<PathBuf> {
 }
 
 /// Returns the dependencies of this session's runs. `observer` receives their events.
-pub fn outside(
-    session: &Session,
+pub fn run_context(
+    session: &AppSession,
     catalogue: &Arc<Catalogue>,
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
@@ -53,7 +53,7 @@ pub fn outside(
         rows: Arc::new(TableRows(session.store.clone())),
         secrets: session.site.secrets.clone(),
         orphan_timeout: session.site.orphan_timeout,
-        processes: Arc::new(ThisMachine),
+        processes: Arc::new(LocalMachine),
         chance: chance(clock.as_ref()),
         clock,
         observer,
@@ -61,27 +61,27 @@ pub fn outside(
 }
 
 /// Returns the dependencies of the trackers of a session's runs.
-pub fn around(session: &Session) -> Around {
+pub fn tracker_context(session: &AppSession) -> TrackerContext {
     let folder = session.site.folder.clone().unwrap_or_default();
-    Around { store: session.store.clone(), handle: session.handle(), folder }
+    TrackerContext { store: session.store.clone(), handle: session.handle(), folder }
 }
 
 /// Returns this machine's slots, shared by all runs of this user, or of all users with the same folder; `None` if no
 /// pool is on this machine.
-pub fn slots(session: &Session, catalogue: &Catalogue) -> Option<Slots> {
+pub fn slots(session: &AppSession, catalogue: &Catalogue) -> Option<Slots> {
     let pools: Vec<MachinePool> = session.site.pools.iter().map(pool).collect();
-    let here = of_this_machine(&pools, catalogue.executors());
+    let here = local_pools(&pools, catalogue.executors());
     let folder = session.site.slots.clone().unwrap_or_else(|| session::home().join("slots"));
     this_machine(&here, machine::cpus(), machine::memory()).map(|machine| Slots::new(folder, machine))
 }
 
 /// Returns the executor of each pool, with the pool's own options and program. Errors: invalid (the options).
-pub fn executors(session: &Session, catalogue: &Catalogue, slots: Option<&Slots>) -> Result<Executors> {
+pub fn executors(session: &AppSession, catalogue: &Catalogue, slots: Option<&Slots>) -> Result<Executors> {
     let mut executors = Vec::new();
     for pool in &session.site.pools {
         let program = pool.program.as_ref().map_or_else(program, |path| Ok(PathBuf::from(path)))?;
         let launcher = launcher(program, &session.environment);
-        let launching = Launching { pool: pool.name.clone(), launcher, slots: slots.cloned() };
+        let launching = ExecutorContext { pool: pool.name.clone(), launcher, slots: slots.cloned() };
         executors.push((pool.name.clone(), catalogue.executor(&pool.executor)?.build(&launching, &pool.with)?));
     }
     Ok(Executors::new(executors))
@@ -93,9 +93,9 @@ pub fn chance(clock: &dyn Clock) -> Chance {
 }
 
 /// Converts a site's pool for the engine.
-fn pool(pool: &site::Pool) -> MachinePool {
+fn pool(pool: &site::SitePool) -> MachinePool {
     let gpus: Vec<Gpu> = pool.gpus.iter().map(|g| Gpu { index: g.index, memory: g.memory }).collect();
-    let machine = |i: u32| Machine {
+    let machine = |i: u32| PoolMachine {
         name: if pool.nodes == 1 { pool.name.clone() } else { format!("{}-{i}", pool.name) },
         cpus: pool.cpus,
         memory: pool.memory,
@@ -112,7 +112,7 @@ fn pool(pool: &site::Pool) -> MachinePool {
 }
 
 /// Returns the pools whose attempts run on this machine.
-fn of_this_machine(pools: &[MachinePool], executors: &[ExecutorKind]) -> Vec<MachinePool> {
+fn local_pools(pools: &[MachinePool], executors: &[ExecutorKind]) -> Vec<MachinePool> {
     let here = |pool: &&MachinePool| executors.iter().any(|kind| kind.on_this_machine && kind.name == pool.executor);
     pools.iter().filter(here).cloned().collect()
 }
@@ -120,12 +120,12 @@ fn of_this_machine(pools: &[MachinePool], executors: &[ExecutorKind]) -> Vec<Mac
 /// Returns the resources of this machine that runs of this user may use: the sum of its pools. Where pools overlap, it
 /// is capped at the machine's total, but never below one pool, or some grants of the engine would be impossible. `None`
 /// without a pool.
-fn this_machine(pools: &[MachinePool], cpus: u32, memory: u64) -> Option<Machine> {
-    let machines: Vec<&Machine> = pools.iter().flat_map(|p| &p.machines).collect();
+fn this_machine(pools: &[MachinePool], cpus: u32, memory: u64) -> Option<PoolMachine> {
+    let machines: Vec<&PoolMachine> = pools.iter().flat_map(|p| &p.machines).collect();
     let largest = machines.iter().map(|m| m.cpus).max()?;
     let together = machines.iter().fold(0, |sum: u32, m| sum.saturating_add(m.cpus));
     let gpus: BTreeMap<u32, Gpu> = machines.iter().flat_map(|m| &m.gpus).map(|g| (g.index, *g)).collect();
-    Some(Machine {
+    Some(PoolMachine {
         name: "this machine".into(),
         cpus: together.min(largest.max(cpus)),
         memory: memory_together(&machines, memory),
@@ -134,7 +134,7 @@ fn this_machine(pools: &[MachinePool], cpus: u32, memory: u64) -> Option<Machine
 }
 
 /// Sums bytes in the same way; 0 means unknown.
-fn memory_together(machines: &[&Machine], memory: u64) -> u64 {
+fn memory_together(machines: &[&PoolMachine], memory: u64) -> u64 {
     if machines.iter().any(|m| m.memory == 0) {
         return 0;
     }
@@ -146,10 +146,10 @@ fn memory_together(machines: &[&Machine], memory: u64) -> u64 {
 /// Rows of a table output, for a `for_each` over more rows than a manifest previews.
 struct TableRows(Store);
 
-impl RowReader for TableRows {
+impl OutputRowReader for TableRows {
     fn rows<'a>(&'a self, output: &'a Output, limit: u64) -> BoxFuture<'a, Result<Vec<Value>>> {
         Box::pin(async move {
-            let folder = Scratch::new()?;
+            let folder = ScratchFolder::new()?;
             self.0.fetch_output(output, folder.path()).await?;
             trainyard_tables::rows_as_json(
                 &folder.path().join("data.parquet"),
@@ -199,7 +199,7 @@ mod tests {
     fn pools_elsewhere_are_no_part_of_this_machine() {
         let executors = trainyard_runtime::executors::kinds();
         let elsewhere = MachinePool { executor: "slurm".into(), ..local("a", 64, 0, &[]) };
-        assert!(this_machine(&of_this_machine(std::slice::from_ref(&elsewhere), &executors), 16, 100).is_none());
-        assert_eq!(amounts(&of_this_machine(&[elsewhere, local("b", 2, 20, &[])], &executors)), (2, 20));
+        assert!(this_machine(&local_pools(std::slice::from_ref(&elsewhere), &executors), 16, 100).is_none());
+        assert_eq!(amounts(&local_pools(&[elsewhere, local("b", 2, 20, &[])], &executors)), (2, 20));
     }
 }

@@ -12,7 +12,7 @@ mod try_stage;
 
 pub use artifacts::{ArtifactsArgs, ArtifactsCommand, ExportArgs, GcArgs, QueryArgs};
 pub use conformance::{ConformanceArgs, ConformanceCommand};
-pub use init::{Adapter, InitArgs};
+pub use init::{AdapterPackage, InitArgs};
 pub use recipes::{RecipesArgs, RecipesCommand, SeedArgs};
 pub use runs::{RunsArgs, RunsCommand};
 pub use serve::{BackfillArgs, OnStop, SchedulesArgs, SchedulesCommand, ServeArgs};
@@ -37,7 +37,7 @@ pub struct Cli {
     #[command(flatten)]
     pub log: LogArgs,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 /// Diagnostics on stderr.
@@ -60,7 +60,7 @@ pub enum LogFormat {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Run a workflow; unchanged stages come from the cache, an interrupted run resumes.
     #[command(after_help = "Examples:
   trainyard run agent.yaml -p steps=400 -p seed=2
@@ -167,7 +167,7 @@ Clients then use http://127.0.0.1:8000/v1 (OpenAI) or http://127.0.0.1:8000 (Ant
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
-pub enum Format {
+pub enum OutputFormat {
     #[default]
     Text,
     Json,
@@ -235,7 +235,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "PATH", hide = true)]
     pub texts: Option<String>,
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -248,7 +248,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub site: SiteArgs,
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -288,7 +288,7 @@ pub struct LogsArgs {
     pub raw: bool,
     /// `json` prints one document for each record: stage, attempt, at, level, text.
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -300,7 +300,7 @@ pub struct ExplainArgs {
     #[command(flatten)]
     pub site: SiteArgs,
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -308,7 +308,7 @@ pub struct StagesArgs {
     /// Kind (`sft`), family (`losses`), part (`losses/clip`, `grpo`) or executor; without it, one line for each.
     pub kind: Option<String>,
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -329,7 +329,7 @@ pub struct DoctorArgs {
     #[command(flatten)]
     pub site: SiteArgs,
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -337,7 +337,7 @@ pub struct ParityArgs {
     /// JSON: `{cases: [{kind, name, inputs, config, expected}]}`.
     pub file: PathBuf,
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]

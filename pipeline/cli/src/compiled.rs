@@ -8,19 +8,19 @@ use std::path::Path;
 use trainyard_app::workflow;
 pub use trainyard_app::workflow::working_directory;
 use trainyard_core::{Error, Result, StageKinds};
-use trainyard_spec::compile::Compiled;
+use trainyard_spec::compile::Compilation;
 use trainyard_spec::files::absolute;
 use trainyard_spec::plan::Plan;
 use trainyard_spec::site::Site;
-use trainyard_spec::{Files, Severity};
+use trainyard_spec::{FileSystem, Severity};
 
 /// Compiles one file, which may be a shipped one; its path and `-p` paths are relative to the working directory.
-pub fn file(path: &Path, params: &[String], kinds: &dyn StageKinds, site: &Site) -> Result<Compiled> {
+pub fn file(path: &Path, params: &[String], kinds: &dyn StageKinds, site: &Site) -> Result<Compilation> {
     require(&ShippedFiles, path)?;
     workflow::compiled(&ShippedFiles, path, params, kinds, site)
 }
 
-fn require(files: &dyn Files, path: &Path) -> Result<()> {
+fn require(files: &dyn FileSystem, path: &Path) -> Result<()> {
     if !files.exists(&absolute(&working_directory()?, &path.to_string_lossy())) || path.is_dir() {
         let what = if path.is_dir() { "a folder, not a workflow file" } else { "not there" };
         return Err(Error::invalid(format!("{} is {what}", path.display()))
@@ -31,33 +31,33 @@ fn require(files: &dyn Files, path: &Path) -> Result<()> {
 
 /// Source of a workflow's text, and the tick for which it runs.
 #[derive(Clone, Copy)]
-pub struct Reading<'a> {
-    pub files: &'a dyn Files,
+pub struct WorkflowSource<'a> {
+    pub files: &'a dyn FileSystem,
     /// The time of a schedule's tick.
     pub tick: Option<&'a str>,
 }
 
-impl Reading<'_> {
+impl WorkflowSource<'_> {
     /// A file on the disk or a shipped one, without a tick.
-    pub const PLAIN: Reading<'static> = Reading { files: &ShippedFiles, tick: None };
+    pub const PLAIN: WorkflowSource<'static> = WorkflowSource { files: &ShippedFiles, tick: None };
 }
 
 /// Returns a plan, or prints all mistakes on stderr and returns an error of kind invalid. Warnings are printed, notes
 /// are left to `check`.
 pub fn plan(args: &WorkflowArgs, kinds: &dyn StageKinds, site: &Site) -> Result<Plan> {
-    plan_or_json(args, Reading::PLAIN, kinds, site, false)
+    plan_or_json(args, WorkflowSource::PLAIN, kinds, site, false)
 }
 
 /// Returns a plan likewise; with `json`, the mistakes of a file that does not compile are also printed as a document on
 /// stdout.
 pub fn plan_or_json(
     args: &WorkflowArgs,
-    reading: Reading<'_>,
+    reading: WorkflowSource<'_>,
     kinds: &dyn StageKinds,
     site: &Site,
     json: bool,
 ) -> Result<Plan> {
-    let Reading { files, tick } = reading;
+    let WorkflowSource { files, tick } = reading;
     require(files, &args.file)?;
     let mut compiled = workflow::compiled_for_tick(files, &args.file, (&args.params.params, tick), kinds, site)?;
     compiled.diagnostics.retain(|d| d.severity != Severity::Note);

@@ -5,7 +5,7 @@ use trainyard_core::{Error, ErrorKind};
 
 /// Exit codes by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub enum CliExit {
     /// The command succeeded.
     Done = 0,
     /// The run or a check failed.
@@ -18,7 +18,7 @@ pub enum Exit {
     Interrupted = 130,
 }
 
-impl From<&Error> for Exit {
+impl From<&Error> for CliExit {
     fn from(error: &Error) -> Self {
         match error.kind {
             ErrorKind::Invalid => Self::Invalid,

@@ -40,12 +40,12 @@ pub fn stage<'a>(view: &'a RunView, name: &str) -> Result<&'a StageView> {
 }
 
 /// A published output, found by name.
-pub struct Found {
+pub struct ResolvedOutput {
     pub manifest: Manifest,
     pub port: String,
 }
 
-impl Found {
+impl ResolvedOutput {
     pub fn output(&self) -> &Output {
         &self.manifest.outputs[&self.port]
     }
@@ -76,7 +76,7 @@ async fn digest(store: &Store, first: &str, rest: &str) -> Result<Option<Digest>
 }
 
 /// Resolves `RUN/STAGE/OUTPUT` or `DIGEST/OUTPUT` to an output. A stage id may contain `/` itself (embedded workflows).
-pub async fn artifact(store: &Store, name: &str) -> Result<Found> {
+pub async fn artifact(store: &Store, name: &str) -> Result<ResolvedOutput> {
     let usage = || {
         Error::invalid(format!("`{name}` names no artifact")).help(
             "write RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT; `trainyard artifacts list` shows them",
@@ -111,5 +111,5 @@ pub async fn artifact(store: &Store, name: &str) -> Result<Found> {
         return Err(Error::invalid(format!("the stage has no output `{port}`"))
             .help(format!("its outputs are {}", ports.join(", "))));
     }
-    Ok(Found { manifest, port })
+    Ok(ResolvedOutput { manifest, port })
 }

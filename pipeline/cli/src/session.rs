@@ -4,16 +4,16 @@ use crate::args::SiteArgs;
 use crate::logging;
 use crate::output::diagnostics;
 pub use trainyard_app::session::{SITE_FILE, read_site};
-pub use trainyard_app::{Access, Session};
-use trainyard_app::{Catalogue, Place, Refusal};
+pub use trainyard_app::{Access, AppSession};
+use trainyard_app::{Catalogue, SessionError, SessionOptions};
 use trainyard_core::{Error, Result};
 use trainyard_spec::site::Site;
 
 /// Opens the store named by the arguments; its attempts inherit the diagnostics settings of this process.
 ///
 /// Errors: invalid (the site file, the store's URL), lost (the store is unreachable: exit 3).
-pub fn open(args: &SiteArgs, access: Access, catalogue: &Catalogue) -> Result<Session> {
-    let mut session = Session::open(&place(args), access, catalogue).map_err(drawn)?;
+pub fn open(args: &SiteArgs, access: Access, catalogue: &Catalogue) -> Result<AppSession> {
+    let mut session = AppSession::open(&place(args), access, catalogue).map_err(drawn)?;
     session.environment = logging::environment();
     Ok(session)
 }
@@ -23,14 +23,14 @@ pub fn site(args: &SiteArgs, catalogue: &Catalogue) -> Result<Site> {
     trainyard_app::session::site(&place(args), catalogue).map_err(drawn)
 }
 
-fn place(args: &SiteArgs) -> Place {
-    Place { store: args.store.clone(), site: args.site.clone() }
+fn place(args: &SiteArgs) -> SessionOptions {
+    SessionOptions { store: args.store.clone(), site: args.site.clone() }
 }
 
-fn drawn(refusal: Refusal) -> Error {
+fn drawn(refusal: SessionError) -> Error {
     match refusal {
-        Refusal::Error(error) => error,
-        Refusal::Site { path, found, sources } => {
+        SessionError::Error(error) => error,
+        SessionError::Site { path, found, sources } => {
             diagnostics::print(&found, &sources);
             Error::invalid(format!("the site file {} has {}", path.display(), diagnostics::count(&found)))
         }

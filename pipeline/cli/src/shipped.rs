@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 use trainyard_core::{Digest, Error, Result};
-use trainyard_hub::{Hub, Location, SCHEME, Settings};
-use trainyard_spec::{DiskFiles, Files};
+use trainyard_hub::{DatasetLocation, Hub, HubSettings, SCHEME};
+use trainyard_spec::{FileSystem, LocalFileSystem};
 
 /// Folder of the shipped recipes.
 pub const FOLDER: &str = "/trainyard:/recipes";
@@ -17,10 +17,10 @@ const RECIPES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/recipes.rs"
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ShippedFiles;
 
-impl Files for ShippedFiles {
+impl FileSystem for ShippedFiles {
     fn read(&self, path: &Path) -> Result<String> {
         match name(path) {
-            None => DiskFiles.read(path),
+            None => LocalFileSystem.read(path),
             Some(name) => text(name).map(str::to_string).ok_or_else(|| {
                 Error::invalid(format!("{}: this build ships no such file", path.display()))
                     .help("`trainyard recipes` lists the recipes of this build")
@@ -28,22 +28,22 @@ impl Files for ShippedFiles {
         }
     }
     fn exists(&self, path: &Path) -> bool {
-        name(path).map_or_else(|| DiskFiles.exists(path), |name| text(name).is_some())
+        name(path).map_or_else(|| LocalFileSystem.exists(path), |name| text(name).is_some())
     }
     fn is_file(&self, path: &Path) -> bool {
-        name(path).map_or_else(|| DiskFiles.is_file(path), |name| text(name).is_some())
+        name(path).map_or_else(|| LocalFileSystem.is_file(path), |name| text(name).is_some())
     }
     /// Pins URLs of hub data sets, the only URLs that stages of this build read.
     fn pin(&self, url: &str) -> Result<String> {
         if !url.starts_with(SCHEME) {
-            return DiskFiles.pin(url);
+            return LocalFileSystem.pin(url);
         }
-        Ok(Hub::new(Settings::of_process()).pin(&Location::read(url)?)?.to_string())
+        Ok(Hub::new(HubSettings::from_env()).pin(&DatasetLocation::read(url)?)?.to_string())
     }
     /// Rejects shipped files: stages read sources from a disk.
     fn digest(&self, location: &str) -> Result<Digest> {
         if name(Path::new(location)).is_none() {
-            return DiskFiles.digest(location);
+            return LocalFileSystem.digest(location);
         }
         Err(Error::invalid(format!("{location}: a shipped recipe cannot be the source of a stage"))
             .help("write the recipe to a folder first: `trainyard init --recipe NAME FOLDER`"))

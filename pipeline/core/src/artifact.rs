@@ -6,7 +6,7 @@
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::ids::{AttemptNumber, RunId, StageKey};
-use crate::metric::{Comparison, address};
+use crate::metric::{Comparison, qualified_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -234,7 +234,8 @@ impl Manifest {
 /// Rejects metrics and comparisons that are NaN or infinite, before publication. Errors: data, naming the number.
 pub fn require_finite(metrics: &BTreeMap<String, f64>, comparisons: &[Comparison]) -> Result<()> {
     let plain = metrics.iter().find(|(_, value)| !value.is_finite()).map(|(name, value)| (name.clone(), *value));
-    let of_row = |row: &Comparison| row.broken().map(|(of, value)| (address(&row.metric, Some(of)), value));
+    let of_row =
+        |row: &Comparison| row.first_non_finite().map(|(of, value)| (qualified_name(&row.metric, Some(of)), value));
     match plain.or_else(|| comparisons.iter().find_map(of_row)) {
         Some((name, value)) => Err(Error::data(format!("metric `{name}` is {value}, not a finite number"))
             .help("look at the stage's log for the first step that went wrong")),

@@ -9,7 +9,7 @@ use crate::artifact::{ArtifactKind, FileEntry, Manifest, Output};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::ids::{AttemptNumber, RunId, StageKey};
-use crate::peers::Peer;
+use crate::peers::AttemptPeer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -117,7 +117,7 @@ pub struct AttemptSpec {
     /// Attempts that run at the same time and reach each other, including this one; empty if it runs alone on one
     /// machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub peers: Vec<Peer>,
+    pub peers: Vec<AttemptPeer>,
     /// Milliseconds to wait for the machines and, once the attempt runs, for its peers (the remainder of `resources:
     /// {wait: …}`); `None` = no limit, and [`crate::peers::PATIENCE`] for its peers.
     #[serde(default, skip_serializing_if = "Option::is_none")]

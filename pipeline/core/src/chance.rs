@@ -31,7 +31,7 @@ impl Chance {
         self.seed
     }
     /// Returns the draws for one purpose at one place, such as `at("sample", &[problem, sample, turn, token])`.
-    pub fn at(&self, purpose: &str, indices: &[u64]) -> Draws {
+    pub fn at(&self, purpose: &str, indices: &[u64]) -> PhiloxRng {
         let mut hash = Sha256::new();
         hash.update(self.seed.to_le_bytes());
         hash.update((purpose.len() as u64).to_le_bytes());
@@ -41,7 +41,7 @@ impl Chance {
         }
         let h = hash.finalize();
         let word = |i: usize| u32::from_le_bytes([h[4 * i], h[4 * i + 1], h[4 * i + 2], h[4 * i + 3]]);
-        Draws { key: [word(0), word(1)], block: [word(2), word(3)], counter: 0, buffer: [0; 4], used: 4 }
+        PhiloxRng { key: [word(0), word(1)], block: [word(2), word(3)], counter: 0, buffer: [0; 4], used: 4 }
     }
     /// Returns a separate source for a part that numbers its own places (a stage, an arm, an epoch).
     pub fn child(&self, purpose: &str, indices: &[u64]) -> Self {
@@ -51,7 +51,7 @@ impl Chance {
 
 /// An endless sequence of draws; equal places give equal sequences.
 #[derive(Debug, Clone)]
-pub struct Draws {
+pub struct PhiloxRng {
     key: [u32; 2],
     block: [u32; 2],
     counter: u64,
@@ -59,7 +59,7 @@ pub struct Draws {
     used: usize,
 }
 
-impl Draws {
+impl PhiloxRng {
     /// Returns 32 random bits.
     pub fn next_u32(&mut self) -> u32 {
         if self.used == 4 {

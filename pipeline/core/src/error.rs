@@ -123,7 +123,7 @@ impl Error {
         let mut known = vec![self.message.clone()];
         known.extend(self.causes().map(str::to_string));
         let old = known.len();
-        for words in own_words(cause) {
+        for words in distinct_messages(cause) {
             if !known.iter().any(|k| k.contains(&words)) {
                 known.push(words);
             }
@@ -150,7 +150,7 @@ impl Cause {
 
 /// Returns the messages of an error and its sources, each without the text that it repeats of the next one. Many
 /// libraries print the source as the end of the message.
-fn own_words(error: &(dyn StdError + 'static)) -> Vec<String> {
+fn distinct_messages(error: &(dyn StdError + 'static)) -> Vec<String> {
     let chain = std::iter::successors(Some(error), |e| (*e).source());
     let texts: Vec<String> =
         chain.map(|e| e.downcast_ref::<Error>().map_or_else(|| e.to_string(), |e| e.message.clone())).collect();

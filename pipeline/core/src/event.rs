@@ -24,7 +24,7 @@ pub const EVENT_FORMAT: u32 = 1;
 /// Event and the time at which its writer decided it. Serializes as the journal's form: the event's JSON object with an
 /// additional field `at`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Record {
+pub struct EventRecord {
     /// Milliseconds since 1970-01-01 UTC, by the writer's clock.
     pub at: i64,
     /// The event.
@@ -277,7 +277,7 @@ impl Event {
     }
 }
 
-impl Record {
+impl EventRecord {
     /// Returns the journal's form as a value.
     pub fn to_value(&self) -> Result<Value> {
         serde_json::to_value(self).map_err(|e| Error::bug(format!("an event has no JSON form: {e}")))

@@ -4,7 +4,7 @@
 
 use crate::artifact::ArtifactKind;
 use crate::error::{Error, Result};
-use crate::metric::{Declared, MetricRead, Producers};
+use crate::metric::{DeclaredMetrics, MetricRead, Producers};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -76,9 +76,9 @@ pub struct KindInfo {
     pub example: &'static str,
     /// The main metric shown in progress, e.g. `loss`.
     pub main_metric: Option<&'static str>,
-    /// Metrics that the kind may report under any options. [`Settled::declared`] returns the exact names.
+    /// Metrics that the kind may report under any options. [`ValidatedOptions::declared`] returns the exact names.
     #[serde(flatten)]
-    pub metrics: Declared,
+    pub metrics: DeclaredMetrics,
     /// Folders of the families whose parts the options may name.
     pub families: Vec<&'static str>,
 }
@@ -117,12 +117,12 @@ impl OptionProblem {
         self
     }
     /// Reports a value outside its range; `None` if it is inside. NaN is outside every range.
-    pub fn outside<T: PartialOrd + Display>(
+    pub fn out_of_range<T: PartialOrd + Display>(
         pointer: impl Into<String>,
         value: T,
         range: impl RangeBounds<T>,
     ) -> Option<Self> {
-        let problem = || Self::new(pointer, format!("{value} is out of range")).help(allowed(&range));
+        let problem = || Self::new(pointer, format!("{value} is out of range")).help(describe_range(&range));
         if range.contains(&value) { None } else { Some(problem()) }
     }
     /// Reports a number that is NaN or infinite; `None` for any other.
@@ -134,14 +134,14 @@ impl OptionProblem {
         }
     }
     /// Reports a lower bound above its upper bound, each given with its pointer; `None` if they are in order.
-    pub fn crossed<T: PartialOrd + Display>(low: (&str, T), high: (&str, T)) -> Option<Self> {
+    pub fn reversed_bounds<T: PartialOrd + Display>(low: (&str, T), high: (&str, T)) -> Option<Self> {
         let name = high.0.rsplit('/').next().unwrap_or(high.0);
         let problem = || Self::new(low.0, format!("{} is more than `{name}`, which is {}", low.1, high.1));
         if low.1 > high.1 { Some(problem().help(format!("use at most the value of `{name}`"))) } else { None }
     }
     /// Returns the problem relative to the options that contain these at `place`.
     #[must_use]
-    pub fn within(mut self, place: &str) -> Self {
+    pub fn with_prefix(mut self, place: &str) -> Self {
         self.pointer.insert_str(0, place);
         self
     }
@@ -159,7 +159,7 @@ pub fn above<T>(low: T) -> (Bound<T>, Bound<T>) {
     (Bound::Excluded(low), Bound::Unbounded)
 }
 
-fn allowed<T: Display>(range: &impl RangeBounds<T>) -> String {
+fn describe_range<T: Display>(range: &impl RangeBounds<T>) -> String {
     match (range.start_bound(), range.end_bound()) {
         (Bound::Included(low), Bound::Included(high)) => format!("use a value from {low} to {high}"),
         (Bound::Included(low), Bound::Excluded(high)) => format!("use at least {low}, and less than {high}"),
@@ -178,13 +178,13 @@ pub type Facts = BTreeMap<String, Value>;
 
 /// Artifacts wired to the input ports of a stage: their number per port, and the known facts about them.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Wired {
+pub struct WiredInputs {
     counts: BTreeMap<String, usize>,
     facts: BTreeMap<String, Vec<Facts>>,
     memory: Option<u64>,
 }
 
-impl Wired {
+impl WiredInputs {
     /// Creates an empty wiring.
     pub fn new() -> Self {
         Self::default()
@@ -197,7 +197,7 @@ impl Wired {
     }
     /// Sets how many bytes of memory the stage may use.
     #[must_use]
-    pub fn within(self, memory: Option<u64>) -> Self {
+    pub fn with_memory(self, memory: Option<u64>) -> Self {
         Self { memory, ..self }
     }
     /// Returns the bytes of memory that the stage may use: its request, or the memory of the largest machine that can
@@ -221,7 +221,7 @@ impl Wired {
     }
 }
 
-impl FromIterator<(String, usize)> for Wired {
+impl FromIterator<(String, usize)> for WiredInputs {
     /// Creates a wiring from counts alone, without facts about the artifacts.
     fn from_iter<I: IntoIterator<Item = (String, usize)>>(ports: I) -> Self {
         let mut wired = Self::default();
@@ -232,7 +232,7 @@ impl FromIterator<(String, usize)> for Wired {
     }
 }
 
-impl<const N: usize> From<[(String, usize); N]> for Wired {
+impl<const N: usize> From<[(String, usize); N]> for WiredInputs {
     fn from(ports: [(String, usize); N]) -> Self {
         ports.into_iter().collect()
     }
@@ -246,19 +246,23 @@ pub trait StageKinds: Send + Sync {
     fn kind(&self, name: &str) -> Option<&KindInfo>;
     /// Reads options whose expressions are all replaced, once for all queries. Errors: all their problems (types,
     /// ranges, contradictions between parts).
-    fn settle(&self, kind: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>>;
+    fn validate_options(
+        &self,
+        kind: &str,
+        options: &Value,
+    ) -> Result<Box<dyn ValidatedOptions + '_>, Vec<OptionProblem>>;
 }
 
 /// Options of a stage, parsed and valid in themselves.
-pub trait Settled {
+pub trait ValidatedOptions {
     /// Returns the complete config: defaults filled in, named compositions expanded, values in their declared types.
     fn config(&self) -> &Value;
     /// Returns all contradictions with the inputs that are wired to the ports. A pointer may also name a port.
-    fn validate_inputs(&self, _inputs: &Wired) -> Vec<OptionProblem> {
+    fn validate_inputs(&self, _inputs: &WiredInputs) -> Vec<OptionProblem> {
         Vec::new()
     }
     /// Returns probable mistakes, given the known facts about the inputs.
-    fn warnings(&self, _inputs: &Wired) -> Vec<OptionProblem> {
+    fn warnings(&self, _inputs: &WiredInputs) -> Vec<OptionProblem> {
         Vec::new()
     }
     /// Returns all contradictions with the requested number of GPUs.
@@ -266,12 +270,12 @@ pub trait Settled {
         Vec::new()
     }
     /// Returns the known facts about the outputs before the stage runs, by output port.
-    fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, _inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         BTreeMap::new()
     }
     /// Returns the metrics and comparisons that the stage reports after these producers.
-    fn declared(&self, _producers: &Producers) -> Declared {
-        Declared::default()
+    fn declared(&self, _producers: &Producers) -> DeclaredMetrics {
+        DeclaredMetrics::default()
     }
     /// Returns the metrics of the stage's inputs that the options name.
     fn metrics_read(&self, _producers: &Producers) -> Vec<MetricRead> {
@@ -285,21 +289,21 @@ mod tests {
 
     #[test]
     fn values_outside_a_range_have_one_wording() {
-        let problem = OptionProblem::outside("/share", 1.5, 0.0..=1.0).unwrap();
+        let problem = OptionProblem::out_of_range("/share", 1.5, 0.0..=1.0).unwrap();
         assert_eq!(problem, OptionProblem::new("/share", "1.5 is out of range").help("use a value from 0 to 1"));
-        assert_eq!(OptionProblem::outside("/share", 1.0, 0.0..=1.0), None);
+        assert_eq!(OptionProblem::out_of_range("/share", 1.0, 0.0..=1.0), None);
         let help = |problem: Option<OptionProblem>| problem.unwrap().help.unwrap();
-        assert_eq!(help(OptionProblem::outside("/steps", 0_u64, 1..)), "use at least 1");
-        assert_eq!(help(OptionProblem::outside("/calls", 9_u32, ..=8)), "use at most 8");
-        assert_eq!(help(OptionProblem::outside("/cap", 0.0, above(0.0))), "use a value above 0");
-        assert_eq!(OptionProblem::outside("/cap", 0.1, above(0.0)), None);
+        assert_eq!(help(OptionProblem::out_of_range("/steps", 0_u64, 1..)), "use at least 1");
+        assert_eq!(help(OptionProblem::out_of_range("/calls", 9_u32, ..=8)), "use at most 8");
+        assert_eq!(help(OptionProblem::out_of_range("/cap", 0.0, above(0.0))), "use a value above 0");
+        assert_eq!(OptionProblem::out_of_range("/cap", 0.1, above(0.0)), None);
     }
 
     #[test]
     fn nan_is_in_no_range() {
         assert!(
-            OptionProblem::outside("/x", f64::NAN, 0.0..).is_some()
-                && OptionProblem::outside("/x", f64::NAN, ..=0.0).is_some()
+            OptionProblem::out_of_range("/x", f64::NAN, 0.0..).is_some()
+                && OptionProblem::out_of_range("/x", f64::NAN, ..=0.0).is_some()
         );
         assert!(
             OptionProblem::not_finite("/x", f64::INFINITY).is_some()
@@ -311,7 +315,7 @@ mod tests {
     #[test]
     fn a_fact_is_shared_only_if_every_artifact_has_it() {
         let of = |kind: &str| Facts::from([("environment".to_string(), Value::from(kind))]);
-        let mut wired = Wired::from([("models".to_string(), 2)]);
+        let mut wired = WiredInputs::from([("models".to_string(), 2)]);
         wired.wire("problems", vec![of("countdown"), of("countdown")]);
         wired.wire("validation", vec![of("countdown"), Facts::new()]);
         assert_eq!((wired.get("models"), wired.get("problems"), wired.get("prm")), (Some(&2), Some(&2), None));
@@ -323,17 +327,17 @@ mod tests {
 
     #[test]
     fn ends_in_the_wrong_order_are_told_at_the_lower_one() {
-        let problem = OptionProblem::crossed(("/band/low", 3), ("/band/high", 2)).unwrap();
+        let problem = OptionProblem::reversed_bounds(("/band/low", 3), ("/band/high", 2)).unwrap();
         assert_eq!(
             (problem.pointer.as_str(), problem.message.as_str()),
             ("/band/low", "3 is more than `high`, which is 2")
         );
-        assert_eq!(OptionProblem::crossed(("/low", 2), ("/high", 2)), None);
+        assert_eq!(OptionProblem::reversed_bounds(("/low", 2), ("/high", 2)), None);
     }
 
     #[test]
     fn a_problem_moves_with_the_options_that_hold_it() {
-        assert_eq!(OptionProblem::new("/clip_low", "x").within("/terms/0").pointer, "/terms/0/clip_low");
-        assert_eq!(OptionProblem::new("", "x").within("/terms/0").pointer, "/terms/0");
+        assert_eq!(OptionProblem::new("/clip_low", "x").with_prefix("/terms/0").pointer, "/terms/0/clip_low");
+        assert_eq!(OptionProblem::new("", "x").with_prefix("/terms/0").pointer, "/terms/0");
     }
 }

@@ -28,6 +28,8 @@ pub use clock::{Clock, SystemClock};
 pub use digest::Digest;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{AttemptNumber, Epoch, RunId, StageKey};
-pub use kinds::{Cardinality, Facts, KindInfo, OptionProblem, Placement, PortInfo, Settled, StageKinds, Wired, above};
-pub use metric::{Comparison, Declared, Metric, MetricRead, Of, Producer, Producers, Reduce};
+pub use kinds::{
+    Cardinality, Facts, KindInfo, OptionProblem, Placement, PortInfo, StageKinds, ValidatedOptions, WiredInputs, above,
+};
+pub use metric::{Comparison, ComparisonField, DeclaredMetrics, MetricInfo, MetricRead, Producer, Producers, Reduce};
 pub use secret::{Secret, SecretName, Secrets};

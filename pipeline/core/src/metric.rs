@@ -5,7 +5,7 @@
 
 mod comparison;
 
-pub use comparison::{Comparison, Of, address, look_up};
+pub use comparison::{Comparison, ComparisonField, look_up, qualified_name};
 
 use serde::Serialize;
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Desired direction of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Direction {
+pub enum MetricDirection {
     /// More is better.
     Higher,
     /// Less is better.
@@ -42,7 +42,7 @@ pub enum Reduce {
 
 impl Reduce {
     /// Reduces the values of all steps, in order, to one number; `None` without values. `tail` is a tenth of the steps.
-    pub fn of(self, values: &[f64], tail: usize) -> Option<f64> {
+    pub fn apply(self, values: &[f64], tail: usize) -> Option<f64> {
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         match self {
             _ if values.is_empty() => None,
@@ -67,7 +67,7 @@ impl Reduce {
 
 /// Metric that a stage or part reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Metric {
+pub struct MetricInfo {
     /// Name in manifests and checks. `<int>` is a placeholder for a whole number that only the data determine
     /// (`pass_rate_level_<int>`); another word in angle brackets is a placeholder for a name that the options give
     /// (`accuracy_<model>`).
@@ -77,7 +77,7 @@ pub struct Metric {
     /// Meaning, in one sentence.
     pub doc: Cow<'static, str>,
     /// Desired direction.
-    pub direction: Direction,
+    pub direction: MetricDirection,
     /// Reduction of the steps; `None` for a number that is measured once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reduce: Option<Reduce>,
@@ -92,14 +92,14 @@ pub struct Metric {
     pub former: Option<String>,
 }
 
-impl Metric {
+impl MetricInfo {
     /// Creates a metric that is measured once.
     pub fn new(name: impl Into<String>, unit: impl Into<Cow<'static, str>>, doc: impl Into<Cow<'static, str>>) -> Self {
         Self {
             name: name.into(),
             unit: unit.into(),
             doc: doc.into(),
-            direction: Direction::Neutral,
+            direction: MetricDirection::Neutral,
             reduce: None,
             optional: false,
             series: None,
@@ -109,18 +109,18 @@ impl Metric {
     /// Declares that more is better.
     #[must_use]
     pub fn higher(mut self) -> Self {
-        self.direction = Direction::Higher;
+        self.direction = MetricDirection::Higher;
         self
     }
     /// Declares that less is better.
     #[must_use]
     pub fn lower(mut self) -> Self {
-        self.direction = Direction::Lower;
+        self.direction = MetricDirection::Lower;
         self
     }
     /// Declares that the metric is measured at every step.
     #[must_use]
-    pub fn over(mut self, reduce: Reduce) -> Self {
+    pub fn reduced_by(mut self, reduce: Reduce) -> Self {
         self.reduce = Some(reduce);
         self
     }
@@ -132,7 +132,7 @@ impl Metric {
     }
     /// Sets the name that the metric had before metrics had the names of their parts.
     #[must_use]
-    pub fn formerly(mut self, name: &str) -> Self {
+    pub fn former_name(mut self, name: &str) -> Self {
         self.former = Some(name.to_string());
         self
     }
@@ -151,7 +151,7 @@ impl Metric {
     }
     /// Returns the metric of one part among several: `<prefix>.<name>`.
     #[must_use]
-    pub fn of(mut self, prefix: &str) -> Self {
+    pub fn prefixed(mut self, prefix: &str) -> Self {
         self.series = self.series.map(|series| format!("{prefix}.{series}"));
         self.name = format!("{prefix}.{}", self.name);
         self
@@ -162,7 +162,7 @@ impl Metric {
     }
     /// Returns whether this declaration covers a name.
     pub fn covers(&self, name: &str) -> bool {
-        fits(&self.name, name)
+        matches_pattern(&self.name, name)
     }
     /// Returns the covered names as a regular expression.
     pub fn pattern(&self) -> String {
@@ -184,7 +184,7 @@ impl Metric {
 
 /// Matches a name against a pattern whose `<int>` is a whole number and whose other `<words>` are names of letters,
 /// digits, `_` and `-`.
-fn fits(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((before, rest)) = pattern.split_once('<') else { return pattern == name };
     let Some((word, after)) = rest.split_once('>') else { return pattern == name };
     let Some(tail) = name.strip_prefix(before) else { return false };
@@ -193,35 +193,35 @@ fn fits(pattern: &str, name: &str) -> bool {
         _ => c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'),
     };
     let most = tail.find(|c: char| !allowed(c)).unwrap_or(tail.len());
-    (1..=most).any(|length| fits(after, &tail[length..]))
+    (1..=most).any(|length| matches_pattern(after, &tail[length..]))
 }
 
 /// Metrics and comparisons that a stage reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Declared {
+pub struct DeclaredMetrics {
     /// Metrics that are one number each.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<MetricInfo>,
     /// Rows of a comparison; a check on one names the number that it means.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub comparisons: Vec<Metric>,
+    pub comparisons: Vec<MetricInfo>,
     /// Whether an upstream stage (a command) reports undeclared names, which pass through.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
 }
 
-impl Declared {
+impl DeclaredMetrics {
     /// Returns the declaration that covers a metric of this name.
-    pub fn metric(&self, name: &str) -> Option<&Metric> {
+    pub fn metric(&self, name: &str) -> Option<&MetricInfo> {
         self.metrics.iter().find(|m| m.covers(name))
     }
     /// Returns the declaration that covers a comparison of this name.
-    pub fn comparison(&self, name: &str) -> Option<&Metric> {
+    pub fn comparison(&self, name: &str) -> Option<&MetricInfo> {
         self.comparisons.iter().find(|m| m.covers(name))
     }
 }
 
-impl From<Vec<Metric>> for Declared {
-    fn from(metrics: Vec<Metric>) -> Self {
+impl From<Vec<MetricInfo>> for DeclaredMetrics {
+    fn from(metrics: Vec<MetricInfo>) -> Self {
         Self { metrics, ..Self::default() }
     }
 }
@@ -231,9 +231,9 @@ impl From<Vec<Metric>> for Declared {
 pub struct Producer {
     /// Metrics under its options; `None` if they are undeclared (a command), or if the number of its instances is not
     /// known.
-    pub declared: Option<Declared>,
+    pub declared: Option<DeclaredMetrics>,
     /// Metrics that its kind may report under any options.
-    pub kind: Declared,
+    pub kind: DeclaredMetrics,
 }
 
 /// Port → the stages that produce its artifacts, in order.
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_family_covers_what_its_parameters_allow() {
-        let metric = |name: &str| Metric::new(name, "share", "A share.");
+        let metric = |name: &str| MetricInfo::new(name, "share", "A share.");
         assert!(metric("kl").covers("kl") && !metric("kl").covers("kll"));
         let level = metric("pass_rate_level_<int>");
         assert!(level.covers("pass_rate_level_12"));
@@ -273,19 +273,20 @@ mod tests {
     #[test]
     fn steps_are_reduced_as_declared() {
         let values: Vec<f64> = (1..=20).map(f64::from).collect();
-        let of = |reduce: Reduce| reduce.of(&values, 2).unwrap();
+        let of = |reduce: Reduce| reduce.apply(&values, 2).unwrap();
         assert_eq!((of(Reduce::LastTenth), of(Reduce::Whole), of(Reduce::Max)), (19.5, 10.5, 20.0));
         assert_eq!((of(Reduce::First), of(Reduce::Sum)), (1.0, 210.0));
-        assert_eq!(Reduce::Whole.of(&[], 1), None);
+        assert_eq!(Reduce::Whole.apply(&[], 1), None);
     }
 
     #[test]
     fn a_second_reduction_reads_the_same_series() {
-        let initial = Metric::new("share", "share", "A share.").over(Reduce::Whole).initial().of("clip");
+        let initial =
+            MetricInfo::new("share", "share", "A share.").reduced_by(Reduce::Whole).initial().prefixed("clip");
         assert_eq!(
             (initial.name.as_str(), initial.series(), initial.reduce),
             ("clip.share_initial", "clip.share", Some(Reduce::First))
         );
-        assert_eq!(Metric::new("share", "share", "A share.").of("clip_2").series(), "clip_2.share");
+        assert_eq!(MetricInfo::new("share", "share", "A share.").prefixed("clip_2").series(), "clip_2.share");
     }
 }

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 /// Maximum time for which a running process waits for its peers, unless `resources: {wait: …}` is shorter. Then it
 /// releases its machine: two groups that each got a part of their machines must not hold them forever.
-pub const PATIENCE: Duration = Duration::from_secs(600);
+pub const DEFAULT_PEER_WAIT: Duration = Duration::from_secs(600);
 
 /// One attempt among those that run at the same time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Peer {
+pub struct AttemptPeer {
     /// Stage instance.
     pub stage: StageKey,
     /// Attempt number.
@@ -64,7 +64,7 @@ pub struct NodeEnd {
 
 /// Returns the part of an environment variable's name that identifies a stage: `rollout_server` becomes
 /// `ROLLOUT_SERVER`. Axes of an instance and the prefix of an embedding file are left out.
-pub fn variable(stage: &StageKey) -> String {
+pub fn env_suffix(stage: &StageKey) -> String {
     let id = stage.stage_id();
     let last = id.rsplit('/').next().unwrap_or(id);
     last.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_stage_has_a_name_in_the_environment() {
-        let name = |key: &str| variable(&StageKey(key.into()));
+        let name = |key: &str| env_suffix(&StageKey(key.into()));
         assert_eq!(name("rollout_server"), "ROLLOUT_SERVER");
         assert_eq!(name("outer/server[seed=1]"), "SERVER");
     }

@@ -6,7 +6,7 @@ use crate::units::format_size;
 
 /// Amounts of one machine: total, free or requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Amounts {
+pub struct ResourceAmounts {
     /// CPUs.
     pub cpus: u32,
     /// Bytes of memory. As a machine's total, 0 means unknown and admits any request.
@@ -29,7 +29,12 @@ pub struct Amounts {
 /// assert_eq!(shortfalls(Amounts { cpus: 8, ..need }, 0, total, total), ["needs 8 CPUs; it has 4"]);
 /// assert!(shortfalls(need, 0, total, total).is_empty());
 /// ```
-pub fn shortfalls(need: Amounts, gpu_memory: u64, free: Amounts, total: Amounts) -> Vec<String> {
+pub fn shortfalls(
+    need: ResourceAmounts,
+    gpu_memory: u64,
+    free: ResourceAmounts,
+    total: ResourceAmounts,
+) -> Vec<String> {
     let mut found = Vec::new();
     if need.cpus > free.cpus {
         found.push(format!("needs {}; {}", count(need.cpus, "CPU"), available(need.cpus, free.cpus, total.cpus)));
@@ -77,12 +82,12 @@ fn available(need: u32, free: u32, total: u32) -> String {
 mod tests {
     use super::*;
 
-    const TOTAL: Amounts = Amounts { cpus: 4, memory: 8 << 30, gpus: 2 };
+    const TOTAL: ResourceAmounts = ResourceAmounts { cpus: 4, memory: 8 << 30, gpus: 2 };
 
     #[test]
     fn every_shortfall_is_named() {
-        let need = Amounts { cpus: 2, memory: 6 << 30, gpus: 1 };
-        let free = Amounts { cpus: 1, memory: 2 << 30, gpus: 0 };
+        let need = ResourceAmounts { cpus: 2, memory: 6 << 30, gpus: 1 };
+        let free = ResourceAmounts { cpus: 1, memory: 2 << 30, gpus: 0 };
         assert_eq!(
             shortfalls(need, 40 << 30, free, TOTAL),
             [
@@ -91,15 +96,18 @@ mod tests {
                 "needs 1 GPU with 40.0 GiB; 0 of 2 are free"
             ]
         );
-        let large = Amounts { cpus: 5, memory: 9 << 30, gpus: 3 };
+        let large = ResourceAmounts { cpus: 5, memory: 9 << 30, gpus: 3 };
         let lacks = ["needs 5 CPUs; it has 4", "needs 9.0 GiB of memory; it has 8.0 GiB", "needs 3 GPUs; it has 2"];
         assert_eq!(shortfalls(large, 0, TOTAL, TOTAL), lacks);
     }
 
     #[test]
     fn unknown_memory_admits_any_request() {
-        let unknown = Amounts { memory: 0, ..TOTAL };
-        assert!(shortfalls(Amounts { memory: 1 << 50, ..Amounts::default() }, 0, unknown, unknown).is_empty());
+        let unknown = ResourceAmounts { memory: 0, ..TOTAL };
+        assert!(
+            shortfalls(ResourceAmounts { memory: 1 << 50, ..ResourceAmounts::default() }, 0, unknown, unknown)
+                .is_empty()
+        );
     }
 
     #[test]

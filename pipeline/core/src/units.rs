@@ -125,7 +125,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Parses `FIRST..MOST` or one duration. Errors: a message that describes the form.
+    /// Parses `FIRST_DELAY..MOST` or one duration. Errors: a message that describes the form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (first, most) = text.split_once("..").unwrap_or((text, text));
         let backoff = Self { first: parse_duration(first)?, most: parse_duration(most)? };

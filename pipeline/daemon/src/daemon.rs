@@ -1,13 +1,13 @@
 //! The daemon: it checks the folder of workflow files, lets the keeper of each schedule make a pass, and sleeps until
 //! something comes due.
 
-use crate::book;
-use crate::folder::{Change, Compile, Folder};
-use crate::keeper::{Around, Keeper};
-use crate::log::Log;
-use crate::outside::{News, Outside};
-use crate::schedule::event::{Definition, Event};
-use crate::schedule::state::State;
+use crate::effects::{DaemonEffects, DaemonNotification};
+use crate::folder::{CompileFn, FolderChange, WorkflowFolder};
+use crate::log::ScheduleLog;
+use crate::operations;
+use crate::reconciler::{ReconcileContext, ScheduleReconciler};
+use crate::schedule::event::{Definition, ScheduleEvent};
+use crate::schedule::state::ScheduleState;
 use futures::StreamExt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,10 +20,10 @@ use trainyard_store::Store;
 /// Schedules that make a pass concurrently.
 const AT_ONCE: usize = 16;
 /// Longest sleep: a request to a disk is cheap, one to a bucket is not.
-const LOOK_LOCAL: Duration = Duration::from_secs(1);
-const LOOK_REMOTE: Duration = Duration::from_secs(10);
+const POLL_LOCAL: Duration = Duration::from_secs(1);
+const POLL_REMOTE: Duration = Duration::from_secs(10);
 /// Shortest sleep.
-const BREATH: Duration = Duration::from_millis(20);
+const MIN_SLEEP: Duration = Duration::from_millis(20);
 
 /// Dependencies of a daemon.
 pub struct Daemon {
@@ -36,42 +36,42 @@ pub struct Daemon {
     /// Host and folder: see [`Definition::home`].
     pub home: String,
     /// All other effects.
-    pub outside: Arc<dyn Outside>,
+    pub effects: Arc<dyn DaemonEffects>,
     /// Compiler of workflow files.
-    pub compile: Box<Compile>,
-    pub folder: Folder,
+    pub compile: Box<CompileFn>,
+    pub folder: WorkflowFolder,
     /// Observable state.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<DaemonShared>,
     /// Changes of the folder that are not recorded yet; empty at first.
-    pub changes: VecDeque<Change>,
+    pub changes: VecDeque<FolderChange>,
 }
 
 /// Observable state of a daemon, and the means to wake it.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub struct DaemonShared {
     wake: Notify,
-    seen: Mutex<Seen>,
+    status: Mutex<DaemonStatus>,
 }
 
 /// Observable state of a daemon.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct DaemonStatus {
     /// Time of the last check, in Unix milliseconds.
     pub looked: i64,
     /// Mistakes by file.
     pub broken: BTreeMap<String, String>,
     /// Errors of the last check, by schedule.
-    pub troubles: BTreeMap<String, String>,
+    pub errors: BTreeMap<String, String>,
 }
 
-impl Shared {
+impl DaemonShared {
     /// Wakes the daemon to check again now.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
     /// Returns the findings of the last check.
-    pub fn seen(&self) -> Seen {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn status(&self) -> DaemonStatus {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -84,7 +84,7 @@ impl Daemon {
         while interrupt.level() == 0 {
             let mut now_wrong = BTreeMap::new();
             let prepared = async {
-                self.take_up_changes(&mut keepers).await?;
+                self.record_changes(&mut keepers).await?;
                 if !swept {
                     self.sweep(&mut keepers).await?;
                     swept = true;
@@ -99,9 +99,9 @@ impl Daemon {
                 tracing::warn!(schedule = name, "{why}");
             }
             troubles = now_wrong;
-            self.show(&troubles);
+            self.publish_status(&troubles);
             tokio::select! {
-                () = tokio::time::sleep(self.rest(due)) => {}
+                () = tokio::time::sleep(self.sleep_time(due)) => {}
                 () = self.shared.wake.notified() => {}
                 () = interrupt.beyond(0) => {}
             }
@@ -109,8 +109,13 @@ impl Daemon {
     }
 
     /// Makes a pass over every schedule; returns the time at which the next tick comes due.
-    async fn pass(&self, keepers: &mut BTreeMap<String, Keeper>, wrong: &mut BTreeMap<String, String>) -> Option<i64> {
-        let around = Around { store: &self.store, clock: self.clock.as_ref(), outside: self.outside.as_ref() };
+    async fn pass(
+        &self,
+        keepers: &mut BTreeMap<String, ScheduleReconciler>,
+        wrong: &mut BTreeMap<String, String>,
+    ) -> Option<i64> {
+        let around =
+            ReconcileContext { store: &self.store, clock: self.clock.as_ref(), effects: self.effects.as_ref() };
         let passes = keepers.iter_mut().map(|(name, keeper)| async move { (name, keeper.pass(around).await) });
         let answers: Vec<_> = futures::stream::iter(passes).buffer_unordered(AT_ONCE).collect().await;
         let mut due = None;
@@ -125,30 +130,31 @@ impl Daemon {
         }
         due
     }
-    fn rest(&self, due: Option<i64>) -> Duration {
-        let most = if self.store.local_root().is_some() { LOOK_LOCAL } else { LOOK_REMOTE };
+    fn sleep_time(&self, due: Option<i64>) -> Duration {
+        let most = if self.store.local_root().is_some() { POLL_LOCAL } else { POLL_REMOTE };
         let until = due.map(|at| Duration::from_millis(u64::try_from(at - self.clock.unix_millis()).unwrap_or(0)));
-        until.map_or(most, |until| until.min(most)).max(BREATH)
+        until.map_or(most, |until| until.min(most)).max(MIN_SLEEP)
     }
-    fn show(&self, troubles: &BTreeMap<String, String>) {
-        let mut seen = self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        *seen = Seen { looked: self.clock.unix_millis(), broken: self.folder.broken(), troubles: troubles.clone() };
+    fn publish_status(&self, troubles: &BTreeMap<String, String>) {
+        let mut seen = self.shared.status.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen =
+            DaemonStatus { looked: self.clock.unix_millis(), broken: self.folder.broken(), errors: troubles.clone() };
     }
     /// Records changes of the folder. A change that the store does not accept now is kept for the next pass.
-    async fn take_up_changes(&mut self, keepers: &mut BTreeMap<String, Keeper>) -> Result<()> {
-        let found = self.folder.look(&*self.compile)?;
+    async fn record_changes(&mut self, keepers: &mut BTreeMap<String, ScheduleReconciler>) -> Result<()> {
+        let found = self.folder.poll(&*self.compile)?;
         for change in &found {
-            if let Change::Broken { file, why } = change {
+            if let FolderChange::Broken { file, why } = change {
                 tracing::warn!(file, "a workflow file has mistakes, what it said before stays in force: {why}");
-                self.outside.tell(News::Broken { file: file.clone(), why: why.clone() });
+                self.effects.notify(DaemonNotification::Broken { file: file.clone(), why: why.clone() });
             }
         }
         self.changes.extend(found);
         while let Some(change) = self.changes.front() {
             match change {
-                Change::Broken { .. } => {}
-                Change::Gone { name } => self.remove(name, keepers).await?,
-                Change::Defined { name, file, schedule, texts } => {
+                FolderChange::Broken { .. } => {}
+                FolderChange::Removed { name } => self.remove(name, keepers).await?,
+                FolderChange::Defined { name, file, schedule, texts } => {
                     let texts = texts.store(&self.store, name).await?;
                     let (schedule, file, home) = (schedule.clone(), file.clone(), self.home.clone());
                     self.define(name, Definition { schedule, file, home, texts }, keepers).await?;
@@ -159,10 +165,10 @@ impl Daemon {
         Ok(())
     }
     /// Ends the schedules whose files were removed while no daemon was running.
-    async fn sweep(&self, keepers: &mut BTreeMap<String, Keeper>) -> Result<()> {
+    async fn sweep(&self, keepers: &mut BTreeMap<String, ScheduleReconciler>) -> Result<()> {
         let here: BTreeSet<&str> = self.folder.schedules().collect();
-        for name in book::names(&self.store).await? {
-            let log = Log::open(&self.store, &name).await?;
+        for name in operations::names(&self.store).await? {
+            let log = ScheduleLog::open(&self.store, &name).await?;
             let ours = log.state().definition.as_ref().is_some_and(|d| d.home == self.home);
             if ours && !here.contains(name.as_str()) {
                 self.remove(&name, keepers).await?;
@@ -170,30 +176,40 @@ impl Daemon {
         }
         Ok(())
     }
-    async fn define(&self, name: &str, definition: Definition, keepers: &mut BTreeMap<String, Keeper>) -> Result<()> {
-        let same = |state: &State| {
-            let in_force = state.in_force();
+    async fn define(
+        &self,
+        name: &str,
+        definition: Definition,
+        keepers: &mut BTreeMap<String, ScheduleReconciler>,
+    ) -> Result<()> {
+        let same = |state: &ScheduleState| {
+            let in_force = state.active_definition();
             in_force.is_some_and(|d| (&d.schedule, &d.texts) == (&definition.schedule, &definition.texts))
         };
-        let event = |state: &State| (!same(state)).then(|| Event::Defined { definition: definition.clone() });
-        let keeper = self.keeper(name, keepers).await?;
+        let event =
+            |state: &ScheduleState| (!same(state)).then(|| ScheduleEvent::Defined { definition: definition.clone() });
+        let keeper = self.reconciler(name, keepers).await?;
         if keeper.log().append(self.clock.unix_millis(), &self.name, event).await?.is_some() {
             tracing::info!(schedule = name, file = definition.file, "a schedule is in force");
         }
         Ok(())
     }
-    async fn remove(&self, name: &str, keepers: &mut BTreeMap<String, Keeper>) -> Result<()> {
-        let event = |state: &State| state.in_force().map(|_| Event::Removed {});
-        let keeper = self.keeper(name, keepers).await?;
+    async fn remove(&self, name: &str, keepers: &mut BTreeMap<String, ScheduleReconciler>) -> Result<()> {
+        let event = |state: &ScheduleState| state.active_definition().map(|_| ScheduleEvent::Removed {});
+        let keeper = self.reconciler(name, keepers).await?;
         if keeper.log().append(self.clock.unix_millis(), &self.name, event).await?.is_some() {
             tracing::info!(schedule = name, "a schedule ends: its file is gone");
         }
         Ok(())
     }
-    async fn keeper<'k>(&self, name: &str, keepers: &'k mut BTreeMap<String, Keeper>) -> Result<&'k mut Keeper> {
+    async fn reconciler<'k>(
+        &self,
+        name: &str,
+        keepers: &'k mut BTreeMap<String, ScheduleReconciler>,
+    ) -> Result<&'k mut ScheduleReconciler> {
         if !keepers.contains_key(name) {
-            let log = Log::open(&self.store, name).await?;
-            keepers.insert(name.to_string(), Keeper::new(log, &self.name, self.chance));
+            let log = ScheduleLog::open(&self.store, name).await?;
+            keepers.insert(name.to_string(), ScheduleReconciler::new(log, &self.name, self.chance));
         }
         keepers.get_mut(name).ok_or_else(|| Error::bug(format!("schedule `{name}` has no keeper")))
     }

@@ -3,26 +3,26 @@
 //! A file is read again when its time or size, or that of a parent or an embedded file, changes. The previous content
 //! of a broken file stays in force.
 
-use crate::texts::Texts;
+use crate::texts::WorkflowTexts;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use trainyard_core::{Error, Result};
 use trainyard_spec::Schedule;
-use trainyard_spec::compile::Compiled;
+use trainyard_spec::compile::Compilation;
 
 /// Compiles a file. Errors: invalid, if there is no working directory.
-pub type Compile = dyn Fn(&Path) -> Result<Compiled> + Send + Sync;
+pub type CompileFn = dyn Fn(&Path) -> Result<Compilation> + Send + Sync;
 
 /// Folder, with its state at the last check.
-pub struct Folder {
+pub struct WorkflowFolder {
     path: PathBuf,
-    files: BTreeMap<PathBuf, Known>,
+    files: BTreeMap<PathBuf, KnownFile>,
 }
 
 /// Difference to the last check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum FolderChange {
     /// A schedule is new or changed.
     Defined {
         /// Name of the workflow and its schedule.
@@ -32,10 +32,10 @@ pub enum Change {
         /// Schedule as declared in the file.
         schedule: Schedule,
         /// Texts of all files read.
-        texts: Texts,
+        texts: WorkflowTexts,
     },
     /// No file declares this schedule any more.
-    Gone {
+    Removed {
         /// Schedule name.
         name: String,
     },
@@ -49,17 +49,17 @@ pub enum Change {
 }
 
 /// Known state of a file.
-struct Known {
+struct KnownFile {
     /// Time and size of each file that was read.
-    stamps: Vec<(PathBuf, Option<Stamp>)>,
+    stamps: Vec<(PathBuf, Option<FileStamp>)>,
     /// Name of the declared schedule.
     schedule: Option<String>,
     broken: Option<String>,
 }
 
-type Stamp = (SystemTime, u64);
+type FileStamp = (SystemTime, u64);
 
-impl Folder {
+impl WorkflowFolder {
     /// Returns a folder before its first check. Errors: invalid (no such folder).
     pub fn new(path: &Path) -> Result<Self> {
         let path = path
@@ -84,13 +84,13 @@ impl Folder {
         self.files.values().filter_map(|known| known.schedule.as_deref())
     }
     /// Reads changed files. Errors: retryable (the folder cannot be listed), without removals.
-    pub fn look(&mut self, compile: &Compile) -> Result<Vec<Change>> {
+    pub fn poll(&mut self, compile: &CompileFn) -> Result<Vec<FolderChange>> {
         let found = self.list()?;
         let mut changes = Vec::new();
         let gone: Vec<PathBuf> = self.files.keys().filter(|path| !found.contains(path)).cloned().collect();
         for path in gone {
             if let Some(name) = self.files.remove(&path).and_then(|known| known.schedule) {
-                changes.push(Change::Gone { name });
+                changes.push(FolderChange::Removed { name });
             }
         }
         for path in found {
@@ -101,7 +101,7 @@ impl Folder {
         }
         // A schedule that moved from one file to another is not gone.
         let still: Vec<String> = self.schedules().map(str::to_string).collect();
-        changes.retain(|change| !matches!(change, Change::Gone { name } if still.contains(name)));
+        changes.retain(|change| !matches!(change, FolderChange::Removed { name } if still.contains(name)));
         Ok(changes)
     }
 
@@ -119,49 +119,49 @@ impl Folder {
         found.sort();
         Ok(found)
     }
-    fn read(&mut self, path: &Path, compile: &Compile, changes: &mut Vec<Change>) -> Result<()> {
+    fn read(&mut self, path: &Path, compile: &CompileFn, changes: &mut Vec<FolderChange>) -> Result<()> {
         // Taken before the file is read, so that a concurrent change is detected next time.
         let mut stamps = vec![(path.to_path_buf(), stamp(path))];
         let before = self.files.get(path).and_then(|known| known.schedule.clone());
         let compiled = compile(path)?;
-        let texts = Texts::of(&compiled.sources, &self.path);
+        let texts = WorkflowTexts::of(&compiled.sources, &self.path);
         stamps.extend(texts.paths().filter(|other| other != path).map(|other| (other.clone(), stamp(&other))));
         let file = self.name(path);
-        let (schedule, broken) = match self.judge(path, &compiled, before.is_some()) {
-            Judged::Scheduled(name, schedule) => {
-                changes.extend(before.filter(|was| *was != name).map(|name| Change::Gone { name }));
-                changes.push(Change::Defined { name: name.clone(), file, schedule, texts });
+        let (schedule, broken) = match self.classify(path, &compiled, before.is_some()) {
+            ParsedFile::Scheduled(name, schedule) => {
+                changes.extend(before.filter(|was| *was != name).map(|name| FolderChange::Removed { name }));
+                changes.push(FolderChange::Defined { name: name.clone(), file, schedule, texts });
                 (Some(name), None)
             }
-            Judged::Unscheduled => {
-                changes.extend(before.map(|name| Change::Gone { name }));
+            ParsedFile::Unscheduled => {
+                changes.extend(before.map(|name| FolderChange::Removed { name }));
                 (None, None)
             }
-            Judged::Broken(why) => {
-                changes.push(Change::Broken { file, why: why.clone() });
+            ParsedFile::Broken(why) => {
+                changes.push(FolderChange::Broken { file, why: why.clone() });
                 (before, Some(why))
             }
         };
-        self.files.insert(path.to_path_buf(), Known { stamps, schedule, broken });
+        self.files.insert(path.to_path_buf(), KnownFile { stamps, schedule, broken });
         Ok(())
     }
-    fn judge(&self, path: &Path, compiled: &Compiled, was_scheduled: bool) -> Judged {
+    fn classify(&self, path: &Path, compiled: &Compilation, was_scheduled: bool) -> ParsedFile {
         let text = compiled.sources.0.first().map_or("", |source| source.text.as_str());
         let Some(plan) = &compiled.plan else {
             // Parents, parts and the site file are in the same folder and are not workflows.
             let says = text.lines().any(|line| line.starts_with("schedule:"));
             if !was_scheduled && !says {
-                return Judged::Unscheduled;
+                return ParsedFile::Unscheduled;
             }
             let errors = compiled.diagnostics.iter().filter(|d| d.is_error());
-            return Judged::Broken(errors.map(|d| compiled.sources.line(d)).collect::<Vec<_>>().join("\n"));
+            return ParsedFile::Broken(errors.map(|d| compiled.sources.line(d)).collect::<Vec<_>>().join("\n"));
         };
-        let Some(schedule) = &plan.schedule else { return Judged::Unscheduled };
+        let Some(schedule) = &plan.schedule else { return ParsedFile::Unscheduled };
         let name = &plan.workflow;
         let other = self.files.iter().find(|(other, known)| *other != path && known.schedule.as_ref() == Some(name));
         match other {
-            Some((other, _)) => Judged::Broken(format!("{} has a workflow `{name}` too", self.name(other))),
-            None => Judged::Scheduled(name.clone(), schedule.clone()),
+            Some((other, _)) => ParsedFile::Broken(format!("{} has a workflow `{name}` too", self.name(other))),
+            None => ParsedFile::Scheduled(name.clone(), schedule.clone()),
         }
     }
     fn name(&self, path: &Path) -> String {
@@ -169,14 +169,14 @@ impl Folder {
     }
 }
 
-enum Judged {
+enum ParsedFile {
     Scheduled(String, Schedule),
     Unscheduled,
     Broken(String),
 }
 
 /// Returns time and size of a file; `None` if it does not exist.
-fn stamp(path: &Path) -> Option<Stamp> {
+fn stamp(path: &Path) -> Option<FileStamp> {
     let meta = std::fs::metadata(path).ok()?;
     Some((meta.modified().ok()?, meta.len()))
 }

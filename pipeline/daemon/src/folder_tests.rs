@@ -3,10 +3,10 @@
 use super::*;
 use serde_json::Value;
 use tempfile::TempDir;
-use trainyard_core::{KindInfo, OptionProblem, Settled, StageKinds};
-use trainyard_spec::DiskFiles;
-use trainyard_spec::compile::{Request, compile};
-use trainyard_spec::site::{Pool, Site};
+use trainyard_core::{KindInfo, OptionProblem, StageKinds, ValidatedOptions};
+use trainyard_spec::LocalFileSystem;
+use trainyard_spec::compile::{CompileRequest, compile};
+use trainyard_spec::site::{Site, SitePool};
 
 /// Workflows of commands need no kinds.
 struct NoKinds;
@@ -18,29 +18,36 @@ impl StageKinds for NoKinds {
     fn kind(&self, _: &str) -> Option<&KindInfo> {
         None
     }
-    fn settle(&self, _: &str, _: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+    fn validate_options(&self, _: &str, _: &Value) -> Result<Box<dyn ValidatedOptions + '_>, Vec<OptionProblem>> {
         Err(Vec::new())
     }
 }
 
-fn compiled(path: &Path) -> Result<Compiled> {
-    let site = Site::of_this_machine(Pool::local(2, 0, Vec::new()));
+fn compiled(path: &Path) -> Result<Compilation> {
+    let site = Site::of_this_machine(SitePool::local(2, 0, Vec::new()));
     let working_directory = Path::new("/");
     let (params, tick) = (&[], Some("2024-01-01T00:00:00Z"));
-    let request =
-        Request { files: &DiskFiles, path, working_directory, params, tick, catalogue: &NoKinds, site: &site };
+    let request = CompileRequest {
+        files: &LocalFileSystem,
+        path,
+        working_directory,
+        params,
+        tick,
+        catalogue: &NoKinds,
+        site: &site,
+    };
     Ok(compile(&request))
 }
 
-struct Place {
+struct FolderFixture {
     root: TempDir,
-    folder: Folder,
+    folder: WorkflowFolder,
 }
 
-impl Place {
+impl FolderFixture {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
-        let folder = Folder::new(root.path()).unwrap();
+        let folder = WorkflowFolder::new(root.path()).unwrap();
         Self { root, folder }
     }
     fn write(&self, name: &str, text: &str) {
@@ -48,11 +55,11 @@ impl Place {
     }
     /// Returns the changes of a check, in short.
     fn look(&mut self) -> Vec<String> {
-        let changes = self.folder.look(&compiled).unwrap();
+        let changes = self.folder.poll(&compiled).unwrap();
         let told = changes.into_iter().map(|change| match change {
-            Change::Defined { name, file, .. } => format!("+{name} {file}"),
-            Change::Gone { name } => format!("-{name}"),
-            Change::Broken { file, why } => format!("!{file} {}", why.lines().next().unwrap_or_default()),
+            FolderChange::Defined { name, file, .. } => format!("+{name} {file}"),
+            FolderChange::Removed { name } => format!("-{name}"),
+            FolderChange::Broken { file, why } => format!("!{file} {}", why.lines().next().unwrap_or_default()),
         });
         told.collect()
     }
@@ -66,7 +73,7 @@ fn workflow(name: &str, cron: &str) -> String {
 
 #[test]
 fn files_are_taken_up_when_they_change_and_not_otherwise() {
-    let mut place = Place::new();
+    let mut place = FolderFixture::new();
     place.write("a.yaml", &workflow("a", "0 2 * * *"));
     place.write("notes.txt", "schedule: nonsense");
     place.write("part.yaml", "stages: {}\n");
@@ -84,7 +91,7 @@ fn files_are_taken_up_when_they_change_and_not_otherwise() {
 
 #[test]
 fn a_parent_that_changes_changes_its_children() {
-    let mut place = Place::new();
+    let mut place = FolderFixture::new();
     place.write("parent.yaml", &workflow("parent", "0 2 * * *").replace("schedule: {cron: \"0 2 * * *\"}\n", ""));
     place.write("child.yaml", "extends: ./parent.yaml\nname: child\nschedule: {cron: \"0 2 * * *\"}\n");
     assert_eq!(place.look(), ["+child child.yaml"]);
@@ -95,7 +102,7 @@ fn a_parent_that_changes_changes_its_children() {
 
 #[test]
 fn a_broken_file_keeps_its_schedule_and_is_told_once() {
-    let mut place = Place::new();
+    let mut place = FolderFixture::new();
     place.write("a.yaml", &workflow("a", "0 2 * * *"));
     place.look();
     place.write("a.yaml", &workflow("a", "61 2 * * *"));
@@ -112,7 +119,7 @@ fn a_broken_file_keeps_its_schedule_and_is_told_once() {
 
 #[test]
 fn a_new_file_that_is_broken_and_a_name_that_is_taken_are_told() {
-    let mut place = Place::new();
+    let mut place = FolderFixture::new();
     place.write("a.yaml", "version: 1\nname: a\nschedule: {cron: \"0 2 * * *\"}\nstages: {}\n");
     assert!(place.look()[0].starts_with("!a.yaml "));
     place.write("b.yaml", &workflow("same", "0 2 * * *"));
@@ -122,6 +129,6 @@ fn a_new_file_that_is_broken_and_a_name_that_is_taken_are_told() {
 
 #[test]
 fn a_folder_that_is_not_there_is_named() {
-    let error = Folder::new(Path::new("/nowhere/at/all")).err().unwrap();
+    let error = WorkflowFolder::new(Path::new("/nowhere/at/all")).err().unwrap();
     assert!(error.message.contains("/nowhere/at/all"), "{error}");
 }

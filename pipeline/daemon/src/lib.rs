@@ -11,16 +11,16 @@
 //! `docs/design/0013-schedules.md` explains why two daemons fire each tick once.
 
 pub mod api;
-pub mod appear;
-pub mod book;
 pub mod daemon;
+pub mod effects;
 pub mod folder;
-pub mod keeper;
 pub mod log;
-pub mod outside;
+pub mod operations;
 pub mod processes;
+pub mod reconciler;
 pub mod schedule;
 #[cfg(test)]
 mod simulation;
 pub mod texts;
+pub mod triggers;
 pub mod watch;

@@ -1,29 +1,29 @@
 //! The log of a schedule in the store: numbered records, each put create-only, and periodic snapshots of their state,
 //! so that a long log need not be read from its beginning.
 
-use crate::schedule::event::{Event, Record};
-use crate::schedule::state::State;
+use crate::schedule::event::{ScheduleEvent, ScheduleRecord};
+use crate::schedule::state::ScheduleState;
 use bytes::Bytes;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
-use trainyard_store::{Created, Store, layout};
+use trainyard_store::{CreateOutcome, Store, layout};
 
 /// Records between two snapshots.
 const STATE_EVERY: u64 = 64;
 
 /// A schedule's log, read up to some record.
 #[derive(Debug, Clone)]
-pub struct Log {
+pub struct ScheduleLog {
     store: Store,
     name: String,
-    state: State,
+    state: ScheduleState,
 }
 
-impl Log {
+impl ScheduleLog {
     /// Reads the log of a schedule to its end; the log may be empty. Errors: data (a record is damaged), those of the
     /// store.
     pub async fn open(store: &Store, name: &str) -> Result<Self> {
-        let state = newest_state(store, name).await?;
+        let state = read_snapshot(store, name).await?;
         let mut log = Self { store: store.clone(), name: name.to_string(), state };
         log.refresh().await?;
         Ok(log)
@@ -33,10 +33,10 @@ impl Log {
         &self.name
     }
     /// Returns the state after the records read.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &ScheduleState {
         &self.state
     }
-    /// Reads new records. Errors: those of [`Log::open`].
+    /// Reads new records. Errors: those of [`ScheduleLog::open`].
     pub async fn refresh(&mut self) -> Result<()> {
         loop {
             let path = layout::schedule_record(&self.name, self.state.next);
@@ -47,38 +47,38 @@ impl Log {
     /// Appends the event that `decide` returns for the current state; if another process appends first, `decide` is
     /// called again. Returns the appended event. `by` is unique to the process.
     ///
-    /// Errors: those of [`Log::open`]. The record may have been stored even so, which the next refresh reveals.
+    /// Errors: those of [`ScheduleLog::open`]. The record may have been stored even so, which the next refresh reveals.
     pub async fn append(
         &mut self,
         at: i64,
         by: &str,
-        mut decide: impl FnMut(&State) -> Option<Event>,
-    ) -> Result<Option<Event>> {
+        mut decide: impl FnMut(&ScheduleState) -> Option<ScheduleEvent>,
+    ) -> Result<Option<ScheduleEvent>> {
         self.refresh().await?;
         loop {
             let Some(event) = decide(&self.state) else { return Ok(None) };
-            let record = Record { at, by: by.to_string(), event };
+            let record = ScheduleRecord { at, by: by.to_string(), event };
             let path = layout::schedule_record(&self.name, self.state.next);
             let bytes = encode(&path, &record)?;
             match self.store.create(&path, bytes.clone()).await.at(format!("schedule `{}`", self.name))? {
-                Created::Ours => {
+                CreateOutcome::Ours => {
                     self.accept(&path, &bytes)?;
-                    self.leave_state().await;
+                    self.write_snapshot().await;
                     return Ok(Some(record.event));
                 }
-                Created::Theirs(bytes) => self.accept(&path, &bytes)?,
+                CreateOutcome::Theirs(bytes) => self.accept(&path, &bytes)?,
             }
         }
     }
 
     fn accept(&mut self, path: &str, bytes: &Bytes) -> Result<()> {
-        let record: Record = serde_json::from_slice(bytes)
+        let record: ScheduleRecord = serde_json::from_slice(bytes)
             .map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", self.store.url())))?;
         self.state.apply(&record);
         Ok(())
     }
     /// Writes a snapshot. Without it, the next reader only reads more records.
-    async fn leave_state(&self) {
+    async fn write_snapshot(&self) {
         if !self.state.next.is_multiple_of(STATE_EVERY) {
             return;
         }
@@ -91,9 +91,9 @@ impl Log {
 }
 
 /// Returns the last snapshot; the empty state if no snapshot can be read.
-async fn newest_state(store: &Store, name: &str) -> Result<State> {
+async fn read_snapshot(store: &Store, name: &str) -> Result<ScheduleState> {
     let names = store.list(&layout::schedule_states(name)).await?;
-    let Some(newest) = names.last() else { return Ok(State::default()) };
+    let Some(newest) = names.last() else { return Ok(ScheduleState::default()) };
     let bytes = store.get(newest).await?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
 }
@@ -111,16 +111,16 @@ mod tests {
         Store::open("memory://", StoreOptions::default()).await.unwrap()
     }
 
-    fn paused() -> Event {
-        Event::Paused { why: None }
+    fn paused() -> ScheduleEvent {
+        ScheduleEvent::Paused { why: None }
     }
 
     #[tokio::test]
     async fn of_two_who_decide_the_same_one_does_it() {
         let store = store().await;
-        let mut first = Log::open(&store, "nightly").await.unwrap();
+        let mut first = ScheduleLog::open(&store, "nightly").await.unwrap();
         let mut second = first.clone();
-        let pause = |state: &State| state.paused.is_none().then(paused);
+        let pause = |state: &ScheduleState| state.paused.is_none().then(paused);
         assert_eq!(first.append(1, "a", pause).await.unwrap(), Some(paused()));
         assert_eq!(second.append(2, "b", pause).await.unwrap(), None);
         assert_eq!(second.state().paused.as_ref().unwrap().by, "a");
@@ -129,16 +129,16 @@ mod tests {
     #[tokio::test]
     async fn a_long_log_is_read_from_its_last_state() {
         let store = store().await;
-        let mut log = Log::open(&store, "nightly").await.unwrap();
+        let mut log = ScheduleLog::open(&store, "nightly").await.unwrap();
         for i in 0..i64::try_from(2 * STATE_EVERY + 3).unwrap() {
-            let event = if i % 2 == 0 { paused() } else { Event::Resumed {} };
+            let event = if i % 2 == 0 { paused() } else { ScheduleEvent::Resumed {} };
             log.append(i, "a", |_| Some(event.clone())).await.unwrap();
         }
         assert_eq!(store.list("schedules/nightly/state").await.unwrap().len(), 2);
-        let again = Log::open(&store, "nightly").await.unwrap();
+        let again = ScheduleLog::open(&store, "nightly").await.unwrap();
         assert_eq!(again.state(), log.state());
         let whole = {
-            let mut log = Log { store: store.clone(), name: "nightly".into(), state: State::default() };
+            let mut log = ScheduleLog { store: store.clone(), name: "nightly".into(), state: ScheduleState::default() };
             log.refresh().await.unwrap();
             log
         };
@@ -149,7 +149,7 @@ mod tests {
     async fn a_damaged_record_is_named() {
         let store = store().await;
         store.create("schedules/nightly/log/0000000000", "{".into()).await.unwrap();
-        let error = Log::open(&store, "nightly").await.unwrap_err();
+        let error = ScheduleLog::open(&store, "nightly").await.unwrap_err();
         assert!(error.message.contains("schedules/nightly/log/0000000000"), "{error}");
     }
 }

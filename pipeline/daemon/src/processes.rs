@@ -4,7 +4,7 @@
 //! survives the daemon, and its crash affects no other process. Its stderr goes to a file, whose end explains why a run
 //! could not begin.
 
-use crate::outside::{News, Order, Outside, Process};
+use crate::effects::{DaemonEffects, DaemonNotification, RunProcessState, StartRunRequest};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,12 +23,12 @@ use trainyard_spec::files::absolute;
 use trainyard_store::{Store, layout};
 
 /// Bytes of stderr that are kept of a run that could not begin.
-const SAID: usize = 4_000;
+const STDERR_BYTES: usize = 4_000;
 /// Interval of checks whether processes have stopped.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Starts runs as processes.
-pub struct Processes {
+pub struct RunProcesses {
     /// Path of this program.
     pub program: PathBuf,
     /// Site file, if the user named one.
@@ -46,24 +46,24 @@ pub struct Processes {
     /// Runtime that waits for processes.
     pub handle: Handle,
     /// Notifies users.
-    pub tell: Box<dyn Fn(News) + Send + Sync>,
+    pub notify: Box<dyn Fn(DaemonNotification) + Send + Sync>,
     /// Started processes; empty at first.
-    pub started: Arc<Started>,
+    pub started: Arc<StartedProcesses>,
 }
 
 /// Processes by run.
 #[derive(Debug, Default)]
-pub struct Started(Mutex<BTreeMap<RunId, One>>);
+pub struct StartedProcesses(Mutex<BTreeMap<RunId, StartedProcess>>);
 
 #[derive(Debug)]
-struct One {
+struct StartedProcess {
     pid: Option<u32>,
     /// Exit code and stderr; `None` while it is alive.
     ended: Option<(Option<i32>, String)>,
 }
 
-impl Started {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, One>> {
+impl StartedProcesses {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, StartedProcess>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
     /// Sends all processes SIGTERM, which they handle like Ctrl-C, and waits until they have ended, at most for `most`;
@@ -75,11 +75,11 @@ impl Started {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
         }
-        for _ in 0..most.as_millis() / LOOK.as_millis() {
+        for _ in 0..most.as_millis() / POLL_INTERVAL.as_millis() {
             if self.alive().is_empty() {
                 return true;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         self.alive().is_empty()
     }
@@ -88,8 +88,8 @@ impl Started {
     }
 }
 
-impl Processes {
-    fn command(&self, order: &Order, stderr: File) -> Command {
+impl RunProcesses {
+    fn command(&self, order: &StartRunRequest, stderr: File) -> Command {
         let mut command = Command::new(&self.program);
         let file = absolute(&self.folder, &order.file);
         let texts = layout::schedule_texts(&order.schedule, &order.texts);
@@ -102,7 +102,7 @@ impl Processes {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).process_group(0);
         command
     }
-    fn begin(&self, order: &Order) -> Result<()> {
+    fn begin(&self, order: &StartRunRequest) -> Result<()> {
         std::fs::create_dir_all(&self.scratch).map_err(|e| io_error(&self.scratch, &e))?;
         let path = self.scratch.join(format!("{}.stderr", order.run));
         let stderr = File::create(&path).map_err(|e| io_error(&path, &e))?;
@@ -110,7 +110,7 @@ impl Processes {
             .command(order, stderr)
             .spawn()
             .map_err(|e| Error::retryable(format!("cannot start {}: {e}", self.program.display())))?;
-        let one = One { pid: child.id(), ended: None };
+        let one = StartedProcess { pid: child.id(), ended: None };
         self.started.lock().insert(order.run.clone(), one);
         let (started, run) = (self.started.clone(), order.run.clone());
         self.handle.spawn(async move {
@@ -129,19 +129,21 @@ impl Processes {
     }
 }
 
-impl Outside for Processes {
+impl DaemonEffects for RunProcesses {
     fn is_alive(&self, name: &str) -> Option<bool> {
         // A writer without a process is not alive.
         name.parse::<ProcessId>().map_or(Some(false), |process| process.is_alive())
     }
-    fn start<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<()>> {
+    fn start<'a>(&'a self, order: &'a StartRunRequest) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move { self.begin(order) })
     }
-    fn process(&self, run: &RunId) -> Process {
+    fn process(&self, run: &RunId) -> RunProcessState {
         match self.started.lock().get(run) {
-            None => Process::None,
-            Some(One { ended: None, .. }) => Process::Alive,
-            Some(One { ended: Some((code, said)), .. }) => Process::Ended { code: *code, said: said.clone() },
+            None => RunProcessState::None,
+            Some(StartedProcess { ended: None, .. }) => RunProcessState::Alive,
+            Some(StartedProcess { ended: Some((code, said)), .. }) => {
+                RunProcessState::Ended { code: *code, said: said.clone() }
+            }
         }
     }
     fn forget(&self, run: &RunId) {
@@ -160,15 +162,15 @@ impl Outside for Processes {
             }
         });
     }
-    fn tell(&self, news: News) {
-        (self.tell)(news);
+    fn notify(&self, news: DaemonNotification) {
+        (self.notify)(news);
     }
 }
 
 /// Returns the end of a text file, without escape characters of terminal codes.
 fn end_of(path: &Path) -> String {
     let text = std::fs::read(path).unwrap_or_default();
-    let from = text.len().saturating_sub(SAID);
+    let from = text.len().saturating_sub(STDERR_BYTES);
     String::from_utf8_lossy(&text[from..])
         .chars()
         .filter(|c| !c.is_control() || *c == '\n')

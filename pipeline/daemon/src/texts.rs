@@ -8,24 +8,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use trainyard_core::{Digest, Error, Result};
 use trainyard_spec::files::absolute;
-use trainyard_spec::{Files, Sources};
+use trainyard_spec::{FileSystem, Sources};
 use trainyard_store::{Store, layout};
 
 /// Texts by path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Texts {
+pub struct WorkflowTexts {
     folder: PathBuf,
     /// Paths are relative to the folder for files below it, so that daemons on several hosts name them alike.
     texts: BTreeMap<String, String>,
 }
 
 /// Texts layered over other files.
-pub struct Over<'a> {
-    texts: &'a Texts,
-    others: &'a dyn Files,
+pub struct LayeredFiles<'a> {
+    texts: &'a WorkflowTexts,
+    others: &'a dyn FileSystem,
 }
 
-impl Texts {
+impl WorkflowTexts {
     /// Collects all files that a compilation read. `folder` is the absolute path of the workflow folder.
     pub fn of(sources: &Sources, folder: &Path) -> Self {
         let named = sources.0.iter().filter_map(|source| Some((source.path.as_deref()?, &source.text)));
@@ -55,8 +55,8 @@ impl Texts {
         Ok(Self { folder: folder.to_path_buf(), texts })
     }
     /// Layers these texts over other files.
-    pub fn over<'a>(&'a self, others: &'a dyn Files) -> Over<'a> {
-        Over { texts: self, others }
+    pub fn layered_over<'a>(&'a self, others: &'a dyn FileSystem) -> LayeredFiles<'a> {
+        LayeredFiles { texts: self, others }
     }
 
     fn bytes(&self) -> Result<Bytes> {
@@ -67,7 +67,7 @@ impl Texts {
     }
 }
 
-impl Files for Over<'_> {
+impl FileSystem for LayeredFiles<'_> {
     fn read(&self, path: &Path) -> Result<String> {
         self.texts.text(path).map_or_else(|| self.others.read(path), |text| Ok(text.clone()))
     }
@@ -92,7 +92,7 @@ fn name(folder: &Path, path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainyard_spec::DiskFiles;
+    use trainyard_spec::LocalFileSystem;
     use trainyard_store::StoreOptions;
 
     #[tokio::test]
@@ -104,14 +104,14 @@ mod tests {
         let mut sources = Sources::default();
         sources.add("a.yaml", Some(&file), "old");
         sources.add("-p x=1", None, "-p x=1");
-        let texts = Texts::of(&sources, folder.path());
+        let texts = WorkflowTexts::of(&sources, folder.path());
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let digest = texts.store(&store, "s").await.unwrap();
         assert_eq!(digest, texts.digest().unwrap());
         let elsewhere = Path::new("/elsewhere");
-        let fetched = Texts::fetch(&store, &layout::schedule_texts("s", &digest), elsewhere).await.unwrap();
-        assert_eq!(fetched.over(&DiskFiles).read(&elsewhere.join("a.yaml")).unwrap(), "old");
-        let over = texts.over(&DiskFiles);
+        let fetched = WorkflowTexts::fetch(&store, &layout::schedule_texts("s", &digest), elsewhere).await.unwrap();
+        assert_eq!(fetched.layered_over(&LocalFileSystem).read(&elsewhere.join("a.yaml")).unwrap(), "old");
+        let over = texts.layered_over(&LocalFileSystem);
         assert_eq!(
             (over.read(&file).unwrap(), over.read(&folder.path().join("b.yaml")).unwrap()),
             ("old".into(), "beside".into())

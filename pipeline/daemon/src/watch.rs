@@ -1,31 +1,31 @@
 //! Follows the journal of a run just far enough to know its writer and whether it is over.
 
-use crate::schedule::event::Outcome;
+use crate::schedule::event::TickOutcome;
 use std::time::Duration;
-use trainyard_core::event::{Event, Record, RunOutcome};
+use trainyard_core::event::{Event, EventRecord, RunOutcome};
 use trainyard_core::{Result, RunId};
-use trainyard_store::{Batch, JournalReader, Store};
+use trainyard_store::{JournalBatch, JournalReader, Store};
 
 /// A followed run.
-pub struct Watch {
+pub struct RunWatcher {
     journal: JournalReader,
     /// Writer of the journal; `None` before its first batch.
     writer: Option<String>,
-    finished: Option<Outcome>,
+    finished: Option<TickOutcome>,
     /// Time of the journal's last growth, by the watcher's monotonic clock.
-    grew: Duration,
+    last_growth: Duration,
 }
 
-impl Watch {
+impl RunWatcher {
     /// Starts following a run, which may not have begun.
     pub fn new(store: &Store, run: &RunId, now: Duration) -> Self {
-        Self { journal: JournalReader::new(store, run), writer: None, finished: None, grew: now }
+        Self { journal: JournalReader::new(store, run), writer: None, finished: None, last_growth: now }
     }
     /// Reads new batches of the journal. Errors: data (damaged), those of the store.
-    pub async fn look(&mut self, now: Duration) -> Result<()> {
+    pub async fn poll(&mut self, now: Duration) -> Result<()> {
         while let Some(batch) = self.journal.next().await? {
             self.take(&batch)?;
-            self.grew = now;
+            self.last_growth = now;
         }
         Ok(())
     }
@@ -34,21 +34,21 @@ impl Watch {
         self.writer.as_deref()
     }
     /// Returns the outcome of a finished run.
-    pub fn finished(&self) -> Option<Outcome> {
+    pub fn finished(&self) -> Option<TickOutcome> {
         self.finished
     }
     /// Returns for how long the watcher has seen no growth of the journal.
-    pub fn still(&self, now: Duration) -> Duration {
-        now.saturating_sub(self.grew)
+    pub fn idle_time(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.last_growth)
     }
 
-    fn take(&mut self, batch: &Batch) -> Result<()> {
+    fn take(&mut self, batch: &JournalBatch) -> Result<()> {
         self.writer = Some(batch.header.writer.clone());
         for value in &batch.events {
             // Other events may be large, and are irrelevant here.
             match value.get("type").and_then(serde_json::Value::as_str) {
                 Some("run_finished") => {
-                    if let Event::RunFinished { outcome } = Record::from_value(value)?.event {
+                    if let Event::RunFinished { outcome } = EventRecord::from_value(value)?.event {
                         self.finished = Some(ended(outcome));
                     }
                 }
@@ -60,10 +60,10 @@ impl Watch {
     }
 }
 
-fn ended(outcome: RunOutcome) -> Outcome {
+fn ended(outcome: RunOutcome) -> TickOutcome {
     match outcome {
-        RunOutcome::Succeeded => Outcome::Succeeded,
-        RunOutcome::Failed => Outcome::Failed,
-        RunOutcome::Cancelled => Outcome::Cancelled,
+        RunOutcome::Succeeded => TickOutcome::Succeeded,
+        RunOutcome::Failed => TickOutcome::Failed,
+        RunOutcome::Cancelled => TickOutcome::Cancelled,
     }
 }

@@ -1,35 +1,35 @@
 //! Admission of ready stages: processes get a share of a pool, kinds that run inside this process one of a few places.
 
-use crate::engine::Engine;
+use crate::allocator::GroupRequest;
+use crate::engine::RunEngine;
 use crate::io::{Command, NodeId};
-use crate::ledger::Wish;
-use crate::node::Phase;
+use crate::node::NodePhase;
 use crate::pool::Grant;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptResources, AttemptSpec};
 use trainyard_core::event::Event;
-use trainyard_core::peers::Peer;
+use trainyard_core::peers::AttemptPeer;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Error, Placement};
 
 /// Maximum number of stages without a share of a pool that run at once.
-const IN_PROCESS_PLACES: usize = 256;
+const IN_PROCESS_SLOTS: usize = 256;
 
-impl Engine {
+impl RunEngine {
     /// Queues a node for its next attempt.
     pub(crate) fn enqueue(&mut self, node: NodeId) {
         if self.stopping.is_some() {
             return self.cancel_node(node);
         }
         if !self.is_gathered(node) {
-            self.state_mut(node).phase = Phase::Gathering;
+            self.state_mut(node).phase = NodePhase::AwaitingCompanions;
             return;
         }
         let now = self.now;
         let state = self.state_mut(node);
-        state.phase = Phase::Queued;
+        state.phase = NodePhase::Queued;
         if state.plan.placement == Placement::InProcess {
             self.in_process.push_back(node);
             return;
@@ -37,7 +37,7 @@ impl Engine {
         let wait = state.plan.wait.map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         state.due = wait.map(|wait| now.saturating_add(wait));
         let due = state.due;
-        let (id, height, wish) = (state.key.stage_id().to_string(), state.height, state.wish.as_ref().clone());
+        let (id, height, wish) = (state.key.stage_id().to_string(), state.height, state.request.as_ref().clone());
         self.wakes.extend(due.map(|at| Reverse((at, node))));
         self.queue.push(node, &id, height, wish);
         self.newly_queued.push(node);
@@ -50,7 +50,7 @@ impl Engine {
         if state.plan.placement == Placement::InProcess {
             return;
         }
-        let (id, height, wish) = (state.key.stage_id().to_string(), state.height, state.wish.clone());
+        let (id, height, wish) = (state.key.stage_id().to_string(), state.height, state.request.clone());
         self.queue.remove(node, &id, height, &wish);
     }
 
@@ -59,31 +59,32 @@ impl Engine {
         self.dequeue(node);
         let state = self.state(node);
         let limit = state.plan.wait.map(format_duration).unwrap_or_default();
-        let why = self.ledger.why_not(&state.wish);
+        let why = self.allocator.unavailable_reasons(&state.request);
         let error = Error::retryable(format!("no machines within {limit}: {why}"))
             .help("raise `wait` under `resources`, or ask for less");
-        self.state_mut(node).tried += 1;
-        self.unsuccessful(node, error);
+        self.state_mut(node).tries += 1;
+        self.attempt_failed(node, error);
     }
 
     /// Launches everything that fits.
     pub(crate) fn admit(&mut self) {
-        while self.in_process_running < IN_PROCESS_PLACES
+        while self.in_process_running < IN_PROCESS_SLOTS
             && let Some(node) = self.in_process.pop_front()
         {
-            if self.state(node).phase == Phase::Queued {
+            if self.state(node).phase == NodePhase::Queued {
                 self.in_process_running += 1;
                 self.launch(node, Grant::in_process(), &[], None);
             }
         }
-        for (node, grants) in self.queue.admit(&mut self.ledger) {
+        for (node, grants) in self.queue.admit(&mut self.allocator) {
             self.launch_group(node, grants);
         }
-        let mut reasons: BTreeMap<Arc<Wish>, String> = BTreeMap::new();
+        let mut reasons: BTreeMap<Arc<GroupRequest>, String> = BTreeMap::new();
         for node in std::mem::take(&mut self.newly_queued) {
-            if self.state(node).phase == Phase::Queued {
-                let wish = self.state(node).wish.clone();
-                let why = reasons.entry(wish).or_insert_with_key(|wish| self.ledger.why_not(wish)).clone();
+            if self.state(node).phase == NodePhase::Queued {
+                let wish = self.state(node).request.clone();
+                let why =
+                    reasons.entry(wish).or_insert_with_key(|wish| self.allocator.unavailable_reasons(wish)).clone();
                 self.emit(Event::Queued { stage: self.key(node).clone(), why });
             }
         }
@@ -103,14 +104,14 @@ impl Engine {
         }
     }
 
-    fn launch(&mut self, node: NodeId, grant: Grant, peers: &[Peer], left: Option<u64>) {
+    fn launch(&mut self, node: NodeId, grant: Grant, peers: &[AttemptPeer], left: Option<u64>) {
         let state = self.state_mut(node);
         let Some(prepared) = state.spec.clone() else { return };
         state.attempt += 1;
-        state.tried += 1;
+        state.tries += 1;
         state.broken = None;
         let attempt = state.attempt;
-        state.phase = Phase::Running { attempt };
+        state.phase = NodePhase::Running { attempt };
         state.grant = Some(grant.clone());
         let share = grant.shares.first();
         let resources = AttemptResources {
@@ -139,7 +140,7 @@ impl Engine {
             self.in_process_running -= 1;
             return;
         }
-        self.ledger.give_back(&grant);
+        self.allocator.release(&grant);
         let id = self.key(node).stage_id().to_string();
         self.queue.ended(&id);
     }

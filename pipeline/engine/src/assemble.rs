@@ -1,27 +1,27 @@
 //! Builds an engine from a plan: modes, dependents, chain lengths, and every error that can be detected at once.
 
 use crate::NodeId;
-use crate::engine::{Engine, Parts};
-use crate::ledger::Ledger;
-use crate::node::{Ending, Phase, State};
-use crate::selection::{Mode, select};
-use crate::setup::{Resumed, Setup};
+use crate::allocator::ResourceAllocator;
+use crate::engine::{EngineParts, RunEngine};
+use crate::node::{NodeOutcome, NodePhase, NodeState};
+use crate::selection::{NodeMode, select};
+use crate::setup::{EngineSetup, ResumeState};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use trainyard_core::{Error, Placement, Result, RunId, StageKey};
-use trainyard_spec::plan::{Node, Plan};
+use trainyard_spec::plan::{Plan, PlanNode};
 
-impl Engine {
+impl RunEngine {
     /// Returns an engine that has not begun; its first input must be `Begin`.
     ///
     /// Errors: invalid (the selection names an unknown stage, or a selected stage can never be placed).
-    pub fn new(plan: &Plan, setup: Setup) -> Result<Self> {
-        Self::over(plan.workflow.clone(), plan.nodes.clone(), setup)
+    pub fn new(plan: &Plan, setup: EngineSetup) -> Result<Self> {
+        Self::from_nodes(plan.workflow.clone(), plan.nodes.clone(), setup)
     }
 
-    /// Like [`Engine::new`], from a plan's name and its nodes, to avoid a copy of a large plan. Errors: those of
-    /// [`Engine::new`].
-    pub fn over(workflow: String, nodes: Vec<Node>, setup: Setup) -> Result<Self> {
+    /// Like [`RunEngine::new`], from a plan's name and its nodes, to avoid a copy of a large plan. Errors: those of
+    /// [`RunEngine::new`].
+    pub fn from_nodes(workflow: String, nodes: Vec<PlanNode>, setup: EngineSetup) -> Result<Self> {
         let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
         let index: HashMap<StageKey, NodeId> = nodes.iter().zip(0..).map(|(n, i)| (n.key.clone(), NodeId(i))).collect();
         let after = nodes.iter().map(|node| {
@@ -37,8 +37,8 @@ impl Engine {
         let leads = leads(&nodes, &index)?;
         let keys: Vec<&StageKey> = nodes.iter().map(|n| &n.key).collect();
         let modes = select(&setup.selection, &keys, &after)?;
-        let mut states: Vec<State> =
-            nodes.iter().zip(&modes).map(|(n, mode)| State::new(n.clone(), n.key.clone(), &setup, *mode)).collect();
+        let mut states: Vec<NodeState> =
+            nodes.iter().zip(&modes).map(|(n, mode)| NodeState::new(n.clone(), n.key.clone(), &setup, *mode)).collect();
         for (at, list) in after.into_iter().enumerate() {
             for dep in &list {
                 states[dep.0 as usize].dependents.push(NodeId(at as u32));
@@ -52,14 +52,14 @@ impl Engine {
             let behind = states[at].dependents.iter().map(|d| states[d.0 as usize].height + 1).max();
             states[at].height = behind.unwrap_or(0);
         }
-        let ledger = Ledger::new(setup.pools.clone());
+        let ledger = ResourceAllocator::new(setup.pools.clone());
         refuse_unplaceable(&states, &ledger)?;
-        Ok(Self::from_parts(Parts { workflow, setup, states, index, ledger }))
+        Ok(Self::from_parts(EngineParts { workflow, setup, states, index, allocator: ledger }))
     }
 
     /// Sets the run and the attempts of its earlier writers, where they are known only after the plan was accepted.
     /// Must be called before the first input.
-    pub fn belongs_to(&mut self, run: RunId, resumed: Resumed) {
+    pub fn set_run(&mut self, run: RunId, resumed: ResumeState) {
         self.setup.run = run;
         self.setup.resumed = resumed;
         for state in &mut self.states {
@@ -68,10 +68,10 @@ impl Engine {
     }
 }
 
-fn refuse_unplaceable(states: &[State], ledger: &Ledger) -> Result<()> {
+fn refuse_unplaceable(states: &[NodeState], ledger: &ResourceAllocator) -> Result<()> {
     let mut lines = Vec::new();
-    for state in states.iter().filter(|s| s.mode == Mode::Run && s.plan.placement == Placement::Process) {
-        if let Some(why) = ledger.unsatisfiable(&state.wish) {
+    for state in states.iter().filter(|s| s.mode == NodeMode::Run && s.plan.placement == Placement::Process) {
+        if let Some(why) = ledger.unsatisfiable(&state.request) {
             lines.push(format!("{}: stage `{}` can never be placed: {why}", state.plan.place, state.key));
         }
     }
@@ -82,8 +82,8 @@ fn refuse_unplaceable(states: &[State], ledger: &Ledger) -> Result<()> {
 }
 
 /// Returns the lead of each node, if any.
-fn leads(nodes: &[Arc<Node>], index: &HashMap<StageKey, NodeId>) -> Result<Vec<Option<NodeId>>> {
-    let lead = |node: &Arc<Node>| match &node.beside {
+fn leads(nodes: &[Arc<PlanNode>], index: &HashMap<StageKey, NodeId>) -> Result<Vec<Option<NodeId>>> {
+    let lead = |node: &Arc<PlanNode>| match &node.beside {
         None => Ok(None),
         Some(key) => index
             .get(key)
@@ -95,17 +95,18 @@ fn leads(nodes: &[Arc<Node>], index: &HashMap<StageKey, NodeId>) -> Result<Vec<O
 }
 
 /// Includes the companions of every stage that runs.
-fn form_groups(states: &mut [State], leads: &[Option<NodeId>]) {
+fn form_groups(states: &mut [NodeState], leads: &[Option<NodeId>]) {
     for (at, lead) in leads.iter().enumerate() {
         let Some(lead) = *lead else { continue };
-        let wish = states[at].wish.clone();
+        let wish = states[at].request.clone();
         let of = &mut states[lead.0 as usize];
         of.companions.push(NodeId(at as u32));
-        Arc::make_mut(&mut of.wish).extend(wish.iter().cloned());
+        Arc::make_mut(&mut of.request).extend(wish.iter().cloned());
         let mode = of.mode;
         states[at].lead = Some(lead);
         states[at].mode = mode;
-        states[at].phase = if mode == Mode::Excluded { Phase::Ended(Ending::Excluded) } else { Phase::Waiting };
+        states[at].phase =
+            if mode == NodeMode::Excluded { NodePhase::Ended(NodeOutcome::Excluded) } else { NodePhase::Waiting };
     }
 }
 

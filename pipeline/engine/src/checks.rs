@@ -4,11 +4,15 @@
 use std::collections::BTreeMap;
 use trainyard_core::event::CheckResult;
 use trainyard_core::{Comparison, Error, metric};
-use trainyard_spec::plan::{Check, Severity};
+use trainyard_spec::plan::{CheckSeverity, MetricCheck};
 
 /// Every check with its verdict. A metric that is missing fails its check; bounds are inclusive.
-pub fn evaluate(checks: &[Check], metrics: &BTreeMap<String, f64>, comparisons: &[Comparison]) -> Vec<CheckResult> {
-    let one = |check: &Check| {
+pub fn evaluate(
+    checks: &[MetricCheck],
+    metrics: &BTreeMap<String, f64>,
+    comparisons: &[Comparison],
+) -> Vec<CheckResult> {
+    let one = |check: &MetricCheck| {
         let value = metric::look_up(metrics, comparisons, &check.metric, check.of);
         let within = |v: f64| check.min.is_none_or(|m| v >= m) && check.max.is_none_or(|m| v <= m);
         CheckResult {
@@ -17,7 +21,7 @@ pub fn evaluate(checks: &[Check], metrics: &BTreeMap<String, f64>, comparisons: 
             value,
             min: check.min,
             max: check.max,
-            gates: check.severity == Severity::Error && !check.pooled,
+            gates: check.severity == CheckSeverity::Error && !check.pooled,
             role: check.role.clone(),
             passed: value.is_some_and(within),
         }
@@ -37,7 +41,7 @@ pub fn describe(check: &CheckResult) -> String {
     let word = if check.gates || check.passed { "check" } else { "warning" };
     let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
     let outcome = if check.passed { "holds" } else { "failed" };
-    let name = metric::address(&check.metric, check.of);
+    let name = metric::qualified_name(&check.metric, check.of);
     match check.value {
         Some(value) => format!("{role}{word} {outcome}: {name} is {value}, {bounds}"),
         None => format!("{role}{word} {outcome}: the manifest has no metric `{name}`, which {bounds}"),
@@ -56,17 +60,17 @@ pub fn gate(results: &[CheckResult]) -> Option<Error> {
 mod tests {
     use super::*;
 
-    fn check(metric: &str, min: Option<f64>, max: Option<f64>, severity: Severity) -> Check {
-        Check { metric: metric.into(), of: None, min, max, severity, role: None, pooled: false }
+    fn check(metric: &str, min: Option<f64>, max: Option<f64>, severity: CheckSeverity) -> MetricCheck {
+        MetricCheck { metric: metric.into(), of: None, min, max, severity, role: None, pooled: false }
     }
 
     #[test]
     fn bounds_are_inclusive_and_missing_metrics_fail() {
         let metrics = BTreeMap::from([("a".to_string(), 0.5)]);
         let checks = [
-            check("a", Some(0.5), Some(0.5), Severity::Error),
-            check("a", Some(0.6), None, Severity::Warn),
-            check("b", None, Some(1.0), Severity::Error),
+            check("a", Some(0.5), Some(0.5), CheckSeverity::Error),
+            check("a", Some(0.6), None, CheckSeverity::Warn),
+            check("b", None, Some(1.0), CheckSeverity::Error),
         ];
         let results = evaluate(&checks, &metrics, &[]);
         assert_eq!(results.iter().map(|r| r.passed).collect::<Vec<_>>(), [true, false, false]);
@@ -78,8 +82,10 @@ mod tests {
 
     #[test]
     fn every_failed_check_is_named_with_its_role() {
-        let with_role =
-            |role: &str, max: f64| Check { role: Some(role.into()), ..check("a", None, Some(max), Severity::Error) };
+        let with_role = |role: &str, max: f64| MetricCheck {
+            role: Some(role.into()),
+            ..check("a", None, Some(max), CheckSeverity::Error)
+        };
         let checks = [with_role("mechanism", 0.1), with_role("guard", 1.0), with_role("mechanism", 0.2)];
         let results = evaluate(&checks, &BTreeMap::from([("a".to_string(), 0.5)]), &[]);
         assert_eq!(describe(&results[1]), "guard check holds: a is 0.5, must be at most 1");
@@ -90,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_check_that_waits_for_several_seeds_gates_nothing() {
-        let pooled = Check { pooled: true, ..check("a", Some(0.6), None, Severity::Error) };
+        let pooled = MetricCheck { pooled: true, ..check("a", Some(0.6), None, CheckSeverity::Error) };
         let results = evaluate(&[pooled], &BTreeMap::from([("a".to_string(), 0.5)]), &[]);
         assert!(!results[0].passed && gate(&results).is_none());
     }
@@ -98,6 +104,6 @@ mod tests {
     #[test]
     fn nan_fails_every_bound() {
         let metrics = BTreeMap::from([("a".to_string(), f64::NAN)]);
-        assert!(!evaluate(&[check("a", Some(0.0), None, Severity::Error)], &metrics, &[])[0].passed);
+        assert!(!evaluate(&[check("a", Some(0.0), None, CheckSeverity::Error)], &metrics, &[])[0].passed);
     }
 }

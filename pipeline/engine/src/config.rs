@@ -4,16 +4,16 @@
 //! with the same rules and messages, before its attempt waits for a place. A late value cannot name a source, because
 //! the digest contains the content of sources that `check` found.
 
-use crate::engine::Engine;
+use crate::engine::RunEngine;
 use crate::io::NodeId;
 use crate::scope::LateScope;
 use serde_json::Value;
 use trainyard_core::error::Context;
 use trainyard_core::{Error, OptionProblem, Result, StageKey};
-use trainyard_spec::options::{KindOptions, in_words, source_pointers};
-use trainyard_spec::plan::Node;
+use trainyard_spec::options::{KindOptions, message_with_name, source_pointers};
+use trainyard_spec::plan::PlanNode;
 
-impl Engine {
+impl RunEngine {
     pub(crate) fn config_of(&mut self, node: NodeId) -> Result<Value> {
         let state = self.state(node);
         let (plan, stage) = (state.plan.clone(), state.key.clone());
@@ -23,11 +23,11 @@ impl Engine {
         let config = self.resolved(node).at(&plan.place)?;
         let catalogue = self.setup.catalogue.clone();
         let Some(info) = catalogue.kind(&plan.kind) else { return Ok(config) };
-        let wrong = |problems: Vec<OptionProblem>| refused(&plan, &stage, &problems);
+        let wrong = |problems: Vec<OptionProblem>| options_error(&plan, &stage, &problems);
         // Compiling a schema is slow, and a fan-out may have many instances.
         let options = self.options.entry(info.name).or_insert_with(|| KindOptions::new(info));
-        let config = options.settle(config, &format!("`{}`", info.name)).map_err(wrong)?;
-        let complete = catalogue.settle(info.name, &config).map_err(wrong)?.config().clone();
+        let config = options.finalize(config, &format!("`{}`", info.name)).map_err(wrong)?;
+        let complete = catalogue.validate_options(info.name, &config).map_err(wrong)?.config().clone();
         let late = late_sources(&plan, options, &complete);
         if late.is_empty() { Ok(complete) } else { Err(wrong(late)) }
     }
@@ -38,8 +38,8 @@ impl Engine {
 }
 
 /// Returns all problems in one error.
-fn refused(plan: &Node, stage: &StageKey, problems: &[OptionProblem]) -> Error {
-    let all: Vec<String> = problems.iter().map(in_words).collect();
+fn options_error(plan: &PlanNode, stage: &StageKey, problems: &[OptionProblem]) -> Error {
+    let all: Vec<String> = problems.iter().map(message_with_name).collect();
     let error = Error::invalid(format!("{}: options of `{stage}`: {}", plan.place, all.join("; ")));
     match problems.iter().find_map(|p| p.help.as_ref()) {
         Some(help) => error.help(help),
@@ -48,7 +48,7 @@ fn refused(plan: &Node, stage: &StageKey, problems: &[OptionProblem]) -> Error {
 }
 
 /// Returns the sources that came with a late value, for instance in a row.
-fn late_sources(plan: &Node, options: &KindOptions, config: &Value) -> Vec<OptionProblem> {
+fn late_sources(plan: &PlanNode, options: &KindOptions, config: &Value) -> Vec<OptionProblem> {
     let mut found = Vec::new();
     source_pointers(config, &options.view(), "", &mut found);
     // A program of the machine is named by its absolute path.

@@ -11,20 +11,20 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::attempt::{AttemptInput, AttemptOutput};
 use trainyard_core::{Digest, Result};
-use trainyard_spec::plan::Source;
+use trainyard_spec::plan::SourceRef;
 
 /// Version of this definition; part of the digest.
 pub const STAGE_DIGEST_FORMAT: u32 = 1;
 
 /// Inputs of a stage's digest.
-pub struct Identity<'a> {
+pub struct StageIdentity<'a> {
     pub kind: &'a str,
     /// Version of the kind.
     pub kind_version: u32,
     /// Complete config, with sources as locations.
     pub config: &'a Value,
     /// JSON pointer in the config → source there.
-    pub sources: &'a BTreeMap<String, Source>,
+    pub sources: &'a BTreeMap<String, SourceRef>,
     /// Artifacts of each input port, in order.
     pub inputs: &'a BTreeMap<String, Vec<AttemptInput>>,
     /// Environment of a `run` stage.
@@ -38,7 +38,7 @@ pub struct Identity<'a> {
 }
 
 #[derive(Serialize)]
-struct Form<'a> {
+struct DigestForm<'a> {
     format: u32,
     kind: &'a str,
     version: u32,
@@ -54,11 +54,11 @@ struct Form<'a> {
 }
 
 /// Computes the stage digest. Errors: bug, if the config contains a number without canonical form.
-pub fn stage_digest(identity: &Identity<'_>) -> Result<Digest> {
+pub fn stage_digest(identity: &StageIdentity<'_>) -> Result<Digest> {
     let config = content_config(identity.config, identity.sources);
     let inputs = identity.inputs.iter().filter(|(_, list)| !list.is_empty());
     let digests = inputs.map(|(port, list)| (port.as_str(), list.iter().map(|i| &i.output.digest).collect()));
-    Digest::of_json(&Form {
+    Digest::of_json(&DigestForm {
         format: STAGE_DIGEST_FORMAT,
         kind: identity.kind,
         version: identity.kind_version,
@@ -72,7 +72,7 @@ pub fn stage_digest(identity: &Identity<'_>) -> Result<Digest> {
 }
 
 /// Returns the config with every source replaced by its content digest.
-fn content_config(config: &Value, sources: &BTreeMap<String, Source>) -> Value {
+fn content_config(config: &Value, sources: &BTreeMap<String, SourceRef>) -> Value {
     let mut config = config.clone();
     for (pointer, source) in sources {
         if let Some(place) = config.pointer_mut(pointer) {
@@ -96,10 +96,10 @@ mod tests {
     fn digest(config: &Value, source: &str, inputs: &BTreeMap<String, Vec<AttemptInput>>) -> Digest {
         let sources = BTreeMap::from([(
             "/path".to_string(),
-            Source { location: "/x".into(), digest: Digest::of(source.as_bytes()) },
+            SourceRef { location: "/x".into(), digest: Digest::of(source.as_bytes()) },
         )]);
         let env = BTreeMap::new();
-        stage_digest(&Identity {
+        stage_digest(&StageIdentity {
             kind: "k",
             kind_version: 1,
             config,

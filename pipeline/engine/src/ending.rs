@@ -1,15 +1,15 @@
 //! Continuation after an attempt: publication, a retry, a failure, or a stop.
 
-use crate::engine::{Engine, Stopping};
-use crate::io::{Command, Finished, NodeId, Publication};
-use crate::node::{Ending, Phase};
+use crate::engine::{RunEngine, RunStop};
+use crate::io::{AttemptCompletion, Command, NodeId, Publication};
+use crate::node::{NodeOutcome, NodePhase};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use trainyard_core::artifact::require_finite;
 use trainyard_core::event::{AttemptOutcome, Event, summarize_outputs};
 use trainyard_core::{AttemptNumber, Error, ErrorKind, Manifest, Placement, Result};
 
-impl Engine {
+impl RunEngine {
     /// Records the handle of an attempt that outlives this engine.
     pub(crate) fn attempt_submitted(&mut self, node: NodeId, attempt: AttemptNumber, handle: String) {
         if self.is_under_way(node, attempt) {
@@ -33,46 +33,46 @@ impl Engine {
     pub(crate) fn resume_point_saved(&mut self, node: NodeId, attempt: AttemptNumber, step: u64) {
         let under_way = self.is_under_way(node, attempt);
         let state = self.state_mut(node);
-        if under_way && state.saved.is_none_or(|before| step > before) {
-            state.saved = Some(step);
-            state.tried = 1;
+        if under_way && state.saved_step.is_none_or(|before| step > before) {
+            state.saved_step = Some(step);
+            state.tries = 1;
         }
     }
 
     /// Returns whether this attempt was launched, or is one of an earlier engine that is followed.
     fn is_under_way(&self, node: NodeId, attempt: AttemptNumber) -> bool {
         let phase = self.state(node).phase;
-        phase == (Phase::Running { attempt }) || phase == (Phase::Recovering { attempt })
+        phase == (NodePhase::Running { attempt }) || phase == (NodePhase::Recovering { attempt })
     }
 
-    pub(crate) fn attempt_ended(&mut self, node: NodeId, attempt: AttemptNumber, finished: Finished) {
-        if self.state(node).phase != (Phase::Running { attempt }) {
+    pub(crate) fn attempt_ended(&mut self, node: NodeId, attempt: AttemptNumber, finished: AttemptCompletion) {
+        if self.state(node).phase != (NodePhase::Running { attempt }) {
             return;
         }
         self.release(node);
         if let Some(lead) = self.state(node).lead {
             return self.companion_ended(node, lead, attempt, Some(finished));
         }
-        let finished = self.because_of_the_group(node, finished);
+        let finished = self.group_outcome(node, finished);
         self.stop_companions(node);
         self.conclude(node, attempt, finished);
     }
 
-    pub(crate) fn recovered(&mut self, node: NodeId, attempt: AttemptNumber, finished: Option<Finished>) {
-        if self.state(node).phase != (Phase::Recovering { attempt }) {
+    pub(crate) fn recovered(&mut self, node: NodeId, attempt: AttemptNumber, finished: Option<AttemptCompletion>) {
+        if self.state(node).phase != (NodePhase::Recovering { attempt }) {
             return;
         }
         if let Some(lead) = self.state(node).lead {
             return self.companion_ended(node, lead, attempt, finished);
         }
-        let finished = finished.map(|finished| self.because_of_the_group(node, finished));
+        let finished = finished.map(|finished| self.group_outcome(node, finished));
         self.stop_companions(node);
         match finished {
             Some(finished) => {
                 if finished.outcome != AttemptOutcome::Succeeded {
                     // Counts as a try, though an earlier engine began it.
                     let state = self.state_mut(node);
-                    state.tried = state.tried.max(1);
+                    state.tries = state.tries.max(1);
                 }
                 self.conclude(node, attempt, finished);
             }
@@ -89,27 +89,29 @@ impl Engine {
         }
     }
 
-    fn conclude(&mut self, node: NodeId, attempt: AttemptNumber, finished: Finished) {
-        let (finished, manifest) = match self.accept(node, attempt, finished) {
+    fn conclude(&mut self, node: NodeId, attempt: AttemptNumber, finished: AttemptCompletion) {
+        let (finished, manifest) = match self.manifest_from_result(node, attempt, finished) {
             Ok(accepted) => accepted,
-            Err(error) => (Finished::failed(AttemptOutcome::Failed, error), None),
+            Err(error) => (AttemptCompletion::failed(AttemptOutcome::Failed, error), None),
         };
-        let Finished { outcome, error, .. } = finished;
+        let AttemptCompletion { outcome, error, .. } = finished;
         self.emit(Event::AttemptEnded { stage: self.key(node).clone(), attempt, outcome, error: error.clone() });
         match manifest {
             Some(manifest) => self.publish(node, attempt, manifest),
-            None => self.unsuccessful(node, error.unwrap_or_else(|| Error::lost("the attempt ended without a result"))),
+            None => {
+                self.attempt_failed(node, error.unwrap_or_else(|| Error::lost("the attempt ended without a result")))
+            }
         }
     }
 
     /// Turns a successful attempt into its manifest. Errors: bug (it is the result of another attempt, or an output has
     /// another kind), data (an output is missing, a metric is not finite), lost (the result is missing).
-    fn accept(
+    fn manifest_from_result(
         &self,
         node: NodeId,
         attempt: AttemptNumber,
-        mut finished: Finished,
-    ) -> Result<(Finished, Option<Manifest>)> {
+        mut finished: AttemptCompletion,
+    ) -> Result<(AttemptCompletion, Option<Manifest>)> {
         let state = self.state(node);
         let (AttemptOutcome::Succeeded, Some(result), Some(spec)) =
             (finished.outcome, finished.result.take(), &state.spec)
@@ -154,14 +156,14 @@ impl Engine {
 
     fn publish(&mut self, node: NodeId, attempt: AttemptNumber, manifest: Manifest) {
         let state = self.state_mut(node);
-        state.phase = Phase::Publishing { attempt };
+        state.phase = NodePhase::Publishing { attempt };
         let manifest = Arc::new(manifest);
         state.manifest = Some(manifest.clone());
         self.command(Command::Publish { node, attempt, manifest });
     }
 
     pub(crate) fn publication(&mut self, node: NodeId, attempt: AttemptNumber, answer: Result<Publication>) {
-        if self.state(node).phase != (Phase::Publishing { attempt }) {
+        if self.state(node).phase != (NodePhase::Publishing { attempt }) {
             return;
         }
         let Some(ours) = self.state_mut(node).manifest.take() else { return };
@@ -181,7 +183,7 @@ impl Engine {
             comparisons: manifest.comparisons.clone(),
             outputs: summarize_outputs(&manifest),
         });
-        self.published(node, manifest, Ending::Done);
+        self.published(node, manifest, NodeOutcome::Done);
     }
 
     /// Handles a manifest that the store did not accept. If the store is at fault, the attempt stays a success: the
@@ -197,7 +199,7 @@ impl Engine {
             _ => (AttemptOutcome::Failed, error),
         };
         self.emit(Event::AttemptEnded { stage: self.key(node).clone(), attempt, outcome, error: Some(error.clone()) });
-        self.unsuccessful(node, error);
+        self.attempt_failed(node, error);
     }
 
     /// Adds how the result can still be published. Kinds that run inside this process leave no result.
@@ -217,7 +219,7 @@ impl Engine {
         let state = self.state_mut(node);
         match state.unpublished.take() {
             Some((attempt, manifest)) => {
-                state.tried += 1;
+                state.tries += 1;
                 self.publish(node, attempt, manifest.as_ref().clone());
             }
             None => self.enqueue(node),
@@ -225,7 +227,7 @@ impl Engine {
     }
 
     /// Handles an attempt that ended without success, possibly because of its inputs.
-    pub(crate) fn unsuccessful(&mut self, node: NodeId, error: Error) {
+    pub(crate) fn attempt_failed(&mut self, node: NodeId, error: Error) {
         if self.stopping.is_some() {
             return self.cancel_node(node);
         }
@@ -239,12 +241,12 @@ impl Engine {
         let now = self.now;
         let state = self.state_mut(node);
         let retry = &state.plan.retry;
-        if state.tried >= retry.attempts || !retry.on.contains(&error.kind) {
+        if state.tries >= retry.attempts || !retry.on.contains(&error.kind) {
             return self.fail(node, error);
         }
-        let wait = retry.backoff.wait(state.tried + 1);
+        let wait = retry.backoff.wait(state.tries + 1);
         let not_before = now.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
-        state.phase = Phase::Backoff;
+        state.phase = NodePhase::Backoff;
         state.due = Some(not_before);
         let retry = Event::RetryScheduled { stage: state.key.clone(), attempt: state.attempt + 1, not_before };
         let computes = state.unpublished.is_none();
@@ -256,46 +258,50 @@ impl Engine {
 
     pub(crate) fn cancel(&mut self, why: String) {
         match self.stopping {
-            None | Some(Stopping::Failure) => {
+            None | Some(RunStop::Failure) => {
                 self.emit(Event::CancelRequested { why });
-                self.stop(Stopping::Cancel { kill: false });
+                self.stop(RunStop::Cancel { kill: false });
             }
-            Some(Stopping::Cancel { kill: false }) => self.stop(Stopping::Cancel { kill: true }),
-            Some(Stopping::Cancel { kill: true }) => {}
+            Some(RunStop::Cancel { kill: false }) => self.stop(RunStop::Cancel { kill: true }),
+            Some(RunStop::Cancel { kill: true }) => {}
         }
     }
 
     /// Starts nothing new and requests running attempts to stop. A publication in progress completes.
-    pub(crate) fn stop(&mut self, how: Stopping) {
+    pub(crate) fn stop(&mut self, how: RunStop) {
         self.stopping = Some(how);
-        let kill = how == Stopping::Cancel { kill: true };
+        let kill = how == RunStop::Cancel { kill: true };
         for at in 0..self.states.len() {
             let node = NodeId(at as u32);
             match self.states[at].phase {
-                Phase::Running { attempt } | Phase::Recovering { attempt } => {
+                NodePhase::Running { attempt } | NodePhase::Recovering { attempt } => {
                     self.command(Command::Stop { node, attempt, kill })
                 }
                 // A fan-out ends with its instances, a companion with its lead, and dependents are cancelled in their
                 // turn.
-                Phase::Waiting | Phase::Expanded | Phase::Beside | Phase::Publishing { .. } | Phase::Ended(_) => {}
-                Phase::Queued => {
+                NodePhase::Waiting
+                | NodePhase::Expanded
+                | NodePhase::AwaitingLead
+                | NodePhase::Publishing { .. }
+                | NodePhase::Ended(_) => {}
+                NodePhase::Queued => {
                     self.dequeue(node);
                     self.cancel_node(node);
                 }
-                Phase::Reading
-                | Phase::InLine
-                | Phase::Looking
-                | Phase::Following
-                | Phase::Gathering
-                | Phase::Elsewhere
-                | Phase::Inspecting
-                | Phase::Backoff => self.cancel_node(node),
+                NodePhase::Reading
+                | NodePhase::AwaitingTurn
+                | NodePhase::LookingUp
+                | NodePhase::AwaitingLeader
+                | NodePhase::AwaitingCompanions
+                | NodePhase::AwaitingOtherRun
+                | NodePhase::Inspecting
+                | NodePhase::Backoff => self.cancel_node(node),
             }
         }
     }
 
     pub(crate) fn cancel_node(&mut self, node: NodeId) {
         self.emit(Event::StageCancelled { stage: self.key(node).clone() });
-        self.end(node, Ending::Cancelled);
+        self.end(node, NodeOutcome::Cancelled);
     }
 }

@@ -4,35 +4,35 @@
 //! then their dependents, until nothing more follows. No work is half done between two steps. Late answers (for a stage
 //! that ended, or an attempt that is not current) change nothing.
 
-use crate::io::{Command, Input, NodeId, Step};
-use crate::ledger::Ledger;
-use crate::node::{Ending, Phase, State};
-use crate::queue::Queue;
-use crate::setup::Setup;
+use crate::allocator::ResourceAllocator;
+use crate::io::{Command, EngineStep, Input, NodeId};
+use crate::node::{NodeOutcome, NodePhase, NodeState};
+use crate::queue::StageQueue;
+use crate::setup::EngineSetup;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-use trainyard_core::event::{Event, Record, RunOutcome};
+use trainyard_core::event::{Event, EventRecord, RunOutcome};
 use trainyard_core::{Digest, Error, StageKey};
 use trainyard_spec::options::KindOptions;
-use trainyard_spec::plan::When;
+use trainyard_spec::plan::RunCondition;
 
 /// The state machine of one run.
-pub struct Engine {
+pub struct RunEngine {
     pub(crate) workflow: String,
-    pub(crate) setup: Setup,
-    pub(crate) states: Vec<State>,
+    pub(crate) setup: EngineSetup,
+    pub(crate) states: Vec<NodeState>,
     pub(crate) index: HashMap<StageKey, NodeId>,
     /// The first node of each digest that has not ended.
     pub(crate) leaders: HashMap<Digest, NodeId>,
-    pub(crate) ledger: Ledger,
-    pub(crate) queue: Queue,
+    pub(crate) allocator: ResourceAllocator,
+    pub(crate) queue: StageQueue,
     /// Ready nodes of kinds that run inside this process, in order.
     pub(crate) in_process: VecDeque<NodeId>,
     pub(crate) in_process_running: usize,
     /// Ready nodes of such kinds that are not prepared yet, in order.
-    pub(crate) line: VecDeque<NodeId>,
+    pub(crate) prepare_queue: VecDeque<NodeId>,
     /// Number of such nodes that are prepared and have not ended.
-    pub(crate) in_hand: usize,
+    pub(crate) in_progress: usize,
     /// Nodes that are queued for a pool and not yet journaled as such.
     pub(crate) newly_queued: Vec<NodeId>,
     pub(crate) wakes: BinaryHeap<Reverse<(i64, NodeId)>>,
@@ -40,13 +40,13 @@ pub struct Engine {
     pub(crate) ended: VecDeque<NodeId>,
     /// Nodes that have not ended.
     pub(crate) open: usize,
-    pub(crate) stopping: Option<Stopping>,
+    pub(crate) stopping: Option<RunStop>,
     /// Nodes that failed or are blocked.
     pub(crate) failed: usize,
     /// Nodes that were stopped or never started because the run stops.
     pub(crate) cancelled: usize,
     pub(crate) now: i64,
-    pub(crate) out: Step,
+    pub(crate) out: EngineStep,
     pub(crate) finished: bool,
     /// Whether the engine only looks up digests; a miss ends its node.
     pub(crate) forecasting: bool,
@@ -56,7 +56,7 @@ pub struct Engine {
 
 /// Reason why no new attempt starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stopping {
+pub(crate) enum RunStop {
     Cancel {
         kill: bool,
     },
@@ -64,16 +64,16 @@ pub(crate) enum Stopping {
     Failure,
 }
 
-pub(crate) struct Parts {
+pub(crate) struct EngineParts {
     pub workflow: String,
-    pub setup: Setup,
-    pub states: Vec<State>,
+    pub setup: EngineSetup,
+    pub states: Vec<NodeState>,
     pub index: HashMap<StageKey, NodeId>,
-    pub ledger: Ledger,
+    pub allocator: ResourceAllocator,
 }
 
-impl Engine {
-    pub(crate) fn from_parts(parts: Parts) -> Self {
+impl RunEngine {
+    pub(crate) fn from_parts(parts: EngineParts) -> Self {
         let open = parts.states.iter().filter(|s| s.ending().is_none()).count();
         Self {
             workflow: parts.workflow,
@@ -81,12 +81,12 @@ impl Engine {
             states: parts.states,
             index: parts.index,
             leaders: HashMap::new(),
-            ledger: parts.ledger,
-            queue: Queue::default(),
+            allocator: parts.allocator,
+            queue: StageQueue::default(),
             in_process: VecDeque::new(),
             in_process_running: 0,
-            line: VecDeque::new(),
-            in_hand: 0,
+            prepare_queue: VecDeque::new(),
+            in_progress: 0,
             newly_queued: Vec::new(),
             wakes: BinaryHeap::new(),
             ended: VecDeque::new(),
@@ -95,7 +95,7 @@ impl Engine {
             failed: 0,
             cancelled: 0,
             now: 0,
-            out: Step::default(),
+            out: EngineStep::default(),
             finished: false,
             forecasting: false,
             options: HashMap::new(),
@@ -103,11 +103,11 @@ impl Engine {
     }
 
     /// Applies one input. `now` is in Unix milliseconds. A late answer changes nothing.
-    pub fn step(&mut self, now: i64, input: Input) -> Step {
+    pub fn step(&mut self, now: i64, input: Input) -> EngineStep {
         self.now = now;
         if !self.finished {
-            self.take(input);
-            self.settle();
+            self.handle_input(input);
+            self.propagate_ends();
             self.admit();
             self.finish();
         }
@@ -127,8 +127,8 @@ impl Engine {
     }
 
     /// Returns the number of stages inside this process between their digest and their end.
-    pub fn under_way(&self) -> usize {
-        self.in_hand
+    pub fn in_process_count(&self) -> usize {
+        self.in_progress
     }
 
     /// Returns whether the run is over.
@@ -145,7 +145,7 @@ impl Engine {
     pub fn explain(&self, key: &StageKey) -> Option<String> {
         let state = self.state(*self.index.get(key)?);
         match state.phase {
-            Phase::Waiting => {
+            NodePhase::Waiting => {
                 let open = state
                     .after
                     .iter()
@@ -154,42 +154,42 @@ impl Engine {
                     .map(|s| s.key.0.as_str());
                 Some(format!("waits for {}", open.collect::<Vec<_>>().join(", ")))
             }
-            Phase::Reading => Some("waits for the rows of its list".into()),
-            Phase::Expanded => {
+            NodePhase::Reading => Some("waits for the rows of its list".into()),
+            NodePhase::Expanded => {
                 Some(format!("waits for {} of {} instances", state.open_instances, state.instances.len()))
             }
-            Phase::InLine => Some("waits until fewer stages are under way inside this process".into()),
-            Phase::Looking => Some("waits for the store's answer".into()),
-            Phase::Elsewhere => state.why.clone(),
-            Phase::Inspecting => Some("waits to hear whether its inputs are still there".into()),
-            Phase::Following => Some("waits for a stage with the same digest".into()),
-            Phase::Gathering => Some("waits for the stages that run beside it".into()),
-            Phase::Beside => state.lead.map(|lead| format!("starts with {}", self.key(lead))),
-            Phase::Queued => Some(self.ledger.why_not(&state.wish)),
-            Phase::Backoff => Some(match &state.unpublished {
+            NodePhase::AwaitingTurn => Some("waits until fewer stages are under way inside this process".into()),
+            NodePhase::LookingUp => Some("waits for the store's answer".into()),
+            NodePhase::AwaitingOtherRun => state.why.clone(),
+            NodePhase::Inspecting => Some("waits to hear whether its inputs are still there".into()),
+            NodePhase::AwaitingLeader => Some("waits for a stage with the same digest".into()),
+            NodePhase::AwaitingCompanions => Some("waits for the stages that run beside it".into()),
+            NodePhase::AwaitingLead => state.lead.map(|lead| format!("starts with {}", self.key(lead))),
+            NodePhase::Queued => Some(self.allocator.unavailable_reasons(&state.request)),
+            NodePhase::Backoff => Some(match &state.unpublished {
                 Some((attempt, _)) => format!("waits before it publishes attempt {attempt} again"),
                 None => format!("waits before attempt {}", state.attempt + 1),
             }),
-            Phase::Recovering { attempt } => Some(format!("looks for the result of attempt {attempt}")),
-            Phase::Running { .. } | Phase::Publishing { .. } | Phase::Ended(_) => None,
+            NodePhase::Recovering { attempt } => Some(format!("looks for the result of attempt {attempt}")),
+            NodePhase::Running { .. } | NodePhase::Publishing { .. } | NodePhase::Ended(_) => None,
         }
     }
 
-    fn take(&mut self, input: Input) {
+    fn handle_input(&mut self, input: Input) {
         match input {
             Input::Begin => self.begin(),
-            Input::Looked { node, answer } => self.looked(node, answer),
+            Input::LookedUp { node, answer } => self.looked(node, answer),
             Input::Rows { node, rows } => self.expand(node, rows),
             Input::Inspected { node, lost } => self.inspected(node, lost),
             Input::Submitted { node, attempt, handle } => self.attempt_submitted(node, attempt, handle),
-            Input::Waits { node, attempt, why } => self.attempt_waits(node, attempt, why),
-            Input::Saved { node, attempt, step } => self.resume_point_saved(node, attempt, step),
-            Input::Elsewhere { node, attempt } => self.stood_back(node, attempt),
+            Input::AttemptWaits { node, attempt, why } => self.attempt_waits(node, attempt, why),
+            Input::CheckpointSaved { node, attempt, step } => self.resume_point_saved(node, attempt, step),
+            Input::FoundElsewhere { node, attempt } => self.yielded_to_other_run(node, attempt),
             Input::Ended { node, attempt, finished } => self.attempt_ended(node, attempt, finished),
             Input::Recovered { node, attempt, finished } => self.recovered(node, attempt, finished),
             Input::Published { node, attempt, answer } => self.publication(node, attempt, answer),
-            Input::Outside { pool, machine, held } => {
-                self.ledger.outside(&pool, &machine, held);
+            Input::ExternalUsage { pool, machine, held } => {
+                self.allocator.set_external_usage(&pool, &machine, held);
             }
             Input::Cancel { why } => self.cancel(why),
             Input::Tick => self.wake(),
@@ -203,7 +203,7 @@ impl Engine {
             if state.ending().is_some() {
                 continue;
             }
-            if let When::Never(why) = &state.plan.when {
+            if let RunCondition::Never(why) = &state.plan.when {
                 let why = why.clone();
                 self.skip(node, why);
             } else if state.waits_for == 0 {
@@ -222,9 +222,9 @@ impl Engine {
                 continue;
             }
             match self.state(node).phase {
-                Phase::Backoff => self.try_again(node),
-                Phase::Elsewhere => self.look_up(node),
-                Phase::Queued => self.waited_too_long(node),
+                NodePhase::Backoff => self.try_again(node),
+                NodePhase::AwaitingOtherRun => self.look_up(node),
+                NodePhase::Queued => self.waited_too_long(node),
                 _ => {}
             }
         }
@@ -232,16 +232,16 @@ impl Engine {
 
     /// Notifies the dependents, followers and fan-outs of every node that ended, until nothing more follows. A loop
     /// rather than recursion, since a chain may be as long as the plan.
-    fn settle(&mut self) {
+    fn propagate_ends(&mut self) {
         loop {
-            self.tell_ended();
-            if !self.take_from_line() {
+            self.notify_dependents();
+            if !self.prepare_next() {
                 return;
             }
         }
     }
 
-    fn tell_ended(&mut self) {
+    fn notify_dependents(&mut self) {
         while let Some(node) = self.ended.pop_front() {
             if !self.forecasting {
                 // Config and inputs, which are no longer needed, are most of a stage's memory.
@@ -262,7 +262,7 @@ impl Engine {
             for dependent in self.state(node).dependents.clone() {
                 let state = self.state_mut(dependent);
                 state.waits_for -= 1;
-                if state.waits_for == 0 && state.phase == Phase::Waiting {
+                if state.waits_for == 0 && state.phase == NodePhase::Waiting {
                     self.ready(dependent);
                 }
             }
@@ -275,7 +275,7 @@ impl Engine {
         }
         self.finished = true;
         let outcome = match (self.stopping, self.failed, self.cancelled) {
-            (Some(Stopping::Cancel { .. }), _, 1..) => RunOutcome::Cancelled,
+            (Some(RunStop::Cancel { .. }), _, 1..) => RunOutcome::Cancelled,
             (_, 0, 0) => RunOutcome::Succeeded,
             _ => RunOutcome::Failed,
         };
@@ -284,23 +284,23 @@ impl Engine {
     }
 
     /// Ends a node permanently. The caller has emitted the corresponding event.
-    pub(crate) fn end(&mut self, node: NodeId, ending: Ending) {
+    pub(crate) fn end(&mut self, node: NodeId, ending: NodeOutcome) {
         let state = self.state_mut(node);
         debug_assert!(state.ending().is_none(), "{} ended twice", state.key);
-        state.phase = Phase::Ended(ending);
-        let was_in_hand = std::mem::take(&mut state.in_hand);
-        self.in_hand -= usize::from(was_in_hand);
+        state.phase = NodePhase::Ended(ending);
+        let was_in_hand = std::mem::take(&mut state.in_progress);
+        self.in_progress -= usize::from(was_in_hand);
         self.open -= 1;
         self.ended.push_back(node);
         match ending {
-            Ending::Failed => {
+            NodeOutcome::Failed => {
                 self.failed += 1;
                 if self.setup.fail_fast && self.stopping.is_none() {
-                    self.stop(Stopping::Failure);
+                    self.stop(RunStop::Failure);
                 }
             }
-            Ending::Blocked => self.failed += 1,
-            Ending::Cancelled => self.cancelled += 1,
+            NodeOutcome::Blocked => self.failed += 1,
+            NodeOutcome::Cancelled => self.cancelled += 1,
             _ => {}
         }
     }
@@ -308,23 +308,23 @@ impl Engine {
     pub(crate) fn skip(&mut self, node: NodeId, why: String) {
         self.state_mut(node).why = Some(why.clone());
         self.emit(Event::Skipped { stage: self.key(node).clone(), why });
-        self.end(node, Ending::Skipped);
+        self.end(node, NodeOutcome::Skipped);
     }
 
     pub(crate) fn fail(&mut self, node: NodeId, error: Error) {
         self.state_mut(node).error = Some(error.clone());
         self.emit(Event::StageFailed { stage: self.key(node).clone(), error });
-        self.end(node, Ending::Failed);
+        self.end(node, NodeOutcome::Failed);
     }
 
-    pub(crate) fn state(&self, node: NodeId) -> &State {
+    pub(crate) fn state(&self, node: NodeId) -> &NodeState {
         &self.states[node.0 as usize]
     }
-    pub(crate) fn state_mut(&mut self, node: NodeId) -> &mut State {
+    pub(crate) fn state_mut(&mut self, node: NodeId) -> &mut NodeState {
         &mut self.states[node.0 as usize]
     }
     pub(crate) fn emit(&mut self, event: Event) {
-        self.out.records.push(Record { at: self.now, event });
+        self.out.records.push(EventRecord { at: self.now, event });
     }
     pub(crate) fn command(&mut self, command: Command) {
         self.out.commands.push(command);

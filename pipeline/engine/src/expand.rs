@@ -1,20 +1,20 @@
 //! Late fan-out: one instance for each row of an upstream stage's table.
 
-use crate::engine::Engine;
+use crate::engine::RunEngine;
 use crate::io::{Command, NodeId};
-use crate::node::{Ending, Phase, State};
+use crate::node::{NodeOutcome, NodePhase, NodeState};
 use serde_json::Value;
 use trainyard_core::event::Event;
 use trainyard_core::{Error, Output, Result, StageKey};
 
-impl Engine {
+impl RunEngine {
     /// Takes the rows from the manifest's preview if that is the whole table, and requests them otherwise.
     pub(crate) fn read_rows(&mut self, node: NodeId) {
         match self.table_of(node) {
             Ok((output, cap)) => match whole_preview(&output) {
                 Some(rows) => self.expand_into(node, rows),
                 None => {
-                    self.state_mut(node).phase = Phase::Reading;
+                    self.state_mut(node).phase = NodePhase::Reading;
                     self.command(Command::ReadRows { node, output: Box::new(output), limit: u64::from(cap) + 1 });
                 }
             },
@@ -41,7 +41,7 @@ impl Engine {
     }
 
     pub(crate) fn expand(&mut self, node: NodeId, rows: Result<Vec<Value>>) {
-        if self.state(node).phase != Phase::Reading {
+        if self.state(node).phase != NodePhase::Reading {
             return;
         }
         match rows {
@@ -62,7 +62,7 @@ impl Engine {
         let height = self.state(group).height;
         let after = self.state(group).after.clone();
         for (at, (row, key)) in rows.into_iter().zip(&keys).enumerate() {
-            let mut instance = State::new(plan.clone(), key.clone(), &self.setup, mode);
+            let mut instance = NodeState::new(plan.clone(), key.clone(), &self.setup, mode);
             instance.forced = instance.forced.or(self.state(group).forced);
             instance.item = Some((at, row, group));
             instance.height = height;
@@ -76,7 +76,7 @@ impl Engine {
         let state = self.state_mut(group);
         state.instances.clone_from(&instances);
         state.open_instances = instances.len();
-        state.phase = Phase::Expanded;
+        state.phase = NodePhase::Expanded;
         if instances.is_empty() {
             return self.end_group(group);
         }
@@ -88,29 +88,30 @@ impl Engine {
     pub(crate) fn instance_ended(&mut self, group: NodeId) {
         let state = self.state_mut(group);
         state.open_instances -= 1;
-        if state.open_instances == 0 && state.phase == Phase::Expanded {
+        if state.open_instances == 0 && state.phase == NodePhase::Expanded {
             self.end_group(group);
         }
     }
 
     /// Ends a fan-out like the worst of its instances; it is skipped if all of them were.
     fn end_group(&mut self, group: NodeId) {
-        let endings: Vec<Ending> = self.state(group).instances.iter().filter_map(|i| self.state(*i).ending()).collect();
-        let any = |wanted: &[Ending]| endings.iter().any(|e| wanted.contains(e));
-        let all = |wanted: &[Ending]| !endings.is_empty() && endings.iter().all(|e| wanted.contains(e));
-        if any(&[Ending::Failed, Ending::Blocked]) {
-            let failed = endings.iter().filter(|e| matches!(e, Ending::Failed | Ending::Blocked)).count();
+        let endings: Vec<NodeOutcome> =
+            self.state(group).instances.iter().filter_map(|i| self.state(*i).ending()).collect();
+        let any = |wanted: &[NodeOutcome]| endings.iter().any(|e| wanted.contains(e));
+        let all = |wanted: &[NodeOutcome]| !endings.is_empty() && endings.iter().all(|e| wanted.contains(e));
+        if any(&[NodeOutcome::Failed, NodeOutcome::Blocked]) {
+            let failed = endings.iter().filter(|e| matches!(e, NodeOutcome::Failed | NodeOutcome::Blocked)).count();
             let error = Error::data(format!("{failed} of {} instances failed", endings.len()))
                 .help("see the errors of the instances");
             self.fail(group, error);
-        } else if any(&[Ending::Cancelled]) {
+        } else if any(&[NodeOutcome::Cancelled]) {
             self.cancel_node(group);
-        } else if all(&[Ending::Skipped]) {
+        } else if all(&[NodeOutcome::Skipped]) {
             self.skip(group, "every instance was skipped".into());
-        } else if any(&[Ending::WouldRun, Ending::Deferred]) {
-            self.end(group, Ending::Deferred);
+        } else if any(&[NodeOutcome::WouldRun, NodeOutcome::Deferred]) {
+            self.end(group, NodeOutcome::Deferred);
         } else {
-            self.end(group, Ending::Done);
+            self.end(group, NodeOutcome::Done);
         }
     }
 }

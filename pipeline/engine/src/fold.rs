@@ -9,13 +9,13 @@ mod tests;
 mod time;
 mod totals;
 
-pub use stage::{AttemptView, Key, StageStatus, StageView};
+pub use stage::{AttemptView, StageStatus, StageView, ViewKey};
 pub use totals::Totals;
 
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use trainyard_core::event::{AttemptOutcome, Event, Record, RunOutcome, Selection};
+use trainyard_core::event::{AttemptOutcome, Event, EventRecord, RunOutcome, Selection};
 use trainyard_core::{Digest, Epoch, Error, Result, StageKey};
 
 /// The present state of a run.
@@ -72,7 +72,7 @@ impl RunView {
     /// Adds more of a journal in its stored form. Errors: data, if a known event cannot be read.
     pub fn apply_values<'a>(&mut self, values: impl IntoIterator<Item = &'a Value>) -> Result<()> {
         for value in values {
-            self.apply(&Record::from_value(value)?);
+            self.apply(&EventRecord::from_value(value)?);
         }
         Ok(())
     }
@@ -132,7 +132,7 @@ impl RunView {
         lines
     }
 
-    pub fn apply(&mut self, record: &Record) {
+    pub fn apply(&mut self, record: &EventRecord) {
         let at = record.at;
         self.writer.last_seen = self.writer.last_seen.max(at);
         match &record.event {
@@ -165,7 +165,7 @@ impl RunView {
 
     fn entry(&mut self, key: &StageKey) -> &mut StageView {
         let at = *self.index.entry(key.clone()).or_insert_with(|| {
-            self.stages.push(StageView { stage: Key(key.clone()), ..StageView::default() });
+            self.stages.push(StageView { stage: ViewKey(key.clone()), ..StageView::default() });
             self.stages.len() - 1
         });
         &mut self.stages[at]
@@ -200,7 +200,7 @@ impl RunView {
         let known: BTreeSet<StageKey> = instances.iter().filter(|i| self.index.contains_key(*i)).cloned().collect();
         let Some(at) = self.index.get(key).map(|at| at + 1) else { return };
         let view = |instance: &StageKey| StageView {
-            stage: Key(instance.clone()),
+            stage: ViewKey(instance.clone()),
             kind: kind.clone(),
             main_metric: main_metric.clone(),
             ..StageView::default()

@@ -3,11 +3,11 @@
 //! The forecast uses the engine itself with every miss ending its stage, so `plan` and `run` cannot disagree. Stages
 //! that depend on a miss are deferred, since their digests depend on its outputs.
 
-use crate::engine::Engine;
-use crate::io::{Command, Input, Looked, NodeId};
-use crate::node::Ending;
-use crate::selection::Mode;
-use crate::setup::Setup;
+use crate::engine::RunEngine;
+use crate::io::{Command, Input, LookupResult, NodeId};
+use crate::node::NodeOutcome;
+use crate::selection::NodeMode;
+use crate::setup::EngineSetup;
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use trainyard_spec::plan::Plan;
 /// Expected treatment of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Decision {
+pub enum ForecastDecision {
     /// Take the published outputs.
     Hit,
     /// Compute it.
@@ -35,7 +35,7 @@ pub enum Decision {
     NotSelected,
 }
 
-impl Decision {
+impl ForecastDecision {
     /// Returns the lower-case name, for output.
     pub fn name(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Decision {
 pub struct Forecast {
     pub stage: StageKey,
     pub kind: String,
-    pub decision: Decision,
+    pub decision: ForecastDecision,
     pub why: String,
     /// Digest, known for hits and runs.
     pub digest: Option<Digest>,
@@ -70,7 +70,7 @@ pub struct Forecast {
 
 /// Query to the store.
 #[derive(Debug, Clone)]
-pub enum Question {
+pub enum ForecastQuery {
     /// Manifest published under this digest.
     Lookup(Digest),
     /// The rows of a table.
@@ -81,61 +81,61 @@ pub enum Question {
     },
 }
 
-/// The answer to a [`Question`].
+/// The answer to a [`ForecastQuery`].
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum ForecastResponse {
     /// Published manifest.
-    Looked(Result<Looked>),
+    Lookup(Result<LookupResult>),
     Rows(Result<Vec<Value>>),
 }
 
 /// Forecasts every stage, in plan order with instances after their fan-out. `ask` receives questions that may be
 /// answered concurrently, and returns one answer for each, in the same order.
 ///
-/// Errors: those of [`Engine::new`], and those of `ask`.
+/// Errors: those of [`RunEngine::new`], and those of `ask`.
 pub fn forecast(
     plan: &Plan,
-    setup: Setup,
-    mut ask: impl FnMut(Vec<Question>) -> Result<Vec<Answer>>,
+    setup: EngineSetup,
+    mut ask: impl FnMut(Vec<ForecastQuery>) -> Result<Vec<ForecastResponse>>,
 ) -> Result<Vec<Forecast>> {
-    let mut session = Session::begin(plan, setup)?;
+    let mut session = ForecastSession::begin(plan, setup)?;
     loop {
-        let questions = session.questions();
+        let questions = session.next_queries();
         if questions.is_empty() {
             return Ok(session.finish());
         }
-        session.answer(ask(questions)?);
+        session.apply_responses(ask(questions)?);
     }
 }
 
 /// Forecast in steps, for callers that answer asynchronously.
-pub struct Session {
-    engine: Engine,
-    pending: Vec<(NodeId, Question)>,
-    asked: Vec<NodeId>,
+pub struct ForecastSession {
+    engine: RunEngine,
+    pending: Vec<(NodeId, ForecastQuery)>,
+    queried: Vec<NodeId>,
 }
 
-impl Session {
-    /// Begins a forecast. Errors: those of [`Engine::new`].
-    pub fn begin(plan: &Plan, setup: Setup) -> Result<Self> {
-        let mut engine = Engine::new(plan, setup)?;
+impl ForecastSession {
+    /// Begins a forecast. Errors: those of [`RunEngine::new`].
+    pub fn begin(plan: &Plan, setup: EngineSetup) -> Result<Self> {
+        let mut engine = RunEngine::new(plan, setup)?;
         engine.forecasting = true;
-        let mut session = Self { engine, pending: Vec::new(), asked: Vec::new() };
+        let mut session = Self { engine, pending: Vec::new(), queried: Vec::new() };
         session.feed(Input::Begin);
         Ok(session)
     }
     /// Returns the next questions; empty when the forecast is done.
-    pub fn questions(&mut self) -> Vec<Question> {
+    pub fn next_queries(&mut self) -> Vec<ForecastQuery> {
         let (asked, questions) = std::mem::take(&mut self.pending).into_iter().unzip();
-        self.asked = asked;
+        self.queried = asked;
         questions
     }
     /// Accepts the answers to the last questions, in their order.
-    pub fn answer(&mut self, answers: Vec<Answer>) {
-        for (node, answer) in std::mem::take(&mut self.asked).into_iter().zip(answers) {
+    pub fn apply_responses(&mut self, answers: Vec<ForecastResponse>) {
+        for (node, answer) in std::mem::take(&mut self.queried).into_iter().zip(answers) {
             self.feed(match answer {
-                Answer::Looked(answer) => Input::Looked { node, answer },
-                Answer::Rows(rows) => Input::Rows { node, rows },
+                ForecastResponse::Lookup(answer) => Input::LookedUp { node, answer },
+                ForecastResponse::Rows(rows) => Input::Rows { node, rows },
             });
         }
     }
@@ -153,9 +153,9 @@ impl Session {
     fn feed(&mut self, input: Input) {
         for command in self.engine.step(0, input).commands {
             match command {
-                Command::Lookup { node, digest } => self.pending.push((node, Question::Lookup(digest))),
+                Command::Lookup { node, digest } => self.pending.push((node, ForecastQuery::Lookup(digest))),
                 Command::ReadRows { node, output, limit } => {
-                    self.pending.push((node, Question::Rows { output, limit }))
+                    self.pending.push((node, ForecastQuery::Rows { output, limit }))
                 }
                 _ => {}
             }
@@ -163,22 +163,24 @@ impl Session {
     }
 }
 
-impl Engine {
+impl RunEngine {
     fn forecast_of(&self, node: NodeId) -> Forecast {
         let state = self.state(node);
         let (decision, why) = match state.ending() {
-            Some(Ending::Hit) => (Decision::Hit, "its digest is published".to_string()),
-            Some(Ending::Done) => (Decision::Hit, "all its instances are hits".to_string()),
-            Some(Ending::WouldRun) => (Decision::Run, String::new()),
-            Some(Ending::Skipped) => (Decision::Skipped, String::new()),
-            Some(Ending::Failed) => {
-                (Decision::Fails, state.error.as_ref().map_or_else(String::new, ToString::to_string))
+            Some(NodeOutcome::Hit) => (ForecastDecision::Hit, "its digest is published".to_string()),
+            Some(NodeOutcome::Done) => (ForecastDecision::Hit, "all its instances are hits".to_string()),
+            Some(NodeOutcome::WouldRun) => (ForecastDecision::Run, String::new()),
+            Some(NodeOutcome::Skipped) => (ForecastDecision::Skipped, String::new()),
+            Some(NodeOutcome::Failed) => {
+                (ForecastDecision::Fails, state.error.as_ref().map_or_else(String::new, ToString::to_string))
             }
-            Some(Ending::Blocked) => (Decision::Blocked, String::new()),
-            Some(Ending::Excluded) => (Decision::NotSelected, "not part of the selection".to_string()),
-            Some(Ending::Cancelled | Ending::Deferred) | None => (Decision::Deferred, self.deferred_by(node)),
+            Some(NodeOutcome::Blocked) => (ForecastDecision::Blocked, String::new()),
+            Some(NodeOutcome::Excluded) => (ForecastDecision::NotSelected, "not part of the selection".to_string()),
+            Some(NodeOutcome::Cancelled | NodeOutcome::Deferred) | None => {
+                (ForecastDecision::Deferred, self.deferred_by(node))
+            }
         };
-        let known = matches!(decision, Decision::Hit | Decision::Run | Decision::Fails);
+        let known = matches!(decision, ForecastDecision::Hit | ForecastDecision::Run | ForecastDecision::Fails);
         Forecast {
             stage: state.key.clone(),
             kind: state.plan.kind.clone(),
@@ -187,7 +189,7 @@ impl Engine {
             digest: state.digest.clone().filter(|_| known),
             generation: state.manifest.as_ref().map(|m| m.generation),
             seconds: None,
-            spec: if state.mode == Mode::Run { state.spec.clone() } else { None },
+            spec: if state.mode == NodeMode::Run { state.spec.clone() } else { None },
         }
     }
 
@@ -200,7 +202,7 @@ impl Engine {
             .after
             .iter()
             .map(|d| self.state(*d))
-            .filter(|s| matches!(s.ending(), Some(Ending::WouldRun | Ending::Deferred)));
+            .filter(|s| matches!(s.ending(), Some(NodeOutcome::WouldRun | NodeOutcome::Deferred)));
         let names: Vec<&str> = open.map(|s| s.key.0.as_str()).take(3).collect();
         format!("waits for {}", names.join(", "))
     }

@@ -5,16 +5,16 @@
 //! attempt ends, which does not count as their failure. A companion that fails earlier ends the attempt of the lead,
 //! and the lead's `retry` decides about the whole group.
 
-use crate::engine::Engine;
-use crate::io::{Command, Finished, NodeId};
-use crate::node::{Ending, Phase};
+use crate::engine::RunEngine;
+use crate::io::{AttemptCompletion, Command, NodeId};
+use crate::node::{NodeOutcome, NodePhase};
 use std::sync::Arc;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{AttemptOutcome, Event};
-use trainyard_core::peers::Peer;
+use trainyard_core::peers::AttemptPeer;
 use trainyard_core::{AttemptNumber, Digest, Error};
 
-impl Engine {
+impl RunEngine {
     /// Returns the lead and its companions.
     pub(crate) fn members(&self, lead: NodeId) -> Vec<NodeId> {
         [lead].into_iter().chain(self.state(lead).companions.iter().copied()).collect()
@@ -22,7 +22,7 @@ impl Engine {
 
     /// Returns whether all companions are prepared and have no attempt in progress.
     pub(crate) fn is_gathered(&self, lead: NodeId) -> bool {
-        self.state(lead).companions.iter().all(|c| self.state(*c).phase == Phase::Beside)
+        self.state(lead).companions.iter().all(|c| self.state(*c).phase == NodePhase::AwaitingLead)
     }
 
     /// Returns the digests of the companions, sorted.
@@ -35,23 +35,23 @@ impl Engine {
 
     /// Returns the attempts that run at the same time in the next attempt of a group; empty for a stage alone on one
     /// machine.
-    pub(crate) fn peers(&self, members: &[NodeId], nodes: &[u32]) -> Vec<Peer> {
+    pub(crate) fn peers(&self, members: &[NodeId], nodes: &[u32]) -> Vec<AttemptPeer> {
         if members.len() == 1 && nodes.iter().all(|n| *n <= 1) {
             return Vec::new();
         }
         let one = |(member, nodes): (&NodeId, &u32)| {
             let state = self.state(*member);
-            Peer { stage: state.key.clone(), attempt: state.attempt + 1, nodes: *nodes }
+            AttemptPeer { stage: state.key.clone(), attempt: state.attempt + 1, nodes: *nodes }
         };
         members.iter().zip(nodes).map(one).collect()
     }
 
     /// Handles a companion that is prepared or whose attempt is over: its lead may continue.
-    pub(crate) fn stand_beside(&mut self, node: NodeId, lead: NodeId) {
-        self.state_mut(node).phase = Phase::Beside;
+    pub(crate) fn companion_ready(&mut self, node: NodeId, lead: NodeId) {
+        self.state_mut(node).phase = NodePhase::AwaitingLead;
         if self.state(lead).ending().is_some() {
-            self.close(node, lead);
-        } else if self.state(lead).phase == Phase::Gathering && self.is_gathered(lead) {
+            self.end_companion(node, lead);
+        } else if self.state(lead).phase == NodePhase::AwaitingCompanions && self.is_gathered(lead) {
             match self.state(lead).digest {
                 None => self.prepare(lead),
                 Some(_) => self.enqueue(lead),
@@ -66,13 +66,14 @@ impl Engine {
         node: NodeId,
         lead: NodeId,
         attempt: AttemptNumber,
-        finished: Option<Finished>,
+        finished: Option<AttemptCompletion>,
     ) {
-        let finished = finished
-            .unwrap_or_else(|| Finished::failed(AttemptOutcome::Lost, Error::lost("the engine that ran it is gone")));
-        let (stage, Finished { outcome, error, .. }) = (self.key(node).clone(), finished);
+        let finished = finished.unwrap_or_else(|| {
+            AttemptCompletion::failed(AttemptOutcome::Lost, Error::lost("the engine that ran it is gone"))
+        });
+        let (stage, AttemptCompletion { outcome, error, .. }) = (self.key(node).clone(), finished);
         self.emit(Event::AttemptEnded { stage: stage.clone(), attempt, outcome, error: error.clone() });
-        if let Phase::Running { attempt } | Phase::Recovering { attempt } = self.state(lead).phase
+        if let NodePhase::Running { attempt } | NodePhase::Recovering { attempt } = self.state(lead).phase
             && outcome != AttemptOutcome::Succeeded
             && self.stopping.is_none()
         {
@@ -81,14 +82,14 @@ impl Engine {
             state.broken.get_or_insert(error.at(format!("`{stage}`, which runs beside it")));
             self.command(Command::Stop { node: lead, attempt, kill: false });
         }
-        self.stand_beside(node, lead);
+        self.companion_ready(node, lead);
     }
 
     /// Returns how the lead's attempt ended, if a companion broke it.
-    pub(crate) fn because_of_the_group(&mut self, lead: NodeId, finished: Finished) -> Finished {
+    pub(crate) fn group_outcome(&mut self, lead: NodeId, finished: AttemptCompletion) -> AttemptCompletion {
         match self.state_mut(lead).broken.take() {
             Some(error) if finished.outcome != AttemptOutcome::Succeeded => {
-                Finished::failed(AttemptOutcome::Failed, error)
+                AttemptCompletion::failed(AttemptOutcome::Failed, error)
             }
             _ => finished,
         }
@@ -97,7 +98,7 @@ impl Engine {
     /// Stops the companions after the lead's attempt is over.
     pub(crate) fn stop_companions(&mut self, lead: NodeId) {
         for node in self.state(lead).companions.clone() {
-            if let Phase::Running { attempt } | Phase::Recovering { attempt } = self.state(node).phase {
+            if let NodePhase::Running { attempt } | NodePhase::Recovering { attempt } = self.state(node).phase {
                 self.command(Command::Stop { node, attempt, kill: false });
             }
         }
@@ -113,7 +114,7 @@ impl Engine {
             let Some(spec) = &state.spec else { continue };
             let attempt = state.attempt;
             let spec = Arc::new(AttemptSpec { attempt, ..spec.as_ref().clone() });
-            state.phase = Phase::Recovering { attempt };
+            state.phase = NodePhase::Recovering { attempt };
             self.command(Command::Recover { node, spec, pool: open.pool, handle: open.handle });
         }
     }
@@ -123,52 +124,52 @@ impl Engine {
     pub(crate) fn end_group_of(&mut self, node: NodeId) {
         self.stop_companions(node);
         for companion in self.state(node).companions.clone() {
-            if matches!(self.state(companion).phase, Phase::Beside | Phase::Waiting) {
-                self.close(companion, node);
+            if matches!(self.state(companion).phase, NodePhase::AwaitingLead | NodePhase::Waiting) {
+                self.end_companion(companion, node);
             }
         }
         let Some(lead) = self.state(node).lead.filter(|lead| self.state(*lead).ending().is_none()) else { return };
         let stage = self.key(lead).clone();
         match self.state(node).ending() {
-            Some(Ending::Skipped) => {
+            Some(NodeOutcome::Skipped) => {
                 let why = format!("`{}`, which runs beside it, was skipped", self.key(node));
                 self.skip(lead, why);
             }
-            Some(Ending::Cancelled) => self.cancel_node(lead),
-            Some(Ending::Deferred) => self.end(lead, Ending::Deferred),
+            Some(NodeOutcome::Cancelled) => self.cancel_node(lead),
+            Some(NodeOutcome::Deferred) => self.end(lead, NodeOutcome::Deferred),
             _ => {
                 let by = self.key(node).clone();
                 self.state_mut(lead).why = Some(format!("blocked by {by}"));
                 self.emit(Event::Blocked { stage, by });
-                self.end(lead, Ending::Blocked);
+                self.end(lead, NodeOutcome::Blocked);
             }
         }
     }
 
     /// Ends a companion of a lead that has ended.
-    fn close(&mut self, node: NodeId, lead: NodeId) {
+    fn end_companion(&mut self, node: NodeId, lead: NodeId) {
         let (stage, beside) = (self.key(node).clone(), self.key(lead).clone());
         let Some(ending) = self.state(lead).ending() else { return };
         match ending {
-            Ending::Done => {
+            NodeOutcome::Done => {
                 self.emit(Event::Served { stage, beside });
-                self.end(node, Ending::Done);
+                self.end(node, NodeOutcome::Done);
             }
-            Ending::Hit => self.skip(node, format!("`{beside}`, beside which it runs, is a hit")),
-            Ending::Skipped | Ending::Excluded => {
+            NodeOutcome::Hit => self.skip(node, format!("`{beside}`, beside which it runs, is a hit")),
+            NodeOutcome::Skipped | NodeOutcome::Excluded => {
                 self.skip(node, format!("`{beside}`, beside which it runs, does not"))
             }
-            Ending::Failed | Ending::Blocked => {
+            NodeOutcome::Failed | NodeOutcome::Blocked => {
                 self.state_mut(node).why = Some(format!("blocked by {beside}"));
                 self.emit(Event::Blocked { stage, by: beside });
-                self.end(node, Ending::Blocked);
+                self.end(node, NodeOutcome::Blocked);
             }
-            Ending::Cancelled => self.cancel_node(node),
-            Ending::WouldRun => {
+            NodeOutcome::Cancelled => self.cancel_node(node),
+            NodeOutcome::WouldRun => {
                 self.state_mut(node).why = Some(format!("it runs beside `{beside}`"));
-                self.end(node, Ending::WouldRun);
+                self.end(node, NodeOutcome::WouldRun);
             }
-            Ending::Deferred => self.end(node, Ending::Deferred),
+            NodeOutcome::Deferred => self.end(node, NodeOutcome::Deferred),
         }
     }
 }

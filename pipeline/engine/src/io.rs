@@ -1,11 +1,11 @@
 //! The engine's inputs and outputs.
 
-use crate::pool::{Grant, Outside};
+use crate::pool::{ExternalUsage, Grant};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptInput, AttemptResult, AttemptSpec};
-use trainyard_core::event::{AttemptOutcome, Record, RunOutcome};
+use trainyard_core::event::{AttemptOutcome, EventRecord, RunOutcome};
 use trainyard_core::{AttemptNumber, Digest, Error, Manifest, Output, Result};
 
 /// A stage instance inside one engine; the order is that of the plan, instances of late fan-outs last.
@@ -19,7 +19,7 @@ pub enum Input {
     /// The run begins: the first input, given once.
     Begin,
     /// The store's answer to [`Command::Lookup`].
-    Looked { node: NodeId, answer: Result<Looked> },
+    LookedUp { node: NodeId, answer: Result<LookupResult> },
     /// The rows requested by [`Command::ReadRows`].
     Rows { node: NodeId, rows: Result<Vec<Value>> },
     /// The answer to [`Command::Inspect`]: digest and generation of the manifests with a missing object.
@@ -27,28 +27,28 @@ pub enum Input {
     /// An executor whose attempts outlive this engine took an attempt, or found it, under this name.
     Submitted { node: NodeId, attempt: AttemptNumber, handle: String },
     /// An attempt waits for a machine, with the reason; without a reason the wait is over.
-    Waits { node: NodeId, attempt: AttemptNumber, why: Option<String> },
+    AttemptWaits { node: NodeId, attempt: AttemptNumber, why: Option<String> },
     /// An attempt stored the resume point of this step.
-    Saved { node: NodeId, attempt: AttemptNumber, step: u64 },
+    CheckpointSaved { node: NodeId, attempt: AttemptNumber, step: u64 },
     /// A launched attempt stood back: another run computes the same stage.
-    Elsewhere { node: NodeId, attempt: AttemptNumber },
+    FoundElsewhere { node: NodeId, attempt: AttemptNumber },
     /// A launched attempt ended.
-    Ended { node: NodeId, attempt: AttemptNumber, finished: Finished },
+    Ended { node: NodeId, attempt: AttemptNumber, finished: AttemptCompletion },
     /// The answer to [`Command::Recover`]: how the attempt ended, or `None` if no trace of it is left.
-    Recovered { node: NodeId, attempt: AttemptNumber, finished: Option<Finished> },
+    Recovered { node: NodeId, attempt: AttemptNumber, finished: Option<AttemptCompletion> },
     /// The answer to [`Command::Publish`].
     Published { node: NodeId, attempt: AttemptNumber, answer: Result<Publication> },
     /// Resources that other runs hold of a machine from now on.
-    Outside { pool: String, machine: String, held: Outside },
+    ExternalUsage { pool: String, machine: String, held: ExternalUsage },
     /// A request to stop the run. Given a second time, attempts are killed rather than requested to stop.
     Cancel { why: String },
-    /// Time passed; see [`crate::Engine::next_wake`].
+    /// Time passed; see [`crate::RunEngine::next_wake`].
     Tick,
 }
 
 /// State of a stage digest in the store.
 #[derive(Debug, Clone)]
-pub enum Looked {
+pub enum LookupResult {
     /// The manifest of the highest generation; all its objects exist with their sizes.
     Hit(Arc<Manifest>),
     /// No manifest is published.
@@ -59,10 +59,10 @@ pub enum Looked {
         /// The unusable generation.
         generation: u32,
         /// Missing or unreadable object.
-        what: String,
+        missing: String,
     },
     /// No usable manifest, and another run computes it; only in answer to [`Command::Watch`].
-    Elsewhere {
+    InOtherRun {
         /// Description of that run.
         why: String,
     },
@@ -70,7 +70,7 @@ pub enum Looked {
 
 /// How an attempt ended.
 #[derive(Debug, Clone)]
-pub struct Finished {
+pub struct AttemptCompletion {
     /// The outcome for the journal.
     pub outcome: AttemptOutcome,
     /// Result, if and only if the attempt succeeded.
@@ -79,7 +79,7 @@ pub struct Finished {
     pub error: Option<Error>,
 }
 
-impl Finished {
+impl AttemptCompletion {
     /// Returns a success.
     pub fn succeeded(result: AttemptResult) -> Self {
         Self { outcome: AttemptOutcome::Succeeded, result: Some(Arc::new(result)), error: None }
@@ -127,9 +127,9 @@ pub enum Command {
 
 /// Effects of one input. Carry out the commands once the records are durable.
 #[derive(Debug, Default)]
-pub struct Step {
+pub struct EngineStep {
     /// Events for the journal, in order.
-    pub records: Vec<Record>,
+    pub records: Vec<EventRecord>,
     /// Commands, in order.
     pub commands: Vec<Command>,
 }

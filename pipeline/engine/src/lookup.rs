@@ -1,9 +1,9 @@
 //! Cache decisions: a hit, a run (with the reason), or the result of another stage of this run with the same digest.
 
-use crate::engine::Engine;
-use crate::io::{Command, Looked, NodeId};
-use crate::node::{Ending, Phase};
-use crate::selection::Mode;
+use crate::engine::RunEngine;
+use crate::io::{Command, LookupResult, NodeId};
+use crate::node::{NodeOutcome, NodePhase};
+use crate::selection::NodeMode;
 use crate::setup::OpenAttempt;
 use serde_json::Value;
 use std::sync::Arc;
@@ -11,37 +11,37 @@ use trainyard_core::artifact::GenerationReason;
 use trainyard_core::event::{Event, summarize_outputs};
 use trainyard_core::{Error, ErrorKind, Manifest, Placement, Result};
 
-impl Engine {
+impl RunEngine {
     /// Looks up the digest that was just prepared, unless another stage with this digest is already in progress.
     pub(crate) fn look_up(&mut self, node: NodeId) {
         let Some(digest) = self.state(node).digest.clone() else { return };
         if let Some(leader) = self.leaders.get(&digest).copied().filter(|l| *l != node) {
-            self.state_mut(node).phase = Phase::Following;
+            self.state_mut(node).phase = NodePhase::AwaitingLeader;
             self.state_mut(leader).followers.push(node);
             return;
         }
         self.leaders.insert(digest.clone(), node);
-        self.state_mut(node).phase = Phase::Looking;
-        self.command(if self.state(node).elsewhere {
+        self.state_mut(node).phase = NodePhase::LookingUp;
+        self.command(if self.state(node).seen_in_other_run {
             Command::Watch { node, digest, generation: self.state(node).generation }
         } else {
             Command::Lookup { node, digest }
         });
     }
 
-    pub(crate) fn looked(&mut self, node: NodeId, answer: Result<Looked>) {
-        if self.state(node).phase != Phase::Looking {
+    pub(crate) fn looked(&mut self, node: NodeId, answer: Result<LookupResult>) {
+        if self.state(node).phase != NodePhase::LookingUp {
             return;
         }
         let forced = self.state(node).forced;
         match (answer, forced) {
             (Err(error), _) => self.fail(node, error.at("asking the store for this stage")),
-            (Ok(Looked::Hit(manifest)), None) => self.hit(node, manifest),
+            (Ok(LookupResult::Hit(manifest)), None) => self.hit(node, manifest),
             // The forced generation exists already: this run published it, perhaps before a crash.
-            (Ok(Looked::Hit(manifest)), Some(_)) if manifest.provenance.run == self.setup.run => {
+            (Ok(LookupResult::Hit(manifest)), Some(_)) if manifest.provenance.run == self.setup.run => {
                 self.hit(node, manifest)
             }
-            (Ok(Looked::Hit(manifest)), Some(reason)) => {
+            (Ok(LookupResult::Hit(manifest)), Some(reason)) => {
                 let why = match reason {
                     GenerationReason::Rerun => "`--rerun` names it",
                     GenerationReason::Uncached => "the stage has `cache: false`",
@@ -49,9 +49,9 @@ impl Engine {
                 };
                 self.miss(node, manifest.generation + 1, Some(reason), why.into());
             }
-            (Ok(Looked::Elsewhere { why }), _) => self.wait_elsewhere(node, why),
-            (Ok(Looked::Miss), _) => self.miss(node, 0, None, "nothing is published under its digest".into()),
-            (Ok(Looked::Lost { generation, what }), forced) => {
+            (Ok(LookupResult::InOtherRun { why }), _) => self.wait_for_other_run(node, why),
+            (Ok(LookupResult::Miss), _) => self.miss(node, 0, None, "nothing is published under its digest".into()),
+            (Ok(LookupResult::Lost { generation, missing: what }), forced) => {
                 let why = format!("generation {generation} cannot be used: {what}");
                 self.miss(node, generation + 1, forced.or(Some(GenerationReason::Lost)), why);
             }
@@ -68,11 +68,11 @@ impl Engine {
             comparisons: manifest.comparisons.clone(),
             outputs: summarize_outputs(&manifest),
         });
-        self.published(node, manifest, Ending::Hit);
+        self.published(node, manifest, NodeOutcome::Hit);
     }
 
     /// Handles a stage with a manifest; its checks decide whether it succeeds.
-    pub(crate) fn published(&mut self, node: NodeId, mut manifest: Arc<Manifest>, ending: Ending) {
+    pub(crate) fn published(&mut self, node: NodeId, mut manifest: Arc<Manifest>, ending: NodeOutcome) {
         let results = crate::checks::evaluate(&self.state(node).plan.checks, &manifest.metrics, &manifest.comparisons);
         // The manifest of a leader, which its followers share, is lean already.
         if !manifest.config.is_null() || !manifest.inputs.is_empty() {
@@ -99,13 +99,13 @@ impl Engine {
         state.why = Some(why.clone());
         let Some(digest) = state.digest.clone() else { return };
         let stage = state.key.clone();
-        if state.mode == Mode::LookupOnly {
+        if state.mode == NodeMode::LookupOnly {
             let error = Error::invalid(format!("`{stage}` is not published: {why}"))
                 .help("leave out `--only`, or use `--until`, to run it");
             return self.fail(node, error);
         }
         if self.forecasting {
-            return self.end(node, Ending::WouldRun);
+            return self.end(node, NodeOutcome::WouldRun);
         }
         self.emit(Event::StageDigested { stage, digest: digest.clone(), why });
         let state = self.state_mut(node);
@@ -115,7 +115,7 @@ impl Engine {
             (Some(OpenAttempt { pool, handle, .. }), Some(spec)) => {
                 let attempt = state.attempt;
                 let spec = Arc::new(trainyard_core::attempt::AttemptSpec { attempt, ..spec.as_ref().clone() });
-                state.phase = Phase::Recovering { attempt };
+                state.phase = NodePhase::Recovering { attempt };
                 self.command(Command::Recover { node, spec, pool, handle });
                 self.recover_companions(node);
             }
@@ -130,7 +130,7 @@ impl Engine {
 
     /// Continues a node whose digest's leader ended.
     pub(crate) fn follow(&mut self, node: NodeId, leader: NodeId) {
-        if self.state(node).phase != Phase::Following {
+        if self.state(node).phase != NodePhase::AwaitingLeader {
             return;
         }
         let lead = self.state(leader);
@@ -139,16 +139,16 @@ impl Engine {
         match (manifest, lead.ending(), &lead.error) {
             (Some(manifest), _, _) if !forced || manifest.provenance.run == self.setup.run => self.hit(node, manifest),
             // Equal stages fail alike, except if the leader was stopped or could only be looked up.
-            (None, Some(Ending::Failed), Some(error))
-                if lead.mode == Mode::Run && error.kind != ErrorKind::Cancelled =>
+            (None, Some(NodeOutcome::Failed), Some(error))
+                if lead.mode == NodeMode::Run && error.kind != ErrorKind::Cancelled =>
             {
                 let error = error.clone().at(format!("as in `{}`, which has the same digest", lead.key));
                 self.fail(node, error);
             }
-            (None, Some(Ending::WouldRun), _) => {
+            (None, Some(NodeOutcome::WouldRun), _) => {
                 self.state_mut(node).why =
                     Some(format!("nothing is published under its digest, which is that of `{}`", self.key(leader)));
-                self.end(node, Ending::WouldRun);
+                self.end(node, NodeOutcome::WouldRun);
             }
             _ if self.stopping.is_some() => self.cancel_node(node),
             _ => self.look_up(node),

@@ -1,20 +1,20 @@
 //! One stage instance inside the engine.
 
-use crate::ledger::{Ask, Wish};
+use crate::allocator::{GroupRequest, ResolvedRequest};
 use crate::pool::Grant;
-use crate::selection::{Mode, names};
+use crate::selection::{NodeMode, names};
 use crate::setup::OpenAttempt;
-use crate::{NodeId, Setup};
+use crate::{EngineSetup, NodeId};
 use serde_json::Value;
 use std::sync::Arc;
 use trainyard_core::artifact::GenerationReason;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{AttemptNumber, Digest, Error, Manifest, StageKey};
-use trainyard_spec::plan::{Cache, Node};
+use trainyard_spec::plan::{CacheMode, PlanNode};
 
 /// Current activity of a node, or the event it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum NodePhase {
     /// Waits for `waits_for` other nodes.
     Waiting,
     /// Waits for the rows of its fan-out.
@@ -22,19 +22,19 @@ pub(crate) enum Phase {
     /// Waits for its instances.
     Expanded,
     /// Waits until fewer stages that run inside this process are under way.
-    InLine,
+    AwaitingTurn,
     /// Waits for the store's answer.
-    Looking,
+    LookingUp,
     /// Waits for the node that was first with the same digest.
-    Following,
+    AwaitingLeader,
     /// Waits for its companions.
-    Gathering,
+    AwaitingCompanions,
     /// Runs with its lead, and waits for it.
-    Beside,
+    AwaitingLead,
     /// Waits for a pool.
     Queued,
     /// Waits for another run that computes the same.
-    Elsewhere,
+    AwaitingOtherRun,
     /// Waits, after a failed attempt, for the check of its inputs.
     Inspecting,
     /// Waits before it tries again.
@@ -49,12 +49,12 @@ pub(crate) enum Phase {
     Publishing {
         attempt: AttemptNumber,
     },
-    Ended(Ending),
+    Ended(NodeOutcome),
 }
 
 /// How a node ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum NodeOutcome {
     /// Published by this run; for a fan-out, every instance ended well.
     Done,
     Hit,
@@ -69,7 +69,7 @@ pub(crate) enum Ending {
     Deferred,
 }
 
-impl Ending {
+impl NodeOutcome {
     /// Returns the value of `stages.<id>.status`.
     pub fn status(self) -> &'static str {
         match self {
@@ -83,14 +83,14 @@ impl Ending {
     }
 }
 
-pub(crate) struct State {
+pub(crate) struct NodeState {
     pub key: StageKey,
-    pub plan: Arc<Node>,
+    pub plan: Arc<PlanNode>,
     /// For an instance of a late fan-out: its number, its row, and the fan-out itself.
     pub item: Option<(usize, Value, NodeId)>,
     pub instances: Vec<NodeId>,
     pub open_instances: usize,
-    pub mode: Mode,
+    pub mode: NodeMode,
     /// Reason to publish a new generation even on a hit.
     pub forced: Option<GenerationReason>,
     pub after: Vec<NodeId>,
@@ -98,11 +98,11 @@ pub(crate) struct State {
     pub waits_for: usize,
     /// Length of the longest chain of nodes that depend on this one.
     pub height: u32,
-    pub phase: Phase,
+    pub phase: NodePhase,
     /// Whether the node counts among the stages in progress inside this process.
-    pub in_hand: bool,
+    pub in_progress: bool,
     /// Request of the node and, for a lead, of its companions.
-    pub wish: Arc<Wish>,
+    pub request: Arc<GroupRequest>,
     /// Lead of the node.
     pub lead: Option<NodeId>,
     /// Companions of the node.
@@ -120,13 +120,13 @@ pub(crate) struct State {
     /// Number of the last attempt in this run, those of earlier writers included.
     pub attempt: AttemptNumber,
     /// Number of attempts by this engine since the last progress.
-    pub tried: u32,
+    pub tries: u32,
     /// Whether another run was seen to compute the node.
-    pub elsewhere: bool,
+    pub seen_in_other_run: bool,
     /// How often the node was computed again because its output was lost.
-    pub healed: u32,
+    pub recomputed: u32,
     /// The last step whose resume point an attempt of this engine stored.
-    pub saved: Option<u64>,
+    pub saved_step: Option<u64>,
     /// The last attempt of an earlier writer, if it was left open.
     pub open: Option<OpenAttempt>,
     pub grant: Option<Grant>,
@@ -139,15 +139,16 @@ pub(crate) struct State {
     pub why: Option<String>,
 }
 
-impl State {
-    pub fn new(plan: Arc<Node>, key: StageKey, setup: &Setup, mode: Mode) -> Self {
+impl NodeState {
+    pub fn new(plan: Arc<PlanNode>, key: StageKey, setup: &EngineSetup, mode: NodeMode) -> Self {
         let selection = &setup.selection;
         let forced = if names(&selection.rerun, &key) {
             Some(GenerationReason::Rerun)
         } else {
-            (plan.cache == Cache::Disabled).then_some(GenerationReason::Uncached)
+            (plan.cache == CacheMode::Disabled).then_some(GenerationReason::Uncached)
         };
-        let asks: Vec<Ask> = plan.resources.iter().map(|r| Ask::new(r, plan.all_cpus)).collect();
+        let asks: Vec<ResolvedRequest> =
+            plan.resources.iter().map(|r| ResolvedRequest::new(r, plan.all_cpus)).collect();
         let (attempt, open) = setup.resumed.last(&key);
         Self {
             key,
@@ -156,14 +157,18 @@ impl State {
             instances: Vec::new(),
             open_instances: 0,
             mode,
-            forced: if mode == Mode::Run { forced } else { None },
+            forced: if mode == NodeMode::Run { forced } else { None },
             after: Vec::new(),
             dependents: Vec::new(),
             waits_for: 0,
             height: 0,
-            phase: if mode == Mode::Excluded { Phase::Ended(Ending::Excluded) } else { Phase::Waiting },
-            in_hand: false,
-            wish: Arc::new(vec![asks]),
+            phase: if mode == NodeMode::Excluded {
+                NodePhase::Ended(NodeOutcome::Excluded)
+            } else {
+                NodePhase::Waiting
+            },
+            in_progress: false,
+            request: Arc::new(vec![asks]),
             lead: None,
             companions: Vec::new(),
             broken: None,
@@ -173,10 +178,10 @@ impl State {
             generation: 0,
             reason: None,
             attempt,
-            tried: 0,
-            elsewhere: false,
-            healed: 0,
-            saved: None,
+            tries: 0,
+            seen_in_other_run: false,
+            recomputed: 0,
+            saved_step: None,
             open,
             grant: None,
             followers: Vec::new(),
@@ -186,9 +191,9 @@ impl State {
             why: None,
         }
     }
-    pub fn ending(&self) -> Option<Ending> {
+    pub fn ending(&self) -> Option<NodeOutcome> {
         match self.phase {
-            Phase::Ended(ending) => Some(ending),
+            NodePhase::Ended(ending) => Some(ending),
             _ => None,
         }
     }

@@ -15,14 +15,14 @@ pub struct MachinePool {
     /// Tags that a request may name.
     pub tags: Vec<String>,
     /// Machines; a request for several takes the first that fit.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<PoolMachine>,
     /// Whether the executor can run one stage on several machines.
     pub several_nodes: bool,
 }
 
 /// One machine of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Machine {
+pub struct PoolMachine {
     /// Unique within its pool.
     pub name: String,
     /// Number of CPUs.
@@ -48,7 +48,7 @@ impl MachinePool {
             executor: "local".into(),
             priority: 0,
             tags: Vec::new(),
-            machines: vec![Machine { name: "this".into(), cpus, memory, gpus }],
+            machines: vec![PoolMachine { name: "this".into(), cpus, memory, gpus }],
             several_nodes: false,
         }
     }
@@ -62,7 +62,7 @@ pub struct Grant {
     /// Name of the executor.
     pub executor: String,
     /// Shares, one for each machine; empty in-process.
-    pub shares: Vec<Share>,
+    pub shares: Vec<MachineShare>,
     /// Grants of the whole group of an attempt, of which this is number `at`. An external allocator serves all of the
     /// group or none.
     #[serde(skip)]
@@ -74,7 +74,7 @@ pub struct Grant {
 
 /// A part of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Share {
+pub struct MachineShare {
     pub machine: String,
     pub cpus: u32,
     /// Bytes of memory; 0 = not requested.
@@ -85,7 +85,7 @@ pub struct Share {
 
 /// Resources that other runs of this user hold of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outside {
+pub struct ExternalUsage {
     pub cpus: u32,
     /// Bytes of memory.
     pub memory: u64,
@@ -98,7 +98,7 @@ pub const IN_PROCESS: &str = "in_process";
 
 impl Grant {
     /// Returns the grant of an attempt alone.
-    pub fn new(pool: impl Into<String>, executor: impl Into<String>, shares: Vec<Share>) -> Self {
+    pub fn new(pool: impl Into<String>, executor: impl Into<String>, shares: Vec<MachineShare>) -> Self {
         Self { pool: pool.into(), executor: executor.into(), shares, together: Arc::default(), at: 0 }
     }
     /// Returns the grant of a kind that runs inside the engine's process: no pool, no shares.

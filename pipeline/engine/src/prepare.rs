@@ -1,9 +1,9 @@
 //! Prepares a node whose inputs are known: the spec of its attempts, and with it the stage digest.
 
-use crate::digest::{Identity, stage_digest};
-use crate::engine::Engine;
+use crate::digest::{StageIdentity, stage_digest};
+use crate::engine::RunEngine;
 use crate::io::NodeId;
-use crate::node::{Ending, Phase, State};
+use crate::node::{NodeOutcome, NodePhase, NodeState};
 use crate::scope::LateScope;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,32 +12,32 @@ use std::time::Duration;
 use trainyard_core::attempt::{AttemptInput, AttemptResources, AttemptSpec};
 use trainyard_core::{Cardinality, Digest, Error, Placement, Result};
 use trainyard_spec::expression::value_text;
-use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf};
+use trainyard_spec::plan::{CacheMode, InputBinding, PlanNode, StageOutput};
 
 /// Number of stages inside this process that are in progress at once, from their digest to their end. Only the plan of
 /// the others is in memory, so the specs, queries and results of 100,000 of them are never held together. Stages of
 /// pools have no such line: their order is that of the queue.
-const UNDER_WAY: usize = 2_048;
+const MAX_IN_PROCESS: usize = 2_048;
 
-impl Engine {
+impl RunEngine {
     /// Prepares a node, or puts it in line for that if it runs inside this process and many others do.
-    pub(crate) fn line_up(&mut self, node: NodeId) {
+    pub(crate) fn schedule_prepare(&mut self, node: NodeId) {
         if self.state(node).plan.placement == Placement::Process || self.forecasting {
             return self.prepare(node);
         }
-        self.state_mut(node).phase = Phase::InLine;
-        self.line.push_back(node);
+        self.state_mut(node).phase = NodePhase::AwaitingTurn;
+        self.prepare_queue.push_back(node);
     }
 
     /// Prepares the next node in line, if there is room. Returns whether it did.
-    pub(crate) fn take_from_line(&mut self) -> bool {
-        while self.in_hand < UNDER_WAY
-            && let Some(node) = self.line.pop_front()
+    pub(crate) fn prepare_next(&mut self) -> bool {
+        while self.in_progress < MAX_IN_PROCESS
+            && let Some(node) = self.prepare_queue.pop_front()
         {
             // Some were cancelled meanwhile.
-            if self.state(node).phase == Phase::InLine {
-                self.in_hand += 1;
-                self.state_mut(node).in_hand = true;
+            if self.state(node).phase == NodePhase::AwaitingTurn {
+                self.in_progress += 1;
+                self.state_mut(node).in_progress = true;
                 self.prepare(node);
                 return true;
             }
@@ -50,7 +50,7 @@ impl Engine {
     /// A companion is then ready; its lead continues once the whole group is, because its digest includes theirs.
     pub(crate) fn prepare(&mut self, node: NodeId) {
         if !self.is_gathered(node) {
-            self.state_mut(node).phase = Phase::Gathering;
+            self.state_mut(node).phase = NodePhase::AwaitingCompanions;
             return;
         }
         match self.config_of(node).and_then(|config| self.spec_of(node, config)) {
@@ -59,7 +59,7 @@ impl Engine {
                 state.digest = Some(spec.stage_digest.clone());
                 state.spec = Some(Arc::new(spec));
                 match self.state(node).lead {
-                    Some(lead) => self.stand_beside(node, lead),
+                    Some(lead) => self.companion_ready(node, lead),
                     None => self.look_up(node),
                 }
             }
@@ -72,17 +72,17 @@ impl Engine {
         let state = self.state(node);
         let rows = state.plan.fan_out.iter().filter(|_| state.is_group()).map(|f| &f.rows_of);
         let needed = state.plan.inputs.iter().filter(|i| i.cardinality != Cardinality::Optional).flat_map(|i| &i.from);
-        let skipped = |of: &&OutputOf| self.find(&of.stage.0).is_some_and(|found| self.is_skipped(state, found));
+        let skipped = |of: &&StageOutput| self.find(&of.stage.0).is_some_and(|found| self.is_skipped(state, found));
         rows.chain(needed)
             .find(skipped)
             .map(|of| format!("`{}` was skipped, and with it the input `{}`", of.stage, of.output))
     }
 
-    fn is_skipped(&self, state: &State, found: NodeId) -> bool {
+    fn is_skipped(&self, state: &NodeState, found: NodeId) -> bool {
         if state.is_group() && self.same_axes(state, found) {
             return false;
         }
-        self.state(self.bound(state, found)).ending() == Some(Ending::Skipped)
+        self.state(self.bound(state, found)).ending() == Some(NodeOutcome::Skipped)
     }
 
     fn spec_of(&self, node: NodeId, config: Value) -> Result<AttemptSpec> {
@@ -99,14 +99,14 @@ impl Engine {
             }
         }
         let salt = match &plan.cache {
-            Cache::Salt(salt) => Some(salt.as_str()),
-            Cache::Enabled | Cache::Disabled => None,
+            CacheMode::Salt(salt) => Some(salt.as_str()),
+            CacheMode::Enabled | CacheMode::Disabled => None,
         };
         // The catalog fixes the outputs of its kinds. Those of `run` stages are declared in the file, so they are part
         // of the computation.
         let outputs = if self.setup.catalogue.kind(&plan.kind).is_none() { Some(&plan.outputs) } else { None };
         let beside = self.digests_beside(node);
-        let identity = Identity {
+        let identity = StageIdentity {
             kind: &plan.kind,
             kind_version: plan.kind_version,
             config: &config,
@@ -143,7 +143,7 @@ impl Engine {
         })
     }
 
-    fn secrets_of(&self, state: &State) -> Result<BTreeMap<String, String>> {
+    fn secrets_of(&self, state: &NodeState) -> Result<BTreeMap<String, String>> {
         let one = |name: &String| match self.setup.secrets.get(name) {
             Some(place) => Ok((name.clone(), place.clone())),
             None => Err(Error::invalid(format!(
@@ -155,7 +155,7 @@ impl Engine {
         state.plan.secrets.iter().map(one).collect()
     }
 
-    fn inputs_of(&self, state: &State, binding: &InputBinding) -> Result<Vec<AttemptInput>> {
+    fn inputs_of(&self, state: &NodeState, binding: &InputBinding) -> Result<Vec<AttemptInput>> {
         let mut inputs = Vec::new();
         for of in &binding.from {
             let found = self.find(&of.stage.0).ok_or_else(|| {
@@ -176,7 +176,7 @@ impl Engine {
 
     fn artifact(
         &self,
-        state: &State,
+        state: &NodeState,
         binding: &InputBinding,
         producer: NodeId,
         output: &str,
@@ -208,7 +208,7 @@ impl Engine {
 }
 
 /// Returns the sources whose content an attempt can compare with that at the time of the plan.
-fn local_sources(plan: &Node) -> BTreeMap<String, Digest> {
+fn local_sources(plan: &PlanNode) -> BTreeMap<String, Digest> {
     plan.sources.values().filter(|s| s.is_local()).map(|s| (s.location.clone(), s.digest.clone())).collect()
 }
 

@@ -2,26 +2,26 @@
 //!
 //! Priority is the length of the longest chain of dependent stages, so the critical path is not delayed. Fair share is
 //! between stage ids: the id with fewer running attempts goes first, so a wide matrix does not starve its neighbor. A
-//! request that was overtaken [`PATIENCE`] times closes its pools to others until it is admitted, so large requests do
+//! request that was overtaken [`MAX_OVERTAKES`] times closes its pools to others until it is admitted, so large requests do
 //! not starve. Stages wait in groups of one request and one id, so the cost of a decision grows with the number of
 //! distinct requests, not of stages.
 
 use crate::NodeId;
-use crate::ledger::{Ask, Ledger, Wish};
+use crate::allocator::{GroupRequest, ResolvedRequest, ResourceAllocator};
 use crate::pool::Grant;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often a waiting request may be overtaken.
-const PATIENCE: u32 = 32;
+const MAX_OVERTAKES: u32 = 32;
 
 /// Position of a family in line: priority, running attempts of its id, first node in file order.
 type Rank = (Reverse<u32>, u32, NodeId);
 
 /// Stages that are ready and wait for a pool, and how many attempts of each stage id run.
 #[derive(Debug, Default)]
-pub struct Queue {
-    shapes: BTreeMap<Wish, Shape>,
+pub struct StageQueue {
+    requests: BTreeMap<GroupRequest, RequestBacklog>,
     /// Running attempts for each stage id.
     running: BTreeMap<String, u32>,
     waiting: usize,
@@ -29,14 +29,14 @@ pub struct Queue {
 
 /// Waiting nodes with the same request.
 #[derive(Debug, Default)]
-struct Shape {
+struct RequestBacklog {
     /// Stage id → its waiting nodes by priority.
     families: BTreeMap<String, BTreeSet<(Reverse<u32>, NodeId)>>,
     order: BTreeSet<(Rank, String)>,
     overtaken: u32,
 }
 
-impl Shape {
+impl RequestBacklog {
     fn rank(&self, id: &str, running: u32) -> Option<Rank> {
         self.families.get(id).and_then(|f| f.first()).map(|(priority, node)| (*priority, running, *node))
     }
@@ -52,15 +52,15 @@ impl Shape {
     }
 }
 
-impl Queue {
+impl StageQueue {
     pub fn len(&self) -> usize {
         self.waiting
     }
 
     /// Queues a node. `id` is its stage id.
-    pub fn push(&mut self, node: NodeId, id: &str, priority: u32, asks: Wish) {
+    pub fn push(&mut self, node: NodeId, id: &str, priority: u32, asks: GroupRequest) {
         let running = self.running.get(id).copied().unwrap_or(0);
-        let shape = self.shapes.entry(asks).or_default();
+        let shape = self.requests.entry(asks).or_default();
         shape.unrank(id, running);
         shape.families.entry(id.to_string()).or_default().insert((Reverse(priority), node));
         shape.enrank(id, running);
@@ -68,9 +68,9 @@ impl Queue {
     }
 
     /// Removes a node without admitting it.
-    pub fn remove(&mut self, node: NodeId, id: &str, priority: u32, asks: &[Vec<Ask>]) {
+    pub fn remove(&mut self, node: NodeId, id: &str, priority: u32, asks: &[Vec<ResolvedRequest>]) {
         let running = self.running.get(id).copied().unwrap_or(0);
-        let Some(shape) = self.shapes.get_mut(asks) else { return };
+        let Some(shape) = self.requests.get_mut(asks) else { return };
         shape.unrank(id, running);
         if let Some(family) = shape.families.get_mut(id)
             && family.remove(&(Reverse(priority), node))
@@ -87,23 +87,23 @@ impl Queue {
     }
 
     /// Admits everything that fits now, in order.
-    pub fn admit(&mut self, ledger: &mut Ledger) -> Vec<(NodeId, Vec<Grant>)> {
+    pub fn admit(&mut self, ledger: &mut ResourceAllocator) -> Vec<(NodeId, Vec<Grant>)> {
         let mut admitted = Vec::new();
-        let mut full: BTreeSet<Wish> = BTreeSet::new();
+        let mut full: BTreeSet<GroupRequest> = BTreeSet::new();
         let mut closed: BTreeSet<usize> = BTreeSet::new();
         loop {
-            let candidates = self.shapes.iter().filter(|(asks, _)| !full.contains(*asks));
+            let candidates = self.requests.iter().filter(|(asks, _)| !full.contains(*asks));
             let best = candidates.filter_map(|(asks, s)| s.order.first().map(|o| (o.clone(), asks))).min();
             let Some(((rank, id), asks)) = best.map(|(o, asks)| (o, asks.clone())) else { return admitted };
             // A pool stays closed to a shape unless that shape closed it.
-            match ledger.take(&asks, &closed) {
+            match ledger.allocate(&asks, &closed) {
                 Some(grants) => {
                     self.overtake(&asks, rank.0, &full);
-                    self.leave(&asks, &id, (rank.0, rank.2));
+                    self.remove_admitted(&asks, &id, (rank.0, rank.2));
                     admitted.push((rank.2, grants));
                 }
                 None => {
-                    if self.shapes.get(&asks).is_some_and(|s| s.overtaken >= PATIENCE) {
+                    if self.requests.get(&asks).is_some_and(|s| s.overtaken >= MAX_OVERTAKES) {
                         closed.extend(ledger.eligible(&asks));
                     }
                     full.insert(asks);
@@ -113,9 +113,9 @@ impl Queue {
     }
 
     /// Counts an overtaking for every shape in `full`, unless the admitted one has a higher priority.
-    fn overtake(&mut self, by: &[Vec<Ask>], priority: Reverse<u32>, full: &BTreeSet<Wish>) {
+    fn overtake(&mut self, by: &[Vec<ResolvedRequest>], priority: Reverse<u32>, full: &BTreeSet<GroupRequest>) {
         for asks in full {
-            if let Some(shape) = self.shapes.get_mut(asks)
+            if let Some(shape) = self.requests.get_mut(asks)
                 && asks != by
                 && shape.order.first().is_some_and(|((p, ..), _)| *p <= priority)
             {
@@ -124,9 +124,9 @@ impl Queue {
         }
     }
 
-    fn leave(&mut self, asks: &[Vec<Ask>], id: &str, admitted: (Reverse<u32>, NodeId)) {
+    fn remove_admitted(&mut self, asks: &[Vec<ResolvedRequest>], id: &str, admitted: (Reverse<u32>, NodeId)) {
         let running = self.running.get(id).copied().unwrap_or(0);
-        if let Some(shape) = self.shapes.get_mut(asks) {
+        if let Some(shape) = self.requests.get_mut(asks) {
             shape.overtaken = 0;
             shape.unrank(id, running);
             if let Some(family) = shape.families.get_mut(id) {
@@ -143,7 +143,7 @@ impl Queue {
     fn count(&mut self, id: &str, change: impl Fn(u32) -> u32) {
         let before = self.running.get(id).copied().unwrap_or(0);
         let after = change(before);
-        for shape in self.shapes.values_mut().filter(|s| s.families.contains_key(id)) {
+        for shape in self.requests.values_mut().filter(|s| s.families.contains_key(id)) {
             shape.unrank(id, before);
             shape.enrank(id, after);
         }
@@ -154,13 +154,13 @@ impl Queue {
         }
     }
 
-    fn drop_empty(&mut self, asks: &[Vec<Ask>], id: &str) {
-        if let Some(shape) = self.shapes.get_mut(asks) {
+    fn drop_empty(&mut self, asks: &[Vec<ResolvedRequest>], id: &str) {
+        if let Some(shape) = self.requests.get_mut(asks) {
             if shape.families.get(id).is_some_and(BTreeSet::is_empty) {
                 shape.families.remove(id);
             }
             if shape.families.is_empty() {
-                self.shapes.remove(asks);
+                self.requests.remove(asks);
             }
         }
     }
@@ -170,13 +170,13 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::pool::MachinePool;
-    use trainyard_spec::plan::Request;
+    use trainyard_spec::plan::ResourceRequest;
 
-    fn asks(cpus: u32) -> Wish {
-        vec![vec![Ask::new(&Request { cpus: Some(cpus), ..Request::default() }, false)]]
+    fn asks(cpus: u32) -> GroupRequest {
+        vec![vec![ResolvedRequest::new(&ResourceRequest { cpus: Some(cpus), ..ResourceRequest::default() }, false)]]
     }
-    fn ledger(cpus: u32) -> Ledger {
-        Ledger::new(vec![MachinePool::of_this_machine(cpus, 0, Vec::new())])
+    fn ledger(cpus: u32) -> ResourceAllocator {
+        ResourceAllocator::new(vec![MachinePool::of_this_machine(cpus, 0, Vec::new())])
     }
     fn nodes(admitted: &[(NodeId, Vec<Grant>)]) -> Vec<u32> {
         admitted.iter().map(|(n, _)| n.0).collect()
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn priority_then_fair_share_then_order() {
-        let mut queue = Queue::default();
+        let mut queue = StageQueue::default();
         for n in 0..4 {
             queue.push(NodeId(n), "wide", 1, asks(1));
         }
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_large_request_is_not_starved_by_small_ones() {
-        let mut queue = Queue::default();
+        let mut queue = StageQueue::default();
         let mut ledger = ledger(2);
         queue.push(NodeId(0), "small", 1, asks(1));
         let mut running: Vec<(NodeId, Vec<Grant>)> = queue.admit(&mut ledger);
@@ -213,7 +213,7 @@ mod tests {
                 break;
             }
             let (_, grants) = running.remove(0);
-            grants.iter().for_each(|grant| ledger.give_back(grant));
+            grants.iter().for_each(|grant| ledger.release(grant));
             queue.ended("small");
             running.extend(queue.admit(&mut ledger));
             if running.iter().any(|(n, _)| *n == NodeId(1)) {
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_long_line_is_admitted_in_order() {
-        let mut queue = Queue::default();
+        let mut queue = StageQueue::default();
         let mut ledger = ledger(1);
         let all: Vec<u32> = (0..50_000).collect();
         all.iter().for_each(|n| queue.push(NodeId(*n), "wide", 1, asks(1)));
@@ -233,7 +233,7 @@ mod tests {
         while queue.len() > 0 {
             for (node, grants) in queue.admit(&mut ledger) {
                 order.push(node.0);
-                grants.iter().for_each(|grant| ledger.give_back(grant));
+                grants.iter().for_each(|grant| ledger.release(grant));
                 queue.ended("wide");
             }
         }
@@ -242,13 +242,13 @@ mod tests {
 
     #[test]
     fn removal_leaves_nothing_behind() {
-        let mut queue = Queue::default();
+        let mut queue = StageQueue::default();
         queue.push(NodeId(0), "a", 1, asks(1));
         queue.push(NodeId(1), "a", 1, asks(1));
         queue.remove(NodeId(0), "a", 1, &asks(1));
         queue.remove(NodeId(0), "a", 1, &asks(1));
         assert_eq!(queue.len(), 1);
         assert_eq!(nodes(&queue.admit(&mut ledger(8))), [1]);
-        assert!(queue.shapes.is_empty());
+        assert!(queue.requests.is_empty());
     }
 }

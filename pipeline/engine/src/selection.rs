@@ -6,7 +6,7 @@ use trainyard_core::{Error, Result, StageKey};
 
 /// Permitted actions for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum NodeMode {
     Run,
     /// Lookup only: an `--only` stage needs it, so it must be published already.
     LookupOnly,
@@ -16,7 +16,7 @@ pub(crate) enum Mode {
 
 /// Returns the mode of every node; nodes are in topological order, with their dependencies in `after`. Errors: invalid,
 /// if an option names an unknown stage.
-pub(crate) fn select(selection: &Selection, keys: &[&StageKey], after: &[Vec<NodeId>]) -> Result<Vec<Mode>> {
+pub(crate) fn select(selection: &Selection, keys: &[&StageKey], after: &[Vec<NodeId>]) -> Result<Vec<NodeMode>> {
     let lists = [("--until", &selection.until), ("--only", &selection.only), ("--rerun", &selection.rerun)];
     for (option, list) in lists {
         if let Some(unknown) = list.iter().find(|name| !keys.iter().any(|k| names(std::slice::from_ref(*name), k))) {
@@ -28,20 +28,20 @@ pub(crate) fn select(selection: &Selection, keys: &[&StageKey], after: &[Vec<Nod
         }
     }
     if selection.until.is_empty() && selection.only.is_empty() {
-        return Ok(vec![Mode::Run; keys.len()]);
+        return Ok(vec![NodeMode::Run; keys.len()]);
     }
-    let mut modes = vec![Mode::Excluded; keys.len()];
+    let mut modes = vec![NodeMode::Excluded; keys.len()];
     // From the end: the mode of a stage is known before those of the stages that it needs.
     for at in (0..keys.len()).rev() {
         if names(&selection.until, keys[at]) || names(&selection.only, keys[at]) {
-            modes[at] = Mode::Run;
+            modes[at] = NodeMode::Run;
         }
-        let asked_alone = names(&selection.only, keys[at]) || modes[at] == Mode::LookupOnly;
+        let asked_alone = names(&selection.only, keys[at]) || modes[at] == NodeMode::LookupOnly;
         for dep in after[at].iter().map(|d| d.0 as usize) {
             match modes[at] {
-                Mode::Excluded => {}
-                _ if asked_alone && modes[dep] == Mode::Excluded => modes[dep] = Mode::LookupOnly,
-                Mode::Run if !asked_alone => modes[dep] = Mode::Run,
+                NodeMode::Excluded => {}
+                _ if asked_alone && modes[dep] == NodeMode::Excluded => modes[dep] = NodeMode::LookupOnly,
+                NodeMode::Run if !asked_alone => modes[dep] = NodeMode::Run,
                 _ => {}
             }
         }

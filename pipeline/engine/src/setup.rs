@@ -10,7 +10,7 @@ use trainyard_core::{AttemptNumber, Digest, RunId, StageKey, StageKinds};
 
 /// Dependencies of an engine other than the plan.
 #[derive(Clone)]
-pub struct Setup {
+pub struct EngineSetup {
     pub run: RunId,
     /// Which part of the plan runs.
     pub selection: Selection,
@@ -29,12 +29,12 @@ pub struct Setup {
     /// How long attempts outlive the last heartbeat of a writer of the run.
     pub orphan_timeout: Duration,
     /// State left by earlier writers of the run.
-    pub resumed: Resumed,
+    pub resumed: ResumeState,
 }
 
 /// State left by earlier writers of the same run; attempt numbers only grow.
 #[derive(Debug, Clone, Default)]
-pub struct Resumed {
+pub struct ResumeState {
     /// Last attempt of each stage that had one.
     pub attempts: BTreeMap<StageKey, LastAttempt>,
 }
@@ -58,7 +58,7 @@ pub struct OpenAttempt {
     pub handle: Option<String>,
 }
 
-impl Resumed {
+impl ResumeState {
     /// Returns the number of a stage's last attempt, 0 without one, and that attempt if it was left open.
     pub(crate) fn last(&self, stage: &StageKey) -> (AttemptNumber, Option<OpenAttempt>) {
         self.attempts.get(stage).map_or((0, None), |last| (last.number, last.open.clone()))

@@ -15,18 +15,18 @@ const ANSWER: Duration = Duration::from_secs(60);
 
 /// Client and the namespace of the Jobs.
 #[derive(Clone)]
-pub(crate) struct Connection {
+pub(crate) struct KubeConnection {
     pub client: Client,
     pub namespace: String,
 }
 
-impl Connection {
+impl KubeConnection {
     /// Reads the configuration without sending a request. Errors: invalid.
     pub async fn open(options: &KubernetesOptions) -> Result<Self> {
         trainyard_store::install_tls();
         let mut config = configuration(options).await?;
         let proxies = ["HTTPS_PROXY", "https_proxy"].map(|name| std::env::var(name).unwrap_or_default());
-        heed_exceptions(&mut config, &proxies, &Matcher::from_env());
+        apply_no_proxy(&mut config, &proxies, &Matcher::from_env());
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(ANSWER);
         config.write_timeout = Some(ANSWER);
@@ -52,7 +52,7 @@ impl Connection {
 /// Drops an environment proxy that NO_PROXY excludes for this cluster. `kube` matches NO_PROXY against the host of the
 /// proxy instead of the cluster, and uses the https proxy for plain http too. A proxy set in the kubeconfig has no
 /// exceptions.
-fn heed_exceptions(config: &mut Config, https_proxies: &[String], environment: &Matcher) {
+fn apply_no_proxy(config: &mut Config, https_proxies: &[String], environment: &Matcher) {
     let stated = https_proxies.iter().any(|text| config.proxy_url.is_some() && text.parse().ok() == config.proxy_url);
     if stated && environment.intercept(&config.cluster_url).is_none() {
         config.proxy_url = None;
@@ -87,7 +87,7 @@ mod tests {
         let goes_through = |cluster: &str, kubeconfig: &str| {
             let mut config = Config::new(cluster.parse().unwrap());
             config.proxy_url = Some(kubeconfig.parse().unwrap());
-            heed_exceptions(&mut config, &[String::new(), proxy.into()], &environment);
+            apply_no_proxy(&mut config, &[String::new(), proxy.into()], &environment);
             config.proxy_url.is_some()
         };
         assert!(goes_through("https://203.0.113.7:6443", proxy));

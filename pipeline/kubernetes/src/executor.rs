@@ -1,20 +1,22 @@
 //! The executor: order of its requests to the API server, and the states that it reports to the engine.
 
-use crate::connection::Connection;
+use crate::connection::KubeConnection;
 use crate::explain;
-use crate::manifest::{self, Submission};
-use crate::memory::Memory;
+use crate::manifest::{self, JobSubmission};
+use crate::observation::JobObservation;
 use crate::options::KubernetesOptions;
-use crate::requests::{ATTEMPTS, Found};
-use crate::settings::Settings;
-use crate::state::Sight;
+use crate::requests::{ATTEMPTS, ClusterObjects};
+use crate::settings::KubernetesSettings;
+use crate::tracker::AttemptTracker;
 use futures::future::{BoxFuture, FutureExt};
 use futures::{StreamExt, stream};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 use trainyard_core::clock::Clock;
 use trainyard_core::{Error, Result};
-use trainyard_runtime::executors::{Capabilities, Control, Executor, Handle, Launching, State, Task};
+use trainyard_runtime::executors::{
+    AttemptState, AttemptTask, Capabilities, Control, Executor, ExecutorContext, Handle,
+};
 
 /// Number of Jobs created concurrently.
 const CREATIONS: usize = 16;
@@ -22,36 +24,36 @@ const CREATIONS: usize = 16;
 const PODS: usize = 4;
 
 /// The executor `kubernetes`: one Job per attempt.
-pub struct Kubernetes {
-    settings: Settings,
-    connection: OnceCell<Connection>,
-    memory: Mutex<Memory>,
+pub struct KubernetesExecutor {
+    settings: KubernetesSettings,
+    connection: OnceCell<KubeConnection>,
+    tracker: Mutex<AttemptTracker>,
     clock: Arc<dyn Clock>,
 }
 
-impl Kubernetes {
+impl KubernetesExecutor {
     /// Name in pool definitions.
     pub const NAME: &str = "kubernetes";
 
     /// Creates the executor of a pool without contacting the cluster. Errors: invalid (the options).
-    pub fn new(with: &Launching, options: KubernetesOptions, clock: Arc<dyn Clock>) -> Result<Self> {
-        let settings = Settings::new(with, options)?;
-        Ok(Self { settings, connection: OnceCell::new(), memory: Mutex::default(), clock })
+    pub fn new(with: &ExecutorContext, options: KubernetesOptions, clock: Arc<dyn Clock>) -> Result<Self> {
+        let settings = KubernetesSettings::new(with, options)?;
+        Ok(Self { settings, connection: OnceCell::new(), tracker: Mutex::default(), clock })
     }
 
-    async fn connection(&self) -> Result<&Connection> {
-        self.connection.get_or_try_init(|| Connection::open(&self.settings.options)).await
+    async fn connection(&self) -> Result<&KubeConnection> {
+        self.connection.get_or_try_init(|| KubeConnection::open(&self.settings.options)).await
     }
-    async fn create(&self, task: &Task) -> Result<Handle> {
+    async fn create(&self, task: &AttemptTask) -> Result<Handle> {
         self.reachable(task)?;
-        let submission = Submission::of(task);
+        let submission = JobSubmission::of(task);
         self.connection().await?.create(&manifest::job(&self.settings, &submission)).await?;
         Ok(Handle(submission.key))
     }
     /// Checks that Pods can open the store.
-    fn reachable(&self, task: &Task) -> Result<()> {
+    fn reachable(&self, task: &AttemptTask) -> Result<()> {
         let apart = match task.store.local_root() {
-            Some(folder) => !self.settings.sees(folder),
+            Some(folder) => !self.settings.mounts(folder),
             None => task.store.url().starts_with("memory:"),
         };
         if !apart {
@@ -63,34 +65,34 @@ impl Kubernetes {
              `shared_filesystem`",
         ))
     }
-    async fn look(&self, handles: &[Handle]) -> Result<Vec<State>> {
+    async fn poll_states(&self, handles: &[Handle]) -> Result<Vec<AttemptState>> {
         let connection = self.connection().await?;
         let mut sights = Vec::with_capacity(handles.len());
         for some in handles.chunks(ATTEMPTS) {
             let found = connection.find(some).await?;
-            sights.extend(some.iter().map(|handle| found.sight(handle)));
+            sights.extend(some.iter().map(|handle| found.observe(handle)));
         }
-        let no_pod = sights.contains(&Sight::NoPod);
+        let no_pod = sights.contains(&JobObservation::NoPod);
         let events = if no_pod { connection.events(explain::NO_POD).await } else { Vec::new() };
         // No failure is allowed from here on: `judge` forgets an attempt once it has returned the final state.
         let mut states = Vec::with_capacity(handles.len());
         for (handle, sight) in handles.iter().zip(sights) {
-            let words = if sight == Sight::NoPod { explain::no_pod(&handle.0, &events) } else { None };
+            let words = if sight == JobObservation::NoPod { explain::no_pod(&handle.0, &events) } else { None };
             let mut judged = self.judge(handle, sight);
             if judged.delete
                 && let Err(error) = connection.delete(&handle.0).await
             {
                 tracing::warn!("an attempt that cannot start is not deleted yet: {error}");
             }
-            if let (Some(words), State::Pending { why }) = (words, &mut judged.state) {
+            if let (Some(words), AttemptState::Pending { why }) = (words, &mut judged.state) {
                 *why = Some(words.to_string());
             }
             states.push(judged.state);
         }
         Ok(states)
     }
-    fn judge(&self, handle: &Handle, sight: Sight) -> crate::memory::Judged {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+    fn judge(&self, handle: &Handle, sight: JobObservation) -> crate::tracker::PollResult {
+        let mut memory = self.tracker.lock().unwrap_or_else(PoisonError::into_inner);
         memory.judge(handle, sight, self.clock.monotonic())
     }
     async fn end(&self, handle: &Handle, control: Control) -> Result<()> {
@@ -101,7 +103,7 @@ impl Kubernetes {
         connection.delete(&handle.0).await?;
         if control == Control::Kill { connection.kill(handle).await } else { Ok(()) }
     }
-    async fn found_again(&self, task: &Task, handle: Option<&Handle>) -> Result<Option<Handle>> {
+    async fn find_submitted(&self, task: &AttemptTask, handle: Option<&Handle>) -> Result<Option<Handle>> {
         let handle = handle.cloned().unwrap_or_else(|| Handle(task.key()));
         Ok(self.connection().await?.job(&handle.0).await?.map(|_| handle))
     }
@@ -119,7 +121,7 @@ impl Kubernetes {
     }
     async fn report(&self, handle: &Handle) -> Result<Option<String>> {
         let connection = self.connection().await?;
-        let Found { jobs, pods } = connection.find(std::slice::from_ref(handle)).await?;
+        let ClusterObjects { jobs, pods } = connection.find(std::slice::from_ref(handle)).await?;
         let job = jobs.first();
         let workloads = match job.and_then(|job| job.metadata.uid.as_deref()) {
             Some(uid) if self.settings.options.queue.is_some() => connection.workloads(uid).await,
@@ -133,21 +135,25 @@ impl Kubernetes {
     }
 }
 
-impl Executor for Kubernetes {
+impl Executor for KubernetesExecutor {
     fn capabilities(&self) -> Capabilities {
         Capabilities { relays: false, outlives_engine: true, shares_files: self.settings.options.shared_filesystem }
     }
-    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>> {
+    fn submit<'a>(&'a self, tasks: &'a [AttemptTask]) -> BoxFuture<'a, Vec<Result<Handle>>> {
         stream::iter(tasks).map(|task| self.create(task)).buffered(CREATIONS).collect().boxed()
     }
-    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>> {
-        self.look(handles).boxed()
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<AttemptState>>> {
+        self.poll_states(handles).boxed()
     }
     fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>> {
         self.end(handle, control).boxed()
     }
-    fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
-        self.found_again(task, handle).boxed()
+    fn reattach<'a>(
+        &'a self,
+        task: &'a AttemptTask,
+        handle: Option<&'a Handle>,
+    ) -> BoxFuture<'a, Result<Option<Handle>>> {
+        self.find_submitted(task, handle).boxed()
     }
     fn logs<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<String>> {
         self.output(handle).boxed()

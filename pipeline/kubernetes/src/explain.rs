@@ -1,7 +1,7 @@
 //! Detailed explanation of the state of an attempt: its Job, its Pods, Kueue's conditions, and related events.
 
+use crate::observation;
 use crate::pods;
-use crate::state;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::jiff::Timestamp;
@@ -45,8 +45,8 @@ fn job_line(job: &Job) -> String {
     let namespace = job.metadata.namespace.as_deref().unwrap_or("?");
     let mut line = format!("Job {name} in namespace {namespace}");
     for kind in ["Complete", "Failed", "FailureTarget", "Suspended"] {
-        if let Some(condition) = state::condition(job, kind) {
-            let words = pods::words(condition.reason.as_deref(), condition.message.as_deref());
+        if let Some(condition) = observation::condition(job, kind) {
+            let words = pods::reason_text(condition.reason.as_deref(), condition.message.as_deref());
             line += &format!("; {kind}{}", words.map(|words| format!(" ({words})")).unwrap_or_default());
         }
     }
@@ -58,22 +58,22 @@ fn job_line(job: &Job) -> String {
 
 fn pod_lines(pod: &Pod) -> Vec<String> {
     let place = pods::node(pod).map(|node| format!(" on {node}")).unwrap_or_default();
-    let leaving = if pods::is_leaving(pod) { ", being deleted" } else { "" };
+    let leaving = if pods::is_deleting(pod) { ", being deleted" } else { "" };
     let mut lines = vec![format!("Pod {}{place}: {}{leaving}", pods::name(pod), pods::phase(pod))];
     let status = pod.status.as_ref();
-    let own = status.and_then(|s| pods::words(s.reason.as_deref(), s.message.as_deref()));
+    let own = status.and_then(|s| pods::reason_text(s.reason.as_deref(), s.message.as_deref()));
     let state = pods::container(pod);
     let waits = state.and_then(|s| s.waiting.as_ref());
-    let waits = waits.and_then(|w| pods::words(w.reason.as_deref(), w.message.as_deref()));
+    let waits = waits.and_then(|w| pods::reason_text(w.reason.as_deref(), w.message.as_deref()));
     let ended = state.and_then(|s| s.terminated.as_ref()).map(|t| {
-        let words = pods::words(t.reason.as_deref(), None).unwrap_or_default();
+        let words = pods::reason_text(t.reason.as_deref(), None).unwrap_or_default();
         format!("its container ended with code {} {words}", t.exit_code).trim_end().to_string()
     });
     let conditions = status.and_then(|s| s.conditions.as_ref()).into_iter().flatten();
     // `DisruptionTarget` is informative when true, all other conditions when false.
     let telling = conditions.filter(|c| (c.status == "True") == (c.type_ == "DisruptionTarget"));
     let conditions = telling.filter_map(|c| {
-        let words = pods::words(c.reason.as_deref(), c.message.as_deref())?;
+        let words = pods::reason_text(c.reason.as_deref(), c.message.as_deref())?;
         Some(format!("{}: {words}", c.type_))
     });
     lines.extend(own.into_iter().chain(waits).chain(ended).chain(conditions).map(|words| format!("  {words}")));
@@ -83,7 +83,7 @@ fn pod_lines(pod: &Pod) -> Vec<String> {
 fn workload_lines(workload: &Value) -> Vec<String> {
     let conditions = workload["status"]["conditions"].as_array().into_iter().flatten();
     let line = |condition: &Value| {
-        let words = pods::words(condition["reason"].as_str(), condition["message"].as_str())?;
+        let words = pods::reason_text(condition["reason"].as_str(), condition["message"].as_str())?;
         let sign = if condition["status"] == "True" { "" } else { "not " };
         Some(format!("Kueue: {sign}{}: {words}", condition["type"].as_str()?))
     };
@@ -91,7 +91,7 @@ fn workload_lines(workload: &Value) -> Vec<String> {
 }
 
 fn event_line(event: &Event) -> String {
-    let words = pods::words(event.reason.as_deref(), event.message.as_deref()).unwrap_or_default();
+    let words = pods::reason_text(event.reason.as_deref(), event.message.as_deref()).unwrap_or_default();
     let count = event.series.as_ref().and_then(|series| series.count).or(event.count).unwrap_or(1);
     let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
     let warning = if event.type_.as_deref() == Some("Warning") { "warning: " } else { "" };

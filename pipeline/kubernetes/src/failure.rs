@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use trainyard_core::event::AttemptOutcome::{Failed, Lost, TimedOut};
 use trainyard_core::units::format_size;
 use trainyard_core::{Error, units::parse_size};
-use trainyard_runtime::executors::Ended;
+use trainyard_runtime::executors::AttemptExit;
 
 /// Returns how an attempt ended whose Pod failed.
-pub(crate) fn failure(pod: &Pod) -> Ended {
+pub(crate) fn failure(pod: &Pod) -> AttemptExit {
     let status = pod.status.as_ref();
     let reason = status.and_then(|status| status.reason.as_deref());
     let message = status.and_then(|status| status.message.as_deref());
@@ -18,31 +18,31 @@ pub(crate) fn failure(pod: &Pod) -> Ended {
     if reason == Some("DeadlineExceeded") {
         let error = Error::retryable("Kubernetes ended the attempt, which was far over its timeout")
             .help("raise `timeout`, or let the stage do less");
-        return Ended::with(TimedOut, error);
+        return AttemptExit::with_error(TimedOut, error);
     }
     if terminated.is_some_and(|t| t.reason.as_deref() == Some("OOMKilled")) {
-        return Ended::with(Failed, out_of_memory(pod));
+        return AttemptExit::with_error(Failed, out_of_memory(pod));
     }
     if let Some(disruption) = pods::condition(pod, "DisruptionTarget", "True") {
-        return lost(pod, pods::words(disruption.reason.as_deref(), disruption.message.as_deref()));
+        return lost(pod, pods::reason_text(disruption.reason.as_deref(), disruption.message.as_deref()));
     }
     match terminated {
         // Evicted, NodeLost, NodeShutdown, UnexpectedAdmissionError, OutOfcpu: caused by the machine, not the stage.
-        _ if reason.is_some() => lost(pod, pods::words(reason, message)),
+        _ if reason.is_some() => lost(pod, pods::reason_text(reason, message)),
         Some(terminated) => exited(pod, terminated),
-        None => lost(pod, pods::words(None, message)),
+        None => lost(pod, pods::reason_text(None, message)),
     }
 }
 
 /// Returns the end of an attempt whose Pod was removed for the reason `why`.
-pub(crate) fn taken(why: &str) -> Ended {
-    Ended::with(Lost, Error::lost(format!("Kubernetes ended the attempt: {why}")))
+pub(crate) fn disrupted(why: &str) -> AttemptExit {
+    AttemptExit::with_error(Lost, Error::lost(format!("Kubernetes ended the attempt: {why}")))
 }
 
-fn lost(pod: &Pod, words: Option<String>) -> Ended {
+fn lost(pod: &Pod, words: Option<String>) -> AttemptExit {
     let words = words.unwrap_or_else(|| "no reason is given".into());
     let place = pods::node(pod).map(|node| format!(" on {node}")).unwrap_or_default();
-    Ended::with(Lost, Error::lost(format!("Kubernetes ended the attempt{place}: {words}")))
+    AttemptExit::with_error(Lost, Error::lost(format!("Kubernetes ended the attempt{place}: {words}")))
 }
 
 fn out_of_memory(pod: &Pod) -> Error {
@@ -59,36 +59,37 @@ fn out_of_memory(pod: &Pod) -> Error {
 }
 
 /// Classifies a process that exited without a reason from Kubernetes.
-fn exited(pod: &Pod, terminated: &ContainerStateTerminated) -> Ended {
+fn exited(pod: &Pod, terminated: &ContainerStateTerminated) -> AttemptExit {
     let message = terminated.message.as_deref().map(str::trim).filter(|text| !text.is_empty());
     let said = message.map(|text| format!(": {}", last_lines(text))).unwrap_or_default();
     let reason = terminated.reason.as_deref().unwrap_or_default();
     if matches!(reason, "StartError" | "ContainerCannotRun") {
         let error = Error::invalid(format!("the program cannot be started in its image{said}"))
             .help("check the pool's options `image` and `program`");
-        return Ended::with(Failed, error);
+        return AttemptExit::with_error(Failed, error);
     }
     if reason == "ContainerStatusUnknown" {
         return lost(pod, Some(format!("its node does not know what became of it{said}")));
     }
     match terminated.exit_code {
         // Exit codes above 128 are 128 plus the signal number, as in shells.
-        137 => Ended::with(
+        137 => AttemptExit::with_error(
             Lost,
             Error::lost(format!("the attempt's process was killed (signal 9){said}"))
                 .help("if a program of its own ran out of memory, ask for more by `resources: {memory: …}`"),
         ),
-        143 => {
-            Ended::with(Lost, Error::lost(format!("the attempt's process was stopped from outside (signal 15){said}")))
-        }
+        143 => AttemptExit::with_error(
+            Lost,
+            Error::lost(format!("the attempt's process was stopped from outside (signal 15){said}")),
+        ),
         code @ (132 | 134..=136 | 139 | 159) => {
             let signal = code - 128;
             let error = Error::bug(format!("the attempt's process crashed (signal {signal}){said}"));
-            Ended::with(Failed, error.help("see its log"))
+            AttemptExit::with_error(Failed, error.help("see its log"))
         }
         code => {
             let error = Error::bug(format!("the attempt's process ended with code {code} without an error{said}"));
-            Ended::with(Failed, error.help("see its log"))
+            AttemptExit::with_error(Failed, error.help("see its log"))
         }
     }
 }

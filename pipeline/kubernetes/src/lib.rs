@@ -9,33 +9,33 @@
 #![cfg(feature = "client")]
 #![warn(missing_docs)]
 
-mod answers;
 mod connection;
+mod errors;
 mod executor;
 mod explain;
 mod failure;
 mod manifest;
-mod memory;
 mod names;
+mod observation;
 mod options;
 mod pods;
 mod requests;
 mod settings;
-mod state;
-mod waiting;
+mod tracker;
+mod wait_reason;
 
-pub use executor::Kubernetes;
+pub use executor::KubernetesExecutor;
 pub use options::{EmptyDir, KubernetesOptions, TaintEffect, Toleration, Volume};
 
 use std::sync::Arc;
 use trainyard_core::clock::SystemClock;
-use trainyard_runtime::executors::{Executor, ExecutorKind, Launching};
+use trainyard_runtime::executors::{Executor, ExecutorContext, ExecutorKind};
 
 /// Returns the executor kind for a catalogue.
 pub fn kind() -> ExecutorKind {
-    let build = |with: &Launching, options: KubernetesOptions| {
-        let executor = Kubernetes::new(with, options, Arc::new(SystemClock::new()))?;
+    let build = |with: &ExecutorContext, options: KubernetesOptions| {
+        let executor = KubernetesExecutor::new(with, options, Arc::new(SystemClock::new()))?;
         Ok(Arc::new(executor) as Arc<dyn Executor>)
     };
-    ExecutorKind::new(Kubernetes::NAME, "attempts as Jobs of a Kubernetes cluster", build).several_nodes()
+    ExecutorKind::new(KubernetesExecutor::NAME, "attempts as Jobs of a Kubernetes cluster", build).several_nodes()
 }

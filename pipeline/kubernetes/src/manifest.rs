@@ -6,7 +6,7 @@
 
 use crate::names::{self, label_value};
 use crate::options::{TaintEffect, Toleration, Volume};
-use crate::settings::Settings;
+use crate::settings::KubernetesSettings;
 use k8s_openapi::api::batch::v1::{
     Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
 };
@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use trainyard_runtime::executors::{MARK, NODE, Task};
+use trainyard_runtime::executors::{AttemptTask, MARK, NODE};
 
 /// Termination grace period of a Pod, in seconds.
 pub(crate) const GRACE_SECONDS: i64 = 30;
@@ -25,7 +25,7 @@ const SLACK: Duration = Duration::from_secs(15 * 60);
 
 /// Facts about an attempt that its Job contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Submission {
+pub(crate) struct JobSubmission {
     /// Name of the Job.
     pub key: String,
     pub url: String,
@@ -46,9 +46,9 @@ pub(crate) struct Submission {
     pub timeout: Option<Duration>,
 }
 
-impl Submission {
+impl JobSubmission {
     /// Extracts the submission of a task.
-    pub fn of(task: &Task) -> Self {
+    pub fn of(task: &AttemptTask) -> Self {
         let resources = &task.spec.resources;
         Self {
             key: task.key(),
@@ -70,7 +70,7 @@ impl Submission {
 const INDEX: &str = "TRAINYARD_POD_INDEX";
 
 /// Builds the Job of an attempt.
-pub(crate) fn job(settings: &Settings, submission: &Submission) -> Job {
+pub(crate) fn job(settings: &KubernetesSettings, submission: &JobSubmission) -> Job {
     let options = &settings.options;
     let mut metadata = metadata(settings, submission);
     let template = core::PodTemplateSpec { metadata: Some(metadata.clone()), spec: Some(pod(settings, submission)) };
@@ -94,7 +94,7 @@ pub(crate) fn job(settings: &Settings, submission: &Submission) -> Job {
 }
 
 /// Builds labels and annotations of the Job and its Pods. Trainyard's labels override those of the pool.
-fn metadata(settings: &Settings, submission: &Submission) -> ObjectMeta {
+fn metadata(settings: &KubernetesSettings, submission: &JobSubmission) -> ObjectMeta {
     let mut labels = settings.options.labels.clone();
     let own = [
         (names::MANAGED_BY, names::MANAGER.to_string()),
@@ -122,7 +122,7 @@ fn failed_by_disruption() -> PodFailurePolicy {
     PodFailurePolicy { rules: vec![rule] }
 }
 
-fn pod(settings: &Settings, submission: &Submission) -> core::PodSpec {
+fn pod(settings: &KubernetesSettings, submission: &JobSubmission) -> core::PodSpec {
     let options = &settings.options;
     let deadline = submission.timeout.map(|timeout| timeout.saturating_add(SLACK).as_secs());
     let secret = |name: &String| core::LocalObjectReference { name: name.clone() };
@@ -145,7 +145,7 @@ fn pod(settings: &Settings, submission: &Submission) -> core::PodSpec {
     }
 }
 
-fn container(settings: &Settings, submission: &Submission) -> core::Container {
+fn container(settings: &KubernetesSettings, submission: &JobSubmission) -> core::Container {
     let options = &settings.options;
     let amounts = amounts(settings, submission);
     let from = |name: &String| core::EnvFromSource {
@@ -178,7 +178,7 @@ fn container(settings: &Settings, submission: &Submission) -> core::Container {
 
 /// Builds requests equal to limits, so that nodes are not overcommitted and the scheduler and the engine count the
 /// same.
-fn amounts(settings: &Settings, submission: &Submission) -> BTreeMap<String, Quantity> {
+fn amounts(settings: &KubernetesSettings, submission: &JobSubmission) -> BTreeMap<String, Quantity> {
     let mut amounts = BTreeMap::from([("cpu".to_string(), Quantity(submission.cpus.to_string()))]);
     if submission.memory > 0 {
         amounts.insert("memory".into(), Quantity(submission.memory.to_string()));
@@ -189,7 +189,7 @@ fn amounts(settings: &Settings, submission: &Submission) -> BTreeMap<String, Qua
     amounts
 }
 
-fn environment(settings: &Settings, submission: &Submission) -> Vec<core::EnvVar> {
+fn environment(settings: &KubernetesSettings, submission: &JobSubmission) -> Vec<core::EnvVar> {
     let mut environment = settings.environment.clone();
     // Numeric libraries read these variables at process start.
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {

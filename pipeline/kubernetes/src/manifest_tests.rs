@@ -4,10 +4,10 @@ use super::*;
 use crate::options::KubernetesOptions;
 use serde_json::{Value, json};
 use std::path::Path;
-use trainyard_runtime::executors::{Launcher, Launching};
+use trainyard_runtime::executors::{ExecutorContext, Launcher};
 
-fn submission() -> Submission {
-    Submission {
+fn submission() -> JobSubmission {
+    JobSubmission {
         key: format!("trainyard-{}", "0123456789abcdef".repeat(2)),
         url: "s3://bucket/store#runs/2026-11/20261122-100000-0000000/attempts/rl[seed=1]/2".into(),
         title: "agent/rl[seed=1]".into(),
@@ -22,14 +22,14 @@ fn submission() -> Submission {
     }
 }
 
-fn manifest(options: Value, submission: &Submission) -> Value {
+fn manifest(options: Value, submission: &JobSubmission) -> Value {
     let options: KubernetesOptions = serde_json::from_value(options).unwrap();
     let launcher = Launcher {
         env: vec![("TRAINYARD_LOG".into(), "info".into())],
         ..Launcher::new(std::env::current_exe().unwrap())
     };
-    let with = Launching { pool: "cluster".into(), launcher, slots: None };
-    serde_json::to_value(job(&Settings::new(&with, options).unwrap(), submission)).unwrap()
+    let with = ExecutorContext { pool: "cluster".into(), launcher, slots: None };
+    serde_json::to_value(job(&KubernetesSettings::new(&with, options).unwrap(), submission)).unwrap()
 }
 
 /// Returns a pool with every option set.
@@ -67,8 +67,9 @@ fn all_options() -> Value {
 
 #[test]
 fn manifests_are_those_that_were_validated() {
-    let gpus = Submission { memory: 64 << 30, gpus: 2, timeout: Some(Duration::from_secs(6 * 3_600)), ..submission() };
-    let nodes = Submission { nodes: 4, ..gpus.clone() };
+    let gpus =
+        JobSubmission { memory: 64 << 30, gpus: 2, timeout: Some(Duration::from_secs(6 * 3_600)), ..submission() };
+    let nodes = JobSubmission { nodes: 4, ..gpus.clone() };
     let cases = [
         ("smallest", manifest(json!({"image": "trainyard"}), &submission())),
         ("everything", manifest(all_options(), &gpus)),
@@ -107,7 +108,7 @@ fn the_command_is_the_attempts_url() {
 
 #[test]
 fn requests_are_limits() {
-    let asked = Submission { memory: 1 << 30, gpus: 2, ..submission() };
+    let asked = JobSubmission { memory: 1 << 30, gpus: 2, ..submission() };
     let job = manifest(json!({"image": "trainyard", "gpu_resource": "amd.com/gpu"}), &asked);
     let resources = &job["spec"]["template"]["spec"]["containers"][0]["resources"];
     assert_eq!(resources["limits"], json!({"cpu": "4", "memory": "1073741824", "amd.com/gpu": "2"}));
@@ -116,11 +117,11 @@ fn requests_are_limits() {
 
 #[test]
 fn the_deadline_leaves_time_to_pull_the_image() {
-    let limited = Submission { timeout: Some(Duration::from_secs(60)), ..submission() };
+    let limited = JobSubmission { timeout: Some(Duration::from_secs(60)), ..submission() };
     let job = manifest(json!({"image": "trainyard"}), &limited);
     assert_eq!(job["spec"]["template"]["spec"]["activeDeadlineSeconds"], 960);
     assert!(job["spec"].get("activeDeadlineSeconds").is_none(), "it would count the wait for a node");
-    let endless = Submission { timeout: Some(Duration::MAX), ..submission() };
+    let endless = JobSubmission { timeout: Some(Duration::MAX), ..submission() };
     let job = manifest(json!({"image": "trainyard"}), &endless);
     assert_eq!(job["spec"]["template"]["spec"]["activeDeadlineSeconds"], i32::MAX, "Kubernetes takes no more");
 }

@@ -23,7 +23,7 @@ pub(crate) fn is_over(pod: &Pod) -> bool {
 }
 
 /// Returns whether the Pod is being deleted.
-pub(crate) fn is_leaving(pod: &Pod) -> bool {
+pub(crate) fn is_deleting(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn condition<'a>(pod: &'a Pod, kind: &str, status: &str) -> Option<&'
 }
 
 /// Formats `reason: message`, or the one that is present.
-pub(crate) fn words(reason: Option<&str>, message: Option<&str>) -> Option<String> {
+pub(crate) fn reason_text(reason: Option<&str>, message: Option<&str>) -> Option<String> {
     let present = |text: Option<&str>| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_string);
     match (present(reason), present(message)) {
         (Some(reason), Some(message)) => Some(format!("{reason}: {message}")),

@@ -1,9 +1,9 @@
 //! Requests to the API server, one function per request.
 
-use crate::answers::{Request, exists, is_absent, refusal};
-use crate::connection::Connection;
+use crate::connection::KubeConnection;
+use crate::errors::{KubeRequest, exists, is_absent, refusal};
 use crate::names;
-use crate::state::{Sight, sight};
+use crate::observation::{JobObservation, observe};
 use futures::TryFutureExt;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -26,24 +26,24 @@ const EVENTS: u32 = 500;
 const KUEUE: [&str; 2] = ["v1beta2", "v1beta1"];
 
 /// Objects that the API server has for some attempts.
-pub(crate) struct Found {
+pub(crate) struct ClusterObjects {
     pub jobs: Vec<Job>,
     pub pods: Vec<Pod>,
 }
 
-impl Found {
+impl ClusterObjects {
     /// Returns the observed state of one attempt.
-    pub fn sight(&self, handle: &Handle) -> Sight {
+    pub fn observe(&self, handle: &Handle) -> JobObservation {
         let job = self.jobs.iter().find(|job| job.metadata.name.as_ref() == Some(&handle.0));
         let key = |pod: &&Pod| pod.metadata.labels.as_ref()?.get(names::KEY).map(|key| *key == handle.0);
         let pods: Vec<&Pod> = self.pods.iter().filter(|pod| key(pod) == Some(true)).collect();
-        sight(job, &pods)
+        observe(job, &pods)
     }
 }
 
-impl Connection {
-    fn request(&self, verb: &'static str, resource: &'static str) -> Request<'_> {
-        Request { verb, resource, namespace: &self.namespace }
+impl KubeConnection {
+    fn request(&self, verb: &'static str, resource: &'static str) -> KubeRequest<'_> {
+        KubeRequest { verb, resource, namespace: &self.namespace }
     }
     /// Creates a Job. An existing Job of this name belongs to the same attempt and is not an error.
     pub async fn create(&self, job: &Job) -> Result<()> {
@@ -57,14 +57,14 @@ impl Connection {
         self.api::<Job>().get_opt(name).await.map_err(|e| refusal(self.request("get", "jobs"), &e))
     }
     /// Lists Jobs and Pods of at most [`ATTEMPTS`] attempts.
-    pub async fn find(&self, handles: &[Handle]) -> Result<Found> {
+    pub async fn find(&self, handles: &[Handle]) -> Result<ClusterObjects> {
         let keys: Vec<&str> = handles.iter().map(|handle| handle.0.as_str()).collect();
         let wanted = ListParams::default().labels(&format!("{} in ({})", names::KEY, keys.join(",")));
         let (job_api, pod_api) = (self.api::<Job>(), self.api::<Pod>());
         let jobs = job_api.list(&wanted).map_err(|e| refusal(self.request("list", "jobs"), &e));
         let pods = pod_api.list(&wanted).map_err(|e| refusal(self.request("list", "pods"), &e));
         let (jobs, pods) = futures::try_join!(jobs, pods)?;
-        Ok(Found { jobs: jobs.items, pods: pods.items })
+        Ok(ClusterObjects { jobs: jobs.items, pods: pods.items })
     }
     /// Deletes a Job and its Pods, with their grace period. The Job remains until its Pods are gone.
     pub async fn delete(&self, name: &str) -> Result<()> {
@@ -118,7 +118,7 @@ impl Connection {
 }
 
 /// Accepts a missing object as the result of a deletion.
-fn absent_is_fine<T>(found: kube::Result<T>, request: Request<'_>) -> Result<()> {
+fn absent_is_fine<T>(found: kube::Result<T>, request: KubeRequest<'_>) -> Result<()> {
     match found {
         Err(e) if !is_absent(&e) => Err(refusal(request, &e)),
         _ => Ok(()),

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use trainyard_core::units::{parse_duration, parse_size};
 use trainyard_core::{Error, Result};
-use trainyard_runtime::executors::{Launcher, Launching};
+use trainyard_runtime::executors::{ExecutorContext, Launcher};
 
 /// Validated options.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct KubernetesSettings {
     /// Options as in the site file.
     pub options: KubernetesOptions,
     /// Command of an attempt, without its URL as the last argument.
@@ -22,10 +22,10 @@ pub(crate) struct Settings {
     pub ttl_seconds: i32,
 }
 
-impl Settings {
+impl KubernetesSettings {
     /// Validates the options of a pool. Errors: invalid, with all problems.
-    pub fn new(with: &Launching, options: KubernetesOptions) -> Result<Self> {
-        let Launching { pool, launcher, .. } = with;
+    pub fn new(with: &ExecutorContext, options: KubernetesOptions) -> Result<Self> {
+        let ExecutorContext { pool, launcher, .. } = with;
         let mut problems = Vec::new();
         if options.image.trim().is_empty() {
             problems.push("`image` is empty".to_string());
@@ -70,7 +70,7 @@ impl Settings {
             .help("`trainyard stages executors/kubernetes` lists its options"))
     }
     /// Returns whether Pods see this path of this machine.
-    pub fn sees(&self, path: &std::path::Path) -> bool {
+    pub fn mounts(&self, path: &std::path::Path) -> bool {
         self.options.shared_filesystem && self.options.volumes.iter().any(|volume| path.starts_with(&volume.mount))
     }
 }
@@ -126,14 +126,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn settings(options: serde_json::Value) -> Result<Settings> {
+    fn settings(options: serde_json::Value) -> Result<KubernetesSettings> {
         settings_of(std::env::current_exe().unwrap(), options)
     }
 
-    fn settings_of(program: std::path::PathBuf, options: serde_json::Value) -> Result<Settings> {
+    fn settings_of(program: std::path::PathBuf, options: serde_json::Value) -> Result<KubernetesSettings> {
         let launcher = Launcher { env: vec![("LOG".into(), "debug".into())], ..Launcher::new(program) };
-        let with = Launching { pool: "cluster".into(), launcher, slots: None };
-        Settings::new(&with, serde_json::from_value(options).unwrap())
+        let with = ExecutorContext { pool: "cluster".into(), launcher, slots: None };
+        KubernetesSettings::new(&with, serde_json::from_value(options).unwrap())
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(settings.command, ["trainyard", "attempt"]);
         assert_eq!(settings.environment["LOG"], "debug");
         assert_eq!(settings.options.gpu_resource, "nvidia.com/gpu");
-        assert!(!settings.sees("/data/x".as_ref()));
+        assert!(!settings.mounts("/data/x".as_ref()));
     }
 
     #[test]
@@ -199,9 +199,9 @@ mod tests {
     fn a_folder_is_seen_under_a_mounted_path_alone() {
         let volumes = json!([{"name": "data", "mount": "/data", "claim": "data"}]);
         let shared = settings(json!({"image": "i", "shared_filesystem": true, "volumes": volumes})).unwrap();
-        assert!(shared.sees("/data/store".as_ref()));
-        assert!(!shared.sees("/database".as_ref()));
+        assert!(shared.mounts("/data/store".as_ref()));
+        assert!(!shared.mounts("/database".as_ref()));
         let apart = settings(json!({"image": "i", "volumes": volumes})).unwrap();
-        assert!(!apart.sees("/data/store".as_ref()));
+        assert!(!apart.mounts("/data/store".as_ref()));
     }
 }

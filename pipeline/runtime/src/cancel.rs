@@ -4,22 +4,22 @@
 //! for a takeover, the end of the run is written in its place, which fences the writer should it still be alive.
 
 use crate::context::RunContext;
-use crate::resume::{Processes, SILENCE, ThisMachine, is_silent, open_run, writer_name};
+use crate::resume::{LocalMachine, MachineProcesses, SILENCE, is_silent, open_run, writer_name};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
-use trainyard_core::event::{Event, Record, RunOutcome};
+use trainyard_core::event::{Event, EventRecord, RunOutcome};
 use trainyard_core::{Chance, Clock, Epoch, Result, RunId};
 use trainyard_engine::Input;
 use trainyard_store::{AppendError, JournalReader, Store, layout};
 
 /// Poll interval of a writer for cancel requests: a local disk is cheap to poll, a bucket is not.
-const LOOK_LOCAL: Duration = Duration::from_secs(1);
-const LOOK_REMOTE: Duration = Duration::from_secs(10);
+const POLL_LOCAL: Duration = Duration::from_secs(1);
+const POLL_REMOTE: Duration = Duration::from_secs(10);
 
 /// Result of a cancel request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cancelled {
+pub enum CancelOutcome {
     /// The writer will see the request within seconds.
     Requested,
     /// The writer was gone or silent, and the run was ended in its place.
@@ -36,27 +36,27 @@ pub async fn cancel_run(
     clock: &dyn Clock,
     chance: &Chance,
     note: impl Fn(&str),
-) -> Result<Cancelled> {
-    cancel_run_seen_from(store, run, (&ThisMachine, clock, chance), note).await
+) -> Result<CancelOutcome> {
+    cancel_run_from(store, run, (&LocalMachine, clock, chance), note).await
 }
 
 /// Like [`cancel_run`], for a process of any machine.
-pub(crate) async fn cancel_run_seen_from(
+pub(crate) async fn cancel_run_from(
     store: &Store,
     run: &RunId,
-    (processes, clock, chance): (&dyn Processes, &dyn Clock, &Chance),
+    (processes, clock, chance): (&dyn MachineProcesses, &dyn Clock, &Chance),
     note: impl Fn(&str),
-) -> Result<Cancelled> {
+) -> Result<CancelOutcome> {
     let (view, reader) = open_run(store, run).await?;
     if view.finished.is_some() {
-        return Ok(Cancelled::AlreadyFinished);
+        return Ok(CancelOutcome::AlreadyFinished);
     }
     let alive = processes.is_alive(&view.writer.name);
     if alive != Some(false) {
         // The request is for this writer only: if the run is resumed, the next writer ignores it.
         store.create(&layout::cancel(run, view.writer.epoch), Bytes::from_static(b"{}\n")).await?;
         if alive == Some(true) {
-            return Ok(Cancelled::Requested);
+            return Ok(CancelOutcome::Requested);
         }
         note(&format!(
             "asked run {run} to stop; its writer {} is on another host: waiting for {} s to see whether it still \
@@ -65,20 +65,20 @@ pub(crate) async fn cancel_run_seen_from(
             SILENCE.as_secs()
         ));
         if !is_silent(store, &reader, clock).await? {
-            return Ok(Cancelled::Requested);
+            return Ok(CancelOutcome::Requested);
         }
     }
     match end(reader, &writer_name(processes, clock, chance), clock, "asked for by another process").await {
-        Ok(()) => Ok(Cancelled::Ended),
+        Ok(()) => Ok(CancelOutcome::Ended),
         // The writer is alive after all and finds the request, or another process resumes the run.
-        Err(AppendError::Fenced(_)) if alive.is_none() => Ok(Cancelled::Requested),
+        Err(AppendError::Fenced(_)) if alive.is_none() => Ok(CancelOutcome::Requested),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Ends a run that has not begun, so that it never will: its journal gets a single first batch. `writer` is a unique
 /// name. Returns false if the run has begun. Errors: those of the store.
-pub async fn forestall(store: &Store, run: &RunId, clock: &dyn Clock, writer: &str, why: &str) -> Result<bool> {
+pub async fn cancel_unstarted(store: &Store, run: &RunId, clock: &dyn Clock, writer: &str, why: &str) -> Result<bool> {
     match end(JournalReader::new(store, run), writer, clock, why).await {
         Ok(()) => Ok(true),
         Err(AppendError::Fenced(_)) => Ok(false),
@@ -88,7 +88,7 @@ pub async fn forestall(store: &Store, run: &RunId, clock: &dyn Clock, writer: &s
 
 /// Opens a writer after the batches that were read, and ends the run.
 async fn end(reader: JournalReader, name: &str, clock: &dyn Clock, why: &str) -> Result<(), AppendError> {
-    let record = |event| Record { at: clock.unix_millis(), event }.to_value();
+    let record = |event| EventRecord { at: clock.unix_millis(), event }.to_value();
     let opened = |epoch| record(Event::WriterOpened { epoch, writer: name.to_string() }).unwrap_or_default();
     let mut writer = reader.open_writer(name, opened).await?;
     let events = [Event::CancelRequested { why: why.into() }, Event::RunFinished { outcome: RunOutcome::Cancelled }];
@@ -98,7 +98,7 @@ async fn end(reader: JournalReader, name: &str, clock: &dyn Clock, why: &str) ->
 
 /// Polls for a request until there is one or the run is over.
 pub(crate) async fn watch(context: RunContext, run: RunId, epoch: Epoch, happened: UnboundedSender<Input>) {
-    let every = if context.store.local_root().is_some() { LOOK_LOCAL } else { LOOK_REMOTE };
+    let every = if context.store.local_root().is_some() { POLL_LOCAL } else { POLL_REMOTE };
     let path = layout::cancel(&run, epoch);
     while !happened.is_closed() {
         tokio::time::sleep(every).await;

@@ -5,7 +5,7 @@
 //! write failed is retried under its number, while later output is buffered up to a limit. If the store stays away, the
 //! end of the log is lost, but not the attempt.
 
-use crate::patience::{SHORT_WAITS, patiently};
+use crate::retry::{SHORT_RETRY_DELAYS, with_retries};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 use trainyard_core::attempt::{AttemptMessage, AttemptSpec, LogLevel, LogRecord};
 use trainyard_core::{AttemptNumber, Clock, Result, RunId, StageKey};
 use trainyard_store::streams::PAGE;
-use trainyard_store::{Chunk, Created, Store};
+use trainyard_store::{AttemptStream, CreateOutcome, Store};
 
 /// Time between chunks, unless one is full earlier.
 const EVERY: Duration = Duration::from_secs(2);
@@ -36,17 +36,17 @@ pub struct ChunkWriter {
     /// Clock for the timestamps of records.
     clock: Arc<dyn Clock>,
     /// Called when the store does not accept the log.
-    trouble: Box<dyn Fn(&str) + Send + Sync>,
-    buffers: Mutex<Buffers>,
+    on_failure: Box<dyn Fn(&str) + Send + Sync>,
+    buffers: Mutex<ChunkBuffers>,
     /// Held while chunks are stored: two concurrent writes of one chunk would count it twice.
-    turn: tokio::sync::Mutex<()>,
+    flush_lock: tokio::sync::Mutex<()>,
     full: Notify,
     closed: Notify,
 }
 
 /// Buffered stream of an attempt.
 #[derive(Default)]
-struct Stream {
+struct ChunkStream {
     /// Text not yet cut into a chunk.
     text: String,
     /// Chunk not known to be stored. It is retried unchanged, since a failed write may have succeeded.
@@ -56,34 +56,34 @@ struct Stream {
     /// Stored chunks since the last multiple of [`PAGE`]; they become a page.
     page: Vec<Bytes>,
     /// Whether the store was checked for chunks of an earlier process.
-    looked: bool,
+    checked: bool,
 }
 
 #[derive(Default)]
-struct Buffers {
-    log: Stream,
-    metrics: Stream,
+struct ChunkBuffers {
+    log: ChunkStream,
+    metrics: ChunkStream,
     dropped: usize,
 }
 
-impl Stream {
+impl ChunkStream {
     fn waiting(&self) -> usize {
         self.text.len() + self.chunk.as_ref().map_or(0, Bytes::len)
     }
 }
 
-impl Buffers {
-    fn stream(&mut self, which: Chunk) -> &mut Stream {
+impl ChunkBuffers {
+    fn stream(&mut self, which: AttemptStream) -> &mut ChunkStream {
         match which {
-            Chunk::Log => &mut self.log,
-            Chunk::Metrics => &mut self.metrics,
+            AttemptStream::Log => &mut self.log,
+            AttemptStream::Metrics => &mut self.metrics,
         }
     }
 
     /// Returns the next chunk to store and its number: the pending one, or else all buffered text. `now` is the time of
     /// a record about dropped bytes.
-    fn cut(&mut self, which: Chunk, now: i64) -> Option<(u32, Bytes)> {
-        if which == Chunk::Log && self.dropped > 0 && self.log.chunk.is_none() {
+    fn cut(&mut self, which: AttemptStream, now: i64) -> Option<(u32, Bytes)> {
+        if which == AttemptStream::Log && self.dropped > 0 && self.log.chunk.is_none() {
             let text = format!("[{} bytes of log were dropped: the store was too slow]", self.dropped);
             push(&mut self.log.text, now, LogLevel::Warn, &text);
             self.dropped = 0;
@@ -122,23 +122,23 @@ impl ChunkWriter {
             stage: spec.stage.clone(),
             attempt: spec.attempt,
             clock,
-            trouble: Box::new(trouble),
+            on_failure: Box::new(trouble),
             buffers: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
+            flush_lock: tokio::sync::Mutex::default(),
             full: Notify::new(),
             closed: Notify::new(),
         }
     }
     /// Appends a line to a stored log. The attempt must not run any more.
-    pub async fn append_behind(store: &Store, spec: &AttemptSpec, clock: Arc<dyn Clock>, text: &str) -> Result<()> {
+    pub async fn append_after_end(store: &Store, spec: &AttemptSpec, clock: Arc<dyn Clock>, text: &str) -> Result<()> {
         let writer = Self::new(store, spec, clock, |_| {});
-        let behind = writer.store.next_chunk(&spec.run, &spec.stage, spec.attempt, Chunk::Log).await?;
+        let behind = writer.store.next_chunk(&spec.run, &spec.stage, spec.attempt, AttemptStream::Log).await?;
         {
             let mut buffers = writer.buffers();
-            (buffers.log.number, buffers.log.looked) = (behind, true);
+            (buffers.log.number, buffers.log.checked) = (behind, true);
         }
         writer.log(LogLevel::Info, text);
-        patiently(&writer.store, &SHORT_WAITS, || writer.put()).await
+        with_retries(&writer.store, &SHORT_RETRY_DELAYS, || writer.put()).await
     }
     /// Records a message: log lines and errors become log records, points of learning curves become metric lines; other
     /// messages are not stored.
@@ -163,8 +163,8 @@ impl ChunkWriter {
     }
     /// Stores the messages recorded so far; retries for a second or two.
     pub async fn flush(&self) {
-        if let Err(error) = patiently(&self.store, &SHORT_WAITS, || self.put()).await {
-            (self.trouble)(&format!("the end of the log of {} was not stored: {error}", self.stage));
+        if let Err(error) = with_retries(&self.store, &SHORT_RETRY_DELAYS, || self.put()).await {
+            (self.on_failure)(&format!("the end of the log of {} was not stored: {error}", self.stage));
         }
     }
     /// Ends the task once it has stored the remaining messages.
@@ -186,14 +186,14 @@ impl ChunkWriter {
                 Ok(()) => failing = false,
                 Err(error) => {
                     if !failing {
-                        (self.trouble)(&format!("the log of {} cannot be stored for now: {error}", self.stage));
+                        (self.on_failure)(&format!("the log of {} cannot be stored for now: {error}", self.stage));
                     }
                     failing = true;
                 }
             }
         }
         self.flush().await;
-        for which in [Chunk::Log, Chunk::Metrics] {
+        for which in [AttemptStream::Log, AttemptStream::Metrics] {
             let few = self.buffers().stream(which).page.len() < FEW;
             if !few {
                 self.put_page(which).await;
@@ -203,12 +203,12 @@ impl ChunkWriter {
 
     /// Stores all buffered messages. Errors: those of the store; rejected messages stay buffered.
     async fn put(&self) -> Result<()> {
-        let _turn = self.turn.lock().await;
-        let log = self.put_stream(Chunk::Log).await;
-        self.put_stream(Chunk::Metrics).await.and(log)
+        let _turn = self.flush_lock.lock().await;
+        let log = self.put_stream(AttemptStream::Log).await;
+        self.put_stream(AttemptStream::Metrics).await.and(log)
     }
 
-    async fn put_stream(&self, which: Chunk) -> Result<()> {
+    async fn put_stream(&self, which: AttemptStream) -> Result<()> {
         let left_over = self.buffers().stream(which).chunk.is_some();
         self.put_chunk(which).await?;
         if left_over {
@@ -218,17 +218,17 @@ impl ChunkWriter {
         Ok(())
     }
 
-    async fn put_chunk(&self, which: Chunk) -> Result<()> {
+    async fn put_chunk(&self, which: AttemptStream) -> Result<()> {
         loop {
             let next = self.buffers().cut(which, self.clock.unix_millis());
             let Some((number, chunk)) = next else { return Ok(()) };
-            let looked = self.buffers().stream(which).looked;
+            let looked = self.buffers().stream(which).checked;
             if !looked {
                 self.look_for_pages(which).await?;
                 continue;
             }
             let put = self.store.put_chunk(&self.run, &self.stage, self.attempt, which, number, chunk.clone());
-            let is_ours = put.await? == Created::Ours;
+            let is_ours = put.await? == CreateOutcome::Ours;
             if self.advance(which, is_ours.then_some(chunk)) {
                 self.put_page(which).await;
             }
@@ -241,7 +241,7 @@ impl ChunkWriter {
 
     /// Finds the first free number: chunks of an earlier process may have moved into pages, so that their numbers seem
     /// free.
-    async fn look_for_pages(&self, which: Chunk) -> Result<()> {
+    async fn look_for_pages(&self, which: AttemptStream) -> Result<()> {
         let (run, stage) = (&self.run, &self.stage);
         let behind = if self.store.has_pages(run, stage, self.attempt, which).await? {
             self.store.next_chunk(run, stage, self.attempt, which).await?
@@ -250,12 +250,12 @@ impl ChunkWriter {
         };
         let mut buffers = self.buffers();
         let stream = buffers.stream(which);
-        (stream.looked, stream.number) = (true, behind);
+        (stream.checked, stream.number) = (true, behind);
         Ok(())
     }
 
     /// Advances past a stored chunk; `ours` is set if this writer stored it. Returns whether a page is full.
-    fn advance(&self, which: Chunk, ours: Option<Bytes>) -> bool {
+    fn advance(&self, which: AttemptStream, ours: Option<Bytes>) -> bool {
         let mut buffers = self.buffers();
         let stream = buffers.stream(which);
         match ours {
@@ -273,7 +273,7 @@ impl ChunkWriter {
     }
 
     /// Merges the stored chunks of a page into one object. If this fails, they stay separate.
-    async fn put_page(&self, which: Chunk) {
+    async fn put_page(&self, which: AttemptStream) {
         let (first, chunks) = {
             let mut buffers = self.buffers();
             let stream = buffers.stream(which);
@@ -290,10 +290,10 @@ impl ChunkWriter {
         self.append(|b| push(&mut b.log.text, now, level, text));
     }
 
-    fn append(&self, write: impl FnOnce(&mut Buffers) -> usize) {
+    fn append(&self, write: impl FnOnce(&mut ChunkBuffers) -> usize) {
         let mut buffers = self.buffers();
         if buffers.log.waiting() + buffers.metrics.waiting() > LIMIT {
-            let mut aside = Buffers::default();
+            let mut aside = ChunkBuffers::default();
             buffers.dropped += write(&mut aside);
             return;
         }
@@ -303,7 +303,7 @@ impl ChunkWriter {
         }
     }
 
-    fn buffers(&self) -> MutexGuard<'_, Buffers> {
+    fn buffers(&self) -> MutexGuard<'_, ChunkBuffers> {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

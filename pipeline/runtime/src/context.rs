@@ -1,14 +1,14 @@
 //! Dependencies of a run, injected: store, pools, executors, stage kinds, time, randomness, and an observer.
 
 use crate::executors::Executors;
-use crate::process::Processes;
+use crate::process::MachineProcesses;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
-use trainyard_core::event::Record;
+use trainyard_core::event::EventRecord;
 use trainyard_core::{AttemptNumber, Chance, Clock, Output, Result, RunId, StageKey, StageKinds};
 use trainyard_engine::MachinePool;
 use trainyard_store::Store;
@@ -23,15 +23,15 @@ pub struct RunContext {
     pub executors: Executors,
     pub catalogue: Arc<dyn StageKinds>,
     /// Runs kinds whose placement is in-process.
-    pub in_process: Arc<dyn InProcess>,
+    pub in_process: Arc<dyn InProcessRunner>,
     /// Reads the table of a late `for_each` when the manifest's preview is not the whole table.
-    pub rows: Arc<dyn RowReader>,
+    pub rows: Arc<dyn OutputRowReader>,
     /// Secret name → source of its value (`env:HF_TOKEN`).
     pub secrets: BTreeMap<String, String>,
     /// How long an attempt outlives the last sign of life of a writer of its run, if its executor supports this.
     pub orphan_timeout: Duration,
     /// Names this process, and checks whether the process of another writer is alive.
-    pub processes: Arc<dyn Processes>,
+    pub processes: Arc<dyn MachineProcesses>,
     /// Clock for timestamps of events and log records, and for measuring silence.
     pub clock: Arc<dyn Clock>,
     /// Randomness for run ids and writer names only.
@@ -40,14 +40,14 @@ pub struct RunContext {
 }
 
 /// Runs attempts of trivial kinds inside the engine's process, on a thread that may block.
-pub trait InProcess: Send + Sync {
+pub trait InProcessRunner: Send + Sync {
     /// Runs one attempt and stores its outputs as objects before it returns. No attempt objects are written, and as for
     /// every stage, outputs depend on the spec alone.
     fn run(&self, spec: &AttemptSpec) -> Result<AttemptResult>;
 }
 
 /// Reads the rows of a table output as JSON objects, in order.
-pub trait RowReader: Send + Sync {
+pub trait OutputRowReader: Send + Sync {
     /// Reads at most `limit` rows. To find out whether there are more than `n`, read `n + 1`.
     fn rows<'a>(&'a self, output: &'a Output, limit: u64) -> BoxFuture<'a, Result<Vec<Value>>>;
 }
@@ -58,7 +58,7 @@ pub trait Observer: Send + Sync {
     /// Called when a writer opened the run, before all other calls except notes.
     fn opened(&self, _run: &OpenedRun<'_>) {}
     /// Called when an event was journaled (and is acknowledged).
-    fn event(&self, record: &Record);
+    fn event(&self, record: &EventRecord);
     /// Called with a message of an attempt.
     fn message(&self, stage: &StageKey, attempt: AttemptNumber, message: &AttemptMessage);
     /// Called with one line for users about the run as a whole that is not an event: a takeover, a log that cannot be
@@ -78,10 +78,10 @@ pub struct OpenedRun<'a> {
 }
 
 /// Observer that ignores all calls.
-pub struct Silent;
+pub struct NoopObserver;
 
-impl Observer for Silent {
-    fn event(&self, _: &Record) {}
+impl Observer for NoopObserver {
+    fn event(&self, _: &EventRecord) {}
     fn message(&self, _: &StageKey, _: AttemptNumber, _: &AttemptMessage) {}
     fn note(&self, _: &str) {}
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{AttemptNumber, Result, RunId, StageKey};
-use trainyard_store::{Chunk, Store};
+use trainyard_store::{AttemptStream, Store};
 
 /// Curves of a stage: name, then step, then value.
-pub type Curves = BTreeMap<String, BTreeMap<u64, f64>>;
+pub type StageCurves = BTreeMap<String, BTreeMap<u64, f64>>;
 
 /// Parses the points of some lines of a stored curve. A line that cannot be parsed is skipped.
 pub fn points(lines: &[u8]) -> Vec<(String, u64, f64)> {
@@ -19,10 +19,10 @@ pub fn points(lines: &[u8]) -> Vec<(String, u64, f64)> {
 
 /// Returns the curves of a stage over all its attempts. An attempt that resumed from a checkpoint repeats the steps
 /// after it; the last value of a step counts.
-pub async fn of_stage(store: &Store, run: &RunId, stage: &StageKey, attempts: &[AttemptNumber]) -> Result<Curves> {
-    let mut curves = Curves::new();
+pub async fn of_stage(store: &Store, run: &RunId, stage: &StageKey, attempts: &[AttemptNumber]) -> Result<StageCurves> {
+    let mut curves = StageCurves::new();
     for attempt in attempts {
-        let mut chunks = store.chunks(run, stage, *attempt, Chunk::Metrics, 0);
+        let mut chunks = store.chunks(run, stage, *attempt, AttemptStream::Metrics, 0);
         let mut rest = Vec::new();
         while let Some(chunk) = chunks.next().await? {
             rest.extend_from_slice(&chunk);
@@ -51,7 +51,7 @@ mod tests {
         let first = line("loss", 1, 3.0) + &line("loss", 2, 2.5) + "half a li";
         let (second, third) = (line("loss", 2, 2.0), line("loss", 3, 1.0) + &line("kl", 3, 0.5));
         for (attempt, number, text) in [(1, 0, first), (2, 0, second), (2, 1, third)] {
-            store.put_chunk(&run, &stage, attempt, Chunk::Metrics, number, text.into()).await.unwrap();
+            store.put_chunk(&run, &stage, attempt, AttemptStream::Metrics, number, text.into()).await.unwrap();
         }
         let curves = of_stage(&store, &run, &stage, &[1, 2]).await.unwrap();
         let loss = BTreeMap::from([(1, 3.0), (2, 2.0), (3, 1.0)]);

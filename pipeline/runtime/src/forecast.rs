@@ -8,11 +8,11 @@ use futures::StreamExt;
 use futures::stream;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{Manifest, Result, RunId};
-use trainyard_engine::Resumed;
+use trainyard_engine::ResumeState;
 use trainyard_engine::fold::RunView;
-use trainyard_engine::forecast::{Answer, Decision, Forecast, Question, Session};
+use trainyard_engine::forecast::{Forecast, ForecastDecision, ForecastQuery, ForecastResponse, ForecastSession};
 use trainyard_spec::plan::Plan;
-use trainyard_store::manifests::Newest;
+use trainyard_store::manifests::NewestManifest;
 
 /// Maximum number of concurrent store queries.
 const CONCURRENT: usize = 48;
@@ -22,18 +22,18 @@ const RUNS_BACK: usize = 20;
 /// Forecasts every stage of the plan without writing. Errors: those of [`crate::run()`] that come before the first
 /// attempt.
 pub async fn forecast(options: &RunOptions, plan: &Plan, context: &RunContext) -> Result<Vec<Forecast>> {
-    let setup = crate::run::setup(options, context, RunId(String::new()), Resumed::default());
-    let mut session = Session::begin(plan, setup)?;
+    let setup = crate::run::setup(options, context, RunId(String::new()), ResumeState::default());
+    let mut session = ForecastSession::begin(plan, setup)?;
     loop {
-        let questions = session.questions();
+        let questions = session.next_queries();
         if questions.is_empty() {
             break;
         }
         let answers = stream::iter(questions).map(|question| answer(context, question)).buffered(CONCURRENT);
-        session.answer(answers.collect().await);
+        session.apply_responses(answers.collect().await);
     }
     let mut forecasts = session.finish();
-    if forecasts.iter().any(|f| f.decision == Decision::Run)
+    if forecasts.iter().any(|f| f.decision == ForecastDecision::Run)
         && let Some(last) = last_run(context, &plan.workflow).await?
     {
         for forecast in &mut forecasts {
@@ -43,10 +43,10 @@ pub async fn forecast(options: &RunOptions, plan: &Plan, context: &RunContext) -
     Ok(forecasts)
 }
 
-async fn answer(context: &RunContext, question: Question) -> Answer {
+async fn answer(context: &RunContext, question: ForecastQuery) -> ForecastResponse {
     match question {
-        Question::Lookup(digest) => Answer::Looked(lookup::look_up(&context.store, &digest).await),
-        Question::Rows { output, limit } => Answer::Rows(context.rows.rows(&output, limit).await),
+        ForecastQuery::Lookup(digest) => ForecastResponse::Lookup(lookup::look_up(&context.store, &digest).await),
+        ForecastQuery::Rows { output, limit } => ForecastResponse::Rows(context.rows.rows(&output, limit).await),
     }
 }
 
@@ -69,17 +69,17 @@ async fn last_run(context: &RunContext, workflow: &str) -> Result<Option<RunView
 /// Adds the expected seconds, and the changes since the last run of the same stage.
 async fn compare(context: &RunContext, last: &RunView, forecast: &mut Forecast) -> Result<()> {
     let Some(before) = last.stage(&forecast.stage) else { return Ok(()) };
-    if forecast.decision != Decision::Hit {
+    if forecast.decision != ForecastDecision::Hit {
         forecast.seconds = before.seconds();
     }
-    let (Decision::Run, Some(spec), Some(digest)) = (forecast.decision, &forecast.spec, &before.digest) else {
+    let (ForecastDecision::Run, Some(spec), Some(digest)) = (forecast.decision, &forecast.spec, &before.digest) else {
         return Ok(());
     };
     if *digest == spec.stage_digest {
         return Ok(());
     }
     // Without a readable manifest the reason is only shorter.
-    if let Newest::Sound(manifest) = context.store.newest(digest).await? {
+    if let NewestManifest::Sound(manifest) = context.store.newest(digest).await? {
         let changes = differences(spec, &manifest);
         if !changes.is_empty() {
             forecast.why = format!("{}; since the last run: {}", forecast.why, changes.join(", "));

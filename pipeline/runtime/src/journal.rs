@@ -7,13 +7,13 @@
 //! and their consequences wait for the batch.
 
 use crate::context::RunContext;
-use crate::patience::{Asked, WAITS};
+use crate::retry::{RETRY_DELAYS, RequestTimer};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use trainyard_core::event::{Event, Record};
+use trainyard_core::event::{Event, EventRecord};
 use trainyard_core::{Error, ErrorKind};
 use trainyard_engine::Command;
-use trainyard_store::{AppendError, Fenced, JournalWriter, Store};
+use trainyard_store::{AppendError, JournalWriter, Store, WriterFenced};
 
 /// Time between the heartbeats of an idle writer.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -24,31 +24,31 @@ const GATHER: Duration = Duration::from_millis(5);
 
 /// Records to write, and the commands that wait for them.
 #[derive(Default)]
-pub(crate) struct Entry {
-    pub records: Vec<Record>,
+pub(crate) struct JournalEntry {
+    pub records: Vec<EventRecord>,
     pub commands: Vec<Command>,
     /// Number of entries merged into this one, including itself; 0 for a heartbeat.
-    pub handed_in: usize,
+    pub merged: usize,
     /// Whether so much is in progress that delaying this batch by a few milliseconds does no harm.
     pub more_follows: bool,
 }
 
-impl Entry {
+impl JournalEntry {
     fn add(&mut self, more: Self) {
         self.records.extend(more.records);
         self.commands.extend(more.commands);
-        self.handed_in += more.handed_in;
+        self.merged += more.merged;
         // The last entry has the current value.
         self.more_follows = more.more_follows;
     }
 }
 
 /// Report of the writer.
-pub(crate) enum Ack {
+pub(crate) enum JournalAck {
     /// The records are durable, and the commands may be executed. The number is that of the next batch.
-    Durable(Entry, u64),
+    Durable(JournalEntry, u64),
     /// Another writer took over the run.
-    Fenced(Fenced),
+    Fenced(WriterFenced),
     /// The store does not accept the journal any more.
     Failed(Error),
 }
@@ -57,25 +57,25 @@ pub(crate) enum Ack {
 pub(crate) async fn write(
     mut writer: JournalWriter,
     context: RunContext,
-    mut entries: UnboundedReceiver<Entry>,
-    acks: UnboundedSender<Ack>,
+    mut entries: UnboundedReceiver<JournalEntry>,
+    acks: UnboundedSender<JournalAck>,
 ) {
     loop {
         let mut entry = match tokio::time::timeout(HEARTBEAT, entries.recv()).await {
             Ok(Some(entry)) => entry,
             Ok(None) => return,
-            Err(_) => Entry {
-                records: vec![Record { at: context.clock.unix_millis(), event: Event::Heartbeat {} }],
-                ..Entry::default()
+            Err(_) => JournalEntry {
+                records: vec![EventRecord { at: context.clock.unix_millis(), event: Event::Heartbeat {} }],
+                ..JournalEntry::default()
             },
         };
         gather(&mut entry, &mut entries).await;
         let answer = match put(&mut writer, &context.store, &entry.records).await {
-            Ok(()) => Ack::Durable(entry, writer.position()),
-            Err(AppendError::Fenced(fenced)) => Ack::Fenced(fenced),
-            Err(AppendError::Failed(error)) => Ack::Failed(unreachable(error)),
+            Ok(()) => JournalAck::Durable(entry, writer.position()),
+            Err(AppendError::Fenced(fenced)) => JournalAck::Fenced(fenced),
+            Err(AppendError::Failed(error)) => JournalAck::Failed(unreachable(error)),
         };
-        let over = !matches!(answer, Ack::Durable(..));
+        let over = !matches!(answer, JournalAck::Durable(..));
         if acks.send(answer).is_err() || over {
             return;
         }
@@ -83,7 +83,7 @@ pub(crate) async fn write(
 }
 
 /// Merges queued entries, and waits for more if many are expected.
-async fn gather(entry: &mut Entry, entries: &mut UnboundedReceiver<Entry>) {
+async fn gather(entry: &mut JournalEntry, entries: &mut UnboundedReceiver<JournalEntry>) {
     let enough = tokio::time::sleep(GATHER);
     tokio::pin!(enough);
     while entry.records.len() < BATCH {
@@ -104,17 +104,17 @@ async fn gather(entry: &mut Entry, entries: &mut UnboundedReceiver<Entry>) {
     }
 }
 
-async fn put(writer: &mut JournalWriter, store: &Store, records: &[Record]) -> Result<(), AppendError> {
+async fn put(writer: &mut JournalWriter, store: &Store, records: &[EventRecord]) -> Result<(), AppendError> {
     if records.is_empty() {
         return Ok(());
     }
-    let mut asked = Asked::now(store);
+    let mut asked = RequestTimer::now(store);
     let mut answer = writer.append(records).await.map(|_| ());
-    for wait in WAITS {
+    for wait in RETRY_DELAYS {
         match &answer {
-            Err(AppendError::Failed(error)) if error.kind == ErrorKind::Retryable && !asked.long_ago() => {
+            Err(AppendError::Failed(error)) if error.kind == ErrorKind::Retryable && !asked.outage_exceeded() => {
                 tokio::time::sleep(wait).await;
-                asked = Asked::now(store);
+                asked = RequestTimer::now(store);
                 answer = writer.flush().await;
             }
             _ => break,

@@ -1,10 +1,10 @@
 //! Carries one attempt from its command to its end.
 
-use crate::carrier::{Carried, Carrier, Carriers, reaches};
+use crate::attempts::{AttemptSupervisor, PoolClient, PoolClients, wait_for_control};
 use crate::context::RunContext;
-use crate::executors::{Control, Handle, Reports, Task};
-use crate::logs::Sink;
-use crate::news::News;
+use crate::executors::{AttemptReporter, AttemptTask, Control, Handle};
+use crate::logs::LogSink;
+use crate::notifier::AttemptNotifier;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -14,30 +14,31 @@ use trainyard_core::attempt::{AttemptSpec, CancelRequest};
 use trainyard_core::error::Context;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind, Result};
-use trainyard_engine::{Finished, Grant, Input, NodeId};
+use trainyard_engine::{AttemptCompletion, Grant, Input, NodeId};
 use trainyard_store::layout;
 
 /// Runs the attempt in the pool of its grant.
 pub(crate) async fn launch(
     context: &RunContext,
-    carriers: &Carriers,
+    carriers: &PoolClients,
     spec: Arc<AttemptSpec>,
     grant: Grant,
     mut control: watch::Receiver<Control>,
     engine: (UnboundedSender<Input>, NodeId),
-) -> Finished {
+) -> AttemptCompletion {
     let prepared = tokio::select! {
         biased;
-        () = reaches(&mut control, Control::Cancel) => Err(Error::cancelled("stopped before it was started")),
+        () = wait_for_control(&mut control, Control::Cancel) => Err(Error::cancelled("stopped before it was started")),
         prepared = prepare(context, carriers, spec, &grant.pool) => prepared,
     };
     let (carrier, spec) = match prepared {
         Ok(prepared) => prepared,
-        Err(error) => return Finished::failed(outcome_of(&error), error),
+        Err(error) => return AttemptCompletion::failed(outcome_of(&error), error),
     };
-    let news = News::new(context, &spec, Some(engine));
-    let log = Log::open(&carrier, &news);
-    let finished = Carried::new(carrier, task(context, &spec, grant, log.reports()), news, control).launch().await;
+    let news = AttemptNotifier::new(context, &spec, Some(engine));
+    let log = AttemptLogTarget::open(&carrier, &news);
+    let finished =
+        AttemptSupervisor::new(carrier, task(context, &spec, grant, log.reports()), news, control).launch().await;
     log.close().await;
     finished
 }
@@ -46,25 +47,25 @@ pub(crate) async fn launch(
 /// trace.
 pub(crate) async fn recover(
     context: &RunContext,
-    carriers: &Carriers,
+    carriers: &PoolClients,
     spec: Arc<AttemptSpec>,
     (pool, handle): (&str, Option<String>),
     control: watch::Receiver<Control>,
     engine: (UnboundedSender<Input>, NodeId),
-) -> Option<Finished> {
-    let Ok(carrier) = carriers.of(pool) else {
+) -> Option<AttemptCompletion> {
+    let Ok(carrier) = carriers.get(pool) else {
         // The pool was removed from the site file. If the attempt still runs, it must stop.
         let asked = context.store.request_cancel(&spec, CancelRequest { format: 1, timed_out: false }).await;
         tracing::info!(pool, ?asked, "an attempt of an earlier engine has no pool any more");
         return None;
     };
-    let spec = if carrier.can.shares_files { spec } else { as_it_was_told(context, spec).await };
-    let news = News::new(context, &spec, Some(engine));
-    let log = Log::open(&carrier, &news);
+    let spec = if carrier.capabilities.shares_files { spec } else { stored_spec(context, spec).await };
+    let news = AttemptNotifier::new(context, &spec, Some(engine));
+    let log = AttemptLogTarget::open(&carrier, &news);
     let found = context.pools.iter().find(|p| p.name == pool);
     let executor = found.map(|p| p.executor.clone()).unwrap_or_default();
     let grant = Grant::new(pool, executor, Vec::new());
-    let carried = Carried::new(carrier, task(context, &spec, grant, log.reports()), news, control);
+    let carried = AttemptSupervisor::new(carrier, task(context, &spec, grant, log.reports()), news, control);
     let finished = carried.recover(handle.map(Handle)).await;
     log.close().await;
     finished
@@ -73,12 +74,12 @@ pub(crate) async fn recover(
 /// Stores all objects that must exist before the attempt is submitted.
 async fn prepare(
     context: &RunContext,
-    carriers: &Carriers,
+    carriers: &PoolClients,
     spec: Arc<AttemptSpec>,
     pool: &str,
-) -> Result<(Carrier, Arc<AttemptSpec>)> {
-    let carrier = carriers.of(pool)?;
-    let spec = if carrier.can.shares_files || spec.sources.is_empty() {
+) -> Result<(PoolClient, Arc<AttemptSpec>)> {
+    let carrier = carriers.get(pool)?;
+    let spec = if carrier.capabilities.shares_files || spec.sources.is_empty() {
         spec
     } else {
         Arc::new(carriers.uploads.upload(&context.store, &spec).await.at("storing the stage's sources")?)
@@ -88,15 +89,15 @@ async fn prepare(
 }
 
 /// Returns the spec that an earlier engine stored, which lists the uploaded sources.
-async fn as_it_was_told(context: &RunContext, spec: Arc<AttemptSpec>) -> Arc<AttemptSpec> {
+async fn stored_spec(context: &RunContext, spec: Arc<AttemptSpec>) -> Arc<AttemptSpec> {
     match context.store.spec(&spec.run, &spec.stage, spec.attempt).await {
         Ok(Some(stored)) => Arc::new(stored),
         Ok(None) | Err(_) => spec,
     }
 }
 
-fn task(context: &RunContext, spec: &Arc<AttemptSpec>, grant: Grant, reports: Arc<dyn Reports>) -> Task {
-    Task {
+fn task(context: &RunContext, spec: &Arc<AttemptSpec>, grant: Grant, reports: Arc<dyn AttemptReporter>) -> AttemptTask {
+    AttemptTask {
         grant,
         store: context.store.clone(),
         folder: layout::attempt(&spec.run, &spec.stage, spec.attempt),
@@ -107,30 +108,30 @@ fn task(context: &RunContext, spec: &Arc<AttemptSpec>, grant: Grant, reports: Ar
 }
 
 /// Destination of an attempt's messages.
-enum Log {
+enum AttemptLogTarget {
     /// Stored by this process, for an attempt on pipes.
-    Here(Arc<Sink>, JoinHandle<()>),
+    Relayed(Arc<LogSink>, JoinHandle<()>),
     /// Stored by the attempt.
-    There(Arc<News>),
+    Stored(Arc<AttemptNotifier>),
 }
 
-impl Log {
-    fn open(carrier: &Carrier, news: &Arc<News>) -> Self {
-        if carrier.can.relays {
-            let (sink, emptying) = Sink::open(news);
-            Self::Here(sink, emptying)
+impl AttemptLogTarget {
+    fn open(carrier: &PoolClient, news: &Arc<AttemptNotifier>) -> Self {
+        if carrier.capabilities.relays {
+            let (sink, emptying) = LogSink::open(news);
+            Self::Relayed(sink, emptying)
         } else {
-            Self::There(news.clone())
+            Self::Stored(news.clone())
         }
     }
-    fn reports(&self) -> Arc<dyn Reports> {
+    fn reports(&self) -> Arc<dyn AttemptReporter> {
         match self {
-            Self::Here(sink, _) => sink.clone(),
-            Self::There(news) => news.clone(),
+            Self::Relayed(sink, _) => sink.clone(),
+            Self::Stored(news) => news.clone(),
         }
     }
     async fn close(self) {
-        if let Self::Here(sink, emptying) = self {
+        if let Self::Relayed(sink, emptying) = self {
             sink.close();
             // The task only writes the remaining messages; if it panicked, the log is truncated.
             let _ = emptying.await;

@@ -6,18 +6,18 @@
 
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptSpec, ORPHAN_TIMEOUT};
-use trainyard_core::event::{Event, Record};
+use trainyard_core::event::{Event, EventRecord};
 use trainyard_core::{Clock, Result};
 use trainyard_store::Store;
 
 /// Time between two reads of the journal, unless the timeout is about as short.
-const LOOK: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// Duration of a read after which the store counts as unavailable.
 const SLOW: Duration = Duration::from_secs(5);
 
 /// Why an attempt is not wanted any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unwanted {
+pub enum LeaseEnd {
     /// The journal of its run has had no writer for this long.
     Orphaned(Duration),
     /// The run has ended.
@@ -26,7 +26,7 @@ pub enum Unwanted {
 
 /// Observations of the journal.
 #[derive(Debug, PartialEq)]
-struct Lease {
+struct WriterLease {
     timeout: Duration,
     /// Number of the next batch.
     end: u64,
@@ -35,15 +35,15 @@ struct Lease {
 }
 
 /// One read of the journal: times of request and response, and the end of the journal.
-struct Look {
-    asked: Duration,
-    answered: Duration,
+struct JournalProbe {
+    requested_at: Duration,
+    answered_at: Duration,
     end: Result<u64>,
 }
 
 /// Conclusion from a read.
 #[derive(Debug, PartialEq)]
-enum Seen {
+enum WriterActivity {
     /// A writer is alive, or may be.
     Alive,
     /// The journal has not grown since the last read.
@@ -52,59 +52,60 @@ enum Seen {
     Silent(Duration),
 }
 
-impl Lease {
+impl WriterLease {
     fn new(timeout: Duration, now: Duration) -> Self {
         Self { timeout, end: 0, since: now }
     }
-    fn see(&mut self, look: &Look) -> Seen {
+    fn observe(&mut self, look: &JournalProbe) -> WriterActivity {
         match look.end {
             Ok(end) if end > self.end => {
-                (self.end, self.since) = (end, look.answered);
-                Seen::Alive
+                (self.end, self.since) = (end, look.answered_at);
+                WriterActivity::Alive
             }
-            Ok(_) if look.answered.saturating_sub(look.asked) < SLOW => {
+            Ok(_) if look.answered_at.saturating_sub(look.requested_at) < SLOW => {
                 // Measured up to the request: batches written after it count at the next read.
-                let silence = look.asked.saturating_sub(self.since);
-                if silence >= self.timeout { Seen::Silent(silence) } else { Seen::Quiet }
+                let silence = look.requested_at.saturating_sub(self.since);
+                if silence >= self.timeout { WriterActivity::Silent(silence) } else { WriterActivity::Quiet }
             }
             _ => {
-                self.since = look.answered;
-                Seen::Alive
+                self.since = look.answered_at;
+                WriterActivity::Alive
             }
         }
     }
 }
 
 /// Watches until the attempt must stop, and returns why. `store` should not retry.
-pub async fn watch(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> Unwanted {
+pub async fn watch(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> LeaseEnd {
     let timeout = spec.orphan_timeout_millis.map_or(ORPHAN_TIMEOUT, Duration::from_millis);
-    let mut lease = Lease::new(timeout, clock.monotonic());
+    let mut lease = WriterLease::new(timeout, clock.monotonic());
     // Number after the last batch read; 0 before the first successful read.
     let mut read = 0;
     loop {
         let asked = clock.monotonic();
         let end = store.journal_end(&spec.run, lease.end).await;
-        let seen = lease.see(&Look { asked, answered: clock.monotonic(), end });
-        if let Seen::Silent(silence) = seen {
-            return Unwanted::Orphaned(silence);
+        let seen = lease.observe(&JournalProbe { requested_at: asked, answered_at: clock.monotonic(), end });
+        if let WriterActivity::Silent(silence) = seen {
+            return LeaseEnd::Orphaned(silence);
         }
         // The journal of a finished run does not grow. A run that ended before this attempt began is found by the first
         // read.
-        if (read == 0 || seen == Seen::Quiet) && read != lease.end {
+        if (read == 0 || seen == WriterActivity::Quiet) && read != lease.end {
             match ends_the_run(store, spec, lease.end - 1).await {
-                Ok(true) => return Unwanted::RunOver,
+                Ok(true) => return LeaseEnd::RunOver,
                 Ok(false) => read = lease.end,
                 Err(error) => tracing::info!(%error, "the end of the run's journal cannot be read"),
             }
         }
-        tokio::time::sleep(LOOK.min(timeout / 2)).await;
+        tokio::time::sleep(POLL_INTERVAL.min(timeout / 2)).await;
     }
 }
 
 /// Returns whether the run ended in this batch.
 async fn ends_the_run(store: &Store, spec: &AttemptSpec, number: u64) -> Result<bool> {
     let Some(batch) = store.journal_batch(&spec.run, number).await? else { return Ok(false) };
-    let ends = |event| matches!(Record::from_value(event), Ok(Record { event: Event::RunFinished { .. }, .. }));
+    let ends =
+        |event| matches!(EventRecord::from_value(event), Ok(EventRecord { event: Event::RunFinished { .. }, .. }));
     Ok(batch.events.iter().any(ends))
 }
 
@@ -119,43 +120,49 @@ mod tests {
     use trainyard_store::{JournalWriter, StoreOptions};
 
     /// Returns the conclusions from reads given as (request, response, end), in seconds; without an end the read fails.
-    fn seen(timeout: u64, looks: &[(u64, u64, Option<u64>)]) -> Vec<Seen> {
-        let mut lease = Lease::new(Duration::from_secs(timeout), Duration::ZERO);
-        let look = |&(asked, answered, end): &(u64, u64, Option<u64>)| Look {
-            asked: Duration::from_secs(asked),
-            answered: Duration::from_secs(answered),
+    fn seen(timeout: u64, looks: &[(u64, u64, Option<u64>)]) -> Vec<WriterActivity> {
+        let mut lease = WriterLease::new(Duration::from_secs(timeout), Duration::ZERO);
+        let look = |&(asked, answered, end): &(u64, u64, Option<u64>)| JournalProbe {
+            requested_at: Duration::from_secs(asked),
+            answered_at: Duration::from_secs(answered),
             end: end.ok_or_else(|| Error::retryable("503")),
         };
-        looks.iter().map(|l| lease.see(&look(l))).collect()
+        looks.iter().map(|l| lease.observe(&look(l))).collect()
     }
-    fn silent(seconds: u64) -> Seen {
-        Seen::Silent(Duration::from_secs(seconds))
+    fn silent(seconds: u64) -> WriterActivity {
+        WriterActivity::Silent(Duration::from_secs(seconds))
     }
 
     #[test]
     fn a_journal_that_stands_still_for_the_whole_time_is_silent() {
         let looks = [(0, 0, Some(3)), (30, 30, Some(3)), (60, 60, Some(3)), (61, 61, Some(3))];
-        assert_eq!(seen(61, &looks), [Seen::Alive, Seen::Quiet, Seen::Quiet, silent(61)]);
+        assert_eq!(seen(61, &looks), [WriterActivity::Alive, WriterActivity::Quiet, WriterActivity::Quiet, silent(61)]);
         let looks = [(0, 0, Some(3)), (30, 30, Some(4)), (60, 60, Some(4)), (90, 90, Some(4))];
-        assert_eq!(seen(60, &looks), [Seen::Alive, Seen::Alive, Seen::Quiet, silent(60)]);
+        assert_eq!(seen(60, &looks), [WriterActivity::Alive, WriterActivity::Alive, WriterActivity::Quiet, silent(60)]);
     }
 
     #[test]
     fn a_run_without_a_journal_is_silent_too() {
-        assert_eq!(seen(10, &[(0, 0, Some(0)), (10, 10, Some(0))]), [Seen::Quiet, silent(10)]);
+        assert_eq!(seen(10, &[(0, 0, Some(0)), (10, 10, Some(0))]), [WriterActivity::Quiet, silent(10)]);
     }
 
     #[test]
     fn a_store_that_is_away_or_slow_is_no_silence() {
         let looks = [(0, 0, Some(3)), (50, 52, None), (60, 60, Some(3)), (111, 111, Some(3)), (112, 112, Some(3))];
-        assert_eq!(seen(60, &looks), [Seen::Alive, Seen::Alive, Seen::Quiet, Seen::Quiet, silent(60)]);
+        assert_eq!(
+            seen(60, &looks),
+            [WriterActivity::Alive, WriterActivity::Alive, WriterActivity::Quiet, WriterActivity::Quiet, silent(60)]
+        );
         let looks = [(0, 0, Some(3)), (50, 80, Some(3)), (139, 139, Some(3)), (140, 140, Some(3))];
-        assert_eq!(seen(60, &looks), [Seen::Alive, Seen::Alive, Seen::Quiet, silent(60)]);
+        assert_eq!(seen(60, &looks), [WriterActivity::Alive, WriterActivity::Alive, WriterActivity::Quiet, silent(60)]);
     }
 
     #[test]
     fn a_journal_that_seems_to_shrink_did_not_grow() {
-        assert_eq!(seen(60, &[(0, 0, Some(9)), (30, 30, Some(2)), (60, 60, Some(9))])[1..], [Seen::Quiet, silent(60)]);
+        assert_eq!(
+            seen(60, &[(0, 0, Some(9)), (30, 30, Some(2)), (60, 60, Some(9))])[1..],
+            [WriterActivity::Quiet, silent(60)]
+        );
     }
 
     fn spec() -> AttemptSpec {
@@ -167,7 +174,7 @@ mod tests {
         serde_json::from_value(spec).unwrap()
     }
 
-    async fn watched(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> Option<Unwanted> {
+    async fn watched(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> Option<LeaseEnd> {
         // Watching a live run never ends.
         tokio::time::timeout(Duration::from_millis(300), watch(store, spec, clock)).await.ok()
     }
@@ -175,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn a_run_that_is_over_is_noticed_at_the_first_look_and_one_that_goes_on_is_left_alone() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
-        let value = |event| Record { at: 0, event }.to_value().unwrap();
+        let value = |event| EventRecord { at: 0, event }.to_value().unwrap();
         let spec = spec();
         let opened = |epoch| value(Event::WriterOpened { epoch, writer: "w".into() });
         let (mut writer, _) = JournalWriter::open(&store, &spec.run, "w", opened).await.unwrap();
@@ -184,7 +191,7 @@ mod tests {
         assert_eq!(watched(&store, &spec, &still).await, None);
         let finished = Event::RunFinished { outcome: RunOutcome::Cancelled };
         writer.append(&[value(Event::CancelRequested { why: "x".into() }), value(finished)]).await.unwrap();
-        assert_eq!(watched(&store, &spec, &still).await, Some(Unwanted::RunOver));
+        assert_eq!(watched(&store, &spec, &still).await, Some(LeaseEnd::RunOver));
         // The run is resumed.
         writer.append(&[value(Event::Heartbeat {})]).await.unwrap();
         assert_eq!(watched(&store, &spec, &still).await, None);
@@ -195,6 +202,6 @@ mod tests {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let spec = AttemptSpec { orphan_timeout_millis: Some(20), ..spec() };
         let stop = watched(&store, &spec, &SystemClock::new()).await;
-        assert!(matches!(stop, Some(Unwanted::Orphaned(silence)) if silence >= Duration::from_millis(20)), "{stop:?}");
+        assert!(matches!(stop, Some(LeaseEnd::Orphaned(silence)) if silence >= Duration::from_millis(20)), "{stop:?}");
     }
 }

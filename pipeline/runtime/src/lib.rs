@@ -4,39 +4,39 @@
 //! slots, logs and publication. All effects go through [`RunContext`], so a whole run can be tested with an in-memory
 //! store and a fake executor. No command is executed before the journal batch with its event is acknowledged.
 
+mod attempt_reader;
+mod attempts;
 pub mod cancel;
-mod carrier;
 pub mod chunks;
-mod computing;
 mod context;
 pub mod curves;
-mod dispatch;
+mod dispatcher;
 pub mod executors;
-mod follow;
 pub mod forecast;
+mod in_process;
 mod journal;
 mod launch;
 pub mod lease;
 mod logs;
 mod lookup;
-mod news;
+mod notifier;
 mod options;
-mod patience;
-mod places;
 mod process;
 mod publish;
-mod questions;
+mod query_queue;
 pub mod resume;
+mod retry;
 mod run;
 mod signals;
 pub mod slots;
-mod steady;
+mod stage_claims;
+mod steady_clock;
 pub mod summary;
 mod totals;
 
-pub use context::{InProcess, Observer, OpenedRun, RowReader, RunContext, Silent};
+pub use context::{InProcessRunner, NoopObserver, Observer, OpenedRun, OutputRowReader, RunContext};
 pub use forecast::forecast;
-pub use options::{Ending, Interrupt, RunOptions, RunSummary};
+pub use options::{Interrupt, RunEnding, RunOptions, RunSummary};
 pub use run::run;
 
 #[cfg(test)]

@@ -1,31 +1,31 @@
 //! Writes messages of an attempt on the engine's pipes to its stored log, and forwards them.
 
 use crate::chunks::ChunkWriter;
-use crate::executors::Reports;
-use crate::news::News;
+use crate::executors::AttemptReporter;
+use crate::notifier::AttemptNotifier;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 use trainyard_core::Result;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
 
 /// Receiver of an attempt's messages.
-pub(crate) struct Sink {
-    news: Arc<News>,
+pub(crate) struct LogSink {
+    notifier: Arc<AttemptNotifier>,
     chunks: Arc<ChunkWriter>,
 }
 
-impl Sink {
-    /// Creates a sink, and the task that empties it until [`Sink::close`].
-    pub fn open(news: &Arc<News>) -> (Arc<Self>, JoinHandle<()>) {
+impl LogSink {
+    /// Creates a sink, and the task that empties it until [`LogSink::close`].
+    pub fn open(news: &Arc<AttemptNotifier>) -> (Arc<Self>, JoinHandle<()>) {
         let (context, hears) = (&news.context, news.clone());
         let trouble = move |text: &str| hears.note(text);
         let (chunks, emptying) = ChunkWriter::open(&context.store, &news.spec, context.clock.clone(), trouble);
-        (Arc::new(Self { news: news.clone(), chunks }), emptying)
+        (Arc::new(Self { notifier: news.clone(), chunks }), emptying)
     }
     /// Appends text to the log that an attempt has stored itself. The attempt must not run any more.
-    pub async fn append_behind(news: &Arc<News>, text: &str) -> Result<()> {
+    pub async fn append_after_end(news: &Arc<AttemptNotifier>, text: &str) -> Result<()> {
         let context = &news.context;
-        ChunkWriter::append_behind(&context.store, &news.spec, context.clock.clone(), text).await
+        ChunkWriter::append_after_end(&context.store, &news.spec, context.clock.clone(), text).await
     }
     /// Stores the remaining messages and ends the task.
     pub fn close(&self) {
@@ -33,15 +33,15 @@ impl Sink {
     }
 }
 
-impl Reports for Sink {
+impl AttemptReporter for LogSink {
     fn message(&self, message: AttemptMessage) {
         self.chunks.message(&message);
-        self.news.pass_on(&message);
+        self.notifier.pass_on(&message);
     }
     fn raw(&self, line: &str) {
         self.message(AttemptMessage::Log { level: LogLevel::Info, text: line.to_string() });
     }
     fn waits(&self, why: Option<&str>) {
-        self.news.waits(why);
+        self.notifier.waits(why);
     }
 }

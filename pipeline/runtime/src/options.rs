@@ -87,7 +87,7 @@ impl Interrupt {
 
 /// How a call of [`crate::run()`] ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub enum RunEnding {
     Finished(RunOutcome),
     /// Another writer owns the run now; this one stopped its attempts and published nothing more.
     Fenced {
@@ -99,7 +99,7 @@ pub enum Ending {
 #[derive(Debug, Clone)]
 pub struct RunSummary {
     pub run: RunId,
-    pub ending: Ending,
+    pub ending: RunEnding,
     /// Whether an unfinished run was taken over.
     pub resumed: bool,
     /// Fold of the whole journal.

@@ -1,13 +1,13 @@
 //! Unique names of processes, and whether the process of a name is still alive.
 //!
-//! Ownership of a run depends on them, so they are injected ([`Processes`]): in a simulation, processes are tasks.
+//! Ownership of a run depends on them, so they are injected ([`MachineProcesses`]): in a simulation, processes are tasks.
 
 use std::fmt;
 use std::str::FromStr;
 use trainyard_core::Digest;
 
 /// Processes of a machine, as seen by one of them.
-pub trait Processes: Send + Sync {
+pub trait MachineProcesses: Send + Sync {
     /// Returns the unique name of this process.
     fn own(&self) -> String;
     /// Returns whether the process of this name is alive; the name may have a suffix after a `:`. Returns `None` if the
@@ -16,9 +16,9 @@ pub trait Processes: Send + Sync {
 }
 
 /// Processes of the machine that this program runs on.
-pub struct ThisMachine;
+pub struct LocalMachine;
 
-impl Processes for ThisMachine {
+impl MachineProcesses for LocalMachine {
     fn own(&self) -> String {
         ProcessId::own().to_string()
     }

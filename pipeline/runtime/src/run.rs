@@ -1,15 +1,15 @@
 //! Entry point: opens or resumes a run, sets up the engine, and runs to the end.
 
 use crate::context::{OpenedRun, RunContext};
-use crate::dispatch::{Dispatch, Left};
+use crate::dispatcher::{DispatchResult, Dispatcher};
 use crate::options::{RunOptions, RunSummary};
-use crate::resume::{Opened, open};
+use crate::resume::{WritableRun, open};
 use crate::summary;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
-use trainyard_core::event::{EVENT_FORMAT, Event, PlannedStage, Record};
+use trainyard_core::event::{EVENT_FORMAT, Event, EventRecord, PlannedStage};
 use trainyard_core::{Error, Result, RunId};
-use trainyard_engine::{Engine, Resumed, Setup};
+use trainyard_engine::{EngineSetup, ResumeState, RunEngine};
 use trainyard_spec::plan::Plan;
 
 /// Runs a plan to its end, or until another writer takes over the run. Must be called in a multi-threaded tokio
@@ -23,22 +23,22 @@ pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Re
     let created = created(&options, &plan);
     // Built before the store is used, to detect invalid plans before anything is written. The engine takes ownership of
     // the plan, which may use much memory.
-    let setup = setup(&options, &context, RunId(String::new()), Resumed::default());
-    let mut engine = Engine::over(plan.workflow.clone(), std::mem::take(&mut plan.nodes), setup)?;
+    let setup = setup(&options, &context, RunId(String::new()), ResumeState::default());
+    let mut engine = RunEngine::from_nodes(plan.workflow.clone(), std::mem::take(&mut plan.nodes), setup)?;
     for pool in &context.pools {
         context.executors.get(&pool.name)?;
     }
-    let Opened { run, writer, mut view, resumed } = tokio::select! {
+    let WritableRun { run, writer, mut view, resumed } = tokio::select! {
         biased;
         opened = open(&options, &plan, &context) => opened?,
         // Opening waits for an unavailable store, and for a sign of life of a writer on another host.
         () = options.interrupt.beyond(0) => return Err(Error::cancelled("interrupted before the run was opened")),
     };
-    engine.belongs_to(run.clone(), Resumed::from_view(&view));
+    engine.set_run(run.clone(), ResumeState::from_view(&view));
     let span = tracing::info_span!("run", %run, workflow = %plan.workflow);
     let mut first = Vec::new();
     if view.plan_digest.is_none() {
-        first.push(Record { at: context.clock.unix_millis(), event: created });
+        first.push(EventRecord { at: context.clock.unix_millis(), event: created });
     }
     context.observer.opened(&OpenedRun { run: &run, workflow: &plan.workflow, params: &plan.params, resumed });
     drop(plan);
@@ -46,7 +46,7 @@ pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Re
     let epoch = writer.epoch();
     tracing::info!(parent: &span, resumed, epoch, "run opened");
     let store = context.store.clone();
-    let dispatch = Dispatch::new(context.clone(), engine, view, writer, &options);
+    let dispatch = Dispatcher::new(context.clone(), engine, view, writer, &options);
     let watching = crate::cancel::watch(context, run.clone(), epoch, dispatch.sender());
     let watching = tokio::spawn(watching.instrument(span.clone()));
     // A task is resumed on the thread that woke it. A future in `block_on` has a dedicated thread, and switching
@@ -55,19 +55,19 @@ pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Re
     carried.spawn(dispatch.run(first).instrument(span));
     let ended = carried.join_next().await;
     watching.abort();
-    let Left { ending, view, end } = match ended {
+    let DispatchResult { ending, view, end } = match ended {
         Some(Ok(ended)) => ended?,
         Some(Err(e)) => return Err(Error::bug(format!("the run's loop ended: {e}"))),
         None => return Err(Error::bug("the run's loop was not started")),
     };
     if let Some(end) = end {
-        summary::leave(&store, &run, end, &view).await;
+        summary::store_summary(&store, &run, end, &view).await;
     }
     Ok(RunSummary { run, ending, resumed, view })
 }
 
-pub(crate) fn setup(options: &RunOptions, context: &RunContext, run: RunId, resumed: Resumed) -> Setup {
-    Setup {
+pub(crate) fn setup(options: &RunOptions, context: &RunContext, run: RunId, resumed: ResumeState) -> EngineSetup {
+    EngineSetup {
         run,
         selection: options.selection.clone(),
         fail_fast: options.fail_fast,
@@ -82,7 +82,7 @@ pub(crate) fn setup(options: &RunOptions, context: &RunContext, run: RunId, resu
 }
 
 fn created(options: &RunOptions, plan: &Plan) -> Event {
-    let planned = |node: &trainyard_spec::plan::Node| PlannedStage {
+    let planned = |node: &trainyard_spec::plan::PlanNode| PlannedStage {
         stage: node.key.clone(),
         kind: node.kind.clone(),
         main_metric: node.main_metric.clone(),

@@ -11,15 +11,15 @@
 //! first the user, and then the run, with the smallest holding. The attempts of a group take their slots all at once.
 
 mod group;
-mod holding;
-mod line;
+mod queue;
+mod record;
 
-pub use holding::{Holder, Holding};
+pub use record::{SlotHolder, SlotRecord};
 
 use crate::executors::Control;
 use command_fds::CommandFdExt;
-use group::Group;
-use holding::{fault, hold, look, open, sum};
+use group::SlotGroup;
+use record::{create_locked, fault, open, read, sum};
 use rustix::fs::{FlockOperation, flock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -28,12 +28,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use trainyard_core::resources::{Amounts, shortfalls};
+use trainyard_core::resources::{ResourceAmounts, shortfalls};
 use trainyard_core::{Clock as _, Error, Result, SystemClock};
-use trainyard_engine::{Grant, Machine, Outside, Share};
+use trainyard_engine::{ExternalUsage, Grant, MachineShare, PoolMachine};
 
 /// Poll interval of a waiting attempt.
-const ASK_AGAIN: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// File whose lock serializes access to the folder.
 const LOCK: &str = "lock";
 /// Prefix of the names of waiting requests, after the host.
@@ -41,32 +41,32 @@ const WAIT: &str = "wait.";
 
 /// Slots of this machine as seen by one run.
 #[derive(Clone)]
-pub struct Slots(Arc<Inner>);
+pub struct Slots(Arc<SlotsInner>);
 
-struct Inner {
+struct SlotsInner {
     folder: PathBuf,
     host: String,
-    machine: Machine,
+    machine: PoolMachine,
     /// Numbers of the holdings taken through this object.
     own: Mutex<BTreeSet<u64>>,
     /// Slots reserved for attempts of groups that have not taken them yet, by group.
-    set_aside: Mutex<BTreeMap<usize, Vec<Option<Held>>>>,
+    reserved: Mutex<BTreeMap<usize, Vec<Option<SlotGuard>>>>,
 }
 
 /// Slots in use; dropping it releases them.
-pub struct Held {
+pub struct SlotGuard {
     slots: Slots,
     number: u64,
     /// Holds the lock while it is open, here or in a process that inherited it.
     file: File,
     /// Whether the slots stay with the process that inherited them when this is dropped.
-    left: AtomicBool,
+    inherited: AtomicBool,
     /// Group whose slots were taken with these.
     group: Option<usize>,
 }
 
 /// Place in the waiting line; dropping it leaves the line.
-struct Place {
+struct WaitGuard {
     path: PathBuf,
     number: u64,
     since: i64,
@@ -74,15 +74,15 @@ struct Place {
     _file: File,
 }
 
-impl Held {
+impl SlotGuard {
     /// Returns the file for [`lend`].
     pub(crate) fn handle(&self) -> &File {
         &self.file
     }
     /// Sets whether the slots stay with the process that they were lent to when this is dropped. Reset once that
     /// process has ended.
-    pub(crate) fn leave_to_the_process(&self, leave: bool) {
-        self.left.store(leave, Ordering::SeqCst);
+    pub(crate) fn set_inherited(&self, leave: bool) {
+        self.inherited.store(leave, Ordering::SeqCst);
     }
 }
 
@@ -95,13 +95,13 @@ pub(crate) fn lend(file: &File, command: &mut impl CommandFdExt) -> std::io::Res
 
 impl Slots {
     /// Creates the slots of `machine`; the folder is created when slots are taken.
-    pub fn new(folder: impl Into<PathBuf>, machine: Machine) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(folder: impl Into<PathBuf>, machine: PoolMachine) -> Self {
+        Self(Arc::new(SlotsInner {
             folder: folder.into(),
             host: host(),
             machine,
             own: Mutex::default(),
-            set_aside: Mutex::default(),
+            reserved: Mutex::default(),
         }))
     }
 
@@ -112,13 +112,13 @@ impl Slots {
     pub async fn acquire(
         &self,
         grant: &Grant,
-        holder: &Holder,
+        holder: &SlotHolder,
         control: &mut watch::Receiver<Control>,
         waits: impl FnOnce(String),
-    ) -> Result<Option<Held>> {
+    ) -> Result<Option<SlotGuard>> {
         let mut waits = Some(waits);
-        let mut place: Option<Place> = None;
-        let group = Group::of(grant);
+        let mut place: Option<WaitGuard> = None;
+        let group = SlotGroup::of(grant);
         if group.shares.is_empty() {
             return Ok(None);
         }
@@ -133,7 +133,7 @@ impl Slots {
                 waits(self.holders().unwrap_or_default());
             }
             tokio::select! {
-                () = tokio::time::sleep(ASK_AGAIN) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
                 _ = control.wait_for(|w| *w > Control::Run) => {
                     return Err(Error::cancelled("stopped while it waited for slots of this machine"));
                 }
@@ -143,112 +143,117 @@ impl Slots {
 
     /// Takes the share if it is free and no waiting request has precedence. Errors: invalid (more than the machine
     /// has), those of the folder.
-    pub fn try_take(&self, share: &Share, holder: &Holder) -> Result<Option<Held>> {
-        let _turn = self.turn_for(std::slice::from_ref(share))?;
-        let (living, line) = self.living()?;
+    pub fn try_take(&self, share: &MachineShare, holder: &SlotHolder) -> Result<Option<SlotGuard>> {
+        let _turn = self.lock_for(std::slice::from_ref(share))?;
+        let (living, line) = self.live_records()?;
         let now = SystemClock::new().unix_millis();
-        let ask = Holding::of(std::slice::from_ref(share), holder, now);
+        let ask = SlotRecord::of(std::slice::from_ref(share), holder, now);
         let (held, line) = (values(&living), values(&line));
-        if !line::may_take(&self.0.machine, &held, &line, &ask, now) {
+        if !queue::may_take(&self.0.machine, &held, &line, &ask, now) {
             return Ok(None);
         }
         Ok(self.hold_all(&living, vec![ask], None)?.pop())
     }
 
     /// Takes the slots of one attempt and reserves those of its group, or takes a place in line.
-    fn take_or_wait(&self, group: &Group, holder: &Holder, before: Option<Place>) -> Result<Result<Held, Place>> {
-        let _turn = self.turn_for(&group.shares)?;
-        if let Some(held) = self.set_aside_for(group) {
+    fn take_or_wait(
+        &self,
+        group: &SlotGroup,
+        holder: &SlotHolder,
+        before: Option<WaitGuard>,
+    ) -> Result<Result<SlotGuard, WaitGuard>> {
+        let _turn = self.lock_for(&group.shares)?;
+        if let Some(held) = self.take_reserved(group) {
             return Ok(Ok(held));
         }
-        let (living, mut line) = self.living()?;
+        let (living, mut line) = self.live_records()?;
         before.iter().for_each(|place| drop(line.remove(&place.number)));
         let now = SystemClock::new().unix_millis();
         let since = before.as_ref().map_or(now, |place| place.since);
-        let ask = Holding::of(&group.shares, holder, since);
-        if !line::may_take(&self.0.machine, &values(&living), &values(&line), &ask, now) {
+        let ask = SlotRecord::of(&group.shares, holder, since);
+        if !queue::may_take(&self.0.machine, &values(&living), &values(&line), &ask, now) {
             let number = (0..u64::MAX).find(|n| !line.contains_key(n)).unwrap_or(u64::MAX);
-            return Ok(Err(before.map_or_else(|| self.stand_in_line(number, &ask), Ok)?));
+            return Ok(Err(before.map_or_else(|| self.enqueue(number, &ask), Ok)?));
         }
-        let each = group.shares.iter().map(|share| Holding::of(std::slice::from_ref(share), holder, now));
-        let mut all: Vec<Option<Held>> =
+        let each = group.shares.iter().map(|share| SlotRecord::of(std::slice::from_ref(share), holder, now));
+        let mut all: Vec<Option<SlotGuard>> =
             self.hold_all(&living, each.collect(), group.key)?.into_iter().map(Some).collect();
         let own = all.get_mut(group.at).and_then(Option::take);
         if let Some(key) = group.key {
-            let before = self.0.set_aside.lock().unwrap_or_else(PoisonError::into_inner).insert(key, all);
+            let before = self.0.reserved.lock().unwrap_or_else(PoisonError::into_inner).insert(key, all);
             // Dropped after the lock is released, since dropping slots locks it too.
             drop(before);
         }
         own.map(Ok).ok_or_else(|| Error::bug("an attempt is not part of its own group"))
     }
 
-    fn set_aside_for(&self, group: &Group) -> Option<Held> {
-        let mut aside = self.0.set_aside.lock().unwrap_or_else(PoisonError::into_inner);
+    fn take_reserved(&self, group: &SlotGroup) -> Option<SlotGuard> {
+        let mut aside = self.0.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         aside.get_mut(&group.key?)?.get_mut(group.at)?.take()
     }
 
-    fn stand_in_line(&self, number: u64, ask: &Holding) -> Result<Place> {
+    fn enqueue(&self, number: u64, ask: &SlotRecord) -> Result<WaitGuard> {
         let path = self.0.folder.join(format!("{}.{WAIT}{number}", self.0.host));
-        let file = hold(&path, ask).map_err(|e| fault(&path, &e))?;
-        Ok(Place { path, number, since: ask.since, _file: file })
+        let file = create_locked(&path, ask).map_err(|e| fault(&path, &e))?;
+        Ok(WaitGuard { path, number, since: ask.since, _file: file })
     }
 
     /// Creates the holdings; the caller has checked that they fit.
     fn hold_all(
         &self,
-        living: &BTreeMap<u64, Holding>,
-        holdings: Vec<Holding>,
+        living: &BTreeMap<u64, SlotRecord>,
+        holdings: Vec<SlotRecord>,
         group: Option<usize>,
-    ) -> Result<Vec<Held>> {
+    ) -> Result<Vec<SlotGuard>> {
         let free = (0..u64::MAX).filter(|number| !living.contains_key(number));
-        let one = |(number, holding): (u64, Holding)| {
+        let one = |(number, holding): (u64, SlotRecord)| {
             let path = self.path(number);
-            let file = hold(&path, &holding).map_err(|e| fault(&path, &e))?;
+            let file = create_locked(&path, &holding).map_err(|e| fault(&path, &e))?;
             self.own().insert(number);
-            Ok(Held { slots: self.clone(), number, file, left: AtomicBool::new(false), group })
+            Ok(SlotGuard { slots: self.clone(), number, file, inherited: AtomicBool::new(false), group })
         };
         free.zip(holdings).map(one).collect()
     }
 
     /// Refuses shares that can never be free, creates the folder, and waits for its lock.
-    fn turn_for(&self, shares: &[Share]) -> Result<File> {
+    fn lock_for(&self, shares: &[MachineShare]) -> Result<File> {
         shares.iter().try_for_each(|share| refuse_too_large(share, &self.0.machine))?;
         std::fs::create_dir_all(&self.0.folder).map_err(|e| fault(&self.0.folder, &e))?;
-        self.turn()
+        self.lock_folder()
     }
 
     /// Returns all current holdings of this machine. Errors: those of the folder.
-    pub fn holdings(&self) -> Result<Vec<Holding>> {
+    pub fn holdings(&self) -> Result<Vec<SlotRecord>> {
         // If no slots were ever taken here, reading must leave no trace.
         if !self.0.folder.join(LOCK).exists() {
             return Ok(Vec::new());
         }
-        let _turn = self.turn()?;
-        Ok(values(&self.living()?.0))
+        let _turn = self.lock_folder()?;
+        Ok(values(&self.live_records()?.0))
     }
 
     /// Formats the current holders: `held by run … (workflow, stage) for 4m`.
     fn holders(&self) -> Result<String> {
-        let _turn = self.turn()?;
+        let _turn = self.lock_folder()?;
         let now = SystemClock::new().unix_millis();
-        let mut names: Vec<String> = self.living()?.0.values().map(|holding| holding.describe(now)).collect();
+        let mut names: Vec<String> = self.live_records()?.0.values().map(|holding| holding.describe(now)).collect();
         names.dedup();
         Ok(format!("held by {}", names.join(", and by ")))
     }
 
     /// Returns the resources held by other runs. Errors: those of the folder.
-    pub fn others(&self) -> Result<Outside> {
+    pub fn used_by_others(&self) -> Result<ExternalUsage> {
         // If no slots were ever taken here, reading must leave no trace.
         if !self.0.folder.join(LOCK).exists() {
-            return Ok(Outside::default());
+            return Ok(ExternalUsage::default());
         }
-        let _turn = self.turn()?;
+        let _turn = self.lock_folder()?;
         let own = self.own().clone();
-        Ok(sum(self.living()?.0.iter().filter(|(number, _)| !own.contains(*number)).map(|(_, holding)| holding)))
+        Ok(sum(self.live_records()?.0.iter().filter(|(number, _)| !own.contains(*number)).map(|(_, holding)| holding)))
     }
 
     /// Waits for the folder's lock, which is held until the file is closed.
-    fn turn(&self) -> Result<File> {
+    fn lock_folder(&self) -> Result<File> {
         let path = self.0.folder.join(LOCK);
         let file = open(&path, true).map_err(|e| fault(&path, &e))?;
         flock(&file, FlockOperation::LockExclusive).map_err(|e| fault(&path, &e.into()))?;
@@ -257,14 +262,14 @@ impl Slots {
 
     /// Returns all holdings of this host whose holders are alive, and the waiting requests. The folder's lock must be
     /// held: otherwise a file without a lock may be one that is being created.
-    fn living(&self) -> Result<(BTreeMap<u64, Holding>, BTreeMap<u64, Holding>)> {
+    fn live_records(&self) -> Result<(BTreeMap<u64, SlotRecord>, BTreeMap<u64, SlotRecord>)> {
         let folder = &self.0.folder;
         let (mut living, mut line) = (BTreeMap::new(), BTreeMap::new());
         for entry in std::fs::read_dir(folder).map_err(|e| fault(folder, &e))? {
             let name = entry.map_err(|e| fault(folder, &e))?.file_name();
             let Some((number, waits)) = name.to_str().and_then(|name| self.number(name)) else { continue };
             let path = folder.join(&name);
-            if let Some(holding) = look(&path).map_err(|e| fault(&path, &e))? {
+            if let Some(holding) = read(&path).map_err(|e| fault(&path, &e))? {
                 if waits {
                     line.insert(number, holding)
                 } else {
@@ -291,11 +296,11 @@ impl Slots {
     }
 }
 
-impl Drop for Held {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         // Removed first, because the number may be taken again as soon as its file is gone.
         self.slots.own().remove(&self.number);
-        if self.left.load(Ordering::SeqCst) {
+        if self.inherited.load(Ordering::SeqCst) {
             return;
         }
         // If the file cannot be removed it loses its lock all the same, and the next reader removes it.
@@ -303,26 +308,26 @@ impl Drop for Held {
         // Slots reserved for the rest of its group are not needed any more; a group starts together or not at all.
         let rest = self
             .group
-            .and_then(|key| self.slots.0.set_aside.lock().unwrap_or_else(PoisonError::into_inner).remove(&key));
+            .and_then(|key| self.slots.0.reserved.lock().unwrap_or_else(PoisonError::into_inner).remove(&key));
         drop(rest);
     }
 }
 
-impl Drop for Place {
+impl Drop for WaitGuard {
     fn drop(&mut self) {
         // As for holdings: without its lock the file is a leftover.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-fn values(of: &BTreeMap<u64, Holding>) -> Vec<Holding> {
+fn values(of: &BTreeMap<u64, SlotRecord>) -> Vec<SlotRecord> {
     of.values().cloned().collect()
 }
 
 /// Refuses a share that can never be free, instead of waiting for it forever.
-fn refuse_too_large(share: &Share, machine: &Machine) -> Result<()> {
-    let need = Amounts { cpus: share.cpus, memory: share.memory, gpus: 0 };
-    let total = Amounts { cpus: machine.cpus, memory: machine.memory, gpus: 0 };
+fn refuse_too_large(share: &MachineShare, machine: &PoolMachine) -> Result<()> {
+    let need = ResourceAmounts { cpus: share.cpus, memory: share.memory, gpus: 0 };
+    let total = ResourceAmounts { cpus: machine.cpus, memory: machine.memory, gpus: 0 };
     let mut lacks = shortfalls(need, 0, total, total);
     for gpu in share.gpus.iter().filter(|index| !machine.gpus.iter().any(|g| g.index == **index)) {
         lacks.push(format!("needs GPU {gpu}; it has no GPU of this index"));

@@ -15,7 +15,7 @@ const SHORT: u64 = 16;
 
 /// Known state of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Known {
+pub enum LoadedSummary {
     /// Totals of a finished run.
     Totals(Totals),
     /// Fold of the journal.
@@ -23,11 +23,11 @@ pub enum Known {
 }
 
 /// Reads a short journal, or else the summary, or else the long journal. Errors: those of [`crate::resume::read_run`].
-pub async fn look(store: &Store, run: &RunId) -> Result<Known> {
+pub async fn read_summary(store: &Store, run: &RunId) -> Result<LoadedSummary> {
     let (mut journal, mut view) = (JournalReader::new(store, run), RunView::default());
     let (batches, is_end) = journal.read_some().await?;
     if !is_end && let Some(totals) = totals::read(store, run).await? {
-        return Ok(Known::Totals(totals));
+        return Ok(LoadedSummary::Totals(totals));
     }
     view.apply_values(batches.iter().flat_map(|batch| &batch.events))?;
     if !is_end {
@@ -36,11 +36,11 @@ pub async fn look(store: &Store, run: &RunId) -> Result<Known> {
     if view.writer.epoch == 0 {
         return Err(no_such_run(store, run));
     }
-    Ok(Known::View(Box::new(view)))
+    Ok(LoadedSummary::View(Box::new(view)))
 }
 
 /// Stores the totals of a run whose journal ends before batch `end`. Without them lists are only slower.
-pub(crate) async fn leave(store: &Store, run: &RunId, end: u64, view: &RunView) {
+pub(crate) async fn store_summary(store: &Store, run: &RunId, end: u64, view: &RunView) {
     if end < SHORT {
         return;
     }

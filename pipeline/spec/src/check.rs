@@ -8,7 +8,6 @@ mod bounds;
 mod checker;
 mod condition;
 mod config;
-mod envelope;
 mod evaluation;
 mod graph;
 mod inputs;
@@ -18,16 +17,17 @@ mod placement;
 mod repetition;
 mod reported;
 mod scripts;
+mod settings;
 mod stage;
 mod wiring;
 
-pub use checker::Link;
-pub use graph::Order;
-pub(crate) use reported::judge;
+pub use checker::StageLink;
+pub use graph::StageOrder;
+pub(crate) use reported::check_reported;
 
 use crate::diagnostic::Diagnostic;
-use crate::expand::Expanded;
-use crate::plan::Node;
+use crate::expand::ExpandedWorkflow;
+use crate::plan::PlanNode;
 use crate::schedule::Schedule;
 use crate::site::Site;
 use checker::Checker;
@@ -35,13 +35,13 @@ use std::collections::BTreeMap;
 use trainyard_core::StageKey;
 
 /// Result of all checks.
-pub struct Checked {
+pub struct CheckedStages {
     /// One entry per draft; `None` if the draft has an error.
-    pub nodes: Vec<Option<Node>>,
+    pub nodes: Vec<Option<PlanNode>>,
     /// All reasons for an order, in discovery order.
-    pub links: Vec<Link>,
+    pub links: Vec<StageLink>,
     /// `None` if there is a cycle (reported).
-    pub order: Option<Order>,
+    pub order: Option<StageOrder>,
     /// Exports of the workflow: name → (stage, output).
     pub outputs: BTreeMap<String, (StageKey, String)>,
     /// Schedule of the workflow, if the file has one.
@@ -51,17 +51,17 @@ pub struct Checked {
 }
 
 /// Runs all passes.
-pub fn check(expanded: &Expanded<'_>, site: &Site) -> Checked {
+pub fn check(expanded: &ExpandedWorkflow<'_>, site: &Site) -> CheckedStages {
     let mut checker = Checker::new(expanded, site);
-    let nodes: Vec<Option<Node>> = (0..expanded.drafts.len()).map(|draft| checker.stage(draft)).collect();
+    let nodes: Vec<Option<PlanNode>> = (0..expanded.drafts.len()).map(|draft| checker.stage(draft)).collect();
     checker.groups(&nodes);
     let order = checker.order();
-    checker.wiring(order.as_ref(), &nodes);
+    checker.check_wiring(order.as_ref(), &nodes);
     checker.metrics(order.as_ref());
     checker.evaluation_sets();
     checker.placement(&nodes);
     checker.repetition(&nodes);
     let outputs = checker.outputs();
     let schedule = checker.schedule();
-    Checked { nodes, links: checker.links, order, outputs, schedule, diagnostics: checker.diagnostics }
+    CheckedStages { nodes, links: checker.links, order, outputs, schedule, diagnostics: checker.diagnostics }
 }

@@ -4,13 +4,13 @@
 //! text ─yaml→ tree ─workflow→ raw file ─expand→ drafts ─check→ nodes ─order→ Plan
 //! ```
 
-use crate::check::{self, Checked};
+use crate::check::{self, CheckedStages};
 use crate::diagnostic::{Diagnostic, Sources, sort_and_dedup};
-use crate::expand::{Arguments, Expanded, expand, params::ParamValue};
-use crate::files::{Files, absolute};
+use crate::expand::{ExpandedWorkflow, WorkflowArguments, expand, params::ParamValue};
+use crate::files::{FileSystem, absolute};
 use crate::identity;
 use crate::plan::Plan;
-use crate::recipe::{Recipe, is_pooled};
+use crate::recipe::{RecipeHeader, is_pooled};
 use crate::site::Site;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,9 @@ use std::path::Path;
 use trainyard_core::{StageKey, StageKinds};
 
 /// Inputs of a compilation.
-pub struct Request<'a> {
+pub struct CompileRequest<'a> {
     /// Reader of the workflow file, its parents, embedded files, and digests of sources.
-    pub files: &'a dyn Files,
+    pub files: &'a dyn FileSystem,
     /// The workflow file; relative to the working directory.
     pub path: &'a Path,
     /// Absolute path.
@@ -37,18 +37,18 @@ pub struct Request<'a> {
 }
 
 /// A plan if there is no error; all diagnostics, in file order; the texts that they point into.
-pub struct Compiled {
+pub struct Compilation {
     /// Present only if no diagnostic is an error.
     pub plan: Option<Plan>,
     /// Recipe of the file itself, whatever else is wrong with it.
-    pub recipe: Option<Recipe>,
+    pub recipe: Option<RecipeHeader>,
     /// Errors, warnings and notes, in file order, without repetitions.
     pub diagnostics: Vec<Diagnostic>,
     /// All texts that were read; spans of the diagnostics index into them.
     pub sources: Sources,
 }
 
-impl Compiled {
+impl Compilation {
     /// Returns the number of errors.
     pub fn errors(&self) -> usize {
         self.diagnostics.iter().filter(|d| d.is_error()).count()
@@ -56,21 +56,21 @@ impl Compiled {
 }
 
 /// Compiles a workflow file. All errors are reported as diagnostics.
-pub fn compile(request: &Request<'_>) -> Compiled {
+pub fn compile(request: &CompileRequest<'_>) -> Compilation {
     let path = absolute(request.working_directory, &request.path.to_string_lossy());
-    let arguments = Arguments { params: request.params, tick: request.tick };
+    let arguments = WorkflowArguments { params: request.params, tick: request.tick };
     let mut expanded = expand(request.files, request.catalogue, &path, request.working_directory, arguments);
     let mut diagnostics = std::mem::take(&mut expanded.diagnostics);
     let checked = check::check(&expanded, request.site);
     diagnostics.extend(checked.diagnostics.iter().cloned());
-    let good = !diagnostics.iter().any(Diagnostic::is_error) && !expanded.spaces.is_empty();
+    let good = !diagnostics.iter().any(Diagnostic::is_error) && !expanded.workflow_instances.is_empty();
     sort_and_dedup(&mut diagnostics);
     let plan = if good { assemble(&expanded, checked, &path) } else { None };
-    let recipe = expanded.spaces.first().and_then(|main| main.workflow.recipe.clone());
-    Compiled { plan, recipe, diagnostics, sources: expanded.sources }
+    let recipe = expanded.workflow_instances.first().and_then(|main| main.workflow.recipe.clone());
+    Compilation { plan, recipe, diagnostics, sources: expanded.sources }
 }
 
-fn assemble(expanded: &Expanded<'_>, checked: Checked, path: &Path) -> Option<Plan> {
+fn assemble(expanded: &ExpandedWorkflow<'_>, checked: CheckedStages, path: &Path) -> Option<Plan> {
     let order = checked.order?;
     let mut after: Vec<BTreeSet<&StageKey>> = vec![BTreeSet::new(); expanded.drafts.len()];
     for link in &checked.links {
@@ -83,7 +83,7 @@ fn assemble(expanded: &Expanded<'_>, checked: Checked, path: &Path) -> Option<Pl
         node.after = after[*draft].iter().map(|key| (*key).clone()).collect();
         nodes.push(node);
     }
-    let main = &expanded.spaces[0];
+    let main = &expanded.workflow_instances[0];
     if main.workflow.recipe.as_ref().is_some_and(|recipe| recipe.result.is_some()) {
         let checks = nodes.iter_mut().flat_map(|node| &mut node.checks);
         checks.for_each(|check| check.pooled = check.role.as_deref().is_some_and(is_pooled));

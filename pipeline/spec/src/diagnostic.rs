@@ -45,7 +45,7 @@ impl fmt::Display for Severity {
 
 /// Another place that belongs to a diagnostic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Related {
+pub struct RelatedSpan {
     /// Place, possibly in another file.
     pub span: Span,
     /// Relation to the diagnostic.
@@ -66,7 +66,7 @@ pub struct Diagnostic {
     /// How to fix it.
     pub help: Option<String>,
     /// Related places, in display order.
-    pub related: Vec<Related>,
+    pub related: Vec<RelatedSpan>,
 }
 
 impl Diagnostic {
@@ -95,7 +95,7 @@ impl Diagnostic {
     /// Adds a related place.
     #[must_use]
     pub fn related(mut self, span: Span, message: impl Into<String>) -> Self {
-        self.related.push(Related { span, message: message.into() });
+        self.related.push(RelatedSpan { span, message: message.into() });
         self
     }
     /// Whether it prevents a plan.
@@ -115,7 +115,7 @@ pub fn sort_and_dedup(diagnostics: &mut Vec<Diagnostic>) {
 
 /// One text that diagnostics point into.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SourceFile {
+pub struct SourceText {
     /// Display name: a path, or `-p steps=x`.
     pub name: String,
     /// `None` for a text that is not a file.
@@ -127,16 +127,16 @@ pub struct SourceFile {
 
 /// All texts of one compilation; the first is the requested file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Sources(pub Vec<SourceFile>);
+pub struct Sources(pub Vec<SourceText>);
 
 impl Sources {
     /// Stores a text and returns its index for spans.
     pub fn add(&mut self, name: impl Into<String>, path: Option<&Path>, text: impl Into<String>) -> u32 {
-        self.0.push(SourceFile { name: name.into(), path: path.map(Path::to_path_buf), text: text.into() });
+        self.0.push(SourceText { name: name.into(), path: path.map(Path::to_path_buf), text: text.into() });
         (self.0.len() - 1) as u32
     }
     /// Returns the text with this index ([`Span::file`]).
-    pub fn get(&self, file: u32) -> Option<&SourceFile> {
+    pub fn get(&self, file: u32) -> Option<&SourceText> {
         self.0.get(file as usize)
     }
     /// Returns the folder of a span's file; relative paths written there are relative to it.

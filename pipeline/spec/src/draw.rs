@@ -3,7 +3,7 @@
 //! Instances of one stage are one box (`rl ×3`). Solid arrows are artifacts, labeled by their port; dotted ones are
 //! order.
 
-use crate::plan::{Edge, Plan, When};
+use crate::plan::{Edge, Plan, RunCondition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -33,9 +33,9 @@ pub fn mermaid(plan: &Plan) -> String {
             String::new()
         };
         let when = match &node.when {
-            When::Always => "",
-            When::Never(_) => "<br/>skipped",
-            When::Late(_) => "<br/>if …",
+            RunCondition::Always => "",
+            RunCondition::Never(_) => "<br/>skipped",
+            RunCondition::Late(_) => "<br/>if …",
         };
         let kind = if node.kind == *id { String::new() } else { format!("<br/><i>{}</i>", node.kind) };
         let _ = writeln!(text, "  {}[\"{id}{times}{kind}{when}\"]", names[id]);

@@ -6,51 +6,51 @@
 
 pub mod axes;
 mod embed;
+mod instance;
 pub mod overrides;
 pub mod params;
 mod references;
-mod space;
 
-pub use references::{Target, Targets, View};
-pub use space::{Draft, Group, LateList, Member, MemberBody, Parent, Space};
+pub use instance::{Draft, EmbeddingStage, InstanceBody, LateList, StageInstance, StageInstances, WorkflowInstance};
+pub use references::{OutputTarget, OutputTargets, ReferenceScope};
 
 use crate::diagnostic::{Diagnostic, Sources, Span, suggest};
-use crate::extends::{Loader, Texts};
-use crate::files::{Files, absolute};
-use crate::read::{Binder, Bound, NoNames, Reader};
+use crate::extends::{Loader, TextIndex};
+use crate::files::{FileSystem, absolute};
+use crate::read::{Binder, BoundNode, NoReferences, ValueReader};
 use crate::run_stage;
-use crate::tree::Node;
-use crate::workflow::{self, Body, RawStage, Workflow};
-use axes::{Coordinate, Fan, MOST_INSTANCES};
+use crate::tree::YamlNode;
+use crate::workflow::{self, RawStage, StageBody, Workflow};
+use axes::{Coordinate, FanOutSource, MAX_INSTANCES};
 use overrides::Overrides;
-use params::{Given, Param, ParamValue};
+use params::{GivenParam, Param, ParamValue};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use trainyard_core::{StageKey, StageKinds};
 
-pub struct Expanded<'a> {
+pub struct ExpandedWorkflow<'a> {
     /// Reader of embedded files.
-    pub files: &'a dyn Files,
+    pub files: &'a dyn FileSystem,
     /// The stage kinds that `uses` may name.
     pub catalogue: &'a dyn StageKinds,
     /// All texts read so far.
     pub sources: Sources,
     /// Spaces, the main file first; empty if it could not be read.
-    pub spaces: Vec<Space>,
+    pub workflow_instances: Vec<WorkflowInstance>,
     /// In file order, then matrix order.
     pub drafts: Vec<Draft>,
     /// Diagnostics of reading and expanding, in discovery order.
     pub diagnostics: Vec<Diagnostic>,
     /// Folder that displayed file names are relative to.
     working_directory: PathBuf,
-    texts: Texts,
+    texts: TextIndex,
     workflows: HashMap<PathBuf, Option<Rc<Workflow>>>,
 }
 
 /// Values for the parameters of the main file.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Arguments<'a> {
+pub struct WorkflowArguments<'a> {
     /// Arguments of `-p`, in order.
     pub params: &'a [String],
     /// Value of the param `tick`, if the file declares one and `params` does not set it.
@@ -62,21 +62,21 @@ const TICK: &str = "tick";
 
 /// Reads and expands the file at `path` (absolute) and everything it embeds.
 pub fn expand<'a>(
-    files: &'a dyn Files,
+    files: &'a dyn FileSystem,
     catalogue: &'a dyn StageKinds,
     path: &Path,
     working_directory: &Path,
-    arguments: Arguments<'_>,
-) -> Expanded<'a> {
-    let mut expanded = Expanded {
+    arguments: WorkflowArguments<'_>,
+) -> ExpandedWorkflow<'a> {
+    let mut expanded = ExpandedWorkflow {
         files,
         catalogue,
         sources: Sources::default(),
-        spaces: Vec::new(),
+        workflow_instances: Vec::new(),
         drafts: Vec::new(),
         diagnostics: Vec::new(),
         working_directory: working_directory.to_path_buf(),
-        texts: Texts::new(),
+        texts: TextIndex::new(),
         workflows: HashMap::new(),
     };
     let Some(workflow) = expanded.load(path, None) else { return expanded };
@@ -93,7 +93,7 @@ pub fn expand<'a>(
 
 type Params = (BTreeMap<String, ParamValue>, Vec<String>);
 
-impl Expanded<'_> {
+impl ExpandedWorkflow<'_> {
     /// Reads a file once. `from` is the place that names it.
     fn load(&mut self, path: &Path, from: Option<Span>) -> Option<Rc<Workflow>> {
         if let Some(known) = self.workflows.get(path) {
@@ -123,16 +123,16 @@ impl Expanded<'_> {
     }
 
     /// Computes the values of a file's parameters; `given` looks up the caller's.
-    fn params<'g>(&mut self, workflow: &Workflow, given: &dyn Fn(&str) -> Option<Given<'g>>) -> Params {
+    fn params<'g>(&mut self, workflow: &Workflow, given: &dyn Fn(&str) -> Option<GivenParam<'g>>) -> Params {
         let mut values = BTreeMap::new();
         let mut broken = Vec::new();
         for entry in &workflow.params {
             workflow::check_id(&entry.key, entry.key_span, "param", &mut self.diagnostics);
-            let names = NoNames("params are declared by plain values");
+            let names = NoReferences("params are declared by plain values");
             let bound =
                 Binder { sources: &self.sources, names: &names, text: false, diagnostics: &mut self.diagnostics }
                     .bind(&entry.value);
-            let mut reader = Reader { diagnostics: &mut self.diagnostics };
+            let mut reader = ValueReader { diagnostics: &mut self.diagnostics };
             let param: Option<Param> =
                 bound.and_then(|b| params::declare(&entry.key, entry.key_span, &b, &self.sources, &mut reader));
             let value = param.and_then(|p| params::value(&p, given(&p.name).as_ref(), &self.sources, &mut reader));
@@ -153,74 +153,74 @@ impl Expanded<'_> {
         prefix: String,
         inherited: Vec<Coordinate>,
         params: Params,
-        parent: Option<Parent>,
+        parent: Option<EmbeddingStage>,
         chain: &mut Vec<PathBuf>,
     ) -> usize {
-        let space = self.spaces.len();
-        self.spaces.push(Space {
+        let space = self.workflow_instances.len();
+        self.workflow_instances.push(WorkflowInstance {
             workflow: workflow.clone(),
             prefix,
             inherited,
             params: params.0,
             broken: params.1,
-            groups: Vec::new(),
+            stages: Vec::new(),
             parent,
         });
         for (index, stage) in workflow.stages.iter().enumerate() {
             let group = self.group(space, index, stage, chain);
-            self.spaces[space].groups.push(group);
+            self.workflow_instances[space].stages.push(group);
         }
         space
     }
 
-    fn group(&mut self, space: usize, index: usize, stage: &RawStage, chain: &mut Vec<PathBuf>) -> Group {
-        let Some(fan) = self.fan(space, stage) else { return Group::broken() };
-        if stage.body == Body::Run {
+    fn group(&mut self, space: usize, index: usize, stage: &RawStage, chain: &mut Vec<PathBuf>) -> StageInstances {
+        let Some(fan) = self.fan(space, stage) else { return StageInstances::broken() };
+        if stage.body == StageBody::Run {
             let (with, outputs) = (stage.get("with"), stage.get("outputs"));
             stage.run_ports.get_or_init(|| run_stage::ports(with, outputs, &self.sources, &mut self.diagnostics));
         }
         match fan {
-            Fan::Known(axes) => {
+            FanOutSource::Known(axes) => {
                 let instances = axes::product(&axes);
-                if self.drafts.len() + instances.len() > MOST_INSTANCES {
+                if self.drafts.len() + instances.len() > MAX_INSTANCES {
                     self.diagnostics.push(Diagnostic::error(
                         "too-many",
                         stage.id_span,
-                        format!("the workflow has more than {MOST_INSTANCES} stage instances"),
+                        format!("the workflow has more than {MAX_INSTANCES} stage instances"),
                     ));
-                    return Group::broken();
+                    return StageInstances::broken();
                 }
-                let members: Vec<Option<Member>> =
+                let members: Vec<Option<StageInstance>> =
                     instances.into_iter().map(|c| self.member(space, index, stage, c, chain)).collect();
                 let broken = members.iter().any(Option::is_none);
-                Group {
+                StageInstances {
                     identity: axes::identity(&axes).into(),
                     axes,
-                    members: members.into_iter().flatten().collect(),
+                    instances: members.into_iter().flatten().collect(),
                     late: false,
                     broken,
                 }
             }
-            Fan::Late { rows, cap } => {
-                if let Body::Embed { span, .. } = &stage.body {
+            FanOutSource::Late { rows, cap } => {
+                if let StageBody::Embed { span, .. } = &stage.body {
                     let d = Diagnostic::error(
                         "late-list",
                         *span,
                         "an embedded workflow cannot be repeated over a list that is not known before the run",
                     );
                     self.diagnostics.push(d.help("put `for_each` on a stage inside it"));
-                    return Group::broken();
+                    return StageInstances::broken();
                 }
                 let draft = self.draft(space, index, stage, Vec::new(), Some(LateList { rows, cap }));
-                let member = Member { coordinates: Vec::new(), body: MemberBody::Draft(draft) };
-                Group { members: vec![member], late: true, broken: false, ..Group::broken() }
+                let member = StageInstance { coordinates: Vec::new(), body: InstanceBody::Draft(draft) };
+                StageInstances { instances: vec![member], late: true, broken: false, ..StageInstances::broken() }
             }
         }
     }
 
-    fn fan(&mut self, space: usize, stage: &RawStage) -> Option<Fan> {
+    fn fan(&mut self, space: usize, stage: &RawStage) -> Option<FanOutSource> {
         match (stage.entry("matrix"), stage.entry("for_each")) {
-            (None, None) => Some(Fan::Known(Vec::new())),
+            (None, None) => Some(FanOutSource::Known(Vec::new())),
             (Some(matrix), Some(for_each)) => {
                 let d = Diagnostic::error(
                     "matrix-and-for-each",
@@ -235,11 +235,12 @@ impl Expanded<'_> {
             }
             (Some(entry), None) => {
                 let bound = self.bind_early(space, &[], &entry.value)?;
-                axes::read_matrix(&bound, &mut Reader { diagnostics: &mut self.diagnostics }).map(Fan::Known)
+                axes::read_matrix(&bound, &mut ValueReader { diagnostics: &mut self.diagnostics })
+                    .map(FanOutSource::Known)
             }
             (None, Some(entry)) => {
                 let bound = self.bind_early(space, &[], &entry.value)?;
-                axes::read_for_each(&bound, &mut Reader { diagnostics: &mut self.diagnostics })
+                axes::read_for_each(&bound, &mut ValueReader { diagnostics: &mut self.diagnostics })
             }
         }
     }
@@ -251,15 +252,15 @@ impl Expanded<'_> {
         stage: &RawStage,
         coordinates: Vec<Coordinate>,
         chain: &mut Vec<PathBuf>,
-    ) -> Option<Member> {
+    ) -> Option<StageInstance> {
         let body = match &stage.body {
-            Body::Embed { path, span } => {
+            StageBody::Embed { path, span } => {
                 let path = absolute(self.sources.folder(*span), path);
-                MemberBody::Space(self.embed(space, index, stage, &coordinates, &path, *span, chain)?)
+                InstanceBody::Workflow(self.embed(space, index, stage, &coordinates, &path, *span, chain)?)
             }
-            _ => MemberBody::Draft(self.draft(space, index, stage, coordinates.clone(), None)),
+            _ => InstanceBody::Draft(self.draft(space, index, stage, coordinates.clone(), None)),
         };
-        Some(Member { coordinates, body })
+        Some(StageInstance { coordinates, body })
     }
 
     fn draft(
@@ -270,18 +271,26 @@ impl Expanded<'_> {
         coordinates: Vec<Coordinate>,
         late: Option<LateList>,
     ) -> usize {
-        let home = &self.spaces[space];
+        let home = &self.workflow_instances[space];
         let suffix = axes::suffix(home.inherited.iter().chain(&coordinates));
         let key = StageKey(format!("{}{}{suffix}", home.prefix, raw.id));
-        self.drafts.push(Draft { key, space, stage, coordinates, late });
+        self.drafts.push(Draft { key, workflow: space, stage, coordinates, late });
         self.drafts.len() - 1
     }
 
     /// Binds values that must be known while instances are made: references to artifacts stay, metrics and status are
     /// errors.
-    fn bind_early(&mut self, space: usize, coordinates: &[Coordinate], node: &Node) -> Option<Bound> {
+    fn bind_early(&mut self, space: usize, coordinates: &[Coordinate], node: &YamlNode) -> Option<BoundNode> {
         let mut found = Vec::new();
-        let view = View { expanded: self, space, stage: None, coordinates, late_item: false, run: None, early: true };
+        let view = ReferenceScope {
+            expanded: self,
+            workflow: space,
+            stage: None,
+            coordinates,
+            late_item: false,
+            run: None,
+            early: true,
+        };
         let bound = Binder { sources: &self.sources, names: &view, text: false, diagnostics: &mut found }.bind(node);
         self.diagnostics.extend(found);
         bound

@@ -5,9 +5,9 @@
 //! point into, to which relative paths are also relative ([`Sources::folder`]).
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
-use crate::files::{Files, absolute};
+use crate::files::{FileSystem, absolute};
 use crate::merge;
-use crate::tree::{Content, Node};
+use crate::tree::{YamlContent, YamlNode};
 use crate::{workflow, yaml};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 /// The key; absent from merged files.
 pub const KEY: &str = "extends";
 /// Most parents above a file.
-pub const DEEPEST: usize = 4;
+pub const MAX_EXTENDS_DEPTH: usize = 4;
 
 /// Index in [`Sources`] of each text that was read, by path; `None` if it could not be read.
-pub type Texts = HashMap<PathBuf, Option<u32>>;
+pub type TextIndex = HashMap<PathBuf, Option<u32>>;
 
 /// Reads files for a compilation and adds to its lists.
 pub struct Loader<'a> {
     /// Source of the texts.
-    pub files: &'a dyn Files,
+    pub files: &'a dyn FileSystem,
     /// List that texts are added to.
     pub sources: &'a mut Sources,
     /// List that mistakes are added to.
@@ -31,19 +31,19 @@ pub struct Loader<'a> {
     /// Folder that displayed file names are relative to.
     pub working_directory: &'a Path,
     /// Files read before.
-    pub texts: &'a mut Texts,
+    pub texts: &'a mut TextIndex,
 }
 
 impl Loader<'_> {
     /// Merges the file at `path` (absolute) over its parents; `from` is the place that names it. `None` if one of them
     /// cannot be read (reported).
-    pub fn merged(&mut self, path: &Path, from: Option<Span>) -> Option<Node> {
+    pub fn merged(&mut self, path: &Path, from: Option<Span>) -> Option<YamlNode> {
         let mut chain = vec![path.to_path_buf()];
         let mut layers = vec![self.tree(path, from)?];
         while let Some((parent, span)) = self.parent(layers.last_mut()?)? {
             let known = chain.contains(&parent);
             chain.push(parent.clone());
-            if known || chain.len() > DEEPEST + 1 {
+            if known || chain.len() > MAX_EXTENDS_DEPTH + 1 {
                 self.refuse(&chain, span, known);
                 return None;
             }
@@ -55,7 +55,7 @@ impl Loader<'_> {
     }
 
     /// Parses one file to a tree.
-    fn tree(&mut self, path: &Path, from: Option<Span>) -> Option<Node> {
+    fn tree(&mut self, path: &Path, from: Option<Span>) -> Option<YamlNode> {
         if let Some(known) = self.texts.get(path) {
             return known.and_then(|file| yaml::read(self.sources, file).0);
         }
@@ -81,8 +81,8 @@ impl Loader<'_> {
     }
 
     /// Removes the key from a tree: `None` after a mistake, `Some(None)` without a parent.
-    fn parent(&mut self, tree: &mut Node) -> Option<Option<(PathBuf, Span)>> {
-        let Content::Map(entries) = &mut tree.content else { return Some(None) };
+    fn parent(&mut self, tree: &mut YamlNode) -> Option<Option<(PathBuf, Span)>> {
+        let YamlContent::Map(entries) = &mut tree.content else { return Some(None) };
         let Some(at) = entries.iter().position(|e| e.key == KEY) else { return Some(None) };
         let value = entries.remove(at).value;
         let text = value.scalar().filter(|s| !s.text.is_empty() && !value.is_null() && !s.text.contains("${{"));
@@ -102,8 +102,12 @@ impl Loader<'_> {
             Diagnostic::error("cycle", span, format!("these files extend each other: {shown}"))
                 .help("remove `extends` from one of them")
         } else {
-            Diagnostic::error("too-deep", span, format!("a file has at most {DEEPEST} parents above it: {shown}"))
-                .help("merge two of these files into one")
+            Diagnostic::error(
+                "too-deep",
+                span,
+                format!("a file has at most {MAX_EXTENDS_DEPTH} parents above it: {shown}"),
+            )
+            .help("merge two of these files into one")
         });
     }
 

@@ -7,7 +7,7 @@ use trainyard_core::source::Glob;
 use trainyard_core::{Digest, Error, Result};
 
 /// The only files that a compilation reads.
-pub trait Files {
+pub trait FileSystem {
     /// Reads a text file. Errors: invalid (missing, not UTF-8).
     fn read(&self, path: &Path) -> Result<String>;
     /// Whether a file or folder exists at this path.
@@ -28,12 +28,12 @@ pub trait Files {
 
 /// The local disk.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct DiskFiles;
+pub struct LocalFileSystem;
 
-impl Files for DiskFiles {
+impl FileSystem for LocalFileSystem {
     fn read(&self, path: &Path) -> Result<String> {
         let size = std::fs::metadata(path).map_err(|e| io_error(path, &e))?.len();
-        if size > 4 * crate::yaml::MOST_BYTES as u64 {
+        if size > 4 * crate::yaml::MAX_BYTES as u64 {
             return Err(Error::invalid(format!("{}: {size} bytes are too many for a workflow file", path.display()))
                 .help("keep data in files of its own, and name them where a stage takes a source"));
         }
@@ -112,7 +112,7 @@ pub fn path_below(path: &Path, file: &str) -> PathBuf {
 }
 
 /// Whether a source exists: a file, a folder, or the folder of a pattern.
-pub fn is_there(path: &Path) -> bool {
+pub fn source_exists(path: &Path) -> bool {
     match Glob::of(path) {
         Ok(Some(glob)) => path.exists() || glob.folder().is_dir(),
         _ => !matches!(path.try_exists(), Ok(false)),
@@ -213,6 +213,6 @@ mod tests {
         assert_eq!(files_below(&folder.path().join("**/*.txt")).unwrap(), ["a.txt", "b.txt", "sub/d.txt"]);
         let error = digest_path(&folder.path().join("*.csv")).unwrap_err();
         assert!(error.message.ends_with("*.csv: no file matches"), "{error}");
-        assert!(is_there(&pattern) && !is_there(&folder.path().join("none/*.txt")));
+        assert!(source_exists(&pattern) && !source_exists(&folder.path().join("none/*.txt")));
     }
 }

@@ -5,7 +5,7 @@
 //! stage is written field by field, since building and sorting a map for each of 100,000 stages took half the time of
 //! `check`.
 
-use crate::plan::{Node, OutputOf, Request, Retry, When};
+use crate::plan::{PlanNode, ResourceRequest, Retry, RunCondition, StageOutput};
 use crate::template::Template;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use trainyard_core::{Digest, Result, StageKey};
 pub(crate) fn digest(
     name: &str,
     params: &BTreeMap<String, Value>,
-    nodes: &[Node],
+    nodes: &[PlanNode],
     outputs: &BTreeMap<String, (StageKey, String)>,
 ) -> Option<Digest> {
     let mut hasher = Hasher::new();
@@ -41,12 +41,12 @@ pub(crate) fn digest(
 struct Writer<'n> {
     text: Vec<u8>,
     /// Resources of the last stage and their text: the next stage usually has the same.
-    resources: (&'n [Request], Vec<u8>),
+    resources: (&'n [ResourceRequest], Vec<u8>),
     retry: Option<(&'n Retry, String)>,
 }
 
 impl<'n> Writer<'n> {
-    fn stage(&mut self, node: &'n Node) -> Result<()> {
+    fn stage(&mut self, node: &'n PlanNode) -> Result<()> {
         self.raw("{\"after\":");
         self.texts(node.after.iter().map(|key| key.0.as_str()))?;
         // Omitted if unset, so that plans of older files keep their digests; `wait` likewise.
@@ -100,15 +100,15 @@ impl<'n> Writer<'n> {
         }
         self.raw(",\"when\":");
         match &node.when {
-            When::Always => self.raw("\"always\""),
-            When::Never(_) => self.raw("\"never\""),
-            When::Late(e) => write_text(&e.to_string(), &mut self.text)?,
+            RunCondition::Always => self.raw("\"always\""),
+            RunCondition::Never(_) => self.raw("\"never\""),
+            RunCondition::Late(e) => write_text(&e.to_string(), &mut self.text)?,
         }
         self.raw("}");
         Ok(())
     }
 
-    fn output(&mut self, of: &OutputOf) -> Result<()> {
+    fn output(&mut self, of: &StageOutput) -> Result<()> {
         self.raw("{\"output\":");
         write_text(&of.output, &mut self.text)?;
         self.raw(",\"stage\":");
@@ -117,7 +117,7 @@ impl<'n> Writer<'n> {
         Ok(())
     }
 
-    fn resources(&mut self, asked: &'n [Request]) -> Result<()> {
+    fn resources(&mut self, asked: &'n [ResourceRequest]) -> Result<()> {
         if self.resources.1.is_empty() || self.resources.0 != asked {
             self.resources = (asked, canonical_json(&asked)?);
         }
@@ -172,14 +172,14 @@ impl<'n> Writer<'n> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expression::Expression;
-    use crate::plan::{Cache, Check, FanOut, InputBinding, OutputOf, Retry, Severity, Source};
+    use crate::expression::Expr;
+    use crate::plan::{CacheMode, CheckSeverity, FanOut, InputBinding, MetricCheck, Retry, SourceRef, StageOutput};
     use std::time::Duration;
     use trainyard_core::units::Backoff;
     use trainyard_core::{ArtifactKind, Cardinality, Placement};
 
-    fn node(key: &str) -> Node {
-        Node {
+    fn node(key: &str) -> PlanNode {
+        PlanNode {
             key: StageKey(key.into()),
             kind: "noop".into(),
             kind_version: 1,
@@ -191,7 +191,7 @@ mod tests {
             inputs: Vec::new(),
             outputs: BTreeMap::new(),
             after: Vec::new(),
-            when: When::Always,
+            when: RunCondition::Always,
             fan_out: None,
             checks: Vec::new(),
             retry: Retry {
@@ -200,10 +200,10 @@ mod tests {
                 on: Vec::new(),
             },
             timeout: None,
-            resources: vec![Request::default()],
+            resources: vec![ResourceRequest::default()],
             wait: None,
             beside: None,
-            cache: Cache::Enabled,
+            cache: CacheMode::Enabled,
             env: BTreeMap::new(),
             secrets: Vec::new(),
             description: String::new(),
@@ -212,14 +212,14 @@ mod tests {
     }
 
     /// Builds a stage as one value.
-    fn summary(node: &Node) -> Value {
+    fn summary(node: &PlanNode) -> Value {
         let sources: BTreeMap<&str, &Digest> =
             node.sources.iter().map(|(pointer, s)| (pointer.as_str(), &s.digest)).collect();
         let inputs: Vec<Value> = node.inputs.iter().map(|i| json!([i.port, i.from])).collect();
         let when = match &node.when {
-            When::Always => "always".into(),
-            When::Never(_) => "never".into(),
-            When::Late(e) => e.to_string(),
+            RunCondition::Always => "always".into(),
+            RunCondition::Never(_) => "never".into(),
+            RunCondition::Late(e) => e.to_string(),
         };
         let mut summary = json!({
             "key": node.key,
@@ -251,9 +251,9 @@ mod tests {
     fn the_digest_is_that_of_one_json_object() {
         let params = BTreeMap::from([("steps".to_string(), json!(1e2)), ("a \"b\"".to_string(), json!(null))]);
         let outputs = BTreeMap::from([("o".to_string(), (StageKey("s".into()), "x".to_string()))]);
-        let of = |stage: &str| OutputOf { stage: StageKey(stage.into()), output: "o \"x\"".into() };
-        let full = Node {
-            sources: BTreeMap::from([("/a".into(), Source { location: "/x".into(), digest: Digest::of(b"x") })]),
+        let of = |stage: &str| StageOutput { stage: StageKey(stage.into()), output: "o \"x\"".into() };
+        let full = PlanNode {
+            sources: BTreeMap::from([("/a".into(), SourceRef { location: "/x".into(), digest: Digest::of(b"x") })]),
             inputs: vec![InputBinding {
                 port: "in".into(),
                 kind: ArtifactKind::Table,
@@ -261,31 +261,36 @@ mod tests {
                 from: vec![of("first"), of("second")],
             }],
             after: vec![StageKey("first".into()), StageKey("second".into())],
-            when: When::Late(Expression::parse("stages.first.metrics.a > 0.5").unwrap()),
+            when: RunCondition::Late(Expr::parse("stages.first.metrics.a > 0.5").unwrap()),
             fan_out: Some(FanOut { rows_of: of("first"), cap: 7 }),
-            checks: vec![Check {
+            checks: vec![MetricCheck {
                 metric: "m".into(),
                 of: None,
                 min: Some(0.1),
                 max: None,
-                severity: Severity::Warn,
+                severity: CheckSeverity::Warn,
                 role: Some("guard".into()),
                 pooled: true,
             }],
             timeout: Some(Duration::from_millis(1_500)),
             wait: Some(Duration::from_secs(60)),
             beside: Some(StageKey("first".into())),
-            resources: vec![Request { memory: u64::MAX, tags: vec!["ä\n".into()], ..Request::default() }],
-            cache: Cache::Salt("s\t".into()),
+            resources: vec![ResourceRequest {
+                memory: u64::MAX,
+                tags: vec!["ä\n".into()],
+                ..ResourceRequest::default()
+            }],
+            cache: CacheMode::Salt("s\t".into()),
             env: BTreeMap::from([("E".into(), Template::Literal(json!("v")))]),
             secrets: vec!["A".into(), "B".into()],
             config: Template::Map(BTreeMap::from([(
                 "late".into(),
-                Template::Expression(Expression::parse("stages.first.status").unwrap()),
+                Template::Expression(Expr::parse("stages.first.status").unwrap()),
             )])),
             ..node("third")
         };
-        let nodes = [node("first"), node("second"), full, Node { when: When::Never("x".into()), ..node("fourth") }];
+        let nodes =
+            [node("first"), node("second"), full, PlanNode { when: RunCondition::Never("x".into()), ..node("fourth") }];
         for nodes in (0..=nodes.len()).map(|count| &nodes[..count]) {
             let summaries: Vec<Value> = nodes.iter().map(summary).collect();
             let whole = json!({"format": 1, "workflow": "w", "params": params, "nodes": summaries, "outputs": outputs});

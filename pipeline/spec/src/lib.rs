@@ -2,7 +2,7 @@
 //!
 //! [`compile::compile`] is the entry point. It reports at once all mistakes that can be known from the file, the site
 //! and the catalogue, each with its place and the fix. The crate does no I/O itself (files come through
-//! [`files::Files`]), contains no stage code (kinds come through `trainyard_core::StageKinds`) and reads no clock.
+//! [`files::FileSystem`]), contains no stage code (kinds come through `trainyard_core::StageKinds`) and reads no clock.
 //!
 //! | module | content |
 //! |---|---|
@@ -43,12 +43,12 @@ pub mod vocabulary;
 pub mod workflow;
 pub mod yaml;
 
-pub use compile::{Compiled, Request, compile};
+pub use compile::{Compilation, CompileRequest, compile};
 pub use diagnostic::{Diagnostic, Severity, Sources, Span};
-pub use expression::{Expression, Scope};
-pub use files::{DiskFiles, Files};
+pub use expression::{Expr, ExprScope};
+pub use files::{FileSystem, LocalFileSystem};
 pub use plan::Plan;
-pub use recipe::Recipe;
+pub use recipe::RecipeHeader;
 pub use schedule::Schedule;
-pub use site::{Pool, Site};
+pub use site::{Site, SitePool};
 pub use template::Template;

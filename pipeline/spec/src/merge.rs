@@ -4,23 +4,23 @@
 //! key, and a different body (`uses`, or `run` in its place) drops the parent's entries of that stage. Every node keeps
 //! the span of the file in which it was written.
 
-use crate::tree::{Content, Entry, Node, core_value};
+use crate::tree::{YamlContent, YamlEntry, YamlNode, core_value};
 
 /// Merges the workflow `over` over its parent `base`.
-pub fn workflow(base: Node, over: Node) -> Node {
-    nodes(base, over, Place::File)
+pub fn workflow(base: YamlNode, over: YamlNode) -> YamlNode {
+    nodes(base, over, MergeLevel::File)
 }
 
 /// Place where two maps are merged; in a stage more keys change its identity.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum MergeLevel {
     File,
     Stages,
     Stage,
     Inside,
 }
 
-impl Place {
+impl MergeLevel {
     fn below(self, key: &str) -> Self {
         match self {
             Self::File if key == "stages" => Self::Stages,
@@ -30,22 +30,22 @@ impl Place {
     }
 }
 
-fn nodes(base: Node, over: Node, place: Place) -> Node {
+fn nodes(base: YamlNode, over: YamlNode, place: MergeLevel) -> YamlNode {
     match (base, over) {
-        (Node { content: Content::Map(base), .. }, Node { content: Content::Map(over), span }) => {
-            Node { span, content: Content::Map(maps(base, over, place)) }
+        (YamlNode { content: YamlContent::Map(base), .. }, YamlNode { content: YamlContent::Map(over), span }) => {
+            YamlNode { span, content: YamlContent::Map(maps(base, over, place)) }
         }
-        (Node { content: Content::Map(base), .. }, over) if find(&base, "kind").is_some() && is_name(&over) => {
-            Node { span: over.span, content: Content::Map(maps(base, named(over), place)) }
+        (YamlNode { content: YamlContent::Map(base), .. }, over) if find(&base, "kind").is_some() && is_name(&over) => {
+            YamlNode { span: over.span, content: YamlContent::Map(maps(base, named(over), place)) }
         }
-        (base, Node { content: Content::Map(over), span }) if is_name(&base) => {
-            Node { span, content: Content::Map(maps(named(base), over, place)) }
+        (base, YamlNode { content: YamlContent::Map(over), span }) if is_name(&base) => {
+            YamlNode { span, content: YamlContent::Map(maps(named(base), over, place)) }
         }
         (_, over) => over,
     }
 }
 
-fn maps(mut base: Vec<Entry>, over: Vec<Entry>, place: Place) -> Vec<Entry> {
+fn maps(mut base: Vec<YamlEntry>, over: Vec<YamlEntry>, place: MergeLevel) -> Vec<YamlEntry> {
     if is_another(&base, &over, place) {
         return over;
     }
@@ -59,7 +59,7 @@ fn maps(mut base: Vec<Entry>, over: Vec<Entry>, place: Place) -> Vec<Entry> {
             Some(at) => {
                 let old = base.remove(at);
                 let value = nodes(old.value, entry.value, place.below(&entry.key));
-                base.insert(at, Entry { value, ..entry });
+                base.insert(at, YamlEntry { value, ..entry });
             }
         }
     }
@@ -67,9 +67,9 @@ fn maps(mut base: Vec<Entry>, over: Vec<Entry>, place: Place) -> Vec<Entry> {
 }
 
 /// Whether `over` is a different part, or a stage with a different body, than `base`.
-fn is_another(base: &[Entry], over: &[Entry], place: Place) -> bool {
+fn is_another(base: &[YamlEntry], over: &[YamlEntry], place: MergeLevel) -> bool {
     let changed = |key: &str| {
-        let scalars = |entries| find(entries, key).and_then(Node::scalar);
+        let scalars = |entries| find(entries, key).and_then(YamlNode::scalar);
         scalars(base).zip(scalars(over)).is_some_and(|(old, new)| {
             let new = core_value(new);
             !new.is_null() && core_value(old) != new
@@ -79,21 +79,21 @@ fn is_another(base: &[Entry], over: &[Entry], place: Place) -> bool {
         find(base, old).is_some() && find(over, old).is_none() && find(over, new).is_some_and(|n| !n.is_null())
     };
     match place {
-        Place::Stage => changed("uses") || replaced("uses", "run") || replaced("run", "uses"),
-        Place::Inside => changed("kind"),
-        Place::File | Place::Stages => false,
+        MergeLevel::Stage => changed("uses") || replaced("uses", "run") || replaced("run", "uses"),
+        MergeLevel::Inside => changed("kind"),
+        MergeLevel::File | MergeLevel::Stages => false,
     }
 }
 
-fn find<'e>(entries: &'e [Entry], key: &str) -> Option<&'e Node> {
+fn find<'e>(entries: &'e [YamlEntry], key: &str) -> Option<&'e YamlNode> {
     entries.iter().find(|e| e.key == key).map(|e| &e.value)
 }
 
 /// Whether a text may be short for `{kind: text}`: no number, no bool, no expression.
-fn is_name(node: &Node) -> bool {
+fn is_name(node: &YamlNode) -> bool {
     node.scalar().is_some_and(|s| core_value(s).is_string() && !s.text.contains("${{"))
 }
 
-fn named(kind: Node) -> Vec<Entry> {
-    vec![Entry { key: "kind".into(), key_span: kind.span, value: kind }]
+fn named(kind: YamlNode) -> Vec<YamlEntry> {
+    vec![YamlEntry { key: "kind".into(), key_span: kind.span, value: kind }]
 }

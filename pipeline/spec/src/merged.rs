@@ -4,17 +4,17 @@
 //! that computes a path is left unchanged.
 
 use crate::diagnostic::{Diagnostic, Sources};
-use crate::extends::{Loader, Texts};
-use crate::files::{Files, absolute};
+use crate::extends::{Loader, TextIndex};
+use crate::files::{FileSystem, absolute};
 use crate::options::{SchemaView, source_pointers};
 use crate::print;
 use crate::run_stage::file_name;
-use crate::tree::{Content, Entry, Node};
+use crate::tree::{YamlContent, YamlEntry, YamlNode};
 use crate::workflow::{FILE_KEYS, is_file};
 use std::path::{Component, Path, PathBuf};
 use trainyard_core::StageKinds;
 
-pub struct Merged {
+pub struct MergedWorkflow {
     /// `None` if a file of the chain could not be read.
     pub text: Option<String>,
     /// Diagnostics of the files of the chain.
@@ -25,32 +25,32 @@ pub struct Merged {
 
 /// Merges the file at `path` (absolute) over its parents. `place` formats an (absolute) path for the text.
 pub fn merged(
-    files: &dyn Files,
+    files: &dyn FileSystem,
     catalogue: &dyn StageKinds,
     path: &Path,
     working_directory: &Path,
     place: &mut dyn FnMut(&Path) -> String,
-) -> Merged {
+) -> MergedWorkflow {
     let (mut sources, mut diagnostics) = (Sources::default(), Vec::new());
     let mut loader = Loader {
         files,
         sources: &mut sources,
         diagnostics: &mut diagnostics,
         working_directory,
-        texts: &mut Texts::new(),
+        texts: &mut TextIndex::new(),
     };
     let tree = loader.merged(path, None);
     let text = tree.map(|mut tree| {
-        Mover { sources: &sources, catalogue, place }.file(&mut tree);
+        PathRewriter { sources: &sources, catalogue, place }.file(&mut tree);
         in_order(&mut tree);
         print::yaml(&tree, &sources)
     });
-    Merged { text, diagnostics, sources }
+    MergedWorkflow { text, diagnostics, sources }
 }
 
 /// Sorts a child's own keys among its parent's, as in a file written by hand.
-fn in_order(tree: &mut Node) {
-    if let Content::Map(entries) = &mut tree.content {
+fn in_order(tree: &mut YamlNode) {
+    if let YamlContent::Map(entries) = &mut tree.content {
         entries.sort_by_key(|e| FILE_KEYS.iter().position(|key| *key == e.key).unwrap_or(FILE_KEYS.len()));
     }
 }
@@ -67,14 +67,14 @@ pub fn relative(folder: &Path, path: &Path) -> String {
 }
 
 /// Rewrites every path of a tree.
-struct Mover<'a> {
+struct PathRewriter<'a> {
     sources: &'a Sources,
     catalogue: &'a dyn StageKinds,
     place: &'a mut dyn FnMut(&Path) -> String,
 }
 
-impl Mover<'_> {
-    fn file(&mut self, tree: &mut Node) {
+impl PathRewriter<'_> {
+    fn file(&mut self, tree: &mut YamlNode) {
         for param in children(tree, "params") {
             self.param(&mut param.value);
         }
@@ -83,19 +83,19 @@ impl Mover<'_> {
         }
     }
 
-    fn param(&mut self, param: &mut Node) {
-        let says = |key: &str| param.get(key).and_then(Node::scalar).is_some_and(|s| s.text == "path");
+    fn param(&mut self, param: &mut YamlNode) {
+        let says = |key: &str| param.get(key).and_then(YamlNode::scalar).is_some_and(|s| s.text == "path");
         if !says("type") && !says("items") {
             return;
         }
         for key in ["default", "choices"] {
             if let Some(value) = param.get_mut(key) {
-                self.every(value);
+                self.rewrite_items(value);
             }
         }
     }
 
-    fn stage(&mut self, stage: &mut Node) {
+    fn stage(&mut self, stage: &mut YamlNode) {
         if let Some(files) = stage.get_mut("files") {
             self.files(files);
         }
@@ -115,32 +115,32 @@ impl Mover<'_> {
     }
 
     /// Keeps the names of moved files in the working folder, by the map form if necessary.
-    fn files(&mut self, files: &mut Node) {
+    fn files(&mut self, files: &mut YamlNode) {
         let names: Option<Vec<String>> = files.list().map(|items| items.iter().map(name_of).collect());
-        self.every(files);
+        self.rewrite_items(files);
         let Some(names) = names else { return };
-        let Content::List(items) = &files.content else { return };
+        let YamlContent::List(items) = &files.content else { return };
         let computed = |text: &String| text.contains("${{");
         if items.iter().map(name_of).eq(names.iter().cloned()) || names.iter().any(computed) {
             return;
         }
         let entries = names.into_iter().zip(items.iter().cloned());
-        let entries = entries.map(|(key, value)| Entry { key, key_span: value.span, value }).collect();
-        files.content = Content::Map(entries);
+        let entries = entries.map(|(key, value)| YamlEntry { key, key_span: value.span, value }).collect();
+        files.content = YamlContent::Map(entries);
     }
 
-    fn every(&mut self, node: &mut Node) {
+    fn rewrite_items(&mut self, node: &mut YamlNode) {
         match &mut node.content {
-            Content::Scalar(_) => self.path(node),
-            Content::List(items) => items.iter_mut().for_each(|item| self.every(item)),
-            Content::Map(entries) => entries.iter_mut().for_each(|e| self.every(&mut e.value)),
+            YamlContent::Scalar(_) => self.path(node),
+            YamlContent::List(items) => items.iter_mut().for_each(|item| self.rewrite_items(item)),
+            YamlContent::Map(entries) => entries.iter_mut().for_each(|e| self.rewrite_items(&mut e.value)),
         }
     }
 
-    fn path(&mut self, node: &mut Node) {
+    fn path(&mut self, node: &mut YamlNode) {
         let folder = self.sources.folder(node.span);
         let is_null = node.is_null();
-        if let Content::Scalar(scalar) = &mut node.content {
+        if let YamlContent::Scalar(scalar) = &mut node.content {
             let text = &scalar.text;
             let stays = is_null || text.is_empty() || text.contains("${{") || text.contains("://");
             if !stays && !text.starts_with('/') {
@@ -150,13 +150,13 @@ impl Mover<'_> {
     }
 }
 
-fn name_of(path: &Node) -> String {
+fn name_of(path: &YamlNode) -> String {
     path.scalar().map(|s| file_name(&s.text).to_string()).unwrap_or_default()
 }
 
-fn children<'t>(tree: &'t mut Node, key: &str) -> impl Iterator<Item = &'t mut Entry> {
+fn children<'t>(tree: &'t mut YamlNode, key: &str) -> impl Iterator<Item = &'t mut YamlEntry> {
     let content = tree.get_mut(key).map(|node| &mut node.content);
-    content.into_iter().filter_map(|c| if let Content::Map(entries) = c { Some(entries) } else { None }).flatten()
+    content.into_iter().filter_map(|c| if let YamlContent::Map(entries) = c { Some(entries) } else { None }).flatten()
 }
 
 #[cfg(test)]

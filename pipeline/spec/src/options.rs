@@ -2,7 +2,7 @@
 //!
 //! There are two steps. The schema, generated from the stage's own structs, finds *all* mistakes, with names and hints;
 //! serde (through the catalogue) runs last and must then succeed. Values that are not known yet are not checked here:
-//! the engine checks the complete options later ([`KindOptions::settle`]).
+//! the engine checks the complete options later ([`KindOptions::finalize`]).
 
 pub mod command;
 mod explain;
@@ -11,14 +11,14 @@ mod problem;
 mod view;
 
 pub use pointer::{escape, readable};
-pub use problem::in_words;
+pub use problem::message_with_name;
 pub use view::SchemaView;
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::params::whole;
-use crate::read::{Bound, BoundContent, BoundEntry};
+use crate::read::{BoundContent, BoundEntry, BoundNode};
 use crate::template::Template;
-use crate::tree::{Scalar, core_value};
+use crate::tree::{YamlScalar, core_value};
 use crate::vocabulary;
 use problem::Problem;
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub struct KindOptions {
 
 /// A value of type `source` in a config.
 #[derive(Debug, Clone)]
-pub struct FoundSource {
+pub struct ConfigSource {
     /// RFC 6901 pointer into the config.
     pub pointer: String,
     /// Path or URL, as written or computed.
@@ -50,7 +50,7 @@ pub struct FoundSource {
 
 /// A place of a config that holds a source.
 #[derive(Debug, Clone)]
-pub struct SourcePlace {
+pub struct SourcePointer {
     /// RFC 6901 pointer into the config.
     pub pointer: String,
     /// Path or URL at that place.
@@ -63,7 +63,7 @@ pub struct SourcePlace {
 #[derive(Debug, Default)]
 pub struct ReadOptions {
     /// In the order of the config.
-    pub sources: Vec<FoundSource>,
+    pub sources: Vec<ConfigSource>,
     /// Pointers of values that are not known yet.
     late: Vec<String>,
 }
@@ -104,15 +104,15 @@ impl KindOptions {
     }
 
     /// Reports all mistakes in the known part of a config. `with` is its place in the file.
-    pub fn judge(&self, config: &Template, read: &ReadOptions, with: &Bound, what: &str) -> Vec<Diagnostic> {
+    pub fn validate(&self, config: &Template, read: &ReadOptions, with: &BoundNode, what: &str) -> Vec<Diagnostic> {
         let mut problems = self.problems(&known_part(config));
         problems.retain(|p| !p.is_due_to_late(&read.late));
         problems.into_iter().map(|p| p.into_diagnostic(with, what)).collect()
     }
 
     /// Settles a config once its late values are known: scalars by declared type as in [`Self::read`], or all its
-    /// mistakes as in [`Self::judge`].
-    pub fn settle(&self, config: Value, what: &str) -> Result<Value, Vec<OptionProblem>> {
+    /// mistakes as in [`Self::validate`].
+    pub fn finalize(&self, config: Value, what: &str) -> Result<Value, Vec<OptionProblem>> {
         let config = coerce_value(config, &self.view());
         let problems = self.problems(&config);
         if problems.is_empty() {
@@ -134,7 +134,7 @@ impl KindOptions {
 }
 
 fn convert(
-    bound: &Bound,
+    bound: &BoundNode,
     view: &SchemaView<'_>,
     pointer: String,
     found: &mut ReadOptions,
@@ -145,7 +145,10 @@ fn convert(
         BoundContent::Value(value) => literal(coerce_value(value.clone(), view), bound, view, pointer, found),
         BoundContent::Expression(e) => {
             if e.references().iter().any(|r| {
-                matches!(r, crate::expression::Reference::Artifact { .. } | crate::expression::Reference::Param(_))
+                matches!(
+                    r,
+                    crate::expression::ExprReference::Artifact { .. } | crate::expression::ExprReference::Param(_)
+                )
             }) {
                 let d = Diagnostic::error(
                     "artifact-as-option",
@@ -186,11 +189,17 @@ fn convert(
     }
 }
 
-fn literal(value: Value, bound: &Bound, view: &SchemaView<'_>, pointer: String, found: &mut ReadOptions) -> Template {
+fn literal(
+    value: Value,
+    bound: &BoundNode,
+    view: &SchemaView<'_>,
+    pointer: String,
+    found: &mut ReadOptions,
+) -> Template {
     if (view.is_source() || view.is_command())
         && let Some(text) = value.as_str().filter(|t| !t.is_empty())
     {
-        found.sources.push(FoundSource {
+        found.sources.push(ConfigSource {
             pointer,
             text: text.to_string(),
             span: bound.span,
@@ -206,7 +215,7 @@ fn simplify(template: Template) -> Template {
 }
 
 /// Converts a scalar to a type declared at its place: text stays text, `1e3` is an integer where one is expected.
-fn coerce_scalar(scalar: &Scalar, view: &SchemaView<'_>) -> Value {
+fn coerce_scalar(scalar: &YamlScalar, view: &SchemaView<'_>) -> Value {
     let value = core_value(scalar);
     if view.allows("string") && !view.allows_value(&value) && scalar.plain && !value.is_null() {
         return Value::String(scalar.text.clone());
@@ -279,8 +288,8 @@ fn integer_ranges(value: &Value, view: &SchemaView<'_>, pointer: String, problem
 }
 
 /// Collects all `source` values of a complete config, and the words of commands that may be files.
-pub fn source_pointers(value: &Value, view: &SchemaView<'_>, pointer: &str, found: &mut Vec<SourcePlace>) {
-    let place = |text: &str, word| SourcePlace { pointer: pointer.to_string(), text: text.to_string(), word };
+pub fn source_pointers(value: &Value, view: &SchemaView<'_>, pointer: &str, found: &mut Vec<SourcePointer>) {
+    let place = |text: &str, word| SourcePointer { pointer: pointer.to_string(), text: text.to_string(), word };
     match value {
         Value::String(text) if view.is_source() && !text.is_empty() => found.push(place(text, false)),
         Value::String(text) if view.is_command() && command::may_be_source(text) => found.push(place(text, true)),

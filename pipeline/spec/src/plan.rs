@@ -3,8 +3,8 @@
 //! An existing plan is valid. Values that are still unknown (metrics, status, lists from an artifact) are typed as
 //! such.
 
-use crate::expression::Expression;
-use crate::recipe::Recipe;
+use crate::expression::Expr;
+use crate::recipe::RecipeHeader;
 use crate::template::Template;
 use petgraph::graph::DiGraph;
 use serde::Serialize;
@@ -23,11 +23,11 @@ pub struct Plan {
     /// Absolute path of the file.
     pub source: PathBuf,
     /// Published system that the workflow reproduces, if it is a recipe; not part of any digest.
-    pub recipe: Option<Recipe>,
+    pub recipe: Option<RecipeHeader>,
     /// Values of the parameters after defaults; artifacts are left out.
     pub params: BTreeMap<String, serde_json::Value>,
     /// In topological order; ties in file order, then matrix order.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<PlanNode>,
     /// Node weight = index into `nodes`.
     pub graph: DiGraph<usize, Edge>,
     /// Exports of the workflow: name → (stage, output).
@@ -50,7 +50,7 @@ pub enum Edge {
 
 /// One stage instance.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct PlanNode {
     /// Stage id with the prefixes of embedding stages, and axes.
     pub key: StageKey,
     /// `uses`, or `run`.
@@ -68,7 +68,7 @@ pub struct Node {
     pub config: Template,
     /// RFC 6901 pointers of `source` values in the config → (absolute path or URL, content digest). The config holds
     /// the path; the stage digest takes the digest instead.
-    pub sources: BTreeMap<String, Source>,
+    pub sources: BTreeMap<String, SourceRef>,
     /// In the order of the kind's ports, for `run` in that of the file; a port without artifacts has an empty `from`.
     pub inputs: Vec<InputBinding>,
     /// Kinds of the published artifacts, by port.
@@ -76,23 +76,23 @@ pub struct Node {
     /// All stages that must have ended first: data, needs, late expressions. Sorted, unique.
     pub after: Vec<StageKey>,
     /// Condition for running the stage.
-    pub when: When,
+    pub when: RunCondition,
     /// Set if the node is expanded to many once a list is known.
     pub fan_out: Option<FanOut>,
     /// Bounds on its metrics, in file order.
-    pub checks: Vec<Check>,
+    pub checks: Vec<MetricCheck>,
     /// Retries of failed attempts.
     pub retry: Retry,
     /// Timeout of one attempt; `None` = unlimited.
     pub timeout: Option<Duration>,
     /// Ordered alternatives; never empty.
-    pub resources: Vec<Request>,
+    pub resources: Vec<ResourceRequest>,
     /// Longest wait of an attempt for its machines; `None` = unlimited.
     pub wait: Option<Duration>,
     /// Lead stage: this stage starts and ends with the attempts of the lead and publishes nothing.
     pub beside: Option<StageKey>,
     /// Whether an earlier publication of the same digest is reused.
-    pub cache: Cache,
+    pub cache: CacheMode,
     /// Environment variables of its process, by name.
     pub env: BTreeMap<String, Template>,
     /// Names of secrets that the site file must provide.
@@ -105,14 +105,14 @@ pub struct Node {
 
 /// A file or folder that an option names, by place and content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct SourceRef {
     /// Absolute path or URL.
     pub location: String,
     /// Digest of its content when the plan was made.
     pub digest: Digest,
 }
 
-impl Source {
+impl SourceRef {
     /// Whether the source is on a disk, where its content may change after the plan was made; a URL includes its
     /// revision.
     pub fn is_local(&self) -> bool {
@@ -130,12 +130,12 @@ pub struct InputBinding {
     /// Number of artifacts that the port accepts.
     pub cardinality: Cardinality,
     /// Producers, in the port's order.
-    pub from: Vec<OutputOf>,
+    pub from: Vec<StageOutput>,
 }
 
 /// An output of a stage. If `stage` is a late fan-out, all its instances in order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct OutputOf {
+pub struct StageOutput {
     /// Producer.
     pub stage: StageKey,
     /// Name of its output port.
@@ -144,20 +144,20 @@ pub struct OutputOf {
 
 /// Whether a stage runs.
 #[derive(Debug, Clone)]
-pub enum When {
+pub enum RunCondition {
     /// Unconditionally.
     Always,
     /// Known to be false when the plan is made; holds the reason.
     Never(String),
     /// Reads metrics or status.
-    Late(Expression),
+    Late(Expr),
 }
 
 /// A list from an upstream table: one instance per row, with the row (a map) as `item`.
 #[derive(Debug, Clone)]
 pub struct FanOut {
     /// Table with the rows.
-    pub rows_of: OutputOf,
+    pub rows_of: StageOutput,
     /// Most rows; with more the stage fails.
     pub cap: u32,
 }
@@ -165,7 +165,7 @@ pub struct FanOut {
 /// Effect of a failed check: it fails the stage, or only warns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum CheckSeverity {
     /// Fails the stage.
     Error,
     /// Shows a warning.
@@ -174,18 +174,18 @@ pub enum Severity {
 
 /// A bound on a metric, evaluated on the manifest each time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Check {
+pub struct MetricCheck {
     /// Name of the metric or comparison.
     pub metric: String,
     /// Number of the row, if the metric is a row of a comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub of: Option<trainyard_core::Of>,
+    pub of: Option<trainyard_core::ComparisonField>,
     /// Lower bound, inclusive.
     pub min: Option<f64>,
     /// Upper bound, inclusive.
     pub max: Option<f64>,
     /// Effect of a value out of bounds.
-    pub severity: Severity,
+    pub severity: CheckSeverity,
     /// Role of the check in a recipe: one of [`crate::recipe::ROLES`].
     pub role: Option<String>,
     /// Whether the check is judged on several seeds of a recipe and fails no single run.
@@ -206,7 +206,7 @@ pub struct Retry {
 
 /// Resources that one attempt requires of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Request {
+pub struct ResourceRequest {
     /// CPUs; `None` is the default of the kind (all CPUs of the machine, or 1).
     pub cpus: Option<u32>,
     /// Bytes; 0 = not specified.
@@ -223,7 +223,7 @@ pub struct Request {
 
 /// Whether a published artifact of the same digest is reused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cache {
+pub enum CacheMode {
     /// Reuses it.
     Enabled,
     /// Always runs the stage; publishes a new generation.

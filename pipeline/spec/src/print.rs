@@ -4,7 +4,7 @@
 //! Small lists and maps are written in one line; long prose is folded.
 
 use crate::diagnostic::{Sources, Span};
-use crate::tree::{Content, Entry, Node, Scalar, core_value};
+use crate::tree::{YamlContent, YamlEntry, YamlNode, YamlScalar, core_value};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ const WIDTH: usize = 110;
 const INDENT: usize = 2;
 
 /// Prints a tree whose spans point into `sources`.
-pub fn yaml(tree: &Node, sources: &Sources) -> String {
+pub fn yaml(tree: &YamlNode, sources: &Sources) -> String {
     let mut printer = Printer { sources, printed: HashSet::new(), out: String::new() };
     match &tree.content {
-        Content::Map(entries) if !entries.is_empty() => printer.map(entries, 0, true),
+        YamlContent::Map(entries) if !entries.is_empty() => printer.map(entries, 0, true),
         _ => {
             printer.value(tree, 0, false);
             printer.out.push('\n');
@@ -42,8 +42,8 @@ pub fn inline_value(value: &Value) -> String {
     }
 }
 
-fn plain(text: &str) -> Scalar {
-    Scalar { text: text.to_string(), plain: true }
+fn plain(text: &str) -> YamlScalar {
+    YamlScalar { text: text.to_string(), plain: true }
 }
 
 struct Printer<'a> {
@@ -55,7 +55,7 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     /// Prints the entries of a map, each on separate lines; `spread` keeps the maps under them in block style.
-    fn map(&mut self, entries: &[Entry], indent: usize, spread: bool) {
+    fn map(&mut self, entries: &[YamlEntry], indent: usize, spread: bool) {
         for entry in entries {
             self.comments(entry.key_span, indent);
             let _ = write!(self.out, "{:indent$}{}:", "", key_text(&entry.key, false));
@@ -63,12 +63,12 @@ impl Printer<'_> {
         }
     }
 
-    fn list(&mut self, items: &[Node], indent: usize) {
+    fn list(&mut self, items: &[YamlNode], indent: usize) {
         for item in items {
             self.comments(item.span, indent);
             let start = self.out.len();
             match &item.content {
-                Content::Map(entries) if !entries.is_empty() && !self.fits(item, indent + INDENT) => {
+                YamlContent::Map(entries) if !entries.is_empty() && !self.fits(item, indent + INDENT) => {
                     self.map(entries, indent + INDENT, false);
                     self.out.replace_range(start + indent..start + indent + 1, "-");
                 }
@@ -81,15 +81,15 @@ impl Printer<'_> {
     }
 
     /// Prints the value after `key:` or `-`, including the end of the line.
-    fn value(&mut self, node: &Node, indent: usize, spread: bool) {
+    fn value(&mut self, node: &YamlNode, indent: usize, spread: bool) {
         let column = self.out.len() - self.out.rfind('\n').map_or(0, |i| i + 1);
         match &node.content {
-            Content::Scalar(scalar) => self.scalar(scalar, indent + INDENT, column),
-            Content::Map(entries) if !entries.is_empty() && (spread || !self.fits(node, column + 1)) => {
+            YamlContent::Scalar(scalar) => self.scalar(scalar, indent + INDENT, column),
+            YamlContent::Map(entries) if !entries.is_empty() && (spread || !self.fits(node, column + 1)) => {
                 self.out.push('\n');
                 self.map(entries, indent + INDENT, false);
             }
-            Content::List(items) if !items.is_empty() && !self.fits(node, column + 1) => {
+            YamlContent::List(items) if !items.is_empty() && !self.fits(node, column + 1) => {
                 self.out.push('\n');
                 self.list(items, indent + INDENT);
             }
@@ -99,7 +99,7 @@ impl Printer<'_> {
         }
     }
 
-    fn scalar(&mut self, scalar: &Scalar, indent: usize, column: usize) {
+    fn scalar(&mut self, scalar: &YamlScalar, indent: usize, column: usize) {
         let text = &scalar.text;
         if let Some(block) = literal(scalar, indent) {
             self.out.push_str(&block);
@@ -115,16 +115,16 @@ impl Printer<'_> {
     }
 
     /// Whether a list or map fits in one line from `column` on.
-    fn fits(&self, node: &Node, column: usize) -> bool {
+    fn fits(&self, node: &YamlNode, column: usize) -> bool {
         !self.is_commented(node) && !has_lines(node) && column + inline(node).chars().count() <= WIDTH
     }
 
-    fn is_commented(&self, node: &Node) -> bool {
+    fn is_commented(&self, node: &YamlNode) -> bool {
         let above = |span: Span| !self.above(span).is_empty();
         match &node.content {
-            Content::Scalar(_) => false,
-            Content::List(items) => items.iter().any(|n| above(n.span) || self.is_commented(n)),
-            Content::Map(entries) => entries.iter().any(|e| above(e.key_span) || self.is_commented(&e.value)),
+            YamlContent::Scalar(_) => false,
+            YamlContent::List(items) => items.iter().any(|n| above(n.span) || self.is_commented(n)),
+            YamlContent::Map(entries) => entries.iter().any(|e| above(e.key_span) || self.is_commented(&e.value)),
         }
     }
 
@@ -162,19 +162,19 @@ impl Printer<'_> {
     }
 }
 
-fn has_lines(node: &Node) -> bool {
+fn has_lines(node: &YamlNode) -> bool {
     match &node.content {
-        Content::Scalar(s) => s.text.contains('\n'),
-        Content::List(items) => items.iter().any(has_lines),
-        Content::Map(entries) => entries.iter().any(|e| has_lines(&e.value)),
+        YamlContent::Scalar(s) => s.text.contains('\n'),
+        YamlContent::List(items) => items.iter().any(has_lines),
+        YamlContent::Map(entries) => entries.iter().any(|e| has_lines(&e.value)),
     }
 }
 
-fn inline(node: &Node) -> String {
+fn inline(node: &YamlNode) -> String {
     match &node.content {
-        Content::Scalar(scalar) => word(scalar, true),
-        Content::List(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
-        Content::Map(entries) => {
+        YamlContent::Scalar(scalar) => word(scalar, true),
+        YamlContent::List(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        YamlContent::Map(entries) => {
             let entries: Vec<String> =
                 entries.iter().map(|e| format!("{}: {}", key_text(&e.key, true), inline(&e.value))).collect();
             format!("{{{}}}", entries.join(", "))
@@ -188,7 +188,7 @@ fn key_text(key: &str, flow: bool) -> String {
 }
 
 /// Prints a scalar in one line.
-fn word(scalar: &Scalar, flow: bool) -> String {
+fn word(scalar: &YamlScalar, flow: bool) -> String {
     let text = &scalar.text;
     if scalar.plain && text.is_empty() {
         return if flow { "null".into() } else { String::new() };
@@ -235,7 +235,7 @@ fn is_plain(text: &str, flow: bool) -> bool {
 }
 
 /// Prints text of several lines as a literal block; `None` if the block would not parse back to the same text.
-fn literal(scalar: &Scalar, indent: usize) -> Option<String> {
+fn literal(scalar: &YamlScalar, indent: usize) -> Option<String> {
     let text = &scalar.text;
     let odd = |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{feff}' | '\u{2028}' | '\u{2029}' | '\u{85}');
     if !text.contains('\n') || text.starts_with([' ', '\n']) || text.contains(odd) || text.trim().is_empty() {
@@ -253,7 +253,7 @@ fn literal(scalar: &Scalar, indent: usize) -> Option<String> {
 }
 
 /// Whether folding keeps every character: words with one space between them, and no expression.
-fn is_prose(scalar: &Scalar) -> bool {
+fn is_prose(scalar: &YamlScalar) -> bool {
     let text = &scalar.text;
     core_value(scalar).is_string()
         && text.split(' ').all(|w| !w.is_empty() && !w.contains(char::is_control) && !w.contains('\u{feff}'))

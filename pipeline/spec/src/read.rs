@@ -1,12 +1,13 @@
 //! Reads values out of the tree by their declared types.
 //!
-//! First [`Bound`]: the tree with its expressions parsed, names resolved and all known parts computed. Then [`Reader`]:
+//! First [`BoundNode`]: the tree with its expressions parsed, names resolved and all known parts computed. Then [`ValueReader`]:
 //! typed access that reports every mistake at its place.
 
 mod bound;
 mod typed;
 
 pub use bound::{
-    Binder, Bound, BoundContent, BoundEntry, Names, NoNames, Trouble, expression_span, has_expression, locate,
+    Binder, BoundContent, BoundEntry, BoundNode, NoReferences, ReferenceResolver, ResolveError, expression_span,
+    has_expression, locate,
 };
-pub use typed::{Fields, Reader};
+pub use typed::{MapFields, ValueReader};

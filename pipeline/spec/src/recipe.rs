@@ -19,8 +19,8 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::read::has_expression;
-use crate::tree::{Content, Entry, Node};
-use crate::vocabulary::Place;
+use crate::tree::{YamlContent, YamlEntry, YamlNode};
+use crate::vocabulary::KeyContext;
 use crate::workflow::unknown_keys;
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +72,7 @@ impl RecipeResult {
 
 /// Header of a recipe.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Recipe {
+pub struct RecipeHeader {
     /// The published system's name.
     pub system: String,
     /// Where it was published.
@@ -96,17 +96,17 @@ pub struct Recipe {
 }
 
 /// Reads the key's value. What is wrong is reported and left empty.
-pub fn read(entry: &Entry, diagnostics: &mut Vec<Diagnostic>) -> Recipe {
-    let Content::Map(entries) = &entry.value.content else {
+pub fn read(entry: &YamlEntry, diagnostics: &mut Vec<Diagnostic>) -> RecipeHeader {
+    let YamlContent::Map(entries) = &entry.value.content else {
         let d = Diagnostic::error(
             "wrong-type",
             entry.value.span,
             format!("`recipe` must be a map, found {}", entry.value.describe()),
         );
         diagnostics.push(d.help(format!("it holds {}", ALL.join(", "))));
-        return Recipe::default();
+        return RecipeHeader::default();
     };
-    unknown_keys(entries, &ALL, "`recipe`", Place::Other, diagnostics);
+    unknown_keys(entries, &ALL, "`recipe`", KeyContext::Other, diagnostics);
     let find = |key: &str| entries.iter().find(|e| e.key == key);
     let judged = if find("result").is_some() { &JUDGED[..] } else { &[] };
     let missing: Vec<&str> = KEYS.iter().chain(judged).copied().filter(|key| find(key).is_none()).collect();
@@ -120,10 +120,10 @@ pub fn read(entry: &Entry, diagnostics: &mut Vec<Diagnostic>) -> Recipe {
     let (claim, world) = (words("claim"), words("world"));
     let result = find("result").and_then(|e| result(&e.value, diagnostics));
     let tried = find("tried").map(|e| tried(&e.value, diagnostics)).unwrap_or_default();
-    Recipe { system, source, mechanism, limits, result, claim, world, tried }
+    RecipeHeader { system, source, mechanism, limits, result, claim, world, tried }
 }
 
-fn result(node: &Node, diagnostics: &mut Vec<Diagnostic>) -> Option<RecipeResult> {
+fn result(node: &YamlNode, diagnostics: &mut Vec<Diagnostic>) -> Option<RecipeResult> {
     let name = text(node, "`result`", diagnostics)?;
     let found = RecipeResult::parse(&name);
     if found.is_none() {
@@ -133,8 +133,8 @@ fn result(node: &Node, diagnostics: &mut Vec<Diagnostic>) -> Option<RecipeResult
     found
 }
 
-fn tried(node: &Node, diagnostics: &mut Vec<Diagnostic>) -> Vec<String> {
-    let Content::List(items) = &node.content else {
+fn tried(node: &YamlNode, diagnostics: &mut Vec<Diagnostic>) -> Vec<String> {
+    let YamlContent::List(items) = &node.content else {
         let message = format!("`tried` must be a list of texts, found {}", node.describe());
         diagnostics.push(Diagnostic::error("wrong-type", node.span, message));
         return Vec::new();
@@ -143,7 +143,7 @@ fn tried(node: &Node, diagnostics: &mut Vec<Diagnostic>) -> Vec<String> {
 }
 
 /// Text without expressions, not empty.
-fn text(node: &Node, what: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
+fn text(node: &YamlNode, what: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
     let found = node.scalar().map(|s| s.text.trim()).filter(|t| !t.is_empty() && !node.is_null());
     if found.is_none() {
         diagnostics.push(Diagnostic::error(

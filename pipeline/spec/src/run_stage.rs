@@ -27,9 +27,9 @@ mod quoting;
 pub use ports::{RunPorts, ports};
 
 use crate::diagnostic::{Diagnostic, Span};
-use crate::expression::{Expression, Fault, Reference, Term, value_text};
-use crate::read::{Binder, Bound, BoundContent, Reader};
-use crate::template::{Piece, Template};
+use crate::expression::{Expr, ExprError, ExprKind, ExprReference, value_text};
+use crate::read::{Binder, BoundContent, BoundNode, ValueReader};
+use crate::template::{Template, TemplatePiece};
 use crate::workflow::RawStage;
 use quoting::Quoting;
 use serde_json::{Value, json};
@@ -90,11 +90,11 @@ fn shell(text: &str, span: Span, binder: &mut Binder<'_>) -> Option<BTreeMap<Str
     let mut quoting = Quoting::default();
     for piece in pieces {
         match piece {
-            Piece::Literal(literal) => {
+            TemplatePiece::Literal(literal) => {
                 quoting.read(&literal);
                 script.push_str(&literal);
             }
-            Piece::Expression(e) => {
+            TemplatePiece::Expression(e) => {
                 let place = crate::read::expression_span(binder.sources, span, text, &e.range);
                 let name = format!("{VARIABLE}{}", variables.len() + 1);
                 match quoting.reference(&name) {
@@ -123,14 +123,14 @@ fn shell(text: &str, span: Span, binder: &mut Binder<'_>) -> Option<BTreeMap<Str
 }
 
 /// Reads one argument or variable.
-pub fn word(bound: &Bound, diagnostics: &mut Vec<Diagnostic>) -> Option<Template> {
+pub fn word(bound: &BoundNode, diagnostics: &mut Vec<Diagnostic>) -> Option<Template> {
     match &bound.content {
         BoundContent::Scalar(scalar) => Some(Template::Literal(Value::String(scalar.text.clone()))),
         BoundContent::Value(value) => Some(Template::Literal(Value::String(value_text(value)))),
         BoundContent::Expression(e) => expression_word(e, bound.span, diagnostics),
         BoundContent::Text(pieces) => text_word(pieces, bound.span, diagnostics),
         BoundContent::List(_) | BoundContent::Map(_) => {
-            Reader { diagnostics }.wrong(bound, "a word of a command", "text");
+            ValueReader { diagnostics }.wrong(bound, "a word of a command", "text");
             None
         }
     }
@@ -145,12 +145,12 @@ pub fn names_paths(word: &Template) -> bool {
     }
 }
 
-fn text_word(pieces: &[Piece], span: Span, diagnostics: &mut Vec<Diagnostic>) -> Option<Template> {
+fn text_word(pieces: &[TemplatePiece], span: Span, diagnostics: &mut Vec<Diagnostic>) -> Option<Template> {
     let mut words = Vec::new();
     for piece in pieces {
         words.push(match piece {
-            Piece::Literal(text) => Template::Literal(Value::String(text.clone())),
-            Piece::Expression(e) => expression_word(e, span, diagnostics)?,
+            TemplatePiece::Literal(text) => Template::Literal(Value::String(text.clone())),
+            TemplatePiece::Expression(e) => expression_word(e, span, diagnostics)?,
         });
     }
     if words.iter().any(names_paths) {
@@ -159,12 +159,12 @@ fn text_word(pieces: &[Piece], span: Span, diagnostics: &mut Vec<Diagnostic>) ->
     Some(Template::Text(pieces.to_vec()))
 }
 
-fn expression_word(e: &Expression, span: Span, diagnostics: &mut Vec<Diagnostic>) -> Option<Template> {
+fn expression_word(e: &Expr, span: Span, diagnostics: &mut Vec<Diagnostic>) -> Option<Template> {
     match symbol(e) {
         Ok(Some(symbol)) => Some(Template::Literal(symbol)),
         Ok(None) => Some(match e.as_literal() {
             Some(value) => Template::Literal(Value::String(value_text(value))),
-            None => Template::Text(vec![Piece::Expression(e.clone())]),
+            None => Template::Text(vec![TemplatePiece::Expression(e.clone())]),
         }),
         Err(fault) => {
             diagnostics.push(Diagnostic::error("path-expression", span, fault.message).help_if(fault.help));
@@ -174,13 +174,13 @@ fn expression_word(e: &Expression, span: Span, diagnostics: &mut Vec<Diagnostic>
 }
 
 /// Returns the symbolic form of a local path.
-fn symbol(e: &Expression) -> Result<Option<Value>, Fault> {
-    match &e.term {
-        Term::Reference(Reference::Input(port)) => return Ok(Some(json!({ "$input": port }))),
-        Term::Reference(Reference::Output(port)) => return Ok(Some(json!({ "$output": port }))),
-        Term::Index(base, index) => {
-            if let (Term::Reference(Reference::Input(port)), Some(position)) =
-                (&base.term, index.as_literal().and_then(Value::as_u64))
+fn symbol(e: &Expr) -> Result<Option<Value>, ExprError> {
+    match &e.kind {
+        ExprKind::Reference(ExprReference::Input(port)) => return Ok(Some(json!({ "$input": port }))),
+        ExprKind::Reference(ExprReference::Output(port)) => return Ok(Some(json!({ "$output": port }))),
+        ExprKind::Index(base, index) => {
+            if let (ExprKind::Reference(ExprReference::Input(port)), Some(position)) =
+                (&base.kind, index.as_literal().and_then(Value::as_u64))
             {
                 return Ok(Some(json!({ "$input": port, "index": position })));
             }
@@ -188,18 +188,24 @@ fn symbol(e: &Expression) -> Result<Option<Value>, Fault> {
         _ => {}
     }
     let foreign = e.references().into_iter().find(|r| {
-        matches!(r, Reference::Input(_) | Reference::Output(_) | Reference::Artifact { .. } | Reference::Param(_))
+        matches!(
+            r,
+            ExprReference::Input(_)
+                | ExprReference::Output(_)
+                | ExprReference::Artifact { .. }
+                | ExprReference::Param(_)
+        )
     });
     match foreign {
         None => Ok(None),
-        Some(Reference::Artifact { stage, port }) => {
-            let fault = Fault::new(&e.range, format!("`stages.{stage}.{port}` is an artifact, not a path"));
+        Some(ExprReference::Artifact { stage, port }) => {
+            let fault = ExprError::new(&e.range, format!("`stages.{stage}.{port}` is an artifact, not a path"));
             Err(fault.help(format!(
                 "hand it in by `with: {{{port}: ${{{{ stages.{stage}.{port} }}}}}}` and use `${{{{ inputs.{port} }}}}`"
             )))
         }
         Some(path) => {
-            let fault = Fault::new(
+            let fault = ExprError::new(
                 &e.range,
                 format!("`{path}` is a path that only the attempt knows; nothing can be computed with it"),
             );

@@ -24,7 +24,7 @@ use std::str::FromStr;
 pub struct Schedule {
     /// Event that starts a run.
     #[serde(flatten)]
-    pub start: Start,
+    pub start: ScheduleStart,
     /// Which missed ticks are caught up.
     pub catchup: Catchup,
     /// Age in milliseconds above which missed ticks are not caught up.
@@ -38,7 +38,7 @@ pub struct Schedule {
 /// Event that starts a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Start {
+pub enum ScheduleStart {
     /// A cron pattern in a time zone.
     Cron {
         /// Five fields, or six with seconds first.
@@ -106,7 +106,7 @@ impl Trigger {
 
 impl Schedule {
     /// Creates a schedule with defaults.
-    pub fn new(start: Start) -> Self {
+    pub fn new(start: ScheduleStart) -> Self {
         Self {
             start,
             catchup: Catchup::Latest,
@@ -117,12 +117,12 @@ impl Schedule {
     }
     /// Creates a schedule with defaults from a cron pattern and a zone.
     pub fn cron(cron: &str, timezone: &str) -> Self {
-        Self::new(Start::Cron { cron: cron.to_string(), timezone: timezone.to_string() })
+        Self::new(ScheduleStart::Cron { cron: cron.to_string(), timezone: timezone.to_string() })
     }
     /// Returns the cron pattern; `None` if it does not start by the clock.
-    pub fn pattern(&self) -> Option<Pattern> {
-        let Start::Cron { cron, timezone } = &self.start else { return None };
-        Some(Pattern { cron: Cron::from_str(cron).ok()?, zone: TimeZone::get(timezone).ok()? })
+    pub fn pattern(&self) -> Option<CronPattern> {
+        let ScheduleStart::Cron { cron, timezone } = &self.start else { return None };
+        Some(CronPattern { cron: Cron::from_str(cron).ok()?, zone: TimeZone::get(timezone).ok()? })
     }
     /// Returns the first tick after a Unix time in milliseconds.
     pub fn next_after(&self, unix_millis: i64) -> Option<i64> {
@@ -132,12 +132,12 @@ impl Schedule {
 
 /// A cron pattern in its zone: a set of instants, each in Unix milliseconds.
 #[derive(Debug, Clone)]
-pub struct Pattern {
+pub struct CronPattern {
     cron: Cron,
     zone: TimeZone,
 }
 
-impl Pattern {
+impl CronPattern {
     /// Returns the first tick after an instant.
     pub fn next_after(&self, unix_millis: i64) -> Option<i64> {
         let next = self.cron.find_next_occurrence(&self.at(unix_millis)?, false).ok()?;

@@ -7,11 +7,11 @@ mod share;
 
 use crate::recipe::{self, RecipeResult};
 use serde_json::{Map, Value, json};
-use trainyard_core::{ArtifactKind, Declared, KindInfo, Of, StageKinds};
+use trainyard_core::{ArtifactKind, ComparisonField, DeclaredMetrics, KindInfo, StageKinds};
 
 /// Returns the schema of the names that a check of such a stage may use; any name if the producers of its inputs
 /// decide.
-fn names_of(declared: &Declared) -> Value {
+fn names_of(declared: &DeclaredMetrics) -> Value {
     let all = || declared.metrics.iter().chain(&declared.comparisons);
     if declared.open || all().next().is_none() {
         return json!({"type": "string"});
@@ -160,7 +160,7 @@ fn stage_schema(kinds: &[Value]) -> Value {
                 "type": "object", "required": ["metric"], "additionalProperties": false,
                 "properties": {
                     "metric": {"type": "string", "description": "as `trainyard stages KIND` lists them"},
-                    "of": {"enum": Of::NAMES, "description": "which number of a comparison"},
+                    "of": {"enum": ComparisonField::NAMES, "description": "which number of a comparison"},
                     "min": {"$ref": "#/$defs/number"}, "max": {"$ref": "#/$defs/number"},
                     "severity": {"enum": ["error", "warn"]}, "role": {"enum": recipe::ROLES},
                 },

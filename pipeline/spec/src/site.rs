@@ -8,11 +8,11 @@ mod pools;
 mod tracking;
 
 pub use notification::{EVENTS, Notification, Recipient};
-pub use pools::{ExecutorOptions, Gpu, Pool};
+pub use pools::{ExecutorOptions, SiteGpu, SitePool};
 
 use crate::diagnostic::{Diagnostic, Sources};
-use crate::files::Files;
-use crate::read::{Binder, Bound, NoNames, Reader};
+use crate::files::FileSystem;
+use crate::read::{Binder, BoundNode, NoReferences, ValueReader};
 use crate::yaml;
 use serde::Serialize;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub struct Site {
     /// How long an attempt continues without a sign of a writer of its run, where supported.
     pub orphan_timeout: Duration,
     /// Sorted by priority (highest first), then in file order; never empty.
-    pub pools: Vec<Pool>,
+    pub pools: Vec<SitePool>,
     /// Name → provider (`env:HF_TOKEN`).
     pub secrets: BTreeMap<String, String>,
     /// Whether published artifacts survive a power loss.
@@ -60,7 +60,7 @@ pub enum Durability {
 
 impl Site {
     /// Returns the site without a file: one pool of this machine, no secrets.
-    pub fn of_this_machine(pool: Pool) -> Self {
+    pub fn of_this_machine(pool: SitePool) -> Self {
         Self {
             store: None,
             store_outage: STORE_OUTAGE,
@@ -91,9 +91,9 @@ const KEYS: [&str; 10] = [
 
 /// Context in which a site file is read.
 #[derive(Debug, Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct SiteContext<'a> {
     /// Pool of a file without pools; also provides the amounts that a local pool omits.
-    pub this_machine: &'a Pool,
+    pub this_machine: &'a SitePool,
     /// Executors in this build.
     pub executors: &'a [ExecutorOptions<'a>],
     /// JSON Schema of one entry of `tracking`.
@@ -104,9 +104,9 @@ pub struct Surroundings<'a> {
 
 /// Reads a site file.
 pub fn read(
-    files: &dyn Files,
+    files: &dyn FileSystem,
     path: &Path,
-    surroundings: Surroundings<'_>,
+    surroundings: SiteContext<'_>,
 ) -> (Option<Site>, Vec<Diagnostic>, Sources) {
     let mut sources = Sources::default();
     let text = match files.read(path) {
@@ -120,17 +120,22 @@ pub fn read(
     let file = sources.add(path.display().to_string(), Some(path), text);
     let (tree, mut diagnostics) = yaml::read(&sources, file);
     let site = tree.and_then(|tree| {
-        let names = NoNames("a site file has no expressions");
+        let names = NoReferences("a site file has no expressions");
         let bound =
             Binder { sources: &sources, names: &names, text: false, diagnostics: &mut diagnostics }.bind(&tree)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        read_site(&bound, folder, surroundings, &mut Reader { diagnostics: &mut diagnostics })
+        read_site(&bound, folder, surroundings, &mut ValueReader { diagnostics: &mut diagnostics })
     });
     let good = !diagnostics.iter().any(Diagnostic::is_error);
     (site.filter(|_| good), diagnostics, sources)
 }
 
-fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reader: &mut Reader<'_>) -> Option<Site> {
+fn read_site(
+    bound: &BoundNode,
+    folder: &Path,
+    surroundings: SiteContext<'_>,
+    reader: &mut ValueReader<'_>,
+) -> Option<Site> {
     let fields = reader.map(bound, "the site file", &KEYS)?;
     let mut site = Site::of_this_machine(surroundings.this_machine.clone());
     if let Some(b) = fields.get("version") {
@@ -174,7 +179,12 @@ fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reade
 }
 
 /// Returns a URL as written, or a path made absolute.
-fn read_store(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reader: &mut Reader<'_>) -> Option<String> {
+fn read_store(
+    bound: &BoundNode,
+    folder: &Path,
+    surroundings: SiteContext<'_>,
+    reader: &mut ValueReader<'_>,
+) -> Option<String> {
     let text = reader.string(bound, "`store`")?;
     if let Err(error) = (surroundings.check_store)(&text) {
         reader.report(Diagnostic::error("wrong-value", bound.span, error.message).help_if(error.help));
@@ -182,7 +192,7 @@ fn read_store(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, read
     Some(if text.contains("://") { text } else { crate::files::absolute(folder, &text).display().to_string() })
 }
 
-fn read_secrets(bound: &Bound, reader: &mut Reader<'_>) -> BTreeMap<String, String> {
+fn read_secrets(bound: &BoundNode, reader: &mut ValueReader<'_>) -> BTreeMap<String, String> {
     let crate::read::BoundContent::Map(entries) = &bound.content else {
         reader.wrong(bound, "`secrets`", "a map from names to providers, as in `{HF_TOKEN: env:HF_TOKEN}`");
         return BTreeMap::new();

@@ -2,7 +2,7 @@
 //!
 //! [`Template::resolve`] returns the complete value, or an error that names the unknown reference.
 
-use crate::expression::{Expression, Reference, Scope, value_text};
+use crate::expression::{Expr, ExprReference, ExprScope, value_text};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -15,9 +15,9 @@ pub enum Template {
     /// A value without expressions.
     Literal(Value),
     /// `${{ e }}` as the whole scalar; keeps its type.
-    Expression(Expression),
+    Expression(Expr),
     /// Text with expressions; becomes a string.
-    Text(Vec<Piece>),
+    Text(Vec<TemplatePiece>),
     /// Items in order.
     List(Vec<Template>),
     /// Values by key.
@@ -26,10 +26,10 @@ pub enum Template {
 
 /// A stretch of text, or an expression inside it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Piece {
+pub enum TemplatePiece {
     Literal(String),
     /// Expression whose value is inserted as text.
-    Expression(Expression),
+    Expression(Expr),
 }
 
 impl Template {
@@ -41,19 +41,19 @@ impl Template {
         match self {
             Self::Literal(_) => true,
             Self::Expression(e) => e.as_literal().is_some(),
-            Self::Text(pieces) => pieces.iter().all(|p| matches!(p, Piece::Literal(_))),
+            Self::Text(pieces) => pieces.iter().all(|p| matches!(p, TemplatePiece::Literal(_))),
             Self::List(items) => items.iter().all(Self::is_literal),
             Self::Map(entries) => entries.values().all(Self::is_literal),
         }
     }
     /// Returns the value, if all parts are known.
     pub fn as_literal(&self) -> Option<Value> {
-        struct Nothing;
-        impl Scope for Nothing {}
-        if self.is_literal() { self.resolve(&Nothing).ok() } else { None }
+        struct EmptyScope;
+        impl ExprScope for EmptyScope {}
+        if self.is_literal() { self.resolve(&EmptyScope).ok() } else { None }
     }
     /// Resolves the value under `scope`.
-    pub fn resolve(&self, scope: &dyn Scope) -> Result<Value> {
+    pub fn resolve(&self, scope: &dyn ExprScope) -> Result<Value> {
         Ok(match self {
             Self::Literal(value) => value.clone(),
             Self::Expression(e) => e.evaluate(scope)?,
@@ -66,19 +66,19 @@ impl Template {
         })
     }
     /// Returns all references.
-    pub fn references(&self) -> Vec<&Reference> {
+    pub fn references(&self) -> Vec<&ExprReference> {
         match self {
             Self::Literal(_) => Vec::new(),
             Self::Expression(e) => e.references(),
-            Self::Text(pieces) => pieces.iter().flat_map(Piece::references).collect(),
+            Self::Text(pieces) => pieces.iter().flat_map(TemplatePiece::references).collect(),
             Self::List(items) => items.iter().flat_map(Self::references).collect(),
             Self::Map(entries) => entries.values().flat_map(Self::references).collect(),
         }
     }
 }
 
-impl Piece {
-    fn references(&self) -> Vec<&Reference> {
+impl TemplatePiece {
+    fn references(&self) -> Vec<&ExprReference> {
         match self {
             Self::Literal(_) => Vec::new(),
             Self::Expression(e) => e.references(),
@@ -86,12 +86,12 @@ impl Piece {
     }
 }
 
-fn resolve_text(pieces: &[Piece], scope: &dyn Scope) -> Result<String> {
+fn resolve_text(pieces: &[TemplatePiece], scope: &dyn ExprScope) -> Result<String> {
     let mut text = String::new();
     for piece in pieces {
         match piece {
-            Piece::Literal(literal) => text.push_str(literal),
-            Piece::Expression(e) => text.push_str(&value_text(&e.evaluate(scope)?)),
+            TemplatePiece::Literal(literal) => text.push_str(literal),
+            TemplatePiece::Expression(e) => text.push_str(&value_text(&e.evaluate(scope)?)),
         }
     }
     Ok(text)
@@ -107,8 +107,8 @@ impl Serialize for Template {
                 let mut text = String::new();
                 for piece in pieces {
                     match piece {
-                        Piece::Literal(literal) => text.push_str(literal),
-                        Piece::Expression(e) => text.push_str(&format!("${{{{ {e} }}}}")),
+                        TemplatePiece::Literal(literal) => text.push_str(literal),
+                        TemplatePiece::Expression(e) => text.push_str(&format!("${{{{ {e} }}}}")),
                     }
                 }
                 serializer.serialize_str(&text)
@@ -137,21 +137,21 @@ mod tests {
     use serde_json::json;
 
     struct Known;
-    impl Scope for Known {
-        fn metric(&self, stage: &str, name: &str, _of: Option<trainyard_core::Of>) -> Option<Value> {
+    impl ExprScope for Known {
+        fn metric(&self, stage: &str, name: &str, _of: Option<trainyard_core::ComparisonField>) -> Option<Value> {
             (stage == "gate" && name == "accuracy").then(|| json!(0.25))
         }
     }
 
-    fn late() -> Expression {
-        Expression::parse("stages.gate.metrics.accuracy").unwrap()
+    fn late() -> Expr {
+        Expr::parse("stages.gate.metrics.accuracy").unwrap()
     }
 
     #[test]
     fn whole_scalars_keep_their_type_and_text_becomes_a_string() {
         let template = Template::Map(BTreeMap::from([
             ("a".into(), Template::Expression(late())),
-            ("b".into(), Template::Text(vec![Piece::Literal("x=".into()), Piece::Expression(late())])),
+            ("b".into(), Template::Text(vec![TemplatePiece::Literal("x=".into()), TemplatePiece::Expression(late())])),
             ("c".into(), Template::List(vec![Template::Literal(json!(null))])),
         ]));
         assert_eq!(template.resolve(&Known).unwrap(), json!({"a": 0.25, "b": "x=0.25", "c": [null]}));
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn what_is_unknown_is_named() {
         struct Nothing;
-        impl Scope for Nothing {}
+        impl ExprScope for Nothing {}
         let error = Template::Expression(late()).resolve(&Nothing).unwrap_err();
         assert!(error.message.contains("stages.gate.metrics.accuracy"), "{error}");
     }

@@ -8,26 +8,26 @@ use serde_json::Value;
 
 /// A value of the file with its place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Node {
+pub struct YamlNode {
     /// Place in its file.
     pub span: Span,
-    pub content: Content,
+    pub content: YamlContent,
 }
 
 /// The three forms of a YAML node.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Content {
+pub enum YamlContent {
     /// A value without parts.
-    Scalar(Scalar),
+    Scalar(YamlScalar),
     /// Items in file order.
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// In file order; keys are unique.
-    Map(Vec<Entry>),
+    Map(Vec<YamlEntry>),
 }
 
 /// A value without parts, as it was written.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scalar {
+pub struct YamlScalar {
     /// Text after YAML's escapes and folding.
     pub text: String,
     /// Neither quoted nor a block scalar; only such text can be a number, a bool or null.
@@ -36,59 +36,61 @@ pub struct Scalar {
 
 /// A key with its place, and its value.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct YamlEntry {
     /// As written, without quotes.
     pub key: String,
     pub key_span: Span,
-    pub value: Node,
+    pub value: YamlNode,
 }
 
-impl Node {
+impl YamlNode {
     /// Returns the scalar, if it is one.
-    pub fn scalar(&self) -> Option<&Scalar> {
+    pub fn scalar(&self) -> Option<&YamlScalar> {
         match &self.content {
-            Content::Scalar(s) => Some(s),
+            YamlContent::Scalar(s) => Some(s),
             _ => None,
         }
     }
     /// Returns the items, if it is a list.
-    pub fn list(&self) -> Option<&[Node]> {
+    pub fn list(&self) -> Option<&[YamlNode]> {
         match &self.content {
-            Content::List(items) => Some(items),
+            YamlContent::List(items) => Some(items),
             _ => None,
         }
     }
     /// Returns the entries, if it is a map.
-    pub fn map(&self) -> Option<&[Entry]> {
+    pub fn map(&self) -> Option<&[YamlEntry]> {
         match &self.content {
-            Content::Map(entries) => Some(entries),
+            YamlContent::Map(entries) => Some(entries),
             _ => None,
         }
     }
     /// Returns the value of a key, if this is a map that has it.
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.map()?.iter().find(|e| e.key == key).map(|e| &e.value)
     }
     /// Returns the value of a key, mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
         match &mut self.content {
-            Content::Map(entries) => entries.iter_mut().find(|e| e.key == key).map(|e| &mut e.value),
+            YamlContent::Map(entries) => entries.iter_mut().find(|e| e.key == key).map(|e| &mut e.value),
             _ => None,
         }
     }
     /// Returns the node at an RFC 6901 pointer.
     pub fn at_mut(&mut self, pointer: &str) -> Option<&mut Self> {
         pointer.split('/').skip(1).try_fold(self, |node, part| match node.content {
-            Content::List(ref mut items) => items.get_mut(part.parse::<usize>().ok()?),
+            YamlContent::List(ref mut items) => items.get_mut(part.parse::<usize>().ok()?),
             _ => node.get_mut(&part.replace("~1", "/").replace("~0", "~")),
         })
     }
     /// Returns the value as plain YAML, for places without a schema.
     pub fn value(&self) -> Value {
         match &self.content {
-            Content::Scalar(scalar) => core_value(scalar),
-            Content::List(items) => items.iter().map(Self::value).collect(),
-            Content::Map(entries) => Value::Object(entries.iter().map(|e| (e.key.clone(), e.value.value())).collect()),
+            YamlContent::Scalar(scalar) => core_value(scalar),
+            YamlContent::List(items) => items.iter().map(Self::value).collect(),
+            YamlContent::Map(entries) => {
+                Value::Object(entries.iter().map(|e| (e.key.clone(), e.value.value())).collect())
+            }
         }
     }
     /// Whether the node is plain `null`, `~` or empty.
@@ -98,10 +100,10 @@ impl Node {
     /// Describes the node for messages.
     pub fn describe(&self) -> String {
         match &self.content {
-            Content::Scalar(_) if self.is_null() => "nothing".into(),
-            Content::Scalar(s) => format!("`{}`", shorten(&s.text)),
-            Content::List(_) => "a list".into(),
-            Content::Map(_) => "a map".into(),
+            YamlContent::Scalar(_) if self.is_null() => "nothing".into(),
+            YamlContent::Scalar(s) => format!("`{}`", shorten(&s.text)),
+            YamlContent::List(_) => "a list".into(),
+            YamlContent::Map(_) => "a map".into(),
         }
     }
 }
@@ -130,7 +132,7 @@ fn is_null(text: &str) -> bool {
 
 /// Returns a scalar's value by YAML 1.2's core schema, for places without a declared type. Bools are `true` and `false`
 /// only; `.inf` and `.nan` have no JSON form and stay text.
-pub fn core_value(scalar: &Scalar) -> Value {
+pub fn core_value(scalar: &YamlScalar) -> Value {
     if !scalar.plain {
         return Value::String(scalar.text.clone());
     }
@@ -207,8 +209,8 @@ mod tests {
             ("99999999999999999999", json!(99999999999999999999.0)),
         ];
         for (text, value) in cases {
-            assert_eq!(core_value(&Scalar { text: text.into(), plain: true }), value, "{text}");
+            assert_eq!(core_value(&YamlScalar { text: text.into(), plain: true }), value, "{text}");
         }
-        assert_eq!(core_value(&Scalar { text: "1".into(), plain: false }), json!("1"));
+        assert_eq!(core_value(&YamlScalar { text: "1".into(), plain: false }), json!("1"));
     }
 }

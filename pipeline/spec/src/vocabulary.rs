@@ -7,7 +7,7 @@ use crate::diagnostic::suggest;
 
 /// Place of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum KeyContext {
     /// At the top of a workflow file.
     File,
     /// In a stage.
@@ -21,9 +21,9 @@ pub enum Place {
 }
 
 /// Words and their help.
-type Words = &'static [(&'static [&'static str], &'static str)];
+type KeyAliases = &'static [(&'static [&'static str], &'static str)];
 
-const FILE: Words = &[
+const FILE: KeyAliases = &[
     (
         &["jobs", "steps", "tasks", "templates", "nodes", "pipeline", "dag"],
         "write `stages:`, a map from names to stages",
@@ -39,7 +39,7 @@ const FILE: Words = &[
     (&["apiversion"], "write `version: 1`"),
 ];
 
-const STAGE: Words = &[
+const STAGE: KeyAliases = &[
     (
         &["after", "depends", "depends_on", "dependson", "dependencies", "requires", "upstream"],
         "write `needs: [stage]`; a stage that reads another's output needs no `needs`",
@@ -80,12 +80,12 @@ const STAGE: Words = &[
     (&["name", "title"], "the key above is the stage's name; a text for people is `description`"),
 ];
 
-const RETRY: Words = &[
+const RETRY: KeyAliases = &[
     (&["count", "limit", "max_attempts", "retries", "times"], "write `attempts: 3`, the first one included"),
     (&["delay", "interval", "retry_delay", "wait"], "write `backoff: 10s..5m`"),
 ];
 
-const RESOURCES: Words = &[
+const RESOURCES: KeyAliases = &[
     (&["cpu", "cores"], "write `cpus: 4`"),
     (&["gpu", "accelerators"], "write `gpus: 1`"),
     (&["gpu_mem", "vram"], "write `gpu_memory: 40GiB`"),
@@ -96,10 +96,10 @@ const RESOURCES: Words = &[
 ];
 
 /// Words of other tools, the path of our option, and a value where one is required.
-type Options = &'static [(&'static [&'static str], &'static str, &'static str)];
+type OptionAliases = &'static [(&'static [&'static str], &'static str, &'static str)];
 
 /// Options of TRL's preference trainers. They apply to `preference` alone, recognized by its option `batch_pairs`.
-pub const PREFERENCE: Options = &[
+pub const PREFERENCE: OptionAliases = &[
     (&["beta", "loss_type"], "loss", "{kind: dpo, beta: 0.1}"),
     (&["label_smoothing"], "loss", "{kind: dpo, label_smoothing: 0.1}"),
     (&["reference_free"], "loss", "{kind: dpo, reference_free: true}"),
@@ -114,7 +114,7 @@ pub const PREFERENCE: Options = &[
 const PREFERENCE_MARK: &str = "batch_pairs";
 
 /// Options of TRL, verl and OpenRLHF.
-pub const OPTIONS: Options = &[
+pub const OPTIONS: OptionAliases = &[
     (
         &["num_generations", "num_samples", "n_samples_per_prompt", "rollouts_per_prompt", "samples_per_prompt"],
         "rollout.group_size",
@@ -194,13 +194,13 @@ fn plain(word: &str) -> String {
 }
 
 /// Returns help for a key that is unknown at its place.
-pub fn key(place: Place, word: &str, valid: &[&str]) -> Option<String> {
+pub fn key(place: KeyContext, word: &str, valid: &[&str]) -> Option<String> {
     let table = match place {
-        Place::File => FILE,
-        Place::Stage => STAGE,
-        Place::Retry => RETRY,
-        Place::Resources => RESOURCES,
-        Place::Other => &[],
+        KeyContext::File => FILE,
+        KeyContext::Stage => STAGE,
+        KeyContext::Retry => RETRY,
+        KeyContext::Resources => RESOURCES,
+        KeyContext::Other => &[],
     };
     let word_here = plain(word);
     let found = table.iter().find(|(words, _)| words.contains(&word_here.as_str()));
@@ -258,13 +258,13 @@ mod tests {
     #[test]
     fn foreign_keys_name_ours() {
         let help = |place, word| key(place, word, &["needs", "run", "retry"]).unwrap();
-        assert!(help(Place::Stage, "depends_on").contains("`needs: [stage]`"));
-        assert!(help(Place::Stage, "dependsOn").contains("`needs: [stage]`"));
-        assert!(help(Place::Stage, "timeout-minutes").contains("`timeout: 30m`"));
-        assert!(help(Place::Stage, "command").contains("`run: [program, argument]`"));
-        assert!(help(Place::File, "jobs").contains("`stages:`"));
-        assert_eq!(help(Place::Stage, "neeeds"), "did you mean `needs`?");
-        assert!(help(Place::Retry, "depends_on").starts_with("valid here"));
+        assert!(help(KeyContext::Stage, "depends_on").contains("`needs: [stage]`"));
+        assert!(help(KeyContext::Stage, "dependsOn").contains("`needs: [stage]`"));
+        assert!(help(KeyContext::Stage, "timeout-minutes").contains("`timeout: 30m`"));
+        assert!(help(KeyContext::Stage, "command").contains("`run: [program, argument]`"));
+        assert!(help(KeyContext::File, "jobs").contains("`stages:`"));
+        assert_eq!(help(KeyContext::Stage, "neeeds"), "did you mean `needs`?");
+        assert!(help(KeyContext::Retry, "depends_on").starts_with("valid here"));
     }
 
     #[test]

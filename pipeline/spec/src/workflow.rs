@@ -7,14 +7,14 @@ mod keys;
 mod stage;
 
 pub use keys::{DEFAULT_KEYS, EMBED_KEYS, FILE_KEYS, STAGE_KEYS, check_id, unknown_keys};
-pub use stage::{Body, RawStage, is_file};
+pub use stage::{RawStage, StageBody, is_file};
 
 use crate::diagnostic::{Diagnostic, Span};
-use crate::recipe::{self, Recipe};
-use crate::tree::{Content, Entry, Node};
-use crate::vocabulary::Place;
+use crate::recipe::{self, RecipeHeader};
+use crate::tree::{YamlContent, YamlEntry, YamlNode};
+use crate::vocabulary::KeyContext;
 use keys::map_of;
-use stage::{idle_defaults, read_stages};
+use stage::{read_stages, report_unused_defaults};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -28,17 +28,17 @@ pub struct Workflow {
     /// Place of the first key that the file itself writes; for diagnostics without a better place.
     pub span: Span,
     /// Published system that the workflow reproduces, if it is a recipe. Incomplete after a mistake (reported).
-    pub recipe: Option<Recipe>,
+    pub recipe: Option<RecipeHeader>,
     /// Declarations, in file order.
-    pub params: Vec<Entry>,
+    pub params: Vec<YamlEntry>,
     /// The key `schedule`, not yet read.
-    pub schedule: Option<Entry>,
+    pub schedule: Option<YamlEntry>,
     /// In file order.
     pub stages: Vec<RawStage>,
     /// Exports of the file, by name.
-    pub outputs: Vec<Entry>,
+    pub outputs: Vec<YamlEntry>,
     /// Data that some stages must never see, by name.
-    pub evaluation_sets: Vec<Entry>,
+    pub evaluation_sets: Vec<YamlEntry>,
     /// Ids of stages missing from `stages` because they could not be read (reported).
     pub unreadable: Vec<String>,
     index: HashMap<String, usize>,
@@ -56,26 +56,26 @@ impl Workflow {
 }
 
 /// Sorts a tree into a workflow. Reports parts that do not fit and keeps the rest.
-pub fn read(mut tree: Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Workflow> {
+pub fn read(mut tree: YamlNode, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Workflow> {
     let entries = file_keys(&tree, diagnostics)?;
     let own = entries.iter().find(|e| e.key_span.file == tree.span.file);
     let top = own.map_or(tree.span, |e| e.key_span);
     // Moved rather than copied: there may be 100,000.
     let stages = take(&mut tree, "stages");
     let entries = tree.map()?;
-    unknown_keys(entries, &FILE_KEYS, "a workflow file", Place::File, diagnostics);
+    unknown_keys(entries, &FILE_KEYS, "a workflow file", KeyContext::File, diagnostics);
     let find = |key: &str| entries.iter().find(|e| e.key == key);
     let name = read_name(find("name"), top, diagnostics);
     read_version(find("version"), top, diagnostics);
     let defaults = map_of(find("defaults"), diagnostics);
-    unknown_keys(defaults, &DEFAULT_KEYS, "`defaults`", Place::Stage, diagnostics);
+    unknown_keys(defaults, &DEFAULT_KEYS, "`defaults`", KeyContext::Stage, diagnostics);
     let (stages, unreadable) = read_stages(stages, top, defaults, diagnostics);
     if let Some(description) = find("description").filter(|e| e.value.scalar().is_none()) {
         diagnostics.push(Diagnostic::error("wrong-type", description.value.span, "`description` must be text"));
     }
     let index: HashMap<String, usize> = stages.iter().enumerate().map(|(i, s)| (s.id.clone(), i)).collect();
     if unreadable.is_empty() {
-        idle_defaults(defaults, &stages, diagnostics);
+        report_unused_defaults(defaults, &stages, diagnostics);
     }
     Some(Workflow {
         path: path.to_path_buf(),
@@ -93,15 +93,15 @@ pub fn read(mut tree: Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> O
 }
 
 /// Removes the entry of a key from a map.
-fn take(tree: &mut Node, key: &str) -> Option<Entry> {
-    let Content::Map(entries) = &mut tree.content else { return None };
+fn take(tree: &mut YamlNode, key: &str) -> Option<YamlEntry> {
+    let YamlContent::Map(entries) = &mut tree.content else { return None };
     let at = entries.iter().position(|e| e.key == key)?;
     Some(entries.remove(at))
 }
 
 /// Checks the requirements of a parent on its own, since the file that extends it may hide them. `None` if it is not a
 /// map.
-pub fn check_parent(tree: &Node, diagnostics: &mut Vec<Diagnostic>) -> Option<()> {
+pub fn check_parent(tree: &YamlNode, diagnostics: &mut Vec<Diagnostic>) -> Option<()> {
     let entries = file_keys(tree, diagnostics)?;
     if let Some(version) = entries.iter().find(|e| e.key == "version") {
         read_version(Some(version), version.key_span, diagnostics);
@@ -109,7 +109,7 @@ pub fn check_parent(tree: &Node, diagnostics: &mut Vec<Diagnostic>) -> Option<()
     Some(())
 }
 
-fn file_keys<'t>(tree: &'t Node, diagnostics: &mut Vec<Diagnostic>) -> Option<&'t [Entry]> {
+fn file_keys<'t>(tree: &'t YamlNode, diagnostics: &mut Vec<Diagnostic>) -> Option<&'t [YamlEntry]> {
     if tree.map().is_none() {
         let keys = FILE_KEYS.join(", ");
         diagnostics.push(Diagnostic::error("wrong-type", tree.span, format!("a workflow file is a map of {keys}")));
@@ -117,7 +117,7 @@ fn file_keys<'t>(tree: &'t Node, diagnostics: &mut Vec<Diagnostic>) -> Option<&'
     tree.map()
 }
 
-fn read_version(entry: Option<&Entry>, top: Span, diagnostics: &mut Vec<Diagnostic>) {
+fn read_version(entry: Option<&YamlEntry>, top: Span, diagnostics: &mut Vec<Diagnostic>) {
     match entry {
         None => diagnostics.push(
             Diagnostic::error("missing-key", top, "the file has no `version`").help("start it with `version: 1`"),
@@ -134,7 +134,7 @@ fn read_version(entry: Option<&Entry>, top: Span, diagnostics: &mut Vec<Diagnost
     }
 }
 
-fn read_name(entry: Option<&Entry>, top: Span, diagnostics: &mut Vec<Diagnostic>) -> String {
+fn read_name(entry: Option<&YamlEntry>, top: Span, diagnostics: &mut Vec<Diagnostic>) -> String {
     let Some(entry) = entry else {
         diagnostics
             .push(Diagnostic::error("missing-key", top, "the file has no `name`").help("add `name: my_workflow`"));

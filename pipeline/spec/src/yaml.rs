@@ -1,35 +1,40 @@
-//! Parses YAML text to a [`Node`] tree in one pass; the only module that uses the YAML crate.
+//! Parses YAML text to a [`YamlNode`] tree in one pass; the only module that uses the YAML crate.
 //!
 //! The dialect is YAML 1.2 core in one document, without tags, merge keys and directives. Keys are unique scalars. The
-//! limits ([`MOST_BYTES`], [`DEEPEST`], [`MOST_NODES`], [`MOST_ALIASES`], [`MOST_REPLAYED`]) stop files that were built
+//! limits ([`MAX_BYTES`], [`MAX_DEPTH`], [`MAX_NODES`], [`MAX_ALIASES`], [`MAX_ALIAS_NODES`]) stop files that were built
 //! to exhaust memory.
 
 mod advice;
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
-use crate::tree::{Content, Entry, Node, Scalar, shorten};
+use crate::tree::{YamlContent, YamlEntry, YamlNode, YamlScalar, shorten};
 use advice::{Advice, advise};
 use serde_yaml::granit_parser::{self, Event, Parser, ScalarStyle};
 use std::collections::HashMap;
 
 /// Most bytes of a file.
-pub const MOST_BYTES: usize = 16 << 20;
+pub const MAX_BYTES: usize = 16 << 20;
 /// Most levels of nested lists and maps.
-pub const DEEPEST: usize = 32;
+pub const MAX_DEPTH: usize = 32;
 /// Most scalars, lists and maps, including those expanded from aliases.
-pub const MOST_NODES: usize = 2_000_000;
+pub const MAX_NODES: usize = 2_000_000;
 /// Most uses of anchors.
-pub const MOST_ALIASES: usize = 1_000;
+pub const MAX_ALIASES: usize = 1_000;
 /// Most nodes that are kept or repeated for anchors and aliases.
-pub const MOST_REPLAYED: usize = 100_000;
+pub const MAX_ALIAS_NODES: usize = 100_000;
 
 /// Parses the text that `sources` holds as `file`. With errors in the list, the tree is the readable part, or `None`.
-pub fn read(sources: &Sources, file: u32) -> (Option<Node>, Vec<Diagnostic>) {
+pub fn read(sources: &Sources, file: u32) -> (Option<YamlNode>, Vec<Diagnostic>) {
     let text = sources.get(file).map_or("", |s| s.text.as_str());
-    let mut builder = Builder::new(text, file);
-    if text.len() > MOST_BYTES {
-        let message = format!("the file has {} bytes, the limit is {MOST_BYTES}", text.len());
-        builder.report("yaml-limit", Span { end: 0, ..builder.whole() }, message, "split it with `uses: ./part.yaml`");
+    let mut builder = TreeBuilder::new(text, file);
+    if text.len() > MAX_BYTES {
+        let message = format!("the file has {} bytes, the limit is {MAX_BYTES}", text.len());
+        builder.report(
+            "yaml-limit",
+            Span { end: 0, ..builder.document_span() },
+            message,
+            "split it with `uses: ./part.yaml`",
+        );
         return (None, builder.diagnostics);
     }
     builder.run();
@@ -37,55 +42,55 @@ pub fn read(sources: &Sources, file: u32) -> (Option<Node>, Vec<Diagnostic>) {
 }
 
 /// A list or map that is still open.
-enum Open {
-    List { start: Span, items: Vec<Node> },
-    Map { start: Span, entries: Vec<Entry>, seen: Seen, key: Option<(String, Span)> },
+enum OpenNode {
+    List { start: Span, items: Vec<YamlNode> },
+    Map { start: Span, entries: Vec<YamlEntry>, seen: KeyIndex, key: Option<(String, Span)> },
 }
 
 /// Places of the keys of an open map. Most maps have few; only long ones are worth an index.
 #[derive(Default)]
-struct Seen(HashMap<String, Span>);
+struct KeyIndex(HashMap<String, Span>);
 
-impl Seen {
-    const FEW: usize = 16;
+impl KeyIndex {
+    const LINEAR_SEARCH_LIMIT: usize = 16;
 
-    fn find(&self, entries: &[Entry], key: &str) -> Option<Span> {
+    fn find(&self, entries: &[YamlEntry], key: &str) -> Option<Span> {
         match entries.len() {
-            0..=Self::FEW => entries.iter().find(|e| e.key == key).map(|e| e.key_span),
+            0..=Self::LINEAR_SEARCH_LIMIT => entries.iter().find(|e| e.key == key).map(|e| e.key_span),
             _ => self.0.get(key).copied(),
         }
     }
     /// Adds entries; must be called for every entry.
-    fn add(&mut self, entries: &[Entry]) {
+    fn add(&mut self, entries: &[YamlEntry]) {
         let new = match entries.len() {
-            0..=Self::FEW => &[],
-            n if n == Self::FEW + 1 => entries,
+            0..=Self::LINEAR_SEARCH_LIMIT => &[],
+            n if n == Self::LINEAR_SEARCH_LIMIT + 1 => entries,
             n => &entries[n - 1..],
         };
         self.0.extend(new.iter().map(|e| (e.key.clone(), e.key_span)));
     }
 }
 
-struct Frame {
-    open: Open,
+struct NodeFrame {
+    open: OpenNode,
     anchor: usize,
     /// Number of nodes and height so far, for anchors.
     size: usize,
     height: usize,
 }
 
-struct Anchored {
-    node: Node,
+struct AnchoredNode {
+    node: YamlNode,
     size: usize,
     height: usize,
 }
 
-struct Builder<'a> {
+struct TreeBuilder<'a> {
     text: &'a str,
     file: u32,
-    stack: Vec<Frame>,
-    anchors: HashMap<usize, Anchored>,
-    root: Option<Node>,
+    stack: Vec<NodeFrame>,
+    anchors: HashMap<usize, AnchoredNode>,
+    root: Option<YamlNode>,
     documents: usize,
     nodes: usize,
     aliases: usize,
@@ -95,7 +100,7 @@ struct Builder<'a> {
     diagnostics: Vec<Diagnostic>,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> TreeBuilder<'a> {
     fn new(text: &'a str, file: u32) -> Self {
         Self {
             text,
@@ -113,7 +118,7 @@ impl<'a> Builder<'a> {
     }
 
     fn run(&mut self) {
-        if let Some(at) = lone_return(self.text) {
+        if let Some(at) = find_lone_cr(self.text) {
             let place = self.place_of(at);
             let message = "a carriage return stands here without a line feed";
             return self.report(
@@ -146,7 +151,7 @@ impl<'a> Builder<'a> {
         if self.root.is_none() && self.diagnostics.is_empty() {
             self.report(
                 "yaml-empty",
-                Span { end: 0, ..self.whole() },
+                Span { end: 0, ..self.document_span() },
                 "the file is empty",
                 "start with `version: 1`, `name:` and `stages:`",
             );
@@ -187,11 +192,11 @@ impl<'a> Builder<'a> {
             }
             Event::Scalar(text, style, anchor, _) => self.scalar(&text, style, anchor, span),
             Event::SequenceStart(_, anchor, _) => {
-                self.open(Open::List { start: span, items: Vec::new() }, anchor, span)
+                self.open(OpenNode::List { start: span, items: Vec::new() }, anchor, span)
             }
             Event::MappingStart(_, anchor, _) => {
                 self.open(
-                    Open::Map { start: span, entries: Vec::new(), seen: Seen::default(), key: None },
+                    OpenNode::Map { start: span, entries: Vec::new(), seen: KeyIndex::default(), key: None },
                     anchor,
                     span,
                 );
@@ -218,17 +223,17 @@ impl<'a> Builder<'a> {
             let d = Diagnostic::warning("yaml-quotes", span, message);
             self.diagnostics.push(d.help(format!("write straight quotes: \"{inside}\"")));
         }
-        let node = Node { span, content: Content::Scalar(Scalar { text: text.to_string(), plain }) };
+        let node = YamlNode { span, content: YamlContent::Scalar(YamlScalar { text: text.to_string(), plain }) };
         self.count(1, span);
         self.place(node, anchor, 1, 1);
     }
 
-    fn open(&mut self, open: Open, anchor: usize, span: Span) {
+    fn open(&mut self, open: OpenNode, anchor: usize, span: Span) {
         self.count(1, span);
-        if self.stack.len() >= DEEPEST {
-            self.limit(span, format!("lists and maps nest deeper than {DEEPEST} here"));
+        if self.stack.len() >= MAX_DEPTH {
+            self.limit(span, format!("lists and maps nest deeper than {MAX_DEPTH} here"));
         }
-        self.stack.push(Frame { open, anchor, size: 1, height: 1 });
+        self.stack.push(NodeFrame { open, anchor, size: 1, height: 1 });
     }
 
     fn close(&mut self, end: Span) {
@@ -242,36 +247,36 @@ impl<'a> Builder<'a> {
         };
         // A tree of 100,000 stages takes much memory, and spare capacity would be half of it.
         let (span, content) = match frame.open {
-            Open::List { start, mut items } => {
+            OpenNode::List { start, mut items } => {
                 items.shrink_to_fit();
-                (reach(start, items.last().map(|n| n.span)), Content::List(items))
+                (reach(start, items.last().map(|n| n.span)), YamlContent::List(items))
             }
-            Open::Map { start, mut entries, .. } => {
+            OpenNode::Map { start, mut entries, .. } => {
                 entries.shrink_to_fit();
                 let first =
                     entries.first().map_or(start, |e| if e.key_span.start < start.start { e.key_span } else { start });
-                (reach(first, entries.last().map(|e| e.value.span)), Content::Map(entries))
+                (reach(first, entries.last().map(|e| e.value.span)), YamlContent::Map(entries))
             }
         };
-        self.place(Node { span, content }, frame.anchor, frame.size, frame.height);
+        self.place(YamlNode { span, content }, frame.anchor, frame.size, frame.height);
     }
 
     fn alias(&mut self, id: usize, span: Span) {
         self.aliases += 1;
-        if self.aliases > MOST_ALIASES {
-            return self.limit(span, format!("the file uses more than {MOST_ALIASES} aliases"));
+        if self.aliases > MAX_ALIASES {
+            return self.limit(span, format!("the file uses more than {MAX_ALIASES} aliases"));
         }
-        let Some(Anchored { node, size, height }) = self.anchors.get(&id) else {
+        let Some(AnchoredNode { node, size, height }) = self.anchors.get(&id) else {
             self.report("yaml-alias", span, "this alias stands inside its own anchor", "a value cannot contain itself");
             return self.place(null(span), 0, 1, 1);
         };
         let (size, height) = (*size, *height);
         self.replayed += size;
-        if self.replayed > MOST_REPLAYED {
-            return self.limit(span, format!("the aliases stand for more than {MOST_REPLAYED} nodes"));
+        if self.replayed > MAX_ALIAS_NODES {
+            return self.limit(span, format!("the aliases stand for more than {MAX_ALIAS_NODES} nodes"));
         }
-        if self.stack.len() + height > DEEPEST + 1 {
-            return self.limit(span, format!("with this alias, lists and maps nest deeper than {DEEPEST}"));
+        if self.stack.len() + height > MAX_DEPTH + 1 {
+            return self.limit(span, format!("with this alias, lists and maps nest deeper than {MAX_DEPTH}"));
         }
         let node = node.clone();
         self.count(size, span);
@@ -279,13 +284,13 @@ impl<'a> Builder<'a> {
     }
 
     /// Stores a finished node: as a key, a value, an item, or the root.
-    fn place(&mut self, node: Node, anchor: usize, size: usize, height: usize) {
+    fn place(&mut self, node: YamlNode, anchor: usize, size: usize, height: usize) {
         if anchor != 0 && !self.stopped {
-            self.anchors.insert(anchor, Anchored { node: node.clone(), size, height });
+            self.anchors.insert(anchor, AnchoredNode { node: node.clone(), size, height });
             // The copy counts as replayed: nested anchors would otherwise multiply memory.
-            self.replayed += if matches!(node.content, Content::Scalar(_)) { 0 } else { size };
-            if self.replayed > MOST_REPLAYED {
-                self.limit(node.span, format!("anchors and aliases stand for more than {MOST_REPLAYED} nodes"));
+            self.replayed += if matches!(node.content, YamlContent::Scalar(_)) { 0 } else { size };
+            if self.replayed > MAX_ALIAS_NODES {
+                self.limit(node.span, format!("anchors and aliases stand for more than {MAX_ALIAS_NODES} nodes"));
             }
         }
         let Some(frame) = self.stack.last_mut() else {
@@ -295,8 +300,8 @@ impl<'a> Builder<'a> {
         frame.size += size;
         frame.height = frame.height.max(height + 1);
         match &mut frame.open {
-            Open::List { items, .. } => items.push(node),
-            Open::Map { entries, seen, key, .. } => match key.take() {
+            OpenNode::List { items, .. } => items.push(node),
+            OpenNode::Map { entries, seen, key, .. } => match key.take() {
                 None => match key_text(&node) {
                     Ok(text) => *key = Some((text, node.span)),
                     Err(message) => {
@@ -313,7 +318,7 @@ impl<'a> Builder<'a> {
                         self.diagnostics.push(d.help("remove one of them").related(first, "it stands here first"));
                     }
                     None => {
-                        entries.push(Entry { key: text, key_span, value: node });
+                        entries.push(YamlEntry { key: text, key_span, value: node });
                         seen.add(entries);
                     }
                 },
@@ -323,8 +328,8 @@ impl<'a> Builder<'a> {
 
     fn count(&mut self, nodes: usize, span: Span) {
         self.nodes += nodes;
-        if self.nodes > MOST_NODES {
-            self.limit(span, format!("the file has more than {MOST_NODES} nodes"));
+        if self.nodes > MAX_NODES {
+            self.limit(span, format!("the file has more than {MAX_NODES} nodes"));
         }
     }
     fn limit(&mut self, span: Span, message: String) {
@@ -341,7 +346,7 @@ impl<'a> Builder<'a> {
     fn report(&mut self, code: &'static str, span: Span, message: impl Into<String>, help: &str) {
         self.diagnostics.push(Diagnostic::error(code, span, message).help(help));
     }
-    fn whole(&self) -> Span {
+    fn document_span(&self) -> Span {
         Span { file: self.file, start: 0, end: self.text.len() as u32, line: 1, column: 1 }
     }
     fn span(&self, span: &granit_parser::Span) -> Span {
@@ -357,7 +362,7 @@ impl<'a> Builder<'a> {
 
 /// Finds the first carriage return that is not part of a Windows line break. YAML would end a line there, and editors
 /// would disagree about all later line numbers.
-fn lone_return(text: &str) -> Option<usize> {
+fn find_lone_cr(text: &str) -> Option<usize> {
     text.match_indices('\r').map(|(at, _)| at).find(|at| text.as_bytes().get(at + 1) != Some(&b'\n'))
 }
 
@@ -368,17 +373,17 @@ fn typographic(text: &str) -> Option<&str> {
     (!inside.is_empty()).then_some(inside)
 }
 
-fn null(span: Span) -> Node {
-    Node { span, content: Content::Scalar(Scalar { text: String::new(), plain: true }) }
+fn null(span: Span) -> YamlNode {
+    YamlNode { span, content: YamlContent::Scalar(YamlScalar { text: String::new(), plain: true }) }
 }
 
-fn key_text(node: &Node) -> Result<String, &'static str> {
+fn key_text(node: &YamlNode) -> Result<String, &'static str> {
     match &node.content {
-        Content::Scalar(s) if s.plain && s.text == "<<" => {
+        YamlContent::Scalar(s) if s.plain && s.text == "<<" => {
             Err("merge keys are not supported; write the keys out, or use `defaults`")
         }
-        Content::Scalar(s) if s.plain && s.text.is_empty() => Err("a key is missing here"),
-        Content::Scalar(s) => Ok(s.text.clone()),
+        YamlContent::Scalar(s) if s.plain && s.text.is_empty() => Err("a key is missing here"),
+        YamlContent::Scalar(s) => Ok(s.text.clone()),
         _ => Err("a key must be text, not a list or map"),
     }
 }

@@ -5,7 +5,7 @@
 
 /// A piece of a solution: text, then (except in the last piece) a calculation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment<'a> {
+pub struct SolutionSegment<'a> {
     /// Text before the annotation, with all annotations removed.
     pub text: String,
     /// Calculation that follows the text; `None` only in the last piece.
@@ -22,7 +22,7 @@ pub struct Calculation<'a> {
 }
 
 /// Splits a solution at its calculations. The texts joined are the solution without its annotations.
-pub fn segments(solution: &str) -> Vec<Segment<'_>> {
+pub fn segments(solution: &str) -> Vec<SolutionSegment<'_>> {
     let mut found = Vec::new();
     let mut text = String::new();
     let mut rest = solution;
@@ -34,7 +34,7 @@ pub fn segments(solution: &str) -> Vec<Segment<'_>> {
             continue;
         };
         if let Some((expression, claim)) = split(inside) {
-            found.push(Segment {
+            found.push(SolutionSegment {
                 text: std::mem::take(&mut text),
                 calculation: Some(Calculation { expression, claim }),
             });
@@ -42,7 +42,7 @@ pub fn segments(solution: &str) -> Vec<Segment<'_>> {
         rest = behind;
     }
     text.push_str(rest);
-    found.push(Segment { text, calculation: None });
+    found.push(SolutionSegment { text, calculation: None });
     found
 }
 
@@ -101,20 +101,20 @@ mod tests {
         assert_eq!(s.len(), 3);
         assert_eq!(
             s[0],
-            Segment {
+            SolutionSegment {
                 text: "He sold 48/2 = ".into(),
                 calculation: Some(Calculation { expression: "48/2", claim: "24" })
             }
         );
         assert_eq!(s[1].text, "24.\nIn all ");
-        assert_eq!(s[2], Segment { text: "72.\n#### 72".into(), calculation: None });
+        assert_eq!(s[2], SolutionSegment { text: "72.\n#### 72".into(), calculation: None });
         assert_eq!(plain("a <<1+1=2>>2 b"), "a 2 b");
     }
 
     #[test]
     fn broken_annotations_make_no_calculation() {
-        assert_eq!(segments("a << b"), [Segment { text: "a << b".into(), calculation: None }]);
-        assert_eq!(segments("a <<83.3>>83.3"), [Segment { text: "a 83.3".into(), calculation: None }]);
+        assert_eq!(segments("a << b"), [SolutionSegment { text: "a << b".into(), calculation: None }]);
+        assert_eq!(segments("a <<83.3>>83.3"), [SolutionSegment { text: "a 83.3".into(), calculation: None }]);
         assert_eq!(
             segments("<<5*2/5=2.0=2.0>>").first().unwrap().calculation,
             Some(Calculation { expression: "5*2/5", claim: "2.0" })

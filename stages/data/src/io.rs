@@ -5,7 +5,7 @@ use std::path::Path;
 use trainyard_api::InputArtifact;
 use trainyard_core::Result;
 use trainyard_core::error::io_error;
-use trainyard_tables::{Problem, RowWriter, Trajectory};
+use trainyard_tables::{Problem, TableRowWriter, Trajectory};
 
 /// Writes a whole table of problems.
 pub fn write_problems(file: &Path, rows: &[Problem]) -> Result<()> {
@@ -50,7 +50,7 @@ pub fn problem_mask(rows: &[Problem], expression: &str, scratch: &Path) -> Resul
 /// temporary file.
 pub fn trajectory_mask(rows: &[&Trajectory], expression: &str, scratch: &Path) -> Result<Vec<bool>> {
     mask(&scratch.join("trajectories.parquet"), expression, |file| {
-        let mut writer = RowWriter::create(file)?;
+        let mut writer = TableRowWriter::create(file)?;
         for row in rows {
             writer.write(std::slice::from_ref(*row))?;
         }

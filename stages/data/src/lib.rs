@@ -4,6 +4,7 @@
 //! until `sft` tokenizes them. Tool results always come from executed tools.
 
 pub mod annotation;
+mod custom_rows;
 pub mod export;
 pub mod facts;
 pub mod filter;
@@ -11,7 +12,6 @@ pub mod hash;
 pub mod identity;
 pub mod import;
 pub mod io;
-mod own_rows;
 pub mod pairs;
 pub mod parts;
 pub mod registry;
@@ -27,5 +27,5 @@ mod testing;
 pub mod text;
 pub mod tool_text;
 
-pub use parts::Parts;
+pub use parts::DataParts;
 pub use registry::stages;

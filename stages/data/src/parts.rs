@@ -1,32 +1,32 @@
 //! The families of this crate, in addition to those of the environments that its stages play in.
 
 use crate::export::{ExportFormat, registry as exports};
-use crate::filter::{Rule, registry as rules};
-use crate::import::{Format, registry as formats};
+use crate::filter::{FilterRule, registry as rules};
+use crate::import::{ImportFormat, registry as formats};
 use crate::step_scorers::{StepScorer, registry as scorers};
-use crate::synthesize::{Method, registry as methods};
+use crate::synthesize::{SynthesisMethod, registry as methods};
 use std::sync::Arc;
 use trainyard_api::{AnyFamily, Family};
 
 /// Families of parts of this crate's stages.
-pub struct Parts {
+pub struct DataParts {
     /// Environments and their parts.
-    pub envs: Arc<trainyard_envs::Parts>,
+    pub envs: Arc<trainyard_envs::EnvironmentParts>,
     /// Formats of `artifacts export --as`.
     pub export: Family<&'static dyn ExportFormat>,
     /// File formats of `data/import`.
-    pub import: Family<&'static dyn Format>,
+    pub import: Family<&'static dyn ImportFormat>,
     /// Rules of `data/filter`.
-    pub rules: Family<dyn Rule>,
+    pub rules: Family<dyn FilterRule>,
     /// Scorers of `data/step_labels`.
     pub step_scorers: Family<dyn StepScorer>,
     /// Methods of `data/synthesize`.
-    pub synthesize: Family<&'static dyn Method>,
+    pub synthesize: Family<&'static dyn SynthesisMethod>,
 }
 
-impl Parts {
+impl DataParts {
     /// Returns the families of this crate, with these environments.
-    pub fn standard(envs: Arc<trainyard_envs::Parts>) -> Self {
+    pub fn standard(envs: Arc<trainyard_envs::EnvironmentParts>) -> Self {
         Self {
             envs,
             export: exports::family(),

@@ -1,18 +1,18 @@
 //! The stage kinds of this crate: one line each, sorted.
 
-use crate::parts::Parts;
+use crate::parts::DataParts;
 use std::sync::Arc;
 use trainyard_api::{DynStage, erase};
 
 /// Returns all stages of the crate, with the parts that they compose.
-pub fn stages(parts: &Arc<Parts>) -> Vec<Box<dyn DynStage>> {
+pub fn stages(parts: &Arc<DataParts>) -> Vec<Box<dyn DynStage>> {
     vec![
-        erase(crate::filter::Filter { parts: parts.clone() }),
-        erase(crate::import::Import { parts: parts.clone() }),
-        erase(crate::pairs::Pairs),
-        erase(crate::select::Select),
-        erase(crate::step_labels::StepLabels { parts: parts.clone() }),
-        erase(crate::synthesize::Synthesize { parts: parts.clone() }),
+        erase(crate::filter::FilterStage { parts: parts.clone() }),
+        erase(crate::import::ImportStage { parts: parts.clone() }),
+        erase(crate::pairs::PairsStage),
+        erase(crate::select::SelectStage),
+        erase(crate::step_labels::StepLabelsStage { parts: parts.clone() }),
+        erase(crate::synthesize::SynthesizeStage { parts: parts.clone() }),
     ]
 }
 

@@ -13,16 +13,16 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trainyard_api::stage::refuse;
-use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
+use trainyard_api::{Ports, PreparedOptions, Stage, StageContext, port};
 use trainyard_core::{
-    ArtifactKind, Cardinality, Declared, Error, Facts, Metric, OptionProblem, Producers, Result, Wired,
+    ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, MetricInfo, OptionProblem, Producers, Result, WiredInputs,
 };
 use trainyard_tables::Problem;
 
 /// Options of `data/select`. A row must pass all of them; `per_level` and `limit` come last, in this order.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct SelectConfig {
     /// Keep the problems of these splits.
     #[schemars(length(min = 1))]
     pub splits: Option<Vec<String>>,
@@ -44,10 +44,10 @@ pub struct Config {
     pub limit: Option<u64>,
 }
 
-pub struct Select;
+pub struct SelectStage;
 
-impl Stage for Select {
-    type Prepared = Config;
+impl Stage for SelectStage {
+    type Prepared = SelectConfig;
     const NAME: &'static str = "data/select";
     const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Select problems by split, level, half, expression, overlap and number.";
@@ -59,15 +59,16 @@ impl Stage for Select {
         r#"{"problems": "${{ stages.problems.problems }}", "splits": ["test"], "levels": [1, 2, 3], "limit": 300}"#;
     const MAIN_METRIC: Option<&'static str> = Some("problems");
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         vec![
-            Metric::new("problems", "rows", "Problems that were selected."),
-            Metric::new("problems_level_<int>", "rows", "Selected problems of this level."),
-            Metric::new("rejected_decontaminate", "rows", "Problems that overlap the evaluation problems.").optional(),
+            MetricInfo::new("problems", "rows", "Problems that were selected."),
+            MetricInfo::new("problems_level_<int>", "rows", "Selected problems of this level."),
+            MetricInfo::new("rejected_decontaminate", "rows", "Problems that overlap the evaluation problems.")
+                .optional(),
         ]
         .into()
     }
-    fn declared(&self, config: &Config, _: &Producers) -> Declared {
+    fn declared_metrics(&self, config: &SelectConfig, _: &Producers) -> DeclaredMetrics {
         let mut declared = self.metrics();
         declared.metrics.retain(|m| !m.optional || config.decontaminate.is_some());
         declared.metrics.iter_mut().for_each(|m| m.optional = false);
@@ -88,16 +89,17 @@ impl Stage for Select {
         }
     }
 
-    fn prepare(&self, options: Value) -> Result<Config> {
+    fn prepare(&self, options: Value) -> Result<SelectConfig> {
         self.parse(options)
     }
 
-    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(&self, config: SelectConfig, context: &mut StageContext) -> Result<()> {
         // A list that was unknown before the run is first checked here.
         refuse(config.problems_with(&context.wired()))?;
         let problems = io::read_many_problems(context.many("problems"))?;
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
-        let Selected { problems: selected, overlapping } = select(problems, &evaluation, &config, &context.scratch)?;
+        let SelectedProblems { problems: selected, overlapping } =
+            select(problems, &evaluation, &config, &context.scratch)?;
         let mut levels: BTreeMap<u32, usize> = BTreeMap::new();
         for problem in &selected {
             *levels.entry(problem.level).or_insert(0) += 1;
@@ -113,7 +115,7 @@ impl Stage for Select {
     }
 }
 
-impl Prepared for Config {
+impl PreparedOptions for SelectConfig {
     type Config = Self;
     fn config(&self) -> &Self {
         self
@@ -143,7 +145,7 @@ impl Prepared for Config {
         problems
     }
 
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let config = self;
         let evaluation = inputs.get("evaluation").is_some_and(|n| *n > 0);
         match (&config.decontaminate, evaluation) {
@@ -159,7 +161,7 @@ impl Prepared for Config {
         }
     }
 
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         let environment = inputs.shared_fact("problems", ENVIRONMENT).cloned();
         let facts = environment.map(|kind| (ENVIRONMENT.to_string(), kind)).into_iter().collect();
         BTreeMap::from([("problems".to_string(), facts)])
@@ -168,7 +170,7 @@ impl Prepared for Config {
 
 /// The result of a selection.
 #[derive(Debug, Clone, Default)]
-pub struct Selected {
+pub struct SelectedProblems {
     /// Selected problems.
     pub problems: Vec<Problem>,
     /// Number of problems that `decontaminate` removed from those that the options before it left.
@@ -177,7 +179,12 @@ pub struct Selected {
 
 /// Applies the options one after another. Fails with kind `data` and the name of the option that left no row. `scratch`
 /// is a folder for a temporary file.
-pub fn select(mut problems: Vec<Problem>, evaluation: &[Problem], config: &Config, scratch: &Path) -> Result<Selected> {
+pub fn select(
+    mut problems: Vec<Problem>,
+    evaluation: &[Problem],
+    config: &SelectConfig,
+    scratch: &Path,
+) -> Result<SelectedProblems> {
     let before = summary(&problems);
     let check = |problems: &[Problem], option: &str| {
         if problems.is_empty() {
@@ -220,7 +227,7 @@ pub fn select(mut problems: Vec<Problem>, evaluation: &[Problem], config: &Confi
         });
     }
     problems.truncate(config.limit.map_or(usize::MAX, |n| n as usize));
-    Ok(Selected { problems, overlapping })
+    Ok(SelectedProblems { problems, overlapping })
 }
 
 fn summary(problems: &[Problem]) -> String {
@@ -252,19 +259,23 @@ mod tests {
             .collect()
     }
 
-    fn ids(config: Config) -> Vec<String> {
+    fn ids(config: SelectConfig) -> Vec<String> {
         select(problems(), &[], &config, &std::env::temp_dir()).unwrap().problems.into_iter().map(|p| p.id).collect()
     }
 
     #[test]
     fn options_are_combined_by_and() {
         assert_eq!(
-            ids(Config { splits: Some(vec!["test".into()]), levels: Some(vec![1, 2]), ..Config::default() }),
+            ids(SelectConfig {
+                splits: Some(vec!["test".into()]),
+                levels: Some(vec![1, 2]),
+                ..SelectConfig::default()
+            }),
             ["p6", "p7", "p9", "p10"]
         );
-        assert_eq!(ids(Config { per_level: Some(1), ..Config::default() }), ["p0", "p1", "p2"]);
+        assert_eq!(ids(SelectConfig { per_level: Some(1), ..SelectConfig::default() }), ["p0", "p1", "p2"]);
         assert_eq!(
-            ids(Config { limit: Some(2), splits: Some(vec!["test".into()]), ..Config::default() }),
+            ids(SelectConfig { limit: Some(2), splits: Some(vec!["test".into()]), ..SelectConfig::default() }),
             ["p6", "p7"]
         );
     }
@@ -273,9 +284,9 @@ mod tests {
     fn the_environment_of_all_inputs_is_known_of_the_output() {
         let of = |kind: &str| Facts::from([(ENVIRONMENT.to_string(), serde_json::json!(kind))]);
         let known = |problems: Vec<Facts>| {
-            let mut inputs = Wired::default();
+            let mut inputs = WiredInputs::default();
             inputs.wire("problems", problems);
-            Config::default().facts(&inputs)["problems"].get(ENVIRONMENT).cloned()
+            SelectConfig::default().facts(&inputs)["problems"].get(ENVIRONMENT).cloned()
         };
         assert_eq!(known(vec![of("countdown"), of("countdown")]), Some(serde_json::json!("countdown")));
         assert_eq!((known(vec![of("countdown"), of("x")]), known(vec![of("countdown"), Facts::new()])), (None, None));
@@ -283,15 +294,15 @@ mod tests {
 
     #[test]
     fn halves_part_the_whole() {
-        let half = |h| ids(Config { half: Some(h), ..Config::default() });
+        let half = |h| ids(SelectConfig { half: Some(h), ..SelectConfig::default() });
         let mut all = [half(Half::A), half(Half::B)].concat();
         all.sort_by_key(|id| id[1..].parse::<u32>().unwrap());
-        assert_eq!(all, ids(Config::default()));
+        assert_eq!(all, ids(SelectConfig::default()));
     }
 
     #[test]
     fn empty_selection_says_why() {
-        let nowhere = Config { splits: Some(vec!["prm".into()]), ..Config::default() };
+        let nowhere = SelectConfig { splits: Some(vec!["prm".into()]), ..SelectConfig::default() };
         let e = select(problems(), &[], &nowhere, &std::env::temp_dir()).unwrap_err();
         assert!(e.message.contains("`splits`") && e.help.unwrap().contains("rl, test"));
     }
@@ -309,7 +320,7 @@ mod tests {
             ..Problem::default()
         };
         let evaluation = [asked("t1", shared), asked("t2", "how many are left")];
-        let config = |methods: &str| -> Config {
+        let config = |methods: &str| -> SelectConfig {
             serde_json::from_value(serde_json::json!({"splits": ["rl"], "decontaminate": {"methods": [methods]}}))
                 .unwrap()
         };
@@ -327,20 +338,20 @@ mod tests {
 
     #[test]
     fn evaluation_and_decontaminate_require_each_other() {
-        let config = |text: &str| serde_json::from_str::<Config>(text).unwrap();
-        let pointers = |config: &Config, evaluation: usize| {
-            let wired = Wired::from([("problems".to_string(), 1), ("evaluation".to_string(), evaluation)]);
-            Prepared::problems_with(config, &wired).into_iter().map(|p| p.pointer).collect::<Vec<_>>()
+        let config = |text: &str| serde_json::from_str::<SelectConfig>(text).unwrap();
+        let pointers = |config: &SelectConfig, evaluation: usize| {
+            let wired = WiredInputs::from([("problems".to_string(), 1), ("evaluation".to_string(), evaluation)]);
+            PreparedOptions::problems_with(config, &wired).into_iter().map(|p| p.pointer).collect::<Vec<_>>()
         };
         let clean = config(r#"{"decontaminate": {"methods": ["canonical"]}}"#);
         assert_eq!((pointers(&clean, 0), pointers(&clean, 1)), (vec!["/decontaminate".to_string()], vec![]));
         assert_eq!(
-            (pointers(&Config::default(), 0), pointers(&Config::default(), 1)),
+            (pointers(&SelectConfig::default(), 0), pointers(&SelectConfig::default(), 1)),
             (vec![], vec!["/evaluation".to_string()])
         );
-        let faults = Prepared::problems(&config(r#"{"decontaminate": {"methods": []}}"#));
+        let faults = PreparedOptions::problems(&config(r#"{"decontaminate": {"methods": []}}"#));
         assert_eq!(faults.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/decontaminate"]);
         // Configs without the option keep their JSON and so their digest.
-        assert!(serde_json::to_value(Config::default()).unwrap().get("decontaminate").is_none());
+        assert!(serde_json::to_value(SelectConfig::default()).unwrap().get("decontaminate").is_none());
     }
 }

@@ -24,8 +24,8 @@ pub struct Solution {
     pub split: String,
 }
 
-type Text = fn(&Solution) -> &str;
-const TEXTS: [(&str, Text); 6] = [
+type TextGetter = fn(&Solution) -> &str;
+const TEXTS: [(&str, TextGetter); 6] = [
     ("problem_id", |s| &s.problem_id),
     ("question", |s| &s.question),
     ("answer", |s| &s.answer),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Report, Reporter, StageContext};
+use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext, StageReport};
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{ArtifactKind, Digest, ErrorKind, Result};
 
@@ -118,7 +118,7 @@ fn problems_are_generated_filtered_and_selected() {
     assert_eq!((filtered.metrics["kept"], filtered.metrics["rejected_expression"]), (60.0 - mistakes, mistakes));
     let rejected = trainyard_tables::read_trajectories(&filtered.output("rejected").join("data.parquet")).unwrap();
     assert!(rejected.len() as f64 == mistakes && rejected.iter().all(|t| t.verdicts.len() == 6 && !t.verdicts[5].keep));
-    assert_eq!(Report::read(&filtered.output("report")).unwrap().metrics["kept"].value, 60.0 - mistakes);
+    assert_eq!(StageReport::read(&filtered.output("report")).unwrap().metrics["kept"].value, 60.0 - mistakes);
 }
 
 #[test]
@@ -219,13 +219,13 @@ fn empty_and_damaged_inputs_are_rejected_and_located() {
 
 #[test]
 fn answers_of_one_stage_are_an_input_of_another() {
-    use trainyard_chat::testing::{Served, says};
+    use trainyard_chat::testing::{MockChatServer, text_response};
     let root = tempfile::tempdir().unwrap();
     let chat = json!({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]});
     std::fs::write(root.path().join("chats.jsonl"), format!("{chat}\n")).unwrap();
     let source = root.path().join("chats.jsonl");
     let chats = run(root.path(), "chats", "data/import", json!({"source": source}), &[]).unwrap();
-    let served = Served::start(|body, _| says(body, "{\"reason\": \"good\", \"keep\": true}"));
+    let served = MockChatServer::start(|body, _| text_response(body, "{\"reason\": \"good\", \"keep\": true}"));
     let model = json!({"endpoint": served.url(), "model": "m"});
     let options = json!({"rules": [{"kind": "judge", "rubric": "Keep all.", "model": model}]});
     let rows = ("trajectories", chats.output("trajectories"));

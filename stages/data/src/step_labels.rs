@@ -13,11 +13,11 @@ pub mod scored;
 
 use crate::annotation::Calculation;
 use crate::identity::{Half, half_of};
-use crate::parts::Parts;
+use crate::parts::DataParts;
 use crate::solutions::Solution;
 use crate::step_scorers::StepScorer;
 use crate::synthesize::annotated::{agreements, convert, tool};
-use crate::synthesize::play::{Played, Script, play};
+use crate::synthesize::play::{EpisodeScript, ScriptedResult, play};
 use crate::{import::gsm8k_solutions::final_line_answer, io, solutions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,9 +25,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
-use trainyard_api::report::{Cell, Report, Table};
-use trainyard_api::{Ports, Prepared, Slot, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Metric, OptionProblem, Producers, Result, Wired};
+use trainyard_api::report::{ReportCell, StageReport, Table};
+use trainyard_api::{Ports, PreparedOptions, Slot, Stage, StageContext, port};
+use trainyard_core::{
+    ArtifactKind, Cardinality, DeclaredMetrics, Error, MetricInfo, OptionProblem, Producers, Result, WiredInputs,
+};
 use trainyard_envs::environments::{self, EnvironmentSlot, math_problems};
 use trainyard_envs::{Environment, ToolHost};
 use trainyard_tables::{Message, Problem, Trajectory};
@@ -35,7 +37,7 @@ use trainyard_tables::{Message, Problem, Trajectory};
 /// Options of `data/step_labels`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct StepLabelsConfig {
     /// The environment in which solutions are played; its first tool executes the calculations.
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
@@ -52,19 +54,19 @@ pub struct Config {
     pub scorer: Value,
 }
 
-impl Default for Config {
+impl Default for StepLabelsConfig {
     fn default() -> Self {
         Self { environment: math_problems::default_options(), half: None, limit: None, scorer: Value::Null }
     }
 }
 
-pub struct StepLabels {
+pub struct StepLabelsStage {
     /// Supported environments.
-    pub parts: Arc<Parts>,
+    pub parts: Arc<DataParts>,
 }
 
-fn metrics() -> Vec<Metric> {
-    let count = |name: &'static str, doc: &'static str| Metric::new(name, "count", doc);
+fn metrics() -> Vec<MetricInfo> {
+    let count = |name: &'static str, doc: &'static str| MetricInfo::new(name, "count", doc);
     vec![
         count("solutions", "Graded solutions."),
         count("problems", "Problems that they solve."),
@@ -82,7 +84,7 @@ fn metrics() -> Vec<Metric> {
     ]
 }
 
-impl Stage for StepLabels {
+impl Stage for StepLabelsStage {
     type Prepared = PreparedLabels;
     const NAME: &'static str = "data/step_labels";
     const VERSION: u32 = 2;
@@ -93,12 +95,12 @@ impl Stage for StepLabels {
 
     const FAMILIES: &'static [&'static str] = &["environments", "formats", "step_scorers", "tools", "verifiers"];
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         let scored = scored::metrics();
         let new = scored.into_iter().filter(|metric| metrics().iter().all(|known| known.name != metric.name));
         metrics().into_iter().chain(new).collect::<Vec<_>>().into()
     }
-    fn declared(&self, prepared: &PreparedLabels, _: &Producers) -> Declared {
+    fn declared_metrics(&self, prepared: &PreparedLabels, _: &Producers) -> DeclaredMetrics {
         if prepared.scorer.is_some() { scored::metrics().into() } else { metrics().into() }
     }
     fn ports(&self) -> Ports {
@@ -128,7 +130,7 @@ impl Stage for StepLabels {
     }
 
     fn schema(&self) -> Value {
-        let mut schema = schemars::schema_for!(Config).to_value();
+        let mut schema = schemars::schema_for!(StepLabelsConfig).to_value();
         fill_schema(&mut schema, "environments", &self.parts.envs.environments.schema());
         fill_schema(&mut schema, "step_scorers", &self.parts.step_scorers.schema());
         schema
@@ -170,14 +172,14 @@ impl Stage for StepLabels {
 
 /// Options of `data/step_labels` with the environment that they name.
 pub struct PreparedLabels {
-    config: Config,
+    config: StepLabelsConfig,
     environment: EnvironmentSlot,
     scorer: Option<Slot<dyn StepScorer>>,
 }
 
-impl Prepared for PreparedLabels {
-    type Config = Config;
-    fn config(&self) -> &Config {
+impl PreparedOptions for PreparedLabels {
+    type Config = StepLabelsConfig;
+    fn config(&self) -> &StepLabelsConfig {
         &self.config
     }
     fn problems(&self) -> Vec<OptionProblem> {
@@ -193,7 +195,7 @@ impl Prepared for PreparedLabels {
         problems
     }
     /// Annotations are in solutions; a scorer labels trajectories.
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let is_wired = |port: &str| inputs.get(port).is_some_and(|count| *count > 0);
         let (wanted, other, why) = if self.scorer.is_some() {
             ("trajectories", "solutions", "a scorer labels trajectories")
@@ -234,7 +236,7 @@ fn problems(rows: &[Solution], environment: &str) -> Vec<Problem> {
 
 /// Counts of solutions, steps and labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct StepLabelCounts {
     /// Solutions with a trajectory.
     pub solutions: usize,
     /// Solutions graded as right.
@@ -265,7 +267,7 @@ pub fn label(
     problems: &BTreeMap<&str, &Problem>,
     environment: &dyn Environment,
     progress: impl FnMut(usize) -> Result<()>,
-) -> Result<(Vec<Trajectory>, Counts)> {
+) -> Result<(Vec<Trajectory>, StepLabelCounts)> {
     let tool = tool(environment)?;
     let texts: Vec<String> = rows.iter().map(|s| in_answer_form(&s.solution)).collect();
     let mut scripts = Vec::with_capacity(rows.len());
@@ -276,7 +278,7 @@ pub fn label(
             .copied()
             .ok_or_else(|| Error::bug(format!("no problem `{}`", row.problem_id)))?;
         let converted = convert(text, environment, &tool)?;
-        scripts.push(Script {
+        scripts.push(EpisodeScript {
             id: format!("{}-{}", row.problem_id, row.solver),
             problem,
             turns: converted.turns,
@@ -284,7 +286,7 @@ pub fn label(
         });
         calculations.push(converted.calculations);
     }
-    let mut counts = Counts::default();
+    let mut counts = StepLabelCounts::default();
     let mut trajectories = Vec::with_capacity(rows.len());
     for ((played, row), calculations) in play(environment, &scripts, progress)?.into_iter().zip(rows).zip(&calculations)
     {
@@ -310,7 +312,12 @@ fn in_answer_form(solution: &str) -> String {
     }
 }
 
-fn labeled(played: Played, row: &Solution, calculations: &[Calculation<'_>], counts: &mut Counts) -> Trajectory {
+fn labeled(
+    played: ScriptedResult,
+    row: &Solution,
+    calculations: &[Calculation<'_>],
+    counts: &mut StepLabelCounts,
+) -> Trajectory {
     let mut trajectory = played.trajectory;
     let agreements = agreements(&trajectory, calculations);
     let mut labels = vec![f32::NAN; played.turns];
@@ -347,7 +354,7 @@ fn labeled(played: Played, row: &Solution, calculations: &[Calculation<'_>], cou
 fn publish(
     trajectories: &[Trajectory],
     problems: &[Problem],
-    counts: &Counts,
+    counts: &StepLabelCounts,
     context: &mut StageContext,
 ) -> Result<()> {
     let metrics = [
@@ -365,7 +372,7 @@ fn publish(
         ("annotations_not_executable", counts.not_executable),
         ("dropped_time_limit", counts.dropped_time_limit),
     ];
-    let mut report = Report::new("Step labels");
+    let mut report = StageReport::new("Step labels");
     report.summary = format!(
         "{} graded solutions of {} problems, cut into {} steps.",
         counts.solutions,
@@ -376,7 +383,7 @@ fn publish(
     for (name, n) in metrics {
         context.metric(name, n as f64);
         report.metric(name, n as f64);
-        table.row([Cell::text(name.replace('_', " ")), Cell::Number(n as f64)]);
+        table.row([ReportCell::text(name.replace('_', " ")), ReportCell::Number(n as f64)]);
     }
     report.table(table);
     report.note(

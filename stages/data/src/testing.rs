@@ -1,6 +1,6 @@
 //! Shared by the tests of this crate: the folder of real data, and a tool that is late or lost on request.
 
-use crate::Parts;
+use crate::DataParts;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::panic::Location;
@@ -8,15 +8,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_core::Result;
 use trainyard_envs::environments::dialogue::Dialogue;
-use trainyard_envs::environments::{DialogueEnvironment, DialogueOptions, Setup};
+use trainyard_envs::environments::{DialogueEnvironment, DialogueOptions, EnvironmentSetup};
 use trainyard_envs::{
-    Environment, Episode, Ticket, ToolHost, ToolResult, ToolSession, ToolSpec, environments, verifiers,
+    Environment, Episode, PendingToolResult, ToolHost, ToolResult, ToolSession, ToolSpec, environments, verifiers,
 };
 use trainyard_tables::Problem;
 
 /// Returns the parts of this build.
-pub fn parts() -> Arc<Parts> {
-    Arc::new(Parts::standard(Arc::new(trainyard_envs::Parts::standard())))
+pub fn parts() -> Arc<DataParts> {
+    Arc::new(DataParts::standard(Arc::new(trainyard_envs::EnvironmentParts::standard())))
 }
 
 /// Creates an environment of this build with a separate tool host.
@@ -47,16 +47,18 @@ pub fn skipped(why: &str) {
 }
 
 /// Returns math problems with a tool that echoes its text, except that `forever` times out and `gone` is lost.
-pub fn moody() -> Box<dyn Environment> {
+pub fn echo_environment() -> Box<dyn Environment> {
     let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
     let tool = ToolSpec { name: "echo".into(), description: String::new(), parameters };
     let options = DialogueOptions { tools: Vec::new(), ..DialogueOptions::default() };
-    Box::new(Moody(Dialogue::with_tools(options, &Setup::standard(1), &[tool], verifiers::final_answer).unwrap()))
+    Box::new(EchoEnvironment(
+        Dialogue::with_tools(options, &EnvironmentSetup::standard(1), &[tool], verifiers::final_answer).unwrap(),
+    ))
 }
 
-struct Moody(Arc<Dialogue>);
+struct EchoEnvironment(Arc<Dialogue>);
 
-impl DialogueEnvironment for Moody {
+impl DialogueEnvironment for EchoEnvironment {
     const KIND: &'static str = "math-problems";
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.0
@@ -69,8 +71,8 @@ impl DialogueEnvironment for Moody {
 struct Echo;
 
 impl ToolSession for Echo {
-    fn submit(&mut self, arguments: &Value) -> Ticket {
-        Ticket::ready(match arguments["text"].as_str().unwrap() {
+    fn submit(&mut self, arguments: &Value) -> PendingToolResult {
+        PendingToolResult::ready(match arguments["text"].as_str().unwrap() {
             "forever" => ToolResult::timed_out("TimeoutError"),
             "gone" => ToolResult::infrastructure("error: the tool was lost"),
             text => ToolResult::ok(text),

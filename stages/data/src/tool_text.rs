@@ -11,7 +11,7 @@ use trainyard_tables::Message;
 
 /// A call in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Call {
+pub struct RawToolCall {
     /// Id, to which the result refers.
     pub id: Option<String>,
     pub name: String,
@@ -19,7 +19,7 @@ pub struct Call {
     pub arguments: String,
 }
 
-impl Call {
+impl RawToolCall {
     /// Returns `{"name": …, "arguments": …}`, with the name first as in Qwen's templates.
     pub fn json(&self) -> String {
         format!("{{\"name\": {}, \"arguments\": {}}}", Value::from(self.name.as_str()), self.arguments)
@@ -36,7 +36,7 @@ impl Call {
 
 /// Returns an assistant message with its calls, both in its text (Hermes form: JSON between `<tool_call>` and
 /// `</tool_call>`) and parsed.
-pub fn assistant(text: &str, calls: &[Call]) -> Message {
+pub fn assistant(text: &str, calls: &[RawToolCall]) -> Message {
     if calls.is_empty() {
         return Message::new("assistant", text);
     }
@@ -45,13 +45,13 @@ pub fn assistant(text: &str, calls: &[Call]) -> Message {
         let before = if content.is_empty() { "" } else { "\n" };
         let _ = write!(content, "{before}<tool_call>\n{}\n</tool_call>", call.json());
     }
-    let parsed: Vec<String> = calls.iter().map(Call::json_with_id).collect();
+    let parsed: Vec<String> = calls.iter().map(RawToolCall::json_with_id).collect();
     Message { tool_calls: Some(format!("[{}]", parsed.join(", "))), ..Message::new("assistant", content) }
 }
 
 /// Reads a call of an OpenAI message (`{"id", "function": {"name", "arguments"}}`, arguments as text or object) or of
 /// ours (`{"name", "arguments"}`).
-pub fn read_call(call: &Value) -> Result<Call> {
+pub fn read_call(call: &Value) -> Result<RawToolCall> {
     let function = call.get("function").unwrap_or(call);
     let name = function.get("name").and_then(Value::as_str).ok_or_else(|| Error::data("a tool call has no `name`"))?;
     let arguments = match function.get("arguments") {
@@ -65,15 +65,15 @@ pub fn read_call(call: &Value) -> Result<Call> {
         Some(value) => value.to_string(),
     };
     let id = call.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()).map(str::to_string);
-    Ok(Call { id, name: name.to_string(), arguments })
+    Ok(RawToolCall { id, name: name.to_string(), arguments })
 }
 
 /// A call in one of the forms of `tool_calls`, whose arguments keep their order.
 #[derive(Deserialize)]
-struct Stored<'t> {
+struct StoredToolCall<'t> {
     id: Option<String>,
     #[serde(borrow)]
-    function: Option<Written<'t>>,
+    function: Option<FunctionCall<'t>>,
     name: Option<String>,
     #[serde(borrow)]
     arguments: Option<&'t RawValue>,
@@ -81,44 +81,44 @@ struct Stored<'t> {
 
 /// Reads the column `tool_calls` of a message: its calls, and whether they are in OpenAI's form, which a template is to
 /// write separately from the content. Errors: data.
-pub fn parsed_calls(text: &str) -> Result<(Vec<Call>, bool)> {
+pub fn parsed_calls(text: &str) -> Result<(Vec<RawToolCall>, bool)> {
     let wrong = |e: serde_json::Error| Error::data(format!("`tool_calls` is no JSON list of calls: {e}"));
-    let stored: Vec<Stored<'_>> = serde_json::from_str(text).map_err(wrong)?;
+    let stored: Vec<StoredToolCall<'_>> = serde_json::from_str(text).map_err(wrong)?;
     let apart = stored.iter().any(|call| call.function.is_some());
-    let call = |Stored { id, function, name, arguments }: Stored<'_>| -> Result<Call> {
+    let call = |StoredToolCall { id, function, name, arguments }: StoredToolCall<'_>| -> Result<RawToolCall> {
         let (name, arguments) = match function {
             Some(function) => (Some(function.name), function.arguments),
             None => (name, arguments),
         };
         let name = name.ok_or_else(|| Error::data("a tool call has no `name`"))?;
-        Ok(Call { id: id.filter(|id| !id.is_empty()), ..written_call(Written { name, arguments })? })
+        Ok(RawToolCall { id: id.filter(|id| !id.is_empty()), ..written_call(FunctionCall { name, arguments })? })
     };
     Ok((stored.into_iter().map(call).collect::<Result<_>>()?, apart))
 }
 
 /// A call in a separate text, whose arguments keep their order.
 #[derive(Deserialize)]
-struct Written<'t> {
+struct FunctionCall<'t> {
     name: String,
     #[serde(borrow)]
     arguments: Option<&'t RawValue>,
 }
 
 /// Reads JSON text of a call (`{"name", "arguments"}`) or of a list of them.
-pub fn read_written(text: &str) -> Result<Vec<Call>> {
+pub fn read_call_texts(text: &str) -> Result<Vec<RawToolCall>> {
     let wrong = |e: serde_json::Error| Error::data(format!("a tool call is not JSON with a `name`: {e}"));
-    let calls: Vec<Written<'_>> = match text.trim_start().starts_with('[') {
+    let calls: Vec<FunctionCall<'_>> = match text.trim_start().starts_with('[') {
         true => serde_json::from_str(text).map_err(wrong)?,
         false => vec![serde_json::from_str(text).map_err(wrong)?],
     };
     calls.into_iter().map(written_call).collect()
 }
 
-fn written_call(Written { name, arguments }: Written<'_>) -> Result<Call> {
+fn written_call(FunctionCall { name, arguments }: FunctionCall<'_>) -> Result<RawToolCall> {
     match arguments.map(RawValue::get) {
-        None | Some("null") => Ok(Call { name, arguments: "{}".into(), id: None }),
+        None | Some("null") => Ok(RawToolCall { name, arguments: "{}".into(), id: None }),
         Some(quoted) if quoted.starts_with('"') => read_call(&json!({"name": name, "arguments": unquoted(quoted)?})),
-        Some(plain) => Ok(Call { name, arguments: plain.to_string(), id: None }),
+        Some(plain) => Ok(RawToolCall { name, arguments: plain.to_string(), id: None }),
     }
 }
 
@@ -130,8 +130,8 @@ fn unquoted(json: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn call(id: Option<&str>, arguments: &str) -> Call {
-        Call { id: id.map(str::to_string), name: "add".into(), arguments: arguments.into() }
+    fn call(id: Option<&str>, arguments: &str) -> RawToolCall {
+        RawToolCall { id: id.map(str::to_string), name: "add".into(), arguments: arguments.into() }
     }
 
     #[test]
@@ -144,8 +144,8 @@ mod tests {
         assert!(read_call(&json!({"arguments": {}})).unwrap_err().message.contains("no `name`"));
         assert!(read_call(&json!({"name": "f", "arguments": "{"})).is_err());
         let written = r#"[{"arguments": {"b": 1, "a": 2}, "name": "add"}, {"name": "add", "arguments": "{\"a\": 1}"}]"#;
-        assert_eq!(read_written(written).unwrap(), [call(None, r#"{"b": 1, "a": 2}"#), call(None, r#"{"a": 1}"#)]);
-        assert!(read_written("{\"name\": ").is_err() && read_written("{}").is_err());
+        assert_eq!(read_call_texts(written).unwrap(), [call(None, r#"{"b": 1, "a": 2}"#), call(None, r#"{"a": 1}"#)]);
+        assert!(read_call_texts("{\"name\": ").is_err() && read_call_texts("{}").is_err());
     }
 
     #[test]

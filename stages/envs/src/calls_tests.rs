@@ -1,5 +1,5 @@
 use super::*;
-use crate::environments::{self, Step};
+use crate::environments::{self, EpisodeStep};
 use crate::tools::ToolHost;
 use proptest::prelude::*;
 use serde_json::json;
@@ -99,7 +99,7 @@ fn unknown_tool_message_is_recognized() {
     let mut episode = environment.start(&Problem::default(), 0).unwrap();
     let turn = environment.format().parse(r#"<tool_call>{"name": "abacus", "arguments": {}}</tool_call>"#);
     match episode.step(&turn).unwrap() {
-        Step::Observe(observation) => assert!(ToolResult::names_unknown_tool(&observation.messages[0].content)),
+        EpisodeStep::Observe(observation) => assert!(ToolResult::names_unknown_tool(&observation.messages[0].content)),
         other => panic!("{other:?}"),
     }
 }

@@ -11,15 +11,15 @@
 
 pub mod generated;
 
-use crate::environments::{Environment, Episode, Observation, Outcome, Step};
+use crate::environments::{Environment, Episode, EpisodeStep, Observation, Outcome};
 use std::time::Duration;
 use trainyard_tables::{Message, Problem, StopReason};
 
 /// How long the suite waits for one observation.
-const PATIENCE: Duration = Duration::from_secs(60);
+const OBSERVATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A scripted agent for one problem.
-pub struct Script<'a> {
+pub struct AgentScript<'a> {
     pub problem: &'a Problem,
     /// The turns. All but the last make tool calls; the last one ends the episode with the right answer, in words or by
     /// the call that brings the environment into the wanted state. The first of several turns, repeated forever, must
@@ -31,7 +31,7 @@ pub struct Script<'a> {
 
 /// Record of one episode.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Seen {
+struct EpisodeTrace {
     messages: Vec<Message>,
     observations: Vec<Observation>,
     outcome: Option<Outcome>,
@@ -39,7 +39,7 @@ struct Seen {
 
 /// A property of environments, and whether it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct PropertyFinding {
     /// Short description of the property.
     pub property: &'static str,
     /// `Ok` if the property holds, otherwise the reason. `None` if it was not checked because the script did not reach
@@ -48,18 +48,18 @@ pub struct Finding {
 }
 
 /// Runs the whole suite. The error describes the properties that do not hold.
-pub fn check(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {
+pub fn check(environment: &dyn Environment, script: &AgentScript<'_>) -> Result<(), String> {
     findings(environment, script).into_iter().filter_map(|finding| finding.result).collect()
 }
 
 /// Returns every property of the suite, in order, and whether it holds.
-pub fn findings(environment: &dyn Environment, script: &Script<'_>) -> Vec<Finding> {
+pub fn findings(environment: &dyn Environment, script: &AgentScript<'_>) -> Vec<PropertyFinding> {
     let whole = scripted(environment, script).and_then(|()| play(environment, script, 7));
-    let with_whole = |look: &dyn Fn(&Seen) -> Result<(), String>| whole.as_ref().ok().map(look);
+    let with_whole = |look: &dyn Fn(&EpisodeTrace) -> Result<(), String>| whole.as_ref().ok().map(look);
     // With a single turn, limits and forks cannot be checked.
     let several = script.turns.len() > 1 && whole.is_ok();
     let first = script.turns.first().copied().unwrap_or_default();
-    let found = |property, result| Finding { property, result };
+    let found = |property, result| PropertyFinding { property, result };
     vec![
         found("the script can be played", Some(whole.as_ref().map(|_| ()).map_err(Clone::clone))),
         found("resets repeat", with_whole(&|whole| repeats(environment, script, whole))),
@@ -72,11 +72,11 @@ pub fn findings(environment: &dyn Environment, script: &Script<'_>) -> Vec<Findi
 }
 
 /// Scripts cannot play an episode that a program drives.
-const BY_PROGRAM: &str = "a program keeps the conversation, so no script can play it";
+const PROGRAM_DRIVEN: &str = "a program keeps the conversation, so no script can play it";
 
-fn scripted(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {
+fn scripted(environment: &dyn Environment, script: &AgentScript<'_>) -> Result<(), String> {
     if !environment.prompts() {
-        return Err(BY_PROGRAM.to_string());
+        return Err(PROGRAM_DRIVEN.to_string());
     }
     if script.turns.len() < environment.max_turns().min(2) as usize {
         return Err("the script needs a turn with a call and a turn with the answer".to_string());
@@ -84,27 +84,27 @@ fn scripted(environment: &dyn Environment, script: &Script<'_>) -> Result<(), St
     Ok(())
 }
 
-fn start(environment: &dyn Environment, script: &Script<'_>, seed: u64) -> Result<Box<dyn Episode>, String> {
+fn start(environment: &dyn Environment, script: &AgentScript<'_>, seed: u64) -> Result<Box<dyn Episode>, String> {
     environment.start(script.problem, seed).map_err(|e| format!("start: {e}"))
 }
 
-fn opening(environment: &dyn Environment, script: &Script<'_>) -> Result<Vec<Message>, String> {
+fn opening(environment: &dyn Environment, script: &AgentScript<'_>) -> Result<Vec<Message>, String> {
     environment.prompt(script.problem).map_err(|e| format!("prompt: {e}"))
 }
 
 /// Takes one turn and waits for its observation; never returns `Pending`.
-fn turn(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) -> Result<Step, String> {
+fn turn(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) -> Result<EpisodeStep, String> {
     let turn = environment.format().parse(text);
     match episode.step(&turn).map_err(|e| format!("step: {e}"))? {
-        Step::Pending => {
+        EpisodeStep::Pending => {
             if episode.step(&turn).is_ok() {
                 return Err("a turn was accepted while results are pending".to_string());
             }
             if episode.fork().is_ok() {
                 return Err("a fork was made while results are pending".to_string());
             }
-            match episode.poll(PATIENCE).map_err(|e| format!("poll: {e}"))? {
-                None | Some(Step::Pending) => Err(format!("no observation within {PATIENCE:?}")),
+            match episode.poll(OBSERVATION_TIMEOUT).map_err(|e| format!("poll: {e}"))? {
+                None | Some(EpisodeStep::Pending) => Err(format!("no observation within {OBSERVATION_TIMEOUT:?}")),
                 Some(step) => Ok(step),
             }
         }
@@ -116,18 +116,18 @@ fn go_on(
     environment: &dyn Environment,
     episode: &mut dyn Episode,
     texts: &[&str],
-    seen: &mut Seen,
+    seen: &mut EpisodeTrace,
 ) -> Result<(), String> {
     for text in texts {
         seen.messages.push(environment.format().parse(text).message());
         match turn(environment, episode, text)? {
-            Step::Pending => return Err("still pending".to_string()),
-            Step::Asked(_) => return Err(BY_PROGRAM.to_string()),
-            Step::Observe(observation) => {
+            EpisodeStep::Pending => return Err("still pending".to_string()),
+            EpisodeStep::TurnRequest(_) => return Err(PROGRAM_DRIVEN.to_string()),
+            EpisodeStep::Observe(observation) => {
                 seen.messages.extend(observation.messages.iter().cloned());
                 seen.observations.push(observation);
             }
-            Step::Done(outcome) => {
+            EpisodeStep::Done(outcome) => {
                 seen.outcome = Some(outcome);
                 return Ok(());
             }
@@ -136,19 +136,19 @@ fn go_on(
     Ok(())
 }
 
-fn play(environment: &dyn Environment, script: &Script<'_>, seed: u64) -> Result<Seen, String> {
-    let mut seen = Seen { messages: opening(environment, script)?, ..Seen::default() };
+fn play(environment: &dyn Environment, script: &AgentScript<'_>, seed: u64) -> Result<EpisodeTrace, String> {
+    let mut seen = EpisodeTrace { messages: opening(environment, script)?, ..EpisodeTrace::default() };
     let mut episode = start(environment, script, seed)?;
     go_on(environment, &mut *episode, script.turns, &mut seen)?;
     Ok(seen)
 }
 
-fn repeats(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> Result<(), String> {
+fn repeats(environment: &dyn Environment, script: &AgentScript<'_>, whole: &EpisodeTrace) -> Result<(), String> {
     let again = play(environment, script, 7)?;
     if again == *whole { Ok(()) } else { Err(format!("two episodes of one seed differ: {whole:?} and {again:?}")) }
 }
 
-fn answers(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> Result<(), String> {
+fn answers(environment: &dyn Environment, script: &AgentScript<'_>, whole: &EpisodeTrace) -> Result<(), String> {
     let Some(outcome) = &whole.outcome else { return Err("the script does not end the episode".to_string()) };
     let calls: u32 = whole.observations.iter().map(|o| o.tool_calls).sum();
     let errors: u32 = whole.observations.iter().map(|o| o.tool_errors).sum();
@@ -165,8 +165,8 @@ fn answers(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> 
     }
 }
 
-fn refuses_late_turns(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {
-    let (mut episode, mut seen) = (start(environment, script, 7)?, Seen::default());
+fn refuses_late_turns(environment: &dyn Environment, script: &AgentScript<'_>) -> Result<(), String> {
+    let (mut episode, mut seen) = (start(environment, script, 7)?, EpisodeTrace::default());
     go_on(environment, &mut *episode, script.turns, &mut seen)?;
     if seen.outcome.is_none() {
         return Err("the last turn does not end the episode".to_string());
@@ -184,26 +184,26 @@ fn refuses_late_turns(environment: &dyn Environment, script: &Script<'_>) -> Res
     }
 }
 
-fn limits_hold(environment: &dyn Environment, script: &Script<'_>, first: &str) -> Result<(), String> {
+fn limits_hold(environment: &dyn Environment, script: &AgentScript<'_>, first: &str) -> Result<(), String> {
     let mut episode = start(environment, script, 1)?;
     for taken in 1..=environment.max_turns() {
         match turn(environment, &mut *episode, first)? {
-            Step::Done(outcome)
+            EpisodeStep::Done(outcome)
                 if matches!(outcome.stop, StopReason::Turns | StopReason::ToolLimit) && outcome.turns == taken =>
             {
                 return Ok(());
             }
-            Step::Done(outcome) => return Err(format!("an agent that only calls tools ended with {outcome:?}")),
-            Step::Asked(_) => return Err(BY_PROGRAM.to_string()),
-            Step::Observe(_) | Step::Pending => {}
+            EpisodeStep::Done(outcome) => return Err(format!("an agent that only calls tools ended with {outcome:?}")),
+            EpisodeStep::TurnRequest(_) => return Err(PROGRAM_DRIVEN.to_string()),
+            EpisodeStep::Observe(_) | EpisodeStep::Pending => {}
         }
     }
     Err(format!("the episode continues after {} turns", environment.max_turns()))
 }
 
-fn forks(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> Result<(), String> {
+fn forks(environment: &dyn Environment, script: &AgentScript<'_>, whole: &EpisodeTrace) -> Result<(), String> {
     let [first, rest @ ..] = script.turns else { return Ok(()) };
-    let mut seen = Seen { messages: opening(environment, script)?, ..Seen::default() };
+    let mut seen = EpisodeTrace { messages: opening(environment, script)?, ..EpisodeTrace::default() };
     let mut original = start(environment, script, 7)?;
     go_on(environment, &mut *original, &[first], &mut seen)?;
     let fork = |episode: &dyn Episode| episode.fork().map_err(|e| format!("fork: {e}"));
@@ -219,7 +219,7 @@ fn forks(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> Re
     if of_fork != *whole { Err("a fork continues differently from its original".to_string()) } else { Ok(()) }
 }
 
-fn round_trips(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {
+fn round_trips(environment: &dyn Environment, script: &AgentScript<'_>) -> Result<(), String> {
     for text in script.turns {
         let turn = environment.format().parse(text);
         if turn.message().content != *text {

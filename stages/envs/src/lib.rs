@@ -20,10 +20,14 @@ pub mod toolbox;
 pub mod tools;
 pub mod verifiers;
 
-pub use environments::{Asked, CallCounts, Environment, Episode, Observation, Outcome, Read, Step, TurnTokens};
+pub use environments::{
+    AgentTurnRequest, CallCounts, Environment, Episode, EpisodeStep, Observation, Outcome, ParsedTurn, TurnTokens,
+};
 pub use formats::{AgentTurn, ToolFormat};
-pub use parts::Parts;
-pub use rewards::{GroupView, Reward, Scene, Score};
+pub use parts::EnvironmentParts;
+pub use rewards::{GroupView, Reward, Score, ScoringGroup};
 pub use toolbox::Toolbox;
-pub use tools::{Ticket, Tool, ToolCall, ToolChoice, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
+pub use tools::{
+    AgentTool, PendingToolResult, ToolCall, ToolConfig, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec,
+};
 pub use verifiers::Verifier;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use trainyard_api::{AnyFamily, Family};
 
 /// Registries of environments, rewards and the toolbox. Programs add their custom parts before the stages receive it.
-pub struct Parts {
+pub struct EnvironmentParts {
     pub environments: Environments,
     pub rewards: Family<dyn Reward>,
     /// Tools, formats and verifiers with which the environments were built.
     pub toolbox: Arc<Toolbox>,
 }
 
-impl Parts {
+impl EnvironmentParts {
     /// Returns the parts of this crate.
     pub fn standard() -> Self {
         let toolbox = Arc::new(Toolbox::standard());

@@ -1,7 +1,7 @@
 //! Toolbox: the tools, tool-call formats and verifiers of a program, which options and problems name.
 
 use crate::formats::ToolFormat;
-use crate::tools::{Tool, ToolChoice, ToolSpec};
+use crate::tools::{AgentTool, ToolConfig, ToolSpec};
 use crate::verifiers::Verifier;
 use crate::{formats, tools, verifiers};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub struct Toolbox {
     /// Tool-call formats.
     pub formats: Family<dyn ToolFormat, [ToolSpec]>,
     /// Tools of agents.
-    pub tools: Family<dyn Tool>,
+    pub tools: Family<dyn AgentTool>,
     /// Verifiers of answers.
     pub verifiers: Family<&'static dyn Verifier>,
 }
@@ -25,11 +25,11 @@ impl Toolbox {
         Self { formats: formats::family(), tools: tools::family(), verifiers: verifiers::family() }
     }
     /// Returns the named tool with its default options. Errors: invalid, with the valid names.
-    pub fn tool(&self, name: &str) -> Result<Box<dyn Tool>> {
-        self.chosen_tool(&ToolChoice::from(name))
+    pub fn tool(&self, name: &str) -> Result<Box<dyn AgentTool>> {
+        self.chosen_tool(&ToolConfig::from(name))
     }
     /// Returns the tool that the options name. Errors: invalid, with the valid names or the wrong option.
-    pub fn chosen_tool(&self, choice: &ToolChoice) -> Result<Box<dyn Tool>> {
+    pub fn chosen_tool(&self, choice: &ToolConfig) -> Result<Box<dyn AgentTool>> {
         self.tools.build(choice.options(), &())
     }
     /// Returns the named format for these tools. Errors: invalid (unknown format, or tools that the format cannot

@@ -5,10 +5,10 @@ mod kit;
 use kit::{PATIENCE, ask, host, limits, session};
 use serde_json::{Value, json};
 use trainyard_core::Chance;
-use trainyard_envs::conformance::{Script, check, generated};
+use trainyard_envs::conformance::{AgentScript, check, generated};
 use trainyard_envs::environments::word_problems::generator::{MAX_LEVEL, Mistake, generate};
-use trainyard_envs::{AgentTurn, Environment, Outcome, Step, environments};
-use trainyard_tables::{Message, Problem, Status, StopReason};
+use trainyard_envs::{AgentTurn, Environment, EpisodeStep, Outcome, environments};
+use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason};
 
 fn problem(answer: &str) -> Problem {
     Problem {
@@ -29,11 +29,11 @@ fn play(environment: &dyn Environment, turns: &[&str]) -> (Vec<Message>, Outcome
     let mut messages = Vec::new();
     for text in turns {
         let step = episode.step(&environment.format().parse(text)).unwrap();
-        let step = if step == Step::Pending { episode.poll(PATIENCE).unwrap().unwrap() } else { step };
+        let step = if step == EpisodeStep::Pending { episode.poll(PATIENCE).unwrap().unwrap() } else { step };
         match step {
-            Step::Observe(o) => messages.extend(o.messages),
-            Step::Done(outcome) => return (messages, outcome),
-            Step::Pending | Step::Asked(_) => panic!("still pending"),
+            EpisodeStep::Observe(o) => messages.extend(o.messages),
+            EpisodeStep::Done(outcome) => return (messages, outcome),
+            EpisodeStep::Pending | EpisodeStep::TurnRequest(_) => panic!("still pending"),
         }
     }
     panic!("the episode goes on");
@@ -95,7 +95,7 @@ fn every_environment_passes_conformance() {
         assert!(!cases.is_empty(), "`{kind}` has no script: add one to `cases`");
         for Case { options, problem, turns, disturbance } in cases {
             let turns: Vec<&str> = turns.iter().map(String::as_str).collect();
-            let script = Script { problem: &problem, turns: &turns, disturbance: &disturbance };
+            let script = AgentScript { problem: &problem, turns: &turns, disturbance: &disturbance };
             check(&*environment(options.clone()), &script).unwrap_or_else(|e| panic!("{options}: {e}"));
         }
     }
@@ -208,9 +208,9 @@ fn only_the_grid_decides_when_the_goal_is_reached() {
         let mut seen = Vec::new();
         for text in turns {
             match episode.step(&environment.format().parse(text)).unwrap() {
-                Step::Observe(o) => seen.extend(o.messages.into_iter().map(|m| m.content)),
-                Step::Done(outcome) => return (seen, Some(outcome)),
-                Step::Pending | Step::Asked(_) => panic!("the grid answers at once"),
+                EpisodeStep::Observe(o) => seen.extend(o.messages.into_iter().map(|m| m.content)),
+                EpisodeStep::Done(outcome) => return (seen, Some(outcome)),
+                EpisodeStep::Pending | EpisodeStep::TurnRequest(_) => panic!("the grid answers at once"),
             }
         }
         (seen, None)
@@ -285,7 +285,7 @@ fn episodes_end_in_every_way() {
     let done = |answer: Option<&str>, stop, turns, tool_calls, tool_errors| Outcome {
         answer: answer.map(str::to_string),
         stop,
-        status: Status::Ok,
+        status: EpisodeStatus::Ok,
         turns,
         tool_calls,
         tool_errors,
@@ -301,11 +301,11 @@ fn episodes_end_in_every_way() {
     let late = end(&["<tool_call>while True: pass</tool_call>", "19"]);
     assert_eq!(
         (late.stop, late.status, late.tool_errors, late.timed_out),
-        (StopReason::Error, Status::Infrastructure, 1, true)
+        (StopReason::Error, EpisodeStatus::Infrastructure, 1, true)
     );
     let mut episode = environment.start(&problem("19"), 0).unwrap();
     let cut = AgentTurn { truncated: true, ..environment.format().parse("<tool_call>12") };
-    assert_eq!(episode.step(&cut).unwrap(), Step::Done(done(None, StopReason::Length, 1, 0, 0)));
+    assert_eq!(episode.step(&cut).unwrap(), EpisodeStep::Done(done(None, StopReason::Length, 1, 0, 0)));
 }
 
 #[test]
@@ -374,8 +374,8 @@ fn word_problem_mistakes_are_tool_errors() {
             let mut episode = environment.start(&generator.problem(level, index, &chance), 0).unwrap();
             let step =
                 episode.step(&environment.format().parse(&made.turns[0].text(environment.format(), ""))).unwrap();
-            let step = if step == Step::Pending { episode.poll(PATIENCE).unwrap().unwrap() } else { step };
-            assert!(matches!(&step, Step::Observe(seen) if seen.tool_errors == 1), "{made:?}: {step:?}");
+            let step = if step == EpisodeStep::Pending { episode.poll(PATIENCE).unwrap().unwrap() } else { step };
+            assert!(matches!(&step, EpisodeStep::Observe(seen) if seen.tool_errors == 1), "{made:?}: {step:?}");
         }
     }
 }

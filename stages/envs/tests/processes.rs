@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use trainyard_core::Error;
-use trainyard_envs::conformance::{Script, check};
-use trainyard_envs::{Environment, Outcome, Step, ToolHost, environments};
-use trainyard_tables::{Message, Problem, Status, StopReason};
+use trainyard_envs::conformance::{AgentScript, check};
+use trainyard_envs::{Environment, EpisodeStep, Outcome, ToolHost, environments};
+use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason};
 
 const TOOLS: &str = r#"
 import os, time
@@ -105,14 +105,14 @@ ty.run()
 "#;
 
 /// Program in a separate folder, with its output.
-struct Own {
+struct TestProgram {
     _folder: TempDir,
     path: String,
     host: Arc<ToolHost>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
-impl Own {
+impl TestProgram {
     /// Returns `None` and prints a note where Python is missing.
     fn new(text: &str) -> Option<Self> {
         if std::process::Command::new("python3").arg("--version").output().is_err() {
@@ -163,7 +163,7 @@ fn play(environment: &dyn Environment, problem: &Problem, turns: &[String]) -> (
     for text in turns {
         let step = episode.step(&environment.format().parse(text));
         let step = match step {
-            Ok(Step::Pending) => loop {
+            Ok(EpisodeStep::Pending) => loop {
                 match episode.poll(PATIENCE).transpose() {
                     Some(step) => break step,
                     None => continue,
@@ -172,9 +172,9 @@ fn play(environment: &dyn Environment, problem: &Problem, turns: &[String]) -> (
             step => step,
         };
         match step {
-            Ok(Step::Observe(seen)) => read.extend(seen.messages.into_iter().map(|m| m.content)),
-            Ok(Step::Done(outcome)) => return (read, Ok(outcome)),
-            Ok(Step::Pending | Step::Asked(_)) => panic!("still pending"),
+            Ok(EpisodeStep::Observe(seen)) => read.extend(seen.messages.into_iter().map(|m| m.content)),
+            Ok(EpisodeStep::Done(outcome)) => return (read, Ok(outcome)),
+            Ok(EpisodeStep::Pending | EpisodeStep::TurnRequest(_)) => panic!("still pending"),
             Err(error) => return (read, Err(error)),
         }
     }
@@ -184,12 +184,12 @@ fn play(environment: &dyn Environment, problem: &Problem, turns: &[String]) -> (
 fn conforms(environment: &dyn Environment, answer: &str, turns: &[String], disturbance: &str) {
     let problem = problem(answer);
     let turns: Vec<&str> = turns.iter().map(String::as_str).collect();
-    check(environment, &Script { problem: &problem, turns: &turns, disturbance }).unwrap();
+    check(environment, &AgentScript { problem: &problem, turns: &turns, disturbance }).unwrap();
 }
 
 #[test]
 fn tools_of_a_program_pass_conformance_and_keep_their_state() {
-    let Some(own) = Own::new(TOOLS) else { return };
+    let Some(own) = TestProgram::new(TOOLS) else { return };
     let environment = own.with_tools("30s");
     let names: Vec<String> = environment.tools().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["price", "note", "misbehave"]);
@@ -205,7 +205,7 @@ fn tools_of_a_program_pass_conformance_and_keep_their_state() {
 
 #[test]
 fn what_the_model_does_wrong_is_told_to_it() {
-    let Some(own) = Own::new(TOOLS) else { return };
+    let Some(own) = TestProgram::new(TOOLS) else { return };
     let environment = own.with_tools("30s");
     let wrong = [
         call("price", json!({"item": "plum"})),
@@ -217,44 +217,44 @@ fn what_the_model_does_wrong_is_told_to_it() {
     assert!(read[1].starts_with("error: tool `price`: missing a required argument: 'item'"), "{read:?}");
     assert_eq!(read[2], "error: the result has 5000 bytes, but at most 2048 may be returned");
     let outcome = outcome.unwrap();
-    assert_eq!((outcome.tool_errors, outcome.status), (3, Status::Ok));
+    assert_eq!((outcome.tool_errors, outcome.status), (3, EpisodeStatus::Ok));
     assert!(own.said().contains("in price") && own.said().contains("KeyError"), "the log has the traceback");
 }
 
 #[test]
 fn a_program_that_dies_hangs_or_cannot_be_repeated_makes_no_answer_wrong() {
-    let Some(own) = Own::new(TOOLS) else { return };
+    let Some(own) = TestProgram::new(TOOLS) else { return };
     let environment = own.with_tools("3s");
     let broken = |how: &str| {
         let turns = [call("misbehave", json!({"how": how})), "1".into()];
         let outcome = play(&*environment, &problem("1"), &turns).1.unwrap();
         (outcome.status, outcome.stop, outcome.timed_out)
     };
-    assert_eq!(broken("die"), (Status::Infrastructure, StopReason::Error, false));
-    assert_eq!(broken("hang"), (Status::Infrastructure, StopReason::Error, true));
+    assert_eq!(broken("die"), (EpisodeStatus::Infrastructure, StopReason::Error, false));
+    assert_eq!(broken("hang"), (EpisodeStatus::Infrastructure, StopReason::Error, true));
     let format = environment.format();
     let mut episode = environment.start(&problem("1"), 0).unwrap();
     let step = |episode: &mut dyn trainyard_envs::Episode, text: &str| match episode.step(&format.parse(text)).unwrap()
     {
-        Step::Pending => episode.poll(PATIENCE).unwrap().unwrap(),
+        EpisodeStep::Pending => episode.poll(PATIENCE).unwrap().unwrap(),
         step => step,
     };
     step(&mut *episode, &call("misbehave", json!({"how": "random"})));
     let mut fork = episode.fork().unwrap();
-    let Step::Done(outcome) = step(&mut *fork, &call("note", json!({"text": "a"}))) else { panic!() };
-    assert_eq!(outcome.status, Status::Infrastructure);
+    let EpisodeStep::Done(outcome) = step(&mut *fork, &call("note", json!({"text": "a"}))) else { panic!() };
+    assert_eq!(outcome.status, EpisodeStatus::Infrastructure);
     assert!(
         own.said().contains("operation 1 of an episode (a call of `misbehave`) gave another result"),
         "{}",
         own.said()
     );
     let outcome = play(&*environment, &problem("1"), &["1".to_string()]).1.unwrap();
-    assert_eq!(outcome.status, Status::Ok, "the next episodes are played");
+    assert_eq!(outcome.status, EpisodeStatus::Ok, "the next episodes are played");
 }
 
 #[test]
 fn an_environment_is_a_class_and_passes_conformance() {
-    let Some(own) = Own::new(SHOP) else { return };
+    let Some(own) = TestProgram::new(SHOP) else { return };
     let environment = own.environment(json!({}));
     let turns = [
         call("add", json!({"item": "tea"})),
@@ -277,7 +277,7 @@ fn an_environment_is_a_class_and_passes_conformance() {
 
 #[test]
 fn an_environment_of_words_forks_as_its_program_says() {
-    let Some(own) = Own::new(ECHO) else { return };
+    let Some(own) = TestProgram::new(ECHO) else { return };
     let environment = own.environment(json!({"workers": 2}));
     assert!(environment.tools().is_empty());
     let turns = ["7", "8", "9"].map(String::from);
@@ -286,18 +286,18 @@ fn an_environment_of_words_forks_as_its_program_says() {
 
 #[test]
 fn an_episode_outlives_its_process() {
-    let Some(own) = Own::new(SHOP) else { return };
+    let Some(own) = TestProgram::new(SHOP) else { return };
     let environment = own.environment(json!({}));
     let items = ["tea", "die", "milk"].map(|item| call("add", json!({"item": item})));
     let (read, outcome) = play(&*environment, &problem("x"), &[&items[..], &[call("pay", json!({}))]].concat());
     assert_eq!(read[2], "cart: tea, die, milk");
-    assert_eq!(outcome.unwrap().status, Status::Ok);
+    assert_eq!(outcome.unwrap().status, EpisodeStatus::Ok);
     assert!(own.said().contains("the program"), "{}", own.said());
 }
 
 #[test]
 fn exceptions_of_an_environment_fail_the_stage_or_the_episode() {
-    let Some(own) = Own::new(SHOP) else { return };
+    let Some(own) = TestProgram::new(SHOP) else { return };
     let failing = own.environment(json!({}));
     let (read, outcome) = play(&*failing, &problem("x"), &[call("add", json!({"item": "nothing"})), "crash".into()]);
     assert_eq!(read, ["LookupError: nothing is not sold"]);
@@ -310,14 +310,14 @@ fn exceptions_of_an_environment_fail_the_stage_or_the_episode() {
     let skipping = own.environment(json!({"on_error": "skip"}));
     for (problem, turn) in [(problem("x"), "crash"), (broken, "hello")] {
         let outcome = play(&*skipping, &problem, &[turn.into()]).1.unwrap();
-        assert_eq!((outcome.status, outcome.timed_out), (Status::Infrastructure, false));
+        assert_eq!((outcome.status, outcome.timed_out), (EpisodeStatus::Infrastructure, false));
     }
 }
 
 #[test]
 fn what_is_missing_in_a_program_is_said_when_it_starts() {
     let refused = |text: &str, options: Value| {
-        let own = Own::new(text)?;
+        let own = TestProgram::new(text)?;
         let mut options = options;
         options["command"] = own.command();
         let error = own.build(&options).err().unwrap();
@@ -331,7 +331,7 @@ fn what_is_missing_in_a_program_is_said_when_it_starts() {
         environment,
     );
     assert!(returns.unwrap().contains("parameter `item` has no name of its own"));
-    let own = Own::new(SHOP).unwrap();
+    let own = TestProgram::new(SHOP).unwrap();
     let tools = json!({"kind": "word-problems", "tools": [{"kind": "process", "command": own.command()}]});
     let error = own.build(&tools).err().unwrap();
     assert!(error.message.contains("the program offers no tool"), "{error}");

@@ -11,9 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use trainyard_core::{Error, ErrorKind};
-use trainyard_envs::conformance::{Script, check};
-use trainyard_envs::{Environment, Episode, Outcome, Step, ToolHost, environments};
-use trainyard_tables::{Message, Problem, Status};
+use trainyard_envs::conformance::{AgentScript, check};
+use trainyard_envs::{Environment, Episode, EpisodeStep, Outcome, ToolHost, environments};
+use trainyard_tables::{EpisodeStatus, Message, Problem};
 
 const SHOP: &str = r#"
 import sys
@@ -138,9 +138,9 @@ fn call(name: &str, arguments: Value) -> String {
     format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}))
 }
 
-fn step(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) -> Result<Step, Error> {
+fn step(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) -> Result<EpisodeStep, Error> {
     let mut step = episode.step(&environment.format().parse(text))?;
-    while matches!(step, Step::Pending) {
+    while matches!(step, EpisodeStep::Pending) {
         if let Some(next) = episode.poll(PATIENCE)? {
             step = next;
         }
@@ -151,14 +151,14 @@ fn step(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) ->
 /// Returns the messages that the model reads after a turn.
 fn read(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) -> String {
     match step(environment, episode, text).unwrap() {
-        Step::Observe(seen) => seen.messages.iter().map(|m| m.content.as_str()).collect(),
+        EpisodeStep::Observe(seen) => seen.messages.iter().map(|m| m.content.as_str()).collect(),
         _ => panic!("the episode does not go on after {text}"),
     }
 }
 
 fn end(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) -> Outcome {
     match step(environment, episode, text).unwrap() {
-        Step::Done(outcome) => outcome,
+        EpisodeStep::Done(outcome) => outcome,
         _ => panic!("the episode goes on after {text}"),
     }
 }
@@ -177,7 +177,7 @@ fn an_environment_over_http_passes_conformance() {
     let texts: Vec<&str> = turns.iter().map(String::as_str).collect();
     let disturbance = call("add", json!({"item": "rum"}));
     let problem = problem("milk, tea");
-    check(&*environment, &Script { problem: &problem, turns: &texts, disturbance: &disturbance }).unwrap();
+    check(&*environment, &AgentScript { problem: &problem, turns: &texts, disturbance: &disturbance }).unwrap();
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_server_that_is_away_makes_no_answer_wrong() {
     read(&*environment, &mut *episode, &call("add", json!({"item": "tea"})));
     served.stop();
     let outcome = end(&*environment, &mut *episode, &call("pay", json!({})));
-    assert_eq!((outcome.status, outcome.timed_out), (Status::Infrastructure, false));
+    assert_eq!((outcome.status, outcome.timed_out), (EpisodeStatus::Infrastructure, false));
     assert!(served.said().contains("cannot be reached"), "{}", served.said());
     let error = environment.verify(&problem("tea"), "tea").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Retryable, "{error}");

@@ -1,6 +1,6 @@
 //! The environment: programs as episodes, and one server for all of them.
 
-use crate::episode::{ProgramEpisode, Setting};
+use crate::episode::{HarnessSettings, ProgramEpisode};
 use crate::options::HarnessOptions;
 use crate::start::start;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,43 +8,43 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_api::PartOptions as _;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Error, Result, SystemClock};
-use trainyard_envs::environments::Setup;
-use trainyard_envs::programs::OwnVerifier;
+use trainyard_envs::environments::EnvironmentSetup;
+use trainyard_envs::programs::CustomVerifier;
 use trainyard_envs::{Environment, Episode, ToolFormat, ToolSpec};
-use trainyard_model_api::{Running, Settings};
-use trainyard_process::{Log, ProgramOptions};
+use trainyard_model_api::{ModelApiServer, ModelApiSettings};
+use trainyard_process::{ProgramLog, ProgramOptions};
 use trainyard_tables::{Message, Problem};
 
 pub struct Harness {
     options: HarnessOptions,
-    setting: Arc<Setting>,
+    settings: Arc<HarnessSettings>,
     /// Format of the options, for the record; requests have their own tools.
     format: Box<dyn ToolFormat>,
-    verifier: Option<OwnVerifier>,
-    log: Log,
+    verifier: Option<CustomVerifier>,
+    log: ProgramLog,
     /// Server, started with the first episode.
-    server: Mutex<Option<Arc<Running>>>,
+    server: Mutex<Option<Arc<ModelApiServer>>>,
     episodes: AtomicU64,
 }
 
 impl Harness {
     /// Creates the environment without starting a process. Errors: invalid (options).
-    pub fn new(options: HarnessOptions, setup: &Setup) -> Result<Self> {
+    pub fn new(options: HarnessOptions, setup: &EnvironmentSetup) -> Result<Self> {
         let program = ProgramOptions { command: options.command.clone(), ..ProgramOptions::default() };
-        let setting = Setting {
+        let setting = HarnessSettings {
             toolbox: Arc::clone(&setup.toolbox),
             format: options.format.clone(),
             describe: options.describe_tools,
             timeout: options.time()?,
             on_failure: options.on_failure,
             place: format!("environment `harness` ({})", program.shown()),
-            switchboard: Arc::default(),
+            router: Arc::default(),
             log: setup.host.log(),
             read_answer: trainyard_envs::environments::marked_or_last_line,
         };
         let log = setup.host.log();
         let verifier =
-            options.verifier.clone().map(|options| OwnVerifier::new(options, setup.host.secrets(), log.clone()));
+            options.verifier.clone().map(|options| CustomVerifier::new(options, setup.host.secrets(), log.clone()));
         // The tools of requests determine their formats; this one writes demonstrations, which call a calculator where
         // a format requires a tool.
         let any = setup.toolbox.format(&options.format, &[]);
@@ -53,16 +53,16 @@ impl Harness {
             Err(_) => setup.toolbox.format(&options.format, &setup.toolbox.tool("calculator")?.specs())?,
         };
         let (server, episodes) = (Mutex::default(), AtomicU64::new(0));
-        Ok(Self { options, setting: Arc::new(setting), format, verifier, log, server, episodes })
+        Ok(Self { options, settings: Arc::new(setting), format, verifier, log, server, episodes })
     }
-    fn server(&self) -> Result<Arc<Running>> {
+    fn server(&self) -> Result<Arc<ModelApiServer>> {
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(running) = &*server {
             return Ok(Arc::clone(running));
         }
-        let settings = Settings::new(Arc::new(SystemClock::new()), Chance::new(0).child("harness", &[]));
+        let settings = ModelApiSettings::new(Arc::new(SystemClock::new()), Chance::new(0).child("harness", &[]));
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-        let running = Arc::new(Running::start(address, self.setting.switchboard.clone(), settings)?);
+        let running = Arc::new(ModelApiServer::start(address, self.settings.router.clone(), settings)?);
         Ok(Arc::clone(server.insert(running)))
     }
 }
@@ -88,11 +88,11 @@ impl Environment for Harness {
         let number = self.episodes.fetch_add(1, Ordering::Relaxed);
         let key = format!("{:016x}", Chance::new(seed).at("episode", &[number]).next_u64());
         let base = format!("/e/{number}-{key}");
-        let seat = self.setting.switchboard.take(&base);
+        let seat = self.settings.router.add(&base);
         let url = format!("{}{base}", server.url());
         let program = start(&self.options, problem, seed, &url, &key, self.log.clone());
-        let program = program.at(&self.setting.place).inspect_err(|_| self.setting.switchboard.leave(&base))?;
-        Ok(Box::new(ProgramEpisode::new(Arc::clone(&self.setting), base, seat, program)))
+        let program = program.at(&self.settings.place).inspect_err(|_| self.settings.router.remove(&base))?;
+        Ok(Box::new(ProgramEpisode::new(Arc::clone(&self.settings), base, seat, program)))
     }
     fn max_turns(&self) -> u32 {
         self.options.max_turns
@@ -100,10 +100,10 @@ impl Environment for Harness {
     fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
         match &self.verifier {
             Some(verifier) => verifier.verify(problem, answer),
-            None => self.setting.toolbox.verify(problem, answer),
+            None => self.settings.toolbox.verify(problem, answer),
         }
     }
     fn read_answer(&self, text: &str) -> Option<String> {
-        (self.setting.read_answer)(text)
+        (self.settings.read_answer)(text)
     }
 }

@@ -117,7 +117,7 @@ impl PartOptions for HarnessOptions {
 impl EnvironmentOptions for HarnessOptions {
     fn check_with(&self, toolbox: &Toolbox) -> Vec<OptionProblem> {
         let mut problems = self.program().problems();
-        problems.extend(OptionProblem::outside("/max_turns", self.max_turns, 1..=1000));
+        problems.extend(OptionProblem::out_of_range("/max_turns", self.max_turns, 1..=1000));
         if !toolbox.formats.names().contains(&self.format.as_str()) {
             let message = format!("there is no format `{}`", self.format);
             problems.push(
@@ -126,7 +126,7 @@ impl EnvironmentOptions for HarnessOptions {
             );
         }
         let verifier = self.verifier.iter().flat_map(VerifierOptions::problems);
-        problems.extend(verifier.map(|problem| problem.within("/verifier")));
+        problems.extend(verifier.map(|problem| problem.with_prefix("/verifier")));
         problems
     }
     fn fill_schema(schema: &mut Value, toolbox: &Toolbox) {

@@ -6,32 +6,41 @@ use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use trainyard_envs::programs::ProblemItem;
-use trainyard_process::{Home, Log, Solo};
+use trainyard_process::{OneShotFolder, OneShotProgram, ProgramLog};
 use trainyard_tables::Problem;
 
 /// File of the problem in the program's folder.
-const FILE: &str = "problem.json";
+const PROBLEM_FILE: &str = "problem.json";
 /// Maximum bytes of a variable; longer questions are in the file alone.
-const VARIABLE: usize = 64 << 10;
+const MAX_VARIABLE_BYTES: usize = 64 << 10;
 
 /// Starts the program of an episode. `url` is the server's with the path of the episode, `key` the key for its
 /// requests.
 ///
-/// Errors: those of [`Home::lay_out`] and [`Home::start`].
-pub fn start(options: &HarnessOptions, problem: &Problem, seed: u64, url: &str, key: &str, log: Log) -> Result<Solo> {
-    let home = Home::lay_out(&options.command, &options.files)?;
-    let file = home.path().join(FILE);
+/// Errors: those of [`OneShotFolder::lay_out`] and [`OneShotFolder::start`].
+pub fn start(
+    options: &HarnessOptions,
+    problem: &Problem,
+    seed: u64,
+    url: &str,
+    key: &str,
+    log: ProgramLog,
+) -> Result<OneShotProgram> {
+    let home = OneShotFolder::create(&options.command, &options.files)?;
+    let file = home.path().join(PROBLEM_FILE);
     if file.exists() {
-        return Err(Error::invalid(format!("a file of the program is called `{FILE}`, as that of the problem is"))
-            .help("give it another name"));
+        return Err(Error::invalid(format!(
+            "a file of the program is called `{PROBLEM_FILE}`, as that of the problem is"
+        ))
+        .help("give it another name"));
     }
-    let told = told(options, problem, seed).to_string();
+    let told = problem_json(options, problem, seed).to_string();
     std::fs::write(&file, told).map_err(|e| io_error(&file, &e))?;
     home.start(&options.env, &variables(problem, seed, &file, url, key), log)
 }
 
 /// Returns a problem in the form for the program.
-fn told(options: &HarnessOptions, problem: &Problem, seed: u64) -> Value {
+fn problem_json(options: &HarnessOptions, problem: &Problem, seed: u64) -> Value {
     let mut told = serde_json::to_value(ProblemItem::new(problem)).unwrap_or_default();
     if let Some(map) = told.as_object_mut() {
         if !options.show_answer {
@@ -62,7 +71,7 @@ fn variables(problem: &Problem, seed: u64, file: &Path, url: &str, key: &str) ->
         ("NO_PROXY", "127.0.0.1".to_string()),
         ("no_proxy", "127.0.0.1".to_string()),
     ];
-    if question.len() <= VARIABLE && !question.contains('\0') {
+    if question.len() <= MAX_VARIABLE_BYTES && !question.contains('\0') {
         list.push(("TRAINYARD_QUESTION", question.to_string()));
     }
     list
@@ -81,14 +90,14 @@ mod tests {
             answer: "4".into(),
             ..Problem::default()
         };
-        let hidden = told(&HarnessOptions::default(), &problem, 7);
+        let hidden = problem_json(&HarnessOptions::default(), &problem, 7);
         assert_eq!(
             (&hidden["id"], &hidden["prompt"][0]["content"], &hidden["seed"]),
             (&json!("p"), &json!("2+2?"), &json!(7))
         );
         assert!(hidden.get("answer").is_none() && hidden.get("verifier").is_none());
         let options = HarnessOptions { show_answer: true, options: json!({"a": 1}), ..HarnessOptions::default() };
-        let shown = told(&options, &problem, 7);
+        let shown = problem_json(&options, &problem, 7);
         assert_eq!((&shown["answer"], &shown["options"]["a"]), (&json!("4"), &json!(1)));
     }
 }

@@ -7,7 +7,7 @@ use trainyard_core::{Error, Result};
 /// A program's verdict.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
-pub struct Verdict {
+pub struct ProgramVerdict {
     /// Answer, a text or a number.
     answer: Option<Value>,
     /// Whether the answer is right; `None` leaves it to the verifier.
@@ -16,7 +16,7 @@ pub struct Verdict {
     pub reward: Option<f64>,
 }
 
-impl Verdict {
+impl ProgramVerdict {
     /// Returns the final answer as text.
     pub fn answer(&self) -> Option<String> {
         match self.answer.as_ref()? {
@@ -30,13 +30,13 @@ impl Verdict {
 /// Reads the verdict in the last non-blank line of a text, or `None` if that is no JSON object with one of the keys.
 ///
 /// Errors: data, if a key has an invalid value.
-pub fn read(printed: &str) -> Result<Option<Verdict>> {
+pub fn read(printed: &str) -> Result<Option<ProgramVerdict>> {
     let Some(line) = printed.lines().map(str::trim).rfind(|line| !line.is_empty()) else { return Ok(None) };
     let Ok(value @ Value::Object(_)) = serde_json::from_str::<Value>(line) else { return Ok(None) };
     if ["answer", "correct", "reward"].iter().all(|key| value.get(key).is_none()) {
         return Ok(None);
     }
-    let verdict: Verdict = serde_json::from_value(value).map_err(|e| {
+    let verdict: ProgramVerdict = serde_json::from_value(value).map_err(|e| {
         Error::data(format!("the last line of the program is no verdict: {e}: {line}"))
             .help("print for example {\"answer\": \"12\"}, {\"correct\": true} or {\"reward\": 0.5}")
     })?;

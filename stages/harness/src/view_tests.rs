@@ -1,13 +1,13 @@
 use super::*;
-use trainyard_model_api::Form;
+use trainyard_model_api::ApiKind;
 
-fn request(asked: &serving::Asked, format: &str, describe: bool) -> Result<Request, Refusal> {
-    Reader { toolbox: &Toolbox::standard(), format, describe }.read(asked)
+fn request(asked: &serving::ModelRequest, format: &str, describe: bool) -> Result<EpisodeRequest, ModelApiError> {
+    RequestReader { toolbox: &Toolbox::standard(), format, describe }.read(asked)
 }
 
-fn tool() -> serving::Tool {
+fn tool() -> serving::ApiTool {
     let parameters = json!({"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]});
-    serving::Tool { name: "python".into(), description: "Runs.".into(), parameters }
+    serving::ApiTool { name: "python".into(), description: "Runs.".into(), parameters }
 }
 
 fn call(id: &str, code: &str) -> Value {
@@ -15,8 +15,11 @@ fn call(id: &str, code: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": "python", "arguments": arguments}})
 }
 
-fn asked(messages: Vec<Message>, tools: Vec<serving::Tool>) -> serving::Asked {
-    serving::Asked { tools, ..serving::Asked::new(Form::Chat, "policy", Prompt::Messages(messages)) }
+fn model_request(messages: Vec<Message>, tools: Vec<serving::ApiTool>) -> serving::ModelRequest {
+    serving::ModelRequest {
+        tools,
+        ..serving::ModelRequest::new(ApiKind::Chat, "policy", ModelPrompt::Messages(messages))
+    }
 }
 
 fn round() -> Vec<Message> {
@@ -28,7 +31,7 @@ fn round() -> Vec<Message> {
 
 #[test]
 fn results_come_in_the_order_of_their_calls() {
-    let read = request(&asked(round(), vec![tool()]), "hermes", true).unwrap().asked;
+    let read = request(&model_request(round(), vec![tool()]), "hermes", true).unwrap().turn_request;
     let roles: Vec<&str> = read.messages.iter().map(|m| m.role.as_str()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "tool", "tool"]);
     assert!(
@@ -39,16 +42,20 @@ fn results_come_in_the_order_of_their_calls() {
     let ours: Value = serde_json::from_str(read.messages[2].tool_calls.as_deref().unwrap()).unwrap();
     assert_eq!(ours[1], json!({"name": "python", "arguments": {"code": "2+2"}}));
     assert_eq!(read.messages[2].content, "So:\n");
-    assert!(read.written[2].content.starts_with("So:\n<tool_call>\n{\"name\": \"python\""), "{:?}", read.written[2]);
-    let native = request(&asked(round(), vec![tool()]), "hermes", false).unwrap().asked;
+    assert!(
+        read.template_messages[2].content.starts_with("So:\n<tool_call>\n{\"name\": \"python\""),
+        "{:?}",
+        read.template_messages[2]
+    );
+    let native = request(&model_request(round(), vec![tool()]), "hermes", false).unwrap().turn_request;
     assert_eq!(native.messages.len(), 4);
     assert!(native.tools.unwrap().starts_with("[{\"type\": \"function\", \"function\": {\"name\": \"python\""));
 }
 
 #[test]
 fn a_turn_is_split_for_the_program() {
-    let of = |text: &str, stop: &[&str], tools: Vec<serving::Tool>| {
-        let mut asked = asked(vec![Message::new("user", "?")], tools);
+    let of = |text: &str, stop: &[&str], tools: Vec<serving::ApiTool>| {
+        let mut asked = model_request(vec![Message::new("user", "?")], tools);
         asked.stop = stop.iter().map(ToString::to_string).collect();
         let request = request(&asked, "code", false).unwrap();
         let read = request.turn(text, None);
@@ -58,13 +65,16 @@ fn a_turn_is_split_for_the_program() {
         (read, answer.choices[0].clone())
     };
     let (read, choice) = of("<think>hm</think>I run it.\n<tool_call>1+1</tool_call>", &[], vec![tool()]);
-    assert_eq!((choice.thinking.as_str(), choice.text.as_str(), &choice.finish), ("hm", "I run it.", &Finish::Calls));
+    assert_eq!(
+        (choice.thinking.as_str(), choice.text.as_str(), &choice.finish),
+        ("hm", "I run it.", &ApiFinishReason::Calls)
+    );
     assert_eq!((choice.calls[0].id.as_str(), choice.calls[0].arguments.as_str()), ("call_3_0", "{\"code\":\"1+1\"}"));
     assert_eq!((choice.tokens[0].id, choice.tokens[0].logprob), (1, Some(-1.0)));
     assert_eq!(read.turn.calls.len(), 1);
     // The returned message is the one that was sent.
     let back =
-        Message { tool_calls: serving::answered::calls_text(&choice.calls), ..Message::new("assistant", choice.text) };
+        Message { tool_calls: serving::response::calls_text(&choice.calls), ..Message::new("assistant", choice.text) };
     let again = ordered(&[back]);
     assert_eq!(
         again[0].tool_calls.as_deref().map(|t| serde_json::from_str::<Value>(t).unwrap()),
@@ -72,10 +82,10 @@ fn a_turn_is_split_for_the_program() {
     );
     let (read, choice) = of("a <tool_call>1+1", &[], vec![tool()]);
     assert!(read.turn.calls[0].is_err() && choice.calls.is_empty(), "an unreadable call is text");
-    assert_eq!((choice.text.as_str(), choice.finish), ("a <tool_call>1+1", Finish::End));
+    assert_eq!((choice.text.as_str(), choice.finish), ("a <tool_call>1+1", ApiFinishReason::End));
     let (read, choice) = of("It is 7. END more", &["END"], Vec::new());
-    assert_eq!((choice.text.as_str(), choice.finish), ("It is 7. ", Finish::Text("END".into())));
-    assert_eq!((read.message.role.as_str(), read.turn.text.as_str()), (CUT, "It is 7. END more"));
+    assert_eq!((choice.text.as_str(), choice.finish), ("It is 7. ", ApiFinishReason::Text("END".into())));
+    assert_eq!((read.message.role.as_str(), read.turn.text.as_str()), (CUT_ROLE, "It is 7. END more"));
     assert_eq!(
         of("<tool_call>1</tool_call>", &[], Vec::new()).1.text,
         "<tool_call>1</tool_call>",
@@ -86,20 +96,20 @@ fn a_turn_is_split_for_the_program() {
 #[test]
 fn what_an_episode_cannot_do_is_refused_by_name() {
     let user = || vec![Message::new("user", "?")];
-    let good = asked(user(), Vec::new());
+    let good = model_request(user(), Vec::new());
     for (asked, param) in [
-        (serving::Asked { n: 2, ..good.clone() }, "n"),
-        (serving::Asked { stop_tokens: vec![1], ..good.clone() }, "stop_token_ids"),
-        (serving::Asked { ignore_end: true, ..good.clone() }, "ignore_eos"),
-        (serving::Asked { prompt: Prompt::Text("x".into()), ..good.clone() }, "prompt"),
-        (asked(vec![Message::new("user", "?"), Message::new("assistant", "So")], Vec::new()), "messages"),
+        (serving::ModelRequest { n: 2, ..good.clone() }, "n"),
+        (serving::ModelRequest { stop_tokens: vec![1], ..good.clone() }, "stop_token_ids"),
+        (serving::ModelRequest { ignore_end: true, ..good.clone() }, "ignore_eos"),
+        (serving::ModelRequest { prompt: ModelPrompt::Text("x".into()), ..good.clone() }, "prompt"),
+        (model_request(vec![Message::new("user", "?"), Message::new("assistant", "So")], Vec::new()), "messages"),
     ] {
         let refusal = request(&asked, "hermes", true).err().unwrap();
         assert_eq!((refusal.status, refusal.param.as_deref()), (400, Some(param)));
     }
     assert!(!request(&good, "hermes", true).unwrap().ignored);
-    assert!(request(&serving::Asked { temperature: Some(0.0), ..good }, "hermes", true).unwrap().ignored);
-    let two = vec![tool(), serving::Tool { name: "other".into(), ..tool() }];
-    let refusal = request(&asked(user(), two), "code", true).err().unwrap();
+    assert!(request(&serving::ModelRequest { temperature: Some(0.0), ..good }, "hermes", true).unwrap().ignored);
+    let two = vec![tool(), serving::ApiTool { name: "other".into(), ..tool() }];
+    let refusal = request(&model_request(user(), two), "code", true).err().unwrap();
     assert_eq!(refusal.status, 400, "{}", refusal.message);
 }

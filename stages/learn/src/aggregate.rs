@@ -3,7 +3,7 @@
 //! Every form in use is linear in the token losses, so it is a weight per token. Weights are computed once for the
 //! whole minibatch, before it is cut into micro-batches, so micro-batching changes nothing.
 
-use crate::batch::Grid;
+use crate::batch::TokenGrid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub enum Aggregate {
 
 impl Aggregate {
     /// Returns weights in the shape of `mask`, 0 where it is false. `horizon` replaces T.
-    pub fn weights(self, mask: &[Vec<bool>], horizon: Option<usize>) -> Grid {
+    pub fn weights(self, mask: &[Vec<bool>], horizon: Option<usize>) -> TokenGrid {
         let counts: Vec<f64> = mask.iter().map(|row| row.iter().filter(|m| **m).count() as f64).collect();
         let tokens: f64 = counts.iter().sum();
         let sequences = counts.iter().filter(|n| **n > 0.0).count() as f64;

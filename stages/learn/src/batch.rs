@@ -5,10 +5,10 @@
 //! is true.
 
 use serde::{Deserialize, Serialize};
-use trainyard_tables::{Status, StopReason, Trajectory};
+use trainyard_tables::{EpisodeStatus, StopReason, Trajectory};
 
 /// `[sequence][token]`; each row is as long as its sequence.
-pub type Grid = Vec<Vec<f64>>;
+pub type TokenGrid = Vec<Vec<f64>>;
 
 /// Range of one agent turn and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct TurnSummary {
 
 impl TurnSummary {
     /// Returns the turn with this many additional tokens before it.
-    pub fn later(&self, tokens: usize) -> Self {
+    pub fn shifted(&self, tokens: usize) -> Self {
         Self { first: self.first + tokens, end: self.end + tokens, ..self.clone() }
     }
     /// Returns whether the turn has neither a complete tool call nor a final answer (SimpleTIR, 2509.02479) nor a reply
@@ -126,7 +126,7 @@ impl Rollout {
     /// Returns whether the infrastructure ended the rollout. Such a rollout is recorded, but neither scored nor learned
     /// from.
     pub fn failed(&self) -> bool {
-        self.trajectory.status == Status::Infrastructure
+        self.trajectory.status == EpisodeStatus::Infrastructure
     }
     /// Returns whether the episode ended at a token limit.
     pub fn truncated(&self) -> bool {
@@ -137,11 +137,11 @@ impl Rollout {
         self.truncated() || self.turns.iter().any(|t| t.truncated)
     }
     /// Counts the tokens that the policy sampled, including those shared with the rollout it was forked from.
-    pub fn sampled(&self) -> usize {
+    pub fn sampled_tokens(&self) -> usize {
         self.masked_from(self.given)
     }
     /// Counts the tokens that were sampled for this episode alone.
-    pub fn own(&self) -> usize {
+    pub fn own_tokens(&self) -> usize {
         self.masked_from(self.trajectory.fork_at.map_or(self.given, |at| at as usize))
     }
     fn masked_from(&self, first: usize) -> usize {
@@ -182,11 +182,11 @@ impl Batch {
         self.len() == 0
     }
     /// Returns a zero for every token of every rollout.
-    pub fn zeros(&self) -> Grid {
+    pub fn zeros(&self) -> TokenGrid {
         self.rollouts().map(|r| vec![0.0; r.mask.len()]).collect()
     }
     /// Assigns each rollout's number to its tokens in the mask, and 0 to all others.
-    pub fn spread(&self, values: &[f64]) -> Grid {
+    pub fn spread(&self, values: &[f64]) -> TokenGrid {
         self.rollouts().zip(values).map(|(r, &v)| r.mask.iter().map(|&m| if m { v } else { 0.0 }).collect()).collect()
     }
 }
@@ -194,30 +194,30 @@ impl Batch {
 /// Input of a loss term: the sequences of one minibatch under the current weights. All grids have the shape of `mask`;
 /// a value is meaningful only where the mask is true. Lists that no part needs are `None`.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct TokenBatch {
+pub struct LossBatch {
     /// `[sequence][token]`: true for tokens in the loss.
     pub mask: Vec<Vec<bool>>,
     /// Logprobs under the current weights.
-    pub logprobs: Grid,
+    pub logprobs: TokenGrid,
     /// Logprobs in the denominator of the ratio: those of the sampling policy or, with a correction, of the policy just
     /// before this step's updates.
-    pub old_logprobs: Grid,
+    pub old_logprobs: TokenGrid,
     /// Advantages after modulations; constants of the loss, without gradient.
-    pub advantages: Grid,
+    pub advantages: TokenGrid,
     /// Aggregation weights ([`crate::aggregate`]): the loss is Σ weight·token loss.
-    pub weights: Grid,
+    pub weights: TokenGrid,
     /// Importance weights of stale or foreign samples ([`crate::corrections`]); `None` = 1 everywhere.
-    pub correction: Option<Grid>,
+    pub correction: Option<TokenGrid>,
     /// Logprobs under the reference policy.
-    pub reference: Option<Grid>,
+    pub reference: Option<TokenGrid>,
     /// Entropies in nats under the current weights.
-    pub entropies: Option<Grid>,
+    pub entropies: Option<TokenGrid>,
     /// Predictions of the value model under the current weights.
-    pub values: Option<Grid>,
+    pub values: Option<TokenGrid>,
     /// Predictions of the value model before this step's updates.
-    pub old_values: Option<Grid>,
+    pub old_values: Option<TokenGrid>,
     /// Targets of the value model, from [`crate::Advantage::returns`].
-    pub returns: Option<Grid>,
+    pub returns: Option<TokenGrid>,
     /// Group of each sequence, for terms that compare within a group.
     pub groups: Vec<usize>,
     /// Reward of each sequence.
@@ -233,7 +233,7 @@ pub struct TokenBatch {
     pub seed: u64,
 }
 
-impl TokenBatch {
+impl LossBatch {
     /// Returns (sequence, token) of every token in the loss, in index order.
     pub fn places(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.mask
@@ -242,7 +242,7 @@ impl TokenBatch {
             .flat_map(|(i, row)| row.iter().enumerate().filter(|(_, m)| **m).map(move |(t, _)| (i, t)))
     }
     /// Returns a zero for every token of every sequence.
-    pub fn zeros(&self) -> Grid {
+    pub fn zeros(&self) -> TokenGrid {
         self.mask.iter().map(|row| vec![0.0; row.len()]).collect()
     }
     /// Returns the importance weight of token `t` of sequence `i`; 1 without a correction.

@@ -6,7 +6,7 @@
 use crate::corrections::Correction;
 use crate::merge::merge;
 use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, Strategy};
-use crate::{Parts, compositions, mechanism};
+use crate::{LearnParts, compositions, mechanism};
 use serde_json::{Value, json};
 use trainyard_api::Slot;
 use trainyard_core::{Error, OptionProblem, Result};
@@ -14,7 +14,7 @@ use trainyard_core::{Error, OptionProblem, Result};
 /// Expands `algorithm` and `mechanism`. Parts are not read, so their defaults are not filled in.
 ///
 /// Errors: invalid, if one of the two keys is wrong.
-pub fn lay(parts: &Parts, config: Value) -> Result<Value> {
+pub fn resolve_algorithm(parts: &LearnParts, config: Value) -> Result<Value> {
     let Value::Object(mut config) = config else { return Err(Error::invalid("the options of `rl` must be a map")) };
     let mut mechanism = mechanism::take(&mut config)?;
     let own = config.remove("algorithm");
@@ -33,16 +33,16 @@ pub fn lay(parts: &Parts, config: Value) -> Result<Value> {
     })
 }
 
-/// Expands like [`lay`], and fills in every part's defaults. A part that does not exist or does not parse stays as it
+/// Expands like [`resolve_algorithm`], and fills in every part's defaults. A part that does not exist or does not parse stays as it
 /// is.
-pub fn expand(parts: &Parts, config: Value) -> Result<Value> {
-    let mut config = lay(parts, config)?;
-    Composed::read(parts, &mut config);
+pub fn expand(parts: &LearnParts, config: Value) -> Result<Value> {
+    let mut config = resolve_algorithm(parts, config)?;
+    ComposedParts::read(parts, &mut config);
     Ok(config)
 }
 
 /// Parts of a config, each parsed once. Fields are named by their key in the config.
-pub struct Composed {
+pub struct ComposedParts {
     /// `curriculum`: order of the problems.
     pub curriculum: Slot<dyn Curriculum>,
     /// `rollout.strategy`: sequences to sample and to keep.
@@ -63,9 +63,9 @@ pub struct Composed {
     not_a_list: Option<Value>,
 }
 
-impl Composed {
-    /// Reads the parts of a config from [`lay`] and fills in their defaults in place.
-    pub fn read(parts: &Parts, config: &mut Value) -> Self {
+impl ComposedParts {
+    /// Reads the parts of a config from [`resolve_algorithm`] and fills in their defaults in place.
+    pub fn read(parts: &LearnParts, config: &mut Value) -> Self {
         let (advantage, modulations, not_a_list) = read_advantage(parts, config.get_mut("advantage"));
         Self {
             curriculum: Slot::read_at(&parts.curricula, "/curriculum", config),
@@ -103,7 +103,7 @@ type ReadAdvantage = (Slot<dyn Advantage>, Vec<Slot<dyn Modulation>>, Option<Val
 
 /// Reads `advantage`, whose map holds the list of modulations in addition to the options of the part. Defaults are
 /// filled in for both or, if the part cannot be read, for neither.
-fn read_advantage(parts: &Parts, options: Option<&mut Value>) -> ReadAdvantage {
+fn read_advantage(parts: &LearnParts, options: Option<&mut Value>) -> ReadAdvantage {
     let mut missing = Value::Null;
     let options = options.unwrap_or(&mut missing);
     let mut part = options.clone();
@@ -123,12 +123,12 @@ mod tests {
     use super::*;
 
     fn expand(config: Value) -> Result<Value> {
-        super::expand(&Parts::standard(), config)
+        super::expand(&LearnParts::standard(), config)
     }
 
     #[test]
     fn expansion_is_complete_and_idempotent() {
-        for name in Parts::standard().algorithms.names() {
+        for name in LearnParts::standard().algorithms.names() {
             let once = expand(json!({"algorithm": name, "steps": 3})).unwrap();
             assert!(once.get("algorithm").is_none());
             assert_eq!(once["curriculum"]["promote_at"], json!(0.7));

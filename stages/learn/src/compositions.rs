@@ -317,12 +317,12 @@ pub fn algorithms() -> Family<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Parts;
+    use crate::LearnParts;
     use crate::compose;
     use trainyard_core::Result;
 
     fn expand(config: Value) -> Result<Value> {
-        compose::expand(&Parts::standard(), config)
+        compose::expand(&LearnParts::standard(), config)
     }
 
     #[test]

@@ -27,11 +27,12 @@ pub mod statistics;
 pub mod strategies;
 
 pub use aggregate::Aggregate;
-pub use batch::{Batch, Grid, Group, ProgramCalls, Rollout, TokenBatch, TurnSummary};
+pub use batch::{Batch, Group, LossBatch, ProgramCalls, Rollout, TokenGrid, TurnSummary};
 pub use part::{
-    Action, Advantage, Curriculum, Draw, Filter, GroupBudget, Live, LossTerm, Modulation, Needs, Part, Pool,
-    PoolProblem, Prefix, Progress, Replay, Replayed, Scope, Spawn, Strategy, Term, Verdict,
+    Advantage, Curriculum, Draw, EpisodePrefix, Filter, GroupBudget, LiveSequence, LossTerm, Modulation, Needs,
+    PoolProblem, ProblemPool, Progress, Replay, ReplayedRollout, RlPart, RolloutVerdict, Spawn, Strategy,
+    StrategyAction, TermScope, TermValue,
 };
 pub use pass_rates::PassRates;
 pub use preference_losses::PreferenceLoss;
-pub use registry::Parts;
+pub use registry::LearnParts;

@@ -23,8 +23,8 @@ pub fn take(config: &mut Map<String, Value>) -> Result<Option<Map<String, Value>
         return Err(Error::invalid(format!("`{PLACEBO}` stands without a `{KEY}`"))
             .help("a placebo is the mechanism with its signal replaced by chance: write both, or remove it"));
     }
-    let mechanism = switched(config, KEY)?;
-    let Some(placebo) = switched(config, PLACEBO)?.filter(|placebo| placebo.enabled) else {
+    let mechanism = take_key(config, KEY)?;
+    let Some(placebo) = take_key(config, PLACEBO)?.filter(|placebo| placebo.enabled) else {
         return Ok(mechanism.filter(|mechanism| mechanism.enabled).map(|mechanism| mechanism.with));
     };
     let under = mechanism.map(|mechanism| mechanism.with).unwrap_or_default();
@@ -35,13 +35,13 @@ pub fn take(config: &mut Map<String, Value>) -> Result<Option<Map<String, Value>
 }
 
 /// Value of one of the keys.
-struct Switched {
+struct MechanismValue {
     enabled: bool,
     with: Map<String, Value>,
 }
 
 /// Removes one key from a config and reads it.
-fn switched(config: &mut Map<String, Value>, key: &str) -> Result<Option<Switched>> {
+fn take_key(config: &mut Map<String, Value>, key: &str) -> Result<Option<MechanismValue>> {
     let mut fields = match config.remove(key) {
         None => return Ok(None),
         Some(Value::Object(fields)) => fields,
@@ -64,7 +64,7 @@ fn switched(config: &mut Map<String, Value>, key: &str) -> Result<Option<Switche
         return Err(Error::invalid(format!("`{key}.with` holds a `{inner}` itself"))
             .help("put the options of both into one `with`"));
     }
-    Ok(Some(Switched { enabled, with }))
+    Ok(Some(MechanismValue { enabled, with }))
 }
 
 fn wrong(at: &str, wanted: &str, found: &Value) -> Error {
@@ -74,12 +74,12 @@ fn wrong(at: &str, wanted: &str, found: &Value) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Parts, compose};
+    use crate::{LearnParts, compose};
     use serde_json::{Value, json};
     use trainyard_core::Result;
 
     fn expand(config: Value) -> Result<Value> {
-        compose::expand(&Parts::standard(), config)
+        compose::expand(&LearnParts::standard(), config)
     }
 
     fn arm(enabled: bool, with: &Value) -> Value {
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn its_algorithm_takes_the_place_of_the_arms() {
-        for name in Parts::standard().algorithms.names() {
+        for name in LearnParts::standard().algorithms.names() {
             let on = expand(json!({ "algorithm": "rloo", "mechanism": { "with": { "algorithm": name } } })).unwrap();
             assert_eq!(on, expand(json!({ "algorithm": name })).unwrap(), "{}", name);
         }

@@ -5,12 +5,12 @@
 //! are compared where `mask` is 1, `kl` everywhere. Cases of parts that this build lacks are reported as not covered.
 
 use crate::advantages::discounted_return::returns;
-use crate::advantages::group::{Center, Scale};
-use crate::advantages::{gae::Gae, group::Group as GroupAdvantage, opo::Opo};
+use crate::advantages::group::{AdvantageScale, Center};
+use crate::advantages::{gae::Gae, group::GroupAdvantage, opo::Opo};
 use crate::aggregate::Aggregate;
-use crate::batch::{Batch, Grid, Group, Rollout, TokenBatch};
+use crate::batch::{Batch, Group, LossBatch, Rollout, TokenGrid};
 use crate::losses::kl::Estimator;
-use crate::losses::{cispo::Cispo, clip::Clip, geo_mean::GeoMean, gspo::Gspo, value::Value as ValueLoss};
+use crate::losses::{cispo::Cispo, clip::Clip, geo_mean::GeoMean, gspo::Gspo, value::ValueLoss};
 use crate::modulations::whiten::Whiten;
 use crate::part::{Advantage, LossTerm, Modulation};
 use serde::Serialize;
@@ -25,7 +25,7 @@ pub const TOLERANCE: f64 = 1e-9;
 
 /// Result of one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Case {
+pub struct ParityCase {
     /// Position in the file, from 0.
     pub index: usize,
     /// `advantage`, `loss`, `kl` or `value`.
@@ -37,7 +37,7 @@ pub struct Case {
     pub largest_error: Option<f64>,
 }
 
-impl Case {
+impl ParityCase {
     /// Returns whether the case is covered and within [`TOLERANCE`].
     pub fn agrees(&self) -> bool {
         self.largest_error.is_some_and(|e| e <= TOLERANCE)
@@ -45,13 +45,13 @@ impl Case {
 }
 
 /// Recomputes every case of a file's text. Errors: data, if the file is not in this format.
-pub fn check(text: &str) -> Result<Vec<Case>> {
+pub fn check(text: &str) -> Result<Vec<ParityCase>> {
     let file: Value = serde_json::from_str(text).map_err(|e| Error::data(format!("not a JSON file: {e}")))?;
     let cases = file["cases"].as_array().ok_or_else(|| Error::data("the file has no list `cases`"))?;
-    cases.iter().enumerate().map(|(i, case)| one(i, case).at(format!("case {i}"))).collect()
+    cases.iter().enumerate().map(|(i, case)| check_case(i, case).at(format!("case {i}"))).collect()
 }
 
-fn one(index: usize, case: &Value) -> Result<Case> {
+fn check_case(index: usize, case: &Value) -> Result<ParityCase> {
     let text =
         |key: &str| case[key].as_str().map(str::to_string).ok_or_else(|| Error::data(format!("`{key}` is missing")));
     let (kind, name) = (text("kind")?, text("name")?);
@@ -59,12 +59,12 @@ fn one(index: usize, case: &Value) -> Result<Case> {
         None => None,
         Some(found) => Some(compare(&found, case, kind == "kl")?),
     };
-    Ok(Case { index, kind, name, largest_error })
+    Ok(ParityCase { index, kind, name, largest_error })
 }
 
-type Found = BTreeMap<&'static str, Grid>;
+type ComputedGrids = BTreeMap<&'static str, TokenGrid>;
 
-fn recompute(kind: &str, name: &str, case: &Value) -> Result<Option<Found>> {
+fn recompute(kind: &str, name: &str, case: &Value) -> Result<Option<ComputedGrids>> {
     match kind {
         "advantage" => advantage(name, case),
         "loss" => loss(name, case),
@@ -74,15 +74,15 @@ fn recompute(kind: &str, name: &str, case: &Value) -> Result<Option<Found>> {
     }
 }
 
-fn advantage(name: &str, case: &Value) -> Result<Option<Found>> {
+fn advantage(name: &str, case: &Value) -> Result<Option<ComputedGrids>> {
     let group =
         GroupAdvantage { epsilon: case["config"]["epsilon"].as_f64().unwrap_or(1e-6), ..GroupAdvantage::default() };
     let group = |center, scale| -> Box<dyn Advantage> { Box::new(GroupAdvantage { center, scale, ..group.clone() }) };
     match name {
-        "grpo" => grouped(group(Center::Group, Scale::Group), false, case),
-        "dr_grpo" => grouped(group(Center::Group, Scale::None), false, case),
-        "rloo" => grouped(group(Center::LeaveOneOut, Scale::None), false, case),
-        "reinforce_plus_plus_baseline" => grouped(group(Center::Group, Scale::None), true, case),
+        "grpo" => grouped(group(Center::Group, AdvantageScale::Group), false, case),
+        "dr_grpo" => grouped(group(Center::Group, AdvantageScale::None), false, case),
+        "rloo" => grouped(group(Center::LeaveOneOut, AdvantageScale::None), false, case),
+        "reinforce_plus_plus_baseline" => grouped(group(Center::Group, AdvantageScale::None), true, case),
         "opo" => grouped(Box::new(Opo {}), false, case),
         "reinforce_plus_plus" | "gae" => by_token(name, case),
         _ => return Ok(None),
@@ -91,7 +91,7 @@ fn advantage(name: &str, case: &Value) -> Result<Option<Found>> {
 }
 
 /// Computes forms that take a reward per rollout and its group.
-fn grouped(mut part: Box<dyn Advantage>, whiten: bool, case: &Value) -> Result<Found> {
+fn grouped(mut part: Box<dyn Advantage>, whiten: bool, case: &Value) -> Result<ComputedGrids> {
     let (batch, order) = batch(case)?;
     let mut values = part.assign(&batch);
     if whiten {
@@ -105,21 +105,21 @@ fn grouped(mut part: Box<dyn Advantage>, whiten: bool, case: &Value) -> Result<F
 }
 
 /// Computes forms that take a reward per token; both are whitened.
-fn by_token(name: &str, case: &Value) -> Result<Found> {
+fn by_token(name: &str, case: &Value) -> Result<ComputedGrids> {
     let number =
         |key: &str| case["config"][key].as_f64().ok_or_else(|| Error::data(format!("config `{key}` is missing")));
     let rewards = grid(&case["inputs"]["token_rewards"], "token_rewards")?;
     let masks = mask(case)?;
     let gamma = number("gamma")?;
-    let (mut advantages, returns): (Grid, Grid) = if name == "gae" {
+    let (mut advantages, returns): (TokenGrid, TokenGrid) = if name == "gae" {
         let part = Gae { gamma, lambda: number("lam")? };
         let values = grid(&case["inputs"]["values"], "values")?;
         let rows = rewards.iter().zip(&values).zip(&masks);
-        let found: Grid = rows.map(|((r, v), m)| part.advantages(r, v, m)).collect();
+        let found: TokenGrid = rows.map(|((r, v), m)| part.advantages(r, v, m)).collect();
         let sums = found.iter().zip(&values).map(|(a, v)| a.iter().zip(v).map(|(a, v)| a + v).collect()).collect();
         (found, sums)
     } else {
-        let found: Grid = rewards.iter().zip(&masks).map(|(r, m)| returns(r, m, gamma)).collect();
+        let found: TokenGrid = rewards.iter().zip(&masks).map(|(r, m)| returns(r, m, gamma)).collect();
         (found.clone(), found)
     };
     let rollout = |mask: &Vec<bool>| Rollout { mask: mask.clone(), ..Rollout::default() };
@@ -153,7 +153,7 @@ fn batch(case: &Value) -> Result<(Batch, Vec<usize>)> {
     Ok((batch, groups.into_values().flatten().collect()))
 }
 
-fn loss(name: &str, case: &Value) -> Result<Option<Found>> {
+fn loss(name: &str, case: &Value) -> Result<Option<ComputedGrids>> {
     let (inputs, config) = (&case["inputs"], &case["config"]);
     let number = |key: &str| config[key].as_f64().ok_or_else(|| Error::data(format!("config `{key}` is missing")));
     let (clip_low, clip_high) = (number("clip_ratio_low")?, number("clip_ratio_high")?);
@@ -168,7 +168,7 @@ fn loss(name: &str, case: &Value) -> Result<Option<Found>> {
     };
     let mask = mask(case)?;
     let correction = inputs.get("rollout_is_weights").map(|v| grid(v, "rollout_is_weights")).transpose()?;
-    let batch = TokenBatch {
+    let batch = LossBatch {
         logprobs: grid(&inputs["logprobs"], "logprobs")?,
         old_logprobs: grid(&inputs["old_logprobs"], "old_logprobs")?,
         advantages: grid(&inputs["advantages"], "advantages")?,
@@ -176,21 +176,21 @@ fn loss(name: &str, case: &Value) -> Result<Option<Found>> {
         weights: if name == "geo_mean" { equal_sequences(&mask) } else { aggregate(config)?.weights(&mask, None) },
         correction,
         mask,
-        ..TokenBatch::default()
+        ..LossBatch::default()
     };
     let term = part.value(&batch);
     Ok(Some(BTreeMap::from([("loss", vec![vec![term.loss]]), ("grad_logprobs", term.d_logprobs)])))
 }
 
 /// Returns weights that sum to 1/B for every sequence.
-fn equal_sequences(mask: &[Vec<bool>]) -> Grid {
+fn equal_sequences(mask: &[Vec<bool>]) -> TokenGrid {
     let count = |row: &Vec<bool>| row.iter().filter(|m| **m).count() as f64;
     mask.iter()
         .map(|row| row.iter().map(|&m| if m { 1.0 / (count(row) * mask.len() as f64) } else { 0.0 }).collect())
         .collect()
 }
 
-fn value(name: &str, case: &Value) -> Result<Option<Found>> {
+fn value(name: &str, case: &Value) -> Result<Option<ComputedGrids>> {
     if name != "clipped_value" {
         return Ok(None);
     }
@@ -199,14 +199,14 @@ fn value(name: &str, case: &Value) -> Result<Option<Found>> {
     let mask = mask(case)?;
     let tokens = mask.iter().flatten().filter(|m| **m).count() as f64;
     let predictions = of("value_predictions")?;
-    let batch = TokenBatch {
+    let batch = LossBatch {
         logprobs: predictions.clone(),
         weights: Aggregate::TokenMean.weights(&mask, None),
         values: Some(predictions),
         old_values: Some(of("values")?),
         returns: Some(of("returns")?),
         mask,
-        ..TokenBatch::default()
+        ..LossBatch::default()
     };
     let term = ValueLoss { weight: 1.0, clip }.value(&batch);
     let clipped = term.sums.iter().map(|(_, sum)| sum / tokens).collect();
@@ -223,7 +223,7 @@ fn aggregate(config: &Value) -> Result<Aggregate> {
     }
 }
 
-fn kl(name: &str, case: &Value) -> Result<Option<Found>> {
+fn kl(name: &str, case: &Value) -> Result<Option<ComputedGrids>> {
     let estimator = match name {
         "kl" => Estimator::K1,
         "abs" => Estimator::Absolute,
@@ -233,7 +233,7 @@ fn kl(name: &str, case: &Value) -> Result<Option<Found>> {
     };
     let logprobs = grid(&case["inputs"]["logprobs"], "logprobs")?;
     let reference = grid(&case["inputs"]["ref_logprobs"], "ref_logprobs")?;
-    let of = |pick: fn((f64, f64)) -> f64| -> Grid {
+    let of = |pick: fn((f64, f64)) -> f64| -> TokenGrid {
         logprobs
             .iter()
             .zip(&reference)
@@ -244,7 +244,7 @@ fn kl(name: &str, case: &Value) -> Result<Option<Found>> {
 }
 
 /// Returns the largest error over all expected lists. A list that was not computed is an error.
-fn compare(found: &Found, case: &Value, everywhere: bool) -> Result<f64> {
+fn compare(found: &ComputedGrids, case: &Value, everywhere: bool) -> Result<f64> {
     let expected = case["expected"].as_object().ok_or_else(|| Error::data("`expected` is missing"))?;
     let mask = if everywhere { None } else { Some(mask(case)?) };
     let mut largest: f64 = 0.0;
@@ -284,7 +284,7 @@ fn list(value: &Value, name: &str) -> Result<Vec<f64>> {
     items.iter().map(|v| v.as_f64().ok_or_else(|| Error::data(format!("`{name}` must hold only numbers")))).collect()
 }
 
-fn grid(value: &Value, name: &str) -> Result<Grid> {
+fn grid(value: &Value, name: &str) -> Result<TokenGrid> {
     let rows = value.as_array().ok_or_else(|| Error::data(format!("`{name}` is not a list")))?;
     rows.iter().map(|row| list(row, name)).collect()
 }

@@ -3,13 +3,13 @@
 //! One step calls the parts in this order: the curriculum for problems, the strategy for sequences (`start`, `at_turn`,
 //! `select`), the rewards, the filters one after another (drawing again until the batch is full), the advantage, its
 //! modulations, the replay, the correction, and the loss terms, whose sum drives the updates. A checkpoint stores each
-//! part's state through [`Part::save`]. Rewards read chat text and are therefore defined with the environments.
+//! part's state through [`RlPart::save`]. Rewards read chat text and are therefore defined with the environments.
 
 mod replay;
 
-pub use replay::{Replay, Replayed};
+pub use replay::{Replay, ReplayedRollout};
 
-use crate::batch::{Batch, Grid, Group, Rollout, TokenBatch};
+use crate::batch::{Batch, Group, LossBatch, Rollout, TokenGrid};
 use crate::pass_rates::PassRates;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -113,7 +113,7 @@ impl Needs {
 }
 
 /// Interface of all parts: needs, and state that checkpoints keep.
-pub trait Part: Send + Sync {
+pub trait RlPart: Send + Sync {
     /// Returns the needs of the part with these options.
     fn needs(&self) -> Needs {
         Needs::NONE
@@ -122,7 +122,7 @@ pub trait Part: Send + Sync {
     fn save(&self) -> Value {
         Value::Null
     }
-    /// Restores the state returned by [`Part::save`]. Errors: data, if the value has another shape.
+    /// Restores the state returned by [`RlPart::save`]. Errors: data, if the value has another shape.
     fn load(&mut self, state: Value) -> Result<()> {
         if state.is_null() {
             Ok(())
@@ -163,12 +163,12 @@ pub struct PoolProblem {
 
 /// Problems that RL may draw from, in artifact order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Pool {
+pub struct ProblemPool {
     /// Problems; parts refer to them by index.
     pub problems: Vec<PoolProblem>,
 }
 
-impl Pool {
+impl ProblemPool {
     /// Maps each level to its places in the pool, both ascending.
     pub fn by_level(&self) -> BTreeMap<u32, Vec<usize>> {
         let mut levels: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -191,10 +191,10 @@ pub struct Draw {
 }
 
 /// Selection of the next problems.
-pub trait Curriculum: Part {
+pub trait Curriculum: RlPart {
     /// Chooses `count` problems of the pool for this step, with repeats only if the pool is smaller. Called again in a
     /// step that must resample.
-    fn next(&mut self, step: u64, count: usize, pool: &Pool, rates: &PassRates, chance: &Chance) -> Draw;
+    fn next(&mut self, step: u64, count: usize, pool: &ProblemPool, rates: &PassRates, chance: &Chance) -> Draw;
     /// Returns metrics of the current state, such as the unlocked level: (name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
@@ -210,14 +210,14 @@ pub struct Spawn {
     pub sample: u32,
     /// Beginning of a demonstration. The environment replays its whole turns; all its tokens stay in the mask and
     /// precede [`crate::Rollout::given`].
-    pub prefix: Option<Prefix>,
+    pub prefix: Option<EpisodePrefix>,
     /// Text put before the problem for this sequence only; empty = none. The update uses the prompt without it.
     pub scaffold: String,
 }
 
 /// Beginning of an episode, as the tokens of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Prefix {
+pub struct EpisodePrefix {
     /// Whole agent turns, stop tokens included.
     pub turns: Vec<Vec<u32>>,
     /// First tokens of the next turn, which the policy continues; may be empty.
@@ -226,7 +226,7 @@ pub struct Prefix {
 
 /// Sequence that has just sampled a turn, which its environment has not seen yet.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Live {
+pub struct LiveSequence {
     /// Place of the problem in [`Draw::problems`].
     pub group: usize,
     /// Number of the sequence within its group, from 0, roots and forks alike.
@@ -256,7 +256,7 @@ pub struct GroupBudget {
 
 /// Action on a live sequence at the end of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum StrategyAction {
     /// Send the turn to the environment and continue the episode.
     Continue,
     /// Continue copies from a token of the last turn, in addition to the original, each with separate random draws and
@@ -276,12 +276,12 @@ pub enum Action {
 ///
 /// A strategy that needs forks is called after every sampled turn: once all live sequences of the group have sampled
 /// theirs, in the order of sample numbers, so its decisions do not depend on how long tools take.
-pub trait Strategy: Part {
+pub trait Strategy: RlPart {
     /// Returns the sequences that start from the prompt; `size` is the group size.
-    fn start(&mut self, draw: &Draw, pool: &Pool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn>;
+    fn start(&mut self, draw: &Draw, pool: &ProblemPool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn>;
     /// Returns the action on a sequence that has just sampled a turn; called only if the strategy needs forks.
-    fn at_turn(&mut self, _live: &Live, _group: &GroupBudget, _chance: &Chance) -> Action {
-        Action::Continue
+    fn at_turn(&mut self, _live: &LiveSequence, _group: &GroupBudget, _chance: &Chance) -> StrategyAction {
+        StrategyAction::Continue
     }
     /// Returns the number of additional sequences to start from the prompt once all of the group have ended and the
     /// last round made no fork.
@@ -293,7 +293,7 @@ pub trait Strategy: Part {
         vec![true; done.len()]
     }
     /// Returns the maximum number of sequences per group that `start`, `at_turn` and `refill` may create together.
-    fn most(&self, size: u32) -> u32 {
+    fn max_sequences(&self, size: u32) -> u32 {
         size
     }
     /// Returns metrics of the last step: (name, value).
@@ -304,7 +304,7 @@ pub trait Strategy: Part {
 
 /// A filter's judgment of one rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RolloutVerdict {
     /// Use the rollout in the update as it is.
     Keep,
     /// Remove the rollout from the batch; the text is the reason.
@@ -315,9 +315,9 @@ pub enum Verdict {
 }
 
 /// Selection of the rollouts of an update.
-pub trait Filter: Part {
+pub trait Filter: RlPart {
     /// Returns one verdict per rollout, `[group][rollout]`.
-    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>>;
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>>;
     /// Returns whether the loop draws another group for one that this filter emptied.
     fn resamples(&self) -> bool {
         true
@@ -325,12 +325,12 @@ pub trait Filter: Part {
 }
 
 /// Conversion of rewards to an advantage per token.
-pub trait Advantage: Part {
+pub trait Advantage: RlPart {
     /// Returns advantages, `[rollout][token]`, 0 where the mask is false.
-    fn assign(&mut self, batch: &Batch) -> Grid;
+    fn assign(&mut self, batch: &Batch) -> TokenGrid;
     /// Returns targets for a value head in the same shape; `None` for forms without a critic. Called after `assign`,
     /// with its result.
-    fn returns(&self, _batch: &Batch, _advantages: &Grid) -> Option<Grid> {
+    fn returns(&self, _batch: &Batch, _advantages: &TokenGrid) -> Option<TokenGrid> {
         None
     }
     /// Returns metrics of the last call: (name, value).
@@ -340,9 +340,9 @@ pub trait Advantage: Part {
 }
 
 /// Change of advantages after they were assigned.
-pub trait Modulation: Part {
+pub trait Modulation: RlPart {
     /// Changes `advantages` (`[rollout][token]`) in place; they stay 0 where the mask is false.
-    fn apply(&mut self, batch: &Batch, advantages: &mut Grid);
+    fn apply(&mut self, batch: &Batch, advantages: &mut TokenGrid);
     /// Returns metrics of the last call: (name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
@@ -351,7 +351,7 @@ pub trait Modulation: Part {
 
 /// Extent to which a loss term's tokens depend on each other, which decides what separate micro-batches may compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
+pub enum TermScope {
     /// Dependence within a sequence only; sums over the batch are already in the aggregation weights.
     Sequence,
     /// Dependence across the whole minibatch: the logprobs of all sequences are computed before the term, and the
@@ -361,27 +361,27 @@ pub enum Scope {
 
 /// Value and gradient of one loss term.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Term {
+pub struct TermValue {
     /// Loss, already weighted by the aggregation; the terms of one minibatch are added.
     pub loss: f64,
     /// Derivative d loss / d current logprob, `[sequence][token]`.
-    pub d_logprobs: Grid,
+    pub d_logprobs: TokenGrid,
     /// Derivative d loss / d entropy in the same shape; `None` if the term does not read entropies.
-    pub d_entropies: Option<Grid>,
+    pub d_entropies: Option<TokenGrid>,
     /// Derivative d loss / d value in the same shape; `None` if the term does not read values.
-    pub d_values: Option<Grid>,
+    pub d_values: Option<TokenGrid>,
     /// Sums over micro-batches; the loop divides each by the number of tokens in the loss.
     pub sums: Vec<(&'static str, f64)>,
 }
 
 /// Pure function of current logprobs, entropies and values that returns its own gradient.
-pub trait LossTerm: Part {
+pub trait LossTerm: RlPart {
     /// Updates schedules and running means, once per step with the fresh batch, before its updates.
     fn begin(&mut self, _batch: &Batch, _progress: Progress) {}
-    /// Computes loss and gradient on one minibatch, or on a micro-batch of it if [`Scope::Sequence`] allows that.
-    fn value(&self, batch: &TokenBatch) -> Term;
+    /// Computes loss and gradient on one minibatch, or on a micro-batch of it if [`TermScope::Sequence`] allows that.
+    fn value(&self, batch: &LossBatch) -> TermValue;
     /// Returns how far the tokens of this term depend on each other.
-    fn scope(&self) -> Scope {
-        Scope::Sequence
+    fn scope(&self) -> TermScope {
+        TermScope::Sequence
     }
 }

@@ -10,13 +10,13 @@ pub const RECENT: usize = 1024;
 /// Attempts and passes by level and by problem.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PassRates {
-    levels: BTreeMap<u32, Level>,
+    levels: BTreeMap<u32, LevelStats>,
     /// Index in the pool → (attempts, passes).
     problems: BTreeMap<usize, (u64, u64)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct Level {
+struct LevelStats {
     attempts: u64,
     passes: u64,
     /// Outcomes, newest last, at most [`RECENT`].

@@ -2,14 +2,14 @@
 //! line here.
 
 use crate::corrections::{self, Correction};
-use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Part, Replay, Strategy};
+use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, RlPart, Strategy};
 use crate::preference_losses::{self, PreferenceLoss};
 use crate::{advantages, compositions, curricula, filters, losses, modulations, replay, strategies};
 use serde_json::Value;
 use trainyard_api::{AnyFamily, Family, PartKind, PartOptions};
 
 /// Families of RL parts. A program may add custom parts before it passes the families to the stages.
-pub struct Parts {
+pub struct LearnParts {
     /// Conversions of rewards to a number per token (`advantage`).
     pub advantages: Family<dyn Advantage>,
     /// Named compositions: the options of `rl` that `algorithm: grpo` is replaced by.
@@ -32,7 +32,7 @@ pub struct Parts {
     pub strategies: Family<dyn Strategy>,
 }
 
-impl Parts {
+impl LearnParts {
     /// Returns the parts of this crate.
     pub fn standard() -> Self {
         Self {
@@ -71,7 +71,7 @@ macro_rules! lines {
     ($($(#[$doc:meta])* $line:ident: $part:ident;)*) => {$(
         $(#[$doc])*
         pub fn $line<P: PartOptions + $part>() -> PartKind<dyn $part> {
-            PartKind::with_needs::<P>(|options, ()| Ok(Box::new(options)), |options| Part::needs(options).names())
+            PartKind::with_needs::<P>(|options, ()| Ok(Box::new(options)), |options| RlPart::needs(options).names())
         }
     )*};
 }
@@ -92,7 +92,7 @@ lines! {
     /// Registry line of a preference loss.
     preference_loss: PreferenceLoss;
     /// Registry line of a replay.
-    replayed: Replay;
+    replay_entry: Replay;
     /// Registry line of a strategy.
     strategy: Strategy;
 }
@@ -103,20 +103,20 @@ pub fn advantages() -> Family<dyn Advantage> {
         advantage::<advantages::discounted_return::DiscountedReturn>(),
         advantage::<advantages::gae::Gae>(),
         advantage::<advantages::gdpo::Gdpo>(),
-        advantage::<advantages::group::Group>(),
+        advantage::<advantages::group::GroupAdvantage>(),
         advantage::<advantages::information_gain::InformationGain>(),
         advantage::<advantages::opo::Opo>(),
-        advantage::<advantages::stratified::Stratified>(),
+        advantage::<advantages::stratified::StratifiedAdvantage>(),
     ];
     Family::new("advantages", "advantage", members)
 }
 /// Returns the corrections of this crate, sorted by kind.
 pub fn corrections() -> Family<dyn Correction> {
     let members = vec![
-        correction::<corrections::masked::Masked>(),
-        correction::<corrections::none::None>(),
-        correction::<corrections::sequence::Sequence>(),
-        correction::<corrections::truncated::Truncated>(),
+        correction::<corrections::masked::MaskedCorrection>(),
+        correction::<corrections::none::NoCorrection>(),
+        correction::<corrections::sequence::SequenceCorrection>(),
+        correction::<corrections::truncated::TruncatedCorrection>(),
     ];
     Family::new("corrections", "correction", members)
 }
@@ -124,9 +124,9 @@ pub fn corrections() -> Family<dyn Correction> {
 pub fn curricula() -> Family<dyn Curriculum> {
     let members = vec![
         curriculum::<curricula::interaction_stages::InteractionStages>(),
-        curriculum::<curricula::learnable::Learnable>(),
+        curriculum::<curricula::learnable::LearnableCurriculum>(),
         curriculum::<curricula::levels::Levels>(),
-        curriculum::<curricula::uniform::Uniform>(),
+        curriculum::<curricula::uniform::UniformCurriculum>(),
     ];
     Family::new("curricula", "curriculum", members)
 }
@@ -134,12 +134,12 @@ pub fn curricula() -> Family<dyn Curriculum> {
 pub fn filters() -> Family<dyn Filter> {
     let members = vec![
         filter::<filters::accuracy_band::AccuracyBand>(),
-        filter::<filters::incomplete::Incomplete>(),
-        filter::<filters::overlong::Overlong>(),
+        filter::<filters::incomplete::IncompleteFilter>(),
+        filter::<filters::overlong::OverlongFilter>(),
         filter::<filters::prefix_entropy::PrefixEntropy>(),
         filter::<filters::repetition::Repetition>(),
         filter::<filters::reward_spread::RewardSpread>(),
-        filter::<filters::void_turn::VoidTurn>(),
+        filter::<filters::void_turn::VoidTurnFilter>(),
         filter::<filters::zero_variance::ZeroVariance>(),
     ];
     Family::new("filters", "filter", members)
@@ -151,7 +151,7 @@ pub fn losses() -> Family<dyn LossTerm> {
         loss::<losses::clip::Clip>(),
         loss::<losses::clip_balanced::ClipBalanced>(),
         loss::<losses::clip_cov::ClipCov>(),
-        loss::<losses::dpo::Dpo>(),
+        loss::<losses::dpo::GroupDpo>(),
         loss::<losses::entropy::Entropy>(),
         loss::<losses::entropy_smoothing::EntropySmoothing>(),
         loss::<losses::geo_mean::GeoMean>(),
@@ -159,15 +159,15 @@ pub fn losses() -> Family<dyn LossTerm> {
         loss::<losses::kl::Kl>(),
         loss::<losses::kl_cov::KlCov>(),
         loss::<losses::nft::Nft>(),
-        loss::<losses::value::Value>(),
+        loss::<losses::value::ValueLoss>(),
     ];
     Family::new("losses", "loss term", members)
 }
 /// Returns the modulations of this crate, sorted by kind.
 pub fn modulations() -> Family<dyn Modulation> {
     let members = vec![
-        modulation::<modulations::entropy_balanced::EntropyBalanced>(),
-        modulation::<modulations::entropy_modulated::EntropyModulated>(),
+        modulation::<modulations::entropy_balanced::EntropyBalancedModulation>(),
+        modulation::<modulations::entropy_modulated::EntropyModulation>(),
         modulation::<modulations::shared_prefix::SharedPrefix>(),
         modulation::<modulations::whiten::Whiten>(),
     ];
@@ -180,7 +180,7 @@ pub fn preference_losses() -> Family<dyn PreferenceLoss> {
         preference_loss::<preference_losses::hinge::Hinge>(),
         preference_loss::<preference_losses::ipo::Ipo>(),
         preference_loss::<preference_losses::orpo::Orpo>(),
-        preference_loss::<preference_losses::robust::Robust>(),
+        preference_loss::<preference_losses::robust::RobustDpo>(),
         preference_loss::<preference_losses::simpo::Simpo>(),
     ];
     Family::new("preference_losses", "preference loss", members)
@@ -190,16 +190,16 @@ pub fn replay() -> Family<dyn Replay> {
     Family::new(
         "replay",
         "replay",
-        vec![replayed::<replay::none::None>(), replayed::<replay::self_imitation::SelfImitation>()],
+        vec![replay_entry::<replay::none::NoReplay>(), replay_entry::<replay::self_imitation::SelfImitation>()],
     )
 }
 /// Returns the strategies of this crate, sorted by kind.
 pub fn strategies() -> Family<dyn Strategy> {
     let members = vec![
         strategy::<strategies::demonstration_prefix::DemonstrationPrefix>(),
-        strategy::<strategies::entropy_balanced::EntropyBalanced>(),
+        strategy::<strategies::entropy_balanced::EntropyBalancedStrategy>(),
         strategy::<strategies::entropy_branching::EntropyBranching>(),
-        strategy::<strategies::independent::Independent>(),
+        strategy::<strategies::independent::IndependentStrategy>(),
         strategy::<strategies::resample_on_correct::ResampleOnCorrect>(),
         strategy::<strategies::rubric_scaffold::RubricScaffold>(),
     ];

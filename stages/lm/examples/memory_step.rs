@@ -12,9 +12,11 @@ use std::process::Command;
 use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
 use trainyard_lm::adapter::{Adapter, AdapterOptions};
 use trainyard_lm::backend::cpu::Cpu;
-use trainyard_lm::backend::{Backend, LearnerOptions, Learns, Place, Slopes, conformance};
+use trainyard_lm::backend::{
+    Backend, LearnerOptions, OutputGradients, TokenPosition, TrainableParameters, conformance,
+};
 use trainyard_lm::families::{Rope, find};
-use trainyard_lm::memory::Training;
+use trainyard_lm::memory::TrainingMemory;
 use trainyard_lm::{GenerationConfig, ModelConfig, ModelFolder};
 
 #[global_allocator]
@@ -92,13 +94,14 @@ fn main() -> Result<()> {
     println!("loaded: {:.2} GB at most", peak());
     let options = AdapterOptions::default();
     let adapter = (how == "lora").then_some(&options);
-    let estimate = Training { adapter, tokens: rows * tokens, samples: false }.at_least(&model.config) as f64 / 1e9;
+    let estimate =
+        TrainingMemory { adapter, tokens: rows * tokens, samples: false }.lower_bound(&model.config) as f64 / 1e9;
     let learns = match how.as_str() {
-        "full" => Learns::All,
+        "full" => TrainableParameters::All,
         "lora" => {
             let adapter = Adapter::new(&model.config, &options, &Chance::new(2))?;
             model = model.adapted(adapter)?;
-            Learns::Adapter
+            TrainableParameters::Adapter
         }
         _ => return Err(usage()),
     };
@@ -106,21 +109,21 @@ fn main() -> Result<()> {
         "{name}: {:.1} M parameters, {how}, {rows} rows of {tokens} tokens",
         model.config.parameter_count() as f64 / 1e6
     );
-    let mut learner = Cpu.learner(&model, &LearnerOptions { learns, ..LearnerOptions::default() })?;
-    if learns == Learns::All {
+    let mut learner = Cpu.learner(&model, &LearnerOptions { trainable: learns, ..LearnerOptions::default() })?;
+    if learns == TrainableParameters::All {
         model.weights.clear();
     }
     let sequence = |i: usize| (0..tokens).map(|t| 10 + ((t * t + 7 * i) % 40) as u32).collect::<Vec<u32>>();
     let sequences: Vec<Vec<u32>> = (0..rows).map(sequence).collect();
     let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
-    let places = Place::of_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
+    let places = TokenPosition::from_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
     let slopes = vec![-1.0 / places.len() as f64; places.len()];
     let clock = SystemClock::new();
     for step in 0..number(4).unwrap_or(2) {
         let start = clock.monotonic();
         learner.forward(&sequences, &places, 1.0)?;
         let forward = clock.monotonic();
-        learner.backward(&Slopes { logprobs: &slopes, ..Slopes::default() })?;
+        learner.backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() })?;
         learner.step(1e-5)?;
         let end = clock.monotonic();
         println!(

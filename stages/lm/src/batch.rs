@@ -9,14 +9,14 @@ use std::ops::Range;
 use trainyard_core::{Error, Result};
 
 /// Sequences of token ids. Row `batch.row(i, t)` of the hidden states belongs to token `t` of sequence `i`; rows are
-/// consecutive within a sequence and there are exactly [`TokenBatch::rows`] of them.
+/// consecutive within a sequence and there are exactly [`SequenceBatch::rows`] of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenBatch {
+pub struct SequenceBatch {
     sequences: Vec<Vec<u32>>,
     starts: Vec<usize>,
 }
 
-impl TokenBatch {
+impl SequenceBatch {
     /// Creates a batch of at least one sequence, each with at least one token.
     pub fn new(sequences: Vec<Vec<u32>>) -> Result<Self> {
         if sequences.is_empty() {
@@ -35,7 +35,7 @@ impl TokenBatch {
         starts.push(rows);
         Ok(Self { sequences, starts })
     }
-    /// Returns the token ids of each sequence, in the order given to [`TokenBatch::new`].
+    /// Returns the token ids of each sequence, in the order given to [`SequenceBatch::new`].
     pub fn sequences(&self) -> &[Vec<u32>] {
         &self.sequences
     }
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn rows_are_consecutive_without_padding() {
-        let batch = TokenBatch::new(vec![vec![1, 2, 3], vec![4], vec![5, 6]]).unwrap();
+        let batch = SequenceBatch::new(vec![vec![1, 2, 3], vec![4], vec![5, 6]]).unwrap();
         assert_eq!((batch.rows(), batch.longest()), (6, 3));
         assert_eq!((batch.row(0, 2), batch.row(1, 0), batch.row(2, 1)), (2, 3, 5));
         assert_eq!(batch.range(2), 4..6);
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn chunks_hold_whole_sequences_and_cover_the_batch_once() {
-        let batch = TokenBatch::new(vec![vec![0; 5], vec![0; 5], vec![0; 1], vec![0; 30], vec![0; 2]]).unwrap();
+        let batch = SequenceBatch::new(vec![vec![0; 5], vec![0; 5], vec![0; 1], vec![0; 30], vec![0; 2]]).unwrap();
         assert_eq!(batch.chunks(8), [0..2, 2..4, 4..5]);
         assert_eq!(batch.chunks(1), [0..1, 1..2, 2..3, 3..4, 4..5]);
         assert_eq!(batch.chunks(1000), vec![0..5; 1]);
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn empty_input_is_refused_by_name() {
-        assert!(TokenBatch::new(vec![]).unwrap_err().message.contains("without sequences"));
-        assert!(TokenBatch::new(vec![vec![1], vec![]]).unwrap_err().message.contains("sequence 1"));
+        assert!(SequenceBatch::new(vec![]).unwrap_err().message.contains("without sequences"));
+        assert!(SequenceBatch::new(vec![vec![1], vec![]]).unwrap_err().message.contains("sequence 1"));
     }
 }

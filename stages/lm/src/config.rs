@@ -1,6 +1,6 @@
 //! A model's `config.json`: its sizes, its family, and the architecture that the family's file read from it.
 
-use crate::families::{self, Architecture, Family, Keys, QkNorm, Rope, RopeScaling, Sizes};
+use crate::families::{self, Architecture, ConfigSizes, Keys, ModelFamily, QkNorm, Rope, RopeScaling};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 use trainyard_core::{Error, Result};
@@ -12,7 +12,7 @@ const TOKEN_IDS: [&str; 3] = ["bos_token_id", "eos_token_id", "pad_token_id"];
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
     /// Family whose names and rules the config follows.
-    pub family: &'static Family,
+    pub family: &'static ModelFamily,
     /// Rows of the embedding; at least the tokenizer's vocabulary.
     pub vocab_size: usize,
     /// Width of the residual stream.
@@ -217,7 +217,7 @@ impl ModelConfig {
             max_position_embeddings: keys.size_or("max_position_embeddings", 2_048)?,
             initializer_range: keys.number_or("initializer_range", 0.02)?,
             num_labels: if classifier { Some(keys.labels()?) } else { None },
-            architecture: (family.read)(&keys, &Sizes { hidden: hidden_size, layers, head_dim })?,
+            architecture: (family.read)(&keys, &ConfigSizes { hidden: hidden_size, layers, head_dim })?,
             token_ids: TOKEN_IDS.iter().filter_map(|k| Some((k.to_string(), object.get(*k)?.clone()))).collect(),
             unused_tokens: Vec::new(),
         };

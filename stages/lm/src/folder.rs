@@ -13,7 +13,7 @@ use crate::checkpoint::{SaveOptions, save_model_as};
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::generate::Generator;
-use crate::template::{Chat, ChatTemplate, check_pieces};
+use crate::template::{ChatEncoder, ChatTemplate, check_pieces};
 use crate::tensor::candle;
 use crate::tokenizer::Tokenizer;
 use candle_core::Tensor;
@@ -134,14 +134,19 @@ pub struct ModelFolder {
     /// Folder from which `config` and `weights` were read, if they are still equal to it.
     pub source: Option<PathBuf>,
     /// Tokenizer and template.
-    pub chat: Chat,
+    pub chat: ChatEncoder,
     /// Recommended sampling, from `generation_config.json`.
     pub generation: GenerationConfig,
 }
 
 impl ModelFolder {
     /// Joins the parts. Errors: parts that do not fit each other.
-    pub fn new(mut config: ModelConfig, weights: Weights, chat: Chat, generation: GenerationConfig) -> Result<Self> {
+    pub fn new(
+        mut config: ModelConfig,
+        weights: Weights,
+        chat: ChatEncoder,
+        generation: GenerationConfig,
+    ) -> Result<Self> {
         let tokens = chat.tokenizer().vocabulary_size();
         if tokens > config.vocab_size {
             return Err(Error::invalid(format!(
@@ -163,11 +168,11 @@ impl ModelFolder {
         Self::read(folder, template)
     }
     /// Reads tokenizer and template of a folder, without its weights.
-    pub fn load_chat(folder: &Path) -> Result<Chat> {
+    pub fn load_chat(folder: &Path) -> Result<ChatEncoder> {
         Self::read_chat(folder, ChatTemplate::load(folder)?)
     }
-    fn read_chat(folder: &Path, template: ChatTemplate) -> Result<Chat> {
-        let chat = Chat::new(Tokenizer::load(folder)?, template).map_err(|e| e.at(folder.display()))?;
+    fn read_chat(folder: &Path, template: ChatTemplate) -> Result<ChatEncoder> {
+        let chat = ChatEncoder::new(Tokenizer::load(folder)?, template).map_err(|e| e.at(folder.display()))?;
         check_pieces(&chat).map_err(|e| e.at(folder.display()))?;
         Ok(chat)
     }
@@ -235,7 +240,7 @@ impl ModelFolder {
     }
     /// Returns the same model with the weights that another program trained, read from safetensors in a folder, and the
     /// number of tensors that differ. Errors: weights of another shape, or of an adapter.
-    pub fn trained_elsewhere(&self, folder: &Path) -> Result<(Self, usize)> {
+    pub fn with_external_weights(&self, folder: &Path) -> Result<(Self, usize)> {
         if peft::is_adapter(folder) {
             return Err(Error::invalid(format!("{}: an adapter, not a whole model", folder.display()))
                 .help("merge it before it is saved (with PEFT: `model.merge_and_unload()`)"));

@@ -29,9 +29,9 @@ mod tensor;
 pub mod threads;
 pub mod tokenizer;
 
-pub use batch::TokenBatch;
+pub use batch::SequenceBatch;
 pub use config::ModelConfig;
 pub use decoder::{Decoder, Weights};
 pub use folder::{GenerationConfig, ModelFolder};
 pub use generate::Generator;
-pub use optimizer::{AdamW, AdamWConfig, Gradients, Schedule};
+pub use optimizer::{AdamW, AdamWConfig, Gradients, LearningRateSchedule};

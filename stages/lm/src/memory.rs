@@ -9,7 +9,7 @@ use crate::decoder::pass_bytes;
 
 /// Facts of a training stage.
 #[derive(Debug, Clone, Copy)]
-pub struct Training<'a> {
+pub struct TrainingMemory<'a> {
     /// Trained adapter; `None` = the whole model is trained.
     pub adapter: Option<&'a AdapterOptions>,
     /// Tokens computed together.
@@ -19,9 +19,9 @@ pub struct Training<'a> {
     pub samples: bool,
 }
 
-impl Training<'_> {
+impl TrainingMemory<'_> {
     /// Returns the minimum bytes for a model of this shape.
-    pub fn at_least(&self, config: &ModelConfig) -> u64 {
+    pub fn lower_bound(&self, config: &ModelConfig) -> u64 {
         let whole = config.parameter_count() as u64;
         let own = self.adapter.map_or(0, |options| adapter_parameters(config, options));
         let learned = if self.adapter.is_some() { own } else { whole };
@@ -55,18 +55,18 @@ mod tests {
         let config = ModelConfig { max_position_embeddings: 8_192, ..ModelConfig::llama(49_152, 576, 1_536, 30, 9, 3) };
         let parameters = 49_152 * 576 + 576 + 30 * (2 * 576 + 2 * 576 * 576 + 2 * 192 * 576 + 3 * 576 * 1_536);
         assert_eq!(config.parameter_count(), parameters);
-        let full = Training { adapter: None, tokens: 8_192, samples: false };
+        let full = TrainingMemory { adapter: None, tokens: 8_192, samples: false };
         // Inputs of 31 layers and norms, one layer's activations, scratch.
         let row = 31 * 576 + (576 + 960 + 576 + 2 * 1_536) + (6 * 576 + 4 * 1_536 + 576 + 960);
         let pass = 4 * 8_192 * (row + 2 * 576) + 4 * (1 << 24);
-        assert_eq!(full.at_least(&config), (16 * parameters + 8 * 49_152 * 576 + pass) as u64);
+        assert_eq!(full.lower_bound(&config), (16 * parameters + 8 * 49_152 * 576 + pass) as u64);
         let options = AdapterOptions::default();
         let layer = 16 * (4 * 576 + 2 * (576 + 192) + 3 * (576 + 1_536));
-        let lora = Training { adapter: Some(&options), ..full };
-        assert_eq!(lora.at_least(&config), (4 * (parameters + 4 * 30 * layer) + pass) as u64);
-        let sampled = Training { samples: true, ..full };
-        assert_eq!(sampled.at_least(&config) - full.at_least(&config), 4 * parameters as u64);
-        let sampled = Training { samples: true, ..lora };
-        assert_eq!(sampled.at_least(&config) - lora.at_least(&config), 2 * parameters as u64);
+        let lora = TrainingMemory { adapter: Some(&options), ..full };
+        assert_eq!(lora.lower_bound(&config), (4 * (parameters + 4 * 30 * layer) + pass) as u64);
+        let sampled = TrainingMemory { samples: true, ..full };
+        assert_eq!(sampled.lower_bound(&config) - full.lower_bound(&config), 4 * parameters as u64);
+        let sampled = TrainingMemory { samples: true, ..lora };
+        assert_eq!(sampled.lower_bound(&config) - lora.lower_bound(&config), 2 * parameters as u64);
     }
 }

@@ -10,7 +10,7 @@ pub fn stages() -> Vec<Box<dyn DynStage>> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_file_of_the_room_is_listed() {
+    fn every_stage_file_is_listed() {
         let files = std::fs::read_dir("src/stages").unwrap();
         let names = files.map(|f| f.unwrap().file_name());
         let stages = names.filter(|name| name != "mod.rs" && name != "tests.rs").count();

@@ -1,13 +1,13 @@
 //! Facts of a model before it exists, which stages pass on, and the checks that use them.
 
-use crate::adapter::{AdapterOptions, LinearLayer, Outline, linear_layers, means};
+use crate::adapter::{AdapterOptions, AdapterShape, LinearLayer, linear_layers, matches_target};
 use crate::config::ModelConfig;
-use crate::memory::Training;
+use crate::memory::TrainingMemory;
 use crate::template::{TemplateOptions, ToolDescriptions, native_format};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_core::units::format_size;
-use trainyard_core::{Error, Facts, OptionProblem, Wired};
+use trainyard_core::{Error, Facts, OptionProblem, WiredInputs};
 
 /// The fact that is the model's `config.json`.
 pub const SHAPE: &str = "shape";
@@ -19,24 +19,24 @@ pub const LOST_RESULTS: &str = "lost_tool_results";
 pub const TOOL_TEMPLATE: &str = "tool_template";
 
 /// Returns the facts of an output `model` that has the shape, the tokenizer and the template of the input `model`.
-pub fn passed_on(inputs: &Wired) -> BTreeMap<String, Facts> {
+pub fn passthrough_facts(inputs: &WiredInputs) -> BTreeMap<String, Facts> {
     let passed = |key: &'static str| Some((key.to_string(), inputs.fact("model", key).next()?.clone()));
     let facts = [SHAPE, LOST_RESULTS, TOOL_TEMPLATE].into_iter().filter_map(passed).collect();
     [("model".to_string(), facts)].into()
 }
 
 /// Returns the same facts for a whole model, without an adapter.
-pub fn whole(inputs: &Wired) -> BTreeMap<String, Facts> {
-    let mut outputs = passed_on(inputs);
+pub fn whole(inputs: &WiredInputs) -> BTreeMap<String, Facts> {
+    let mut outputs = passthrough_facts(inputs);
     outputs.entry("model".into()).or_default().insert(ADAPTER.into(), Value::Null);
     outputs
 }
 
 /// Returns the facts of an output `model` that was trained from the input `model`, with these options of an adapter.
-pub fn trained(inputs: &Wired, adapter: Option<&AdapterOptions>) -> BTreeMap<String, Facts> {
+pub fn trained(inputs: &WiredInputs, adapter: Option<&AdapterOptions>) -> BTreeMap<String, Facts> {
     let Some(options) = adapter.filter(|options| !options.merge) else { return whole(inputs) };
-    let mut outputs = passed_on(inputs);
-    let outline = known(inputs, "model").and_then(|config| Outline::planned(&config, options).ok());
+    let mut outputs = passthrough_facts(inputs);
+    let outline = known(inputs, "model").and_then(|config| AdapterShape::from_options(&config, options).ok());
     let fact = outline.and_then(|outline| Some((ADAPTER.to_string(), serde_json::to_value(outline).ok()?)));
     outputs.entry("model".into()).or_default().extend(fact);
     outputs
@@ -54,24 +54,24 @@ pub fn scoring(mut outputs: BTreeMap<String, Facts>, labels: usize) -> BTreeMap<
 }
 
 /// Returns the shape of the model at a port, if it is known.
-fn known(inputs: &Wired, port: &str) -> Option<ModelConfig> {
+fn known(inputs: &WiredInputs, port: &str) -> Option<ModelConfig> {
     ModelConfig::from_json(inputs.fact(port, SHAPE).next()?).ok()
 }
 
 /// Returns the number of parameters of the model at the input `model`, if its shape is known.
-pub fn parameters(inputs: &Wired) -> Option<usize> {
+pub fn parameters(inputs: &WiredInputs) -> Option<usize> {
     known(inputs, "model").map(|config| config.parameter_count())
 }
 
 /// Returns problems, at their places, if the input `model` cannot have the adapter of these options: names that match
 /// no layer, or an existing adapter that differs.
-pub fn misfits(inputs: &Wired, adapter: Option<&AdapterOptions>) -> Vec<OptionProblem> {
+pub fn adapter_problems(inputs: &WiredInputs, adapter: Option<&AdapterOptions>) -> Vec<OptionProblem> {
     let Some((options, config)) = adapter.zip(known(inputs, "model")) else { return Vec::new() };
     let layers = linear_layers(&config);
-    let mut problems = strangers(options, &layers);
+    let mut problems = unknown_targets(options, &layers);
     if let (true, Some(own)) = (problems.is_empty(), inputs.fact("model", ADAPTER).next())
         && let (Ok(own), Ok(wanted)) =
-            (serde_json::from_value::<Outline>(own.clone()), Outline::planned(&config, options))
+            (serde_json::from_value::<AdapterShape>(own.clone()), AdapterShape::from_options(&config, options))
         && let Err(e) = own.expect(&wanted)
     {
         problems.push(OptionProblem { pointer: "/adapter".into(), message: e.message, help: e.help });
@@ -80,8 +80,8 @@ pub fn misfits(inputs: &Wired, adapter: Option<&AdapterOptions>) -> Vec<OptionPr
 }
 
 /// Returns the entries of `targets` that match no layer.
-fn strangers(options: &AdapterOptions, layers: &[LinearLayer]) -> Vec<OptionProblem> {
-    let unknown = |target: &str| !layers.iter().any(|layer| means(target, &layer.name));
+fn unknown_targets(options: &AdapterOptions, layers: &[LinearLayer]) -> Vec<OptionProblem> {
+    let unknown = |target: &str| !layers.iter().any(|layer| matches_target(target, &layer.name));
     let mut last: Vec<&str> = layers.iter().filter_map(|layer| layer.name.rsplit('.').next()).collect();
     last.sort_unstable();
     last.dedup();
@@ -94,7 +94,7 @@ fn strangers(options: &AdapterOptions, layers: &[LinearLayer]) -> Vec<OptionProb
 }
 
 /// Returns a problem if the model at the port is known to have no adapter.
-pub fn without_adapter(inputs: &Wired, port: &str) -> Option<OptionProblem> {
+pub fn without_adapter(inputs: &WiredInputs, port: &str) -> Option<OptionProblem> {
     let none = inputs.fact(port, ADAPTER).any(Value::is_null);
     let problem =
         || OptionProblem::new(format!("/{port}"), format!("input `{port}` has no adapter that could be merged"));
@@ -102,7 +102,7 @@ pub fn without_adapter(inputs: &Wired, port: &str) -> Option<OptionProblem> {
 }
 
 /// Returns problems of ports whose models are known to score tokens instead of predicting them.
-pub fn without_language_head(inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
+pub fn without_language_head(inputs: &WiredInputs, ports: &[&str]) -> Vec<OptionProblem> {
     let scores = |port: &&&str| labels(inputs, port).iter().any(Option::is_some);
     let problem = |port: &&str| {
         OptionProblem::new(format!("/{port}"), "the model has no language head: it can score, not sample")
@@ -112,7 +112,7 @@ pub fn without_language_head(inputs: &Wired, ports: &[&str]) -> Vec<OptionProble
 }
 
 /// Returns a problem if the model at the port is known to have no scoring head with one output.
-pub fn without_scoring_head(inputs: &Wired, port: &str) -> Option<OptionProblem> {
+pub fn without_scoring_head(inputs: &WiredInputs, port: &str) -> Option<OptionProblem> {
     let found = labels(inputs, port).into_iter().find(|labels| *labels != Some(1))?.unwrap_or(0);
     let problem =
         OptionProblem::new(format!("/{port}"), format!("input `{port}` has {found} score labels, expected 1"));
@@ -120,12 +120,16 @@ pub fn without_scoring_head(inputs: &Wired, port: &str) -> Option<OptionProblem>
 }
 
 /// Returns the outputs of the scoring heads of the models at a port whose shape is known.
-fn labels(inputs: &Wired, port: &str) -> Vec<Option<usize>> {
+fn labels(inputs: &WiredInputs, port: &str) -> Vec<Option<usize>> {
     inputs.fact(port, SHAPE).filter_map(|shape| Some(ModelConfig::from_json(shape).ok()?.num_labels)).collect()
 }
 
 /// Returns problems of ports with models whose templates are known not to support `template.tools: native`.
-pub fn not_native(template: &TemplateOptions, inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
+pub fn native_template_problems(
+    template: &TemplateOptions,
+    inputs: &WiredInputs,
+    ports: &[&str],
+) -> Vec<OptionProblem> {
     if template.tools != ToolDescriptions::Native {
         return Vec::new();
     }
@@ -137,9 +141,9 @@ pub fn not_native(template: &TemplateOptions, inputs: &Wired, ports: &[&str]) ->
 
 /// Returns a problem if the shape of the input `model` is known and training it takes more memory than the stage may
 /// use.
-pub fn too_large(inputs: &Wired, training: &Training<'_>) -> Option<OptionProblem> {
+pub fn too_large(inputs: &WiredInputs, training: &TrainingMemory<'_>) -> Option<OptionProblem> {
     let config = known(inputs, "model")?;
-    let (need, have) = (training.at_least(&config), inputs.memory()?);
+    let (need, have) = (training.lower_bound(&config), inputs.memory()?);
     let millions = config.parameter_count() / 1_000_000;
     let message = format!(
         "training {millions} million parameters takes at least {}, but the stage may use {}",
@@ -154,7 +158,7 @@ pub fn too_large(inputs: &Wired, training: &Training<'_>) -> Option<OptionProble
 }
 
 /// Returns the facts of a model folder or GGUF file.
-pub(crate) fn facts(shape: Option<&ModelConfig>, adapter: Option<Option<Outline>>) -> Facts {
+pub(crate) fn facts(shape: Option<&ModelConfig>, adapter: Option<Option<AdapterShape>>) -> Facts {
     let shape = shape.map(|shape| (SHAPE.to_string(), shape.to_json()));
     let adapter = adapter.map(|adapter| (ADAPTER.to_string(), json!(adapter)));
     shape.into_iter().chain(adapter).collect()

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trainyard_core::OptionProblem;
 use trainyard_core::units::parse_size;
 pub use trainyard_envs::environments::word_problems::default_options as default_environment;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Returns the default rewards: the final answer alone.
 pub fn default_rewards() -> Value {
@@ -64,8 +64,8 @@ impl Default for SamplingOptions {
 
 impl SamplingOptions {
     /// Returns the sampling distribution of these options.
-    pub fn distribution(&self) -> Sampling {
-        Sampling { temperature: self.temperature, top_p: self.top_p, top_k: self.top_k }
+    pub fn distribution(&self) -> SamplingParams {
+        SamplingParams { temperature: self.temperature, top_p: self.top_p, top_k: self.top_k }
     }
     /// Returns all problems of the options; `at` is their pointer in the config.
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
@@ -91,7 +91,7 @@ impl SamplingOptions {
                 "an episode of fewer than 2 tokens has no room for a prompt and an answer".into(),
             );
         }
-        problems.extend(OptionProblem::crossed(
+        problems.extend(OptionProblem::reversed_bounds(
             (&format!("{at}/max_turn_tokens"), self.max_turn_tokens),
             (&format!("{at}/max_episode_tokens"), self.max_episode_tokens),
         ));

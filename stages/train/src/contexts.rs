@@ -1,21 +1,24 @@
 //! Rows whose chat template rewrote earlier turns: a model reads each context as a separate sequence.
 
 use trainyard_core::{Error, Result};
-use trainyard_lm::backend::Place;
+use trainyard_lm::backend::TokenPosition;
 use trainyard_tables::Trajectory;
 
 /// Splits rows into one sequence per context and maps the places to them.
-pub fn by_context<'a>(rows: impl Iterator<Item = &'a Trajectory>, places: &[Place]) -> (Vec<&'a [u32]>, Vec<Place>) {
+pub fn by_context<'a>(
+    rows: impl Iterator<Item = &'a Trajectory>,
+    places: &[TokenPosition],
+) -> (Vec<&'a [u32]>, Vec<TokenPosition>) {
     let (mut sequences, mut starts) = (Vec::new(), Vec::new());
     for row in rows {
         let contexts = row.contexts();
         starts.push((sequences.len(), contexts.iter().map(|c| c.start).collect::<Vec<usize>>()));
         sequences.extend(contexts.into_iter().map(|c| &row.token_ids[c]));
     }
-    let moved = |place: &Place| {
+    let moved = |place: &TokenPosition| {
         let (first, starts) = &starts[place.sequence];
         let context = starts.partition_point(|start| *start <= place.token) - 1;
-        Place { sequence: first + context, token: place.token - starts[context] }
+        TokenPosition { sequence: first + context, token: place.token - starts[context] }
     };
     (sequences, places.iter().map(moved).collect())
 }
@@ -56,10 +59,10 @@ mod tests {
             ..Trajectory::default()
         };
         let rows = [row(&[]), row(&[2, 5])];
-        let places = [(0, 6), (1, 1), (1, 2), (1, 6)].map(|(sequence, token)| Place { sequence, token });
+        let places = [(0, 6), (1, 1), (1, 2), (1, 6)].map(|(sequence, token)| TokenPosition { sequence, token });
         let (sequences, moved) = by_context(rows.iter(), &places);
         assert_eq!(sequences, [&[0, 1, 2, 3, 4, 5, 6][..], &[0, 1], &[2, 3, 4], &[5, 6]]);
-        let expected = [(0, 6), (1, 1), (2, 0), (3, 1)].map(|(sequence, token)| Place { sequence, token });
+        let expected = [(0, 6), (1, 1), (2, 0), (3, 1)].map(|(sequence, token)| TokenPosition { sequence, token });
         assert_eq!(moved, expected);
         let (_, lasts) = steps_by_context(&rows.iter().collect::<Vec<_>>());
         assert_eq!(lasts, [vec![1, 4, 6], vec![1], vec![2], vec![1]]);

@@ -7,14 +7,16 @@
 
 #[cfg(test)]
 mod adapter_tests;
+pub mod backend_config;
 pub mod config;
 mod contexts;
+pub mod environment_config;
 #[cfg(test)]
 mod family_tests;
 pub mod model;
 pub mod native;
 pub mod optimize;
-pub mod own_defaults;
+pub mod option_defaults;
 pub mod parts;
 pub mod problems;
 mod programs;
@@ -27,7 +29,5 @@ mod spans;
 pub mod stages;
 #[cfg(test)]
 mod testing;
-pub mod with_backend;
-pub mod with_environment;
 
-pub use parts::Parts;
+pub use parts::TrainParts;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_api::stage::refuse;
 use trainyard_core::{OptionProblem, Result};
-use trainyard_envs::tools::described;
-use trainyard_envs::{Environment, Parts, ToolHost};
+use trainyard_envs::tools::tools_json;
+use trainyard_envs::{Environment, EnvironmentParts, ToolHost};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::template::{TemplateOptions, ToolDescriptions};
 
@@ -17,13 +17,13 @@ use trainyard_lm::template::{TemplateOptions, ToolDescriptions};
 ///
 /// Errors (kind invalid): `native` with a template or an environment that does not support it.
 pub fn environment(
-    parts: &Parts,
+    parts: &EnvironmentParts,
     options: &Value,
     template: &TemplateOptions,
     model: &mut ModelFolder,
     host: &Arc<ToolHost>,
 ) -> Result<Option<Box<dyn Environment>>> {
-    let Some(format) = model.chat.own_format(template.tools)? else { return Ok(None) };
+    let Some(format) = model.chat.tool_call_format(template.tools)? else { return Ok(None) };
     if let Some(problem) = described_by_problems(options) {
         return match template.tools {
             ToolDescriptions::Native => refuse(vec![problem]).map(|()| None),
@@ -36,7 +36,7 @@ pub fn environment(
     let environment = parts.environments.build(&native, host)?;
     // Where a program keeps the conversation, its requests contain the tools.
     if environment.prompts() {
-        model.chat = model.chat.clone().with_tools(described(&environment.tools()));
+        model.chat = model.chat.clone().with_tools(tools_json(&environment.tools()));
     }
     Ok(Some(environment))
 }
@@ -46,10 +46,10 @@ fn described_by_problems(environment: &Value) -> Option<OptionProblem> {
     let chooses = environment.get("describe_tools").is_some() && environment.get("format").is_some();
     let message = "the problems of this environment describe their tools themselves, so `template.tools` cannot be \
                    `native`";
-    (!chooses).then(|| OptionProblem::new(PLACE, message).help("use `prompt` or `auto`"))
+    (!chooses).then(|| OptionProblem::new(TOOLS_POINTER, message).help("use `prompt` or `auto`"))
 }
 
-const PLACE: &str = "/template/tools";
+const TOOLS_POINTER: &str = "/template/tools";
 
 /// Returns what `check` can find in the options: `native` with an environment that leaves the template no tools to
 /// describe.
@@ -62,21 +62,24 @@ pub fn problems(environment: &Value, template: &TemplateOptions) -> Vec<OptionPr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Policy;
+    use crate::model::PolicyModel;
     use crate::testing::{demonstrations, environment_options, sums, tiny_model};
-    use trainyard_core::{Facts, Wired};
+    use trainyard_core::{Facts, WiredInputs};
     use trainyard_lm::backend::cpu::Cpu;
     use trainyard_lm::examples::tokenize;
     use trainyard_lm::shape::{self, TOOL_TEMPLATE};
-    use trainyard_lm::template::{Chat, ChatTemplate, Conversation};
+    use trainyard_lm::template::{ChatEncoder, ChatTemplate, TokenizedConversation};
 
     #[test]
     fn templates_that_cannot_be_native_are_found_by_their_facts() {
         let native = TemplateOptions { tools: ToolDescriptions::Native, ..TemplateOptions::default() };
         let of = |source: Value, options: &TemplateOptions| {
-            let mut inputs = Wired::default();
+            let mut inputs = WiredInputs::default();
             inputs.wire("models", vec![Facts::new(), Facts::from([(TOOL_TEMPLATE.to_string(), source)])]);
-            shape::not_native(options, &inputs, &["model", "models"]).into_iter().map(|p| (p.pointer, p.message)).next()
+            shape::native_template_problems(options, &inputs, &["model", "models"])
+                .into_iter()
+                .map(|p| (p.pointer, p.message))
+                .next()
         };
         assert_eq!(of(json!("{% if tools %}<tool_call>{% endif %}"), &native), None);
         let (pointer, message) = of(json!(null), &native).unwrap();
@@ -99,23 +102,27 @@ mod tests {
         let complete = |tools: ToolDescriptions| TemplateOptions { tools, ..TemplateOptions::default() };
         let own = tiny_model(16, 1, 1);
         let template = ChatTemplate::new(OWN).unwrap();
-        let own = ModelFolder { chat: Chat::new(own.chat.tokenizer().clone(), template).unwrap(), ..own };
-        let parts = Parts::standard();
+        let own = ModelFolder { chat: ChatEncoder::new(own.chat.tokenizer().clone(), template).unwrap(), ..own };
+        let parts = EnvironmentParts::standard();
         let options = parts.environments.complete(&environment_options()).unwrap();
         let (problems, host) = (sums(1, 3, 2), ToolHost::new(1));
         let played = parts.environments.build(&options, &host).unwrap();
         let mut row = demonstrations(1, 3, 2).remove(0);
-        row.environment_tools = Some(described(&played.tools()));
+        row.environment_tools = Some(tools_json(&played.tools()));
         let shown = |folder: &ModelFolder, tools: ToolDescriptions| {
-            let policy =
-                Policy { folder: folder.clone(), digest: String::new(), backend: Arc::new(Cpu), elsewhere: None };
+            let policy = PolicyModel {
+                folder: folder.clone(),
+                digest: String::new(),
+                backend: Arc::new(Cpu),
+                sampling_backend: None,
+            };
             let template = complete(tools);
             let mut policy = policy.with_template(&template).unwrap();
             let tuned = tokenize(&policy.folder, std::slice::from_ref(&row), true).remove(0).unwrap();
             let first = tuned.contexts[0].mask.iter().position(|learned| *learned).unwrap();
             let native = environment(&parts, &options, &template, &mut policy.folder, &host).unwrap();
             let environment = native.as_deref().unwrap_or(&*played);
-            let mut conversation = Conversation::new(&policy.folder.chat, None);
+            let mut conversation = TokenizedConversation::new(&policy.folder.chat, None);
             conversation.extend(&environment.prompt(&problems[0]).unwrap()).unwrap();
             conversation.open_first_turn().unwrap();
             assert_eq!(tuned.contexts[0].tokens[..first], *conversation.context(), "{tools:?}");

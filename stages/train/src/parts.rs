@@ -9,27 +9,27 @@ use trainyard_lm::backend::registry::{self, Backends};
 
 /// Part families shared by the stages of a build.
 #[derive(Clone)]
-pub struct Parts {
+pub struct TrainParts {
     /// Parts of reinforcement learning: losses, advantages, filters, …
-    pub learn: Arc<trainyard_learn::Parts>,
+    pub learn: Arc<trainyard_learn::LearnParts>,
     /// Environments, rewards, tools, formats and verifiers.
-    pub envs: Arc<trainyard_envs::Parts>,
+    pub envs: Arc<trainyard_envs::EnvironmentParts>,
     /// Backends that compute models.
     pub backends: Arc<Backends>,
 }
 
-impl Default for Parts {
+impl Default for TrainParts {
     /// Returns the parts of this workspace.
     fn default() -> Self {
         Self {
-            learn: Arc::new(trainyard_learn::Parts::standard()),
-            envs: Arc::new(trainyard_envs::Parts::standard()),
+            learn: Arc::new(trainyard_learn::LearnParts::standard()),
+            envs: Arc::new(trainyard_envs::EnvironmentParts::standard()),
             backends: Arc::new(registry::family()),
         }
     }
 }
 
-impl Parts {
+impl TrainParts {
     /// Fills in the schema of `backend`.
     pub fn fill_backend(&self, schema: &mut Value) {
         fill_schema(schema, self.backends.folder, &self.backends.schema());

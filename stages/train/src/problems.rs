@@ -6,7 +6,7 @@
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::InputArtifact;
-use trainyard_core::{Error, OptionProblem, Result, Wired};
+use trainyard_core::{Error, OptionProblem, Result, WiredInputs};
 use trainyard_lm::shape::LOST_RESULTS;
 use trainyard_tables::{Problem, read_problems};
 
@@ -35,21 +35,21 @@ const ENVIRONMENT: &str = "environment";
 
 /// Environment that accepts problems of every other one: its programs read the question, and answers are judged by the
 /// problem's own rules.
-const PLAYS_ANY: &str = "harness";
+const ANY_ENVIRONMENT: &str = "harness";
 
 /// Returns a problem, for `check`, for each port whose producers name another environment than the stage's.
-pub fn misfits(environment: &Value, inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
-    let Some(own) = environment["kind"].as_str().filter(|own| *own != PLAYS_ANY) else { return Vec::new() };
+pub fn environment_mismatches(environment: &Value, inputs: &WiredInputs, ports: &[&str]) -> Vec<OptionProblem> {
+    let Some(own) = environment["kind"].as_str().filter(|own| *own != ANY_ENVIRONMENT) else { return Vec::new() };
     let of_port = |port: &&str| {
         let named: BTreeSet<&str> = inputs.fact(port, ENVIRONMENT).filter_map(Value::as_str).collect();
         let foreign = named.into_iter().find(|kind| *kind != own)?;
-        Some(OptionProblem::new("/environment", misfit(port, foreign, own)).help(mend(foreign)))
+        Some(OptionProblem::new("/environment", mismatch_text(port, foreign, own)).help(mismatch_help(foreign)))
     };
     ports.iter().filter_map(of_port).collect()
 }
 
 /// Returns a problem, for `check`, for each port of models whose template drops the results of the environment's tools.
-pub fn lost_results(environment: &Value, inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
+pub fn lost_results(environment: &Value, inputs: &WiredInputs, ports: &[&str]) -> Vec<OptionProblem> {
     // Only environments with tools have this limit.
     if environment.get("max_tool_calls").is_none() {
         return Vec::new();
@@ -66,21 +66,21 @@ pub fn lost_results(environment: &Value, inputs: &Wired, ports: &[&str]) -> Vec<
 /// the first row that does not fit.
 pub fn expect_environment(environment: &Value, problems: &[Problem], port: &str) -> Result<()> {
     let own = environment["kind"].as_str().unwrap_or_default();
-    let foreign = |p: &&Problem| own != PLAYS_ANY && !p.environment.is_empty() && p.environment != own;
+    let foreign = |p: &&Problem| own != ANY_ENVIRONMENT && !p.environment.is_empty() && p.environment != own;
     match problems.iter().find(foreign) {
         None => Ok(()),
         Some(problem) => {
-            let message = format!("{} (first: `{}`)", misfit(port, &problem.environment, own), problem.id);
-            Err(Error::invalid(message).help(mend(&problem.environment)))
+            let message = format!("{} (first: `{}`)", mismatch_text(port, &problem.environment, own), problem.id);
+            Err(Error::invalid(message).help(mismatch_help(&problem.environment)))
         }
     }
 }
 
-fn misfit(port: &str, foreign: &str, own: &str) -> String {
+fn mismatch_text(port: &str, foreign: &str, own: &str) -> String {
     format!("the problems of `{port}` are made for `{foreign}`, but this stage plays `{own}`")
 }
 
-fn mend(foreign: &str) -> String {
+fn mismatch_help(foreign: &str) -> String {
     format!("set `environment: {{kind: {foreign}}}`, or wire other problems")
 }
 
@@ -107,7 +107,7 @@ mod tests {
     }
     #[test]
     fn a_model_that_loses_results_is_refused_where_tools_are_played() {
-        let mut inputs = Wired::default();
+        let mut inputs = WiredInputs::default();
         inputs.wire("model", vec![Facts::from([(LOST_RESULTS.to_string(), json!("it drops them"))])]);
         let found = lost_results(&json!({"kind": "word-problems", "max_tool_calls": 8}), &inputs, &["model", "models"]);
         assert!(found.len() == 1 && found[0].pointer == "/model" && found[0].message == "it drops them", "{found:?}");
@@ -117,10 +117,10 @@ mod tests {
     fn problems_of_another_environment_are_found_by_fact_and_by_row() {
         let own = json!({"kind": "math-problems"});
         let of = |kind: &str| Facts::from([("environment".to_string(), json!(kind))]);
-        let mut inputs = Wired::default();
+        let mut inputs = WiredInputs::default();
         inputs.wire("problems", vec![of("math-problems"), of("word-problems")]);
         inputs.wire("validation", vec![of("math-problems"), Facts::new()]);
-        let found = misfits(&own, &inputs, &["problems", "validation", "demonstrations"]);
+        let found = environment_mismatches(&own, &inputs, &["problems", "validation", "demonstrations"]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].pointer == "/environment" && found[0].message.contains("`word-problems`"), "{found:?}");
         assert!(found[0].help.as_ref().unwrap().contains("kind: word-problems"));
@@ -128,7 +128,7 @@ mod tests {
         let mut rows = vec![row("a", "math-problems"), row("b", "")];
         expect_environment(&own, &rows, "problems").unwrap();
         let any = json!({"kind": "harness"});
-        assert_eq!(misfits(&any, &inputs, &["problems"]), []);
+        assert_eq!(environment_mismatches(&any, &inputs, &["problems"]), []);
         rows.push(row("c", "countdown"));
         let e = expect_environment(&own, &rows, "problems").unwrap_err();
         assert!(e.kind == ErrorKind::Invalid && e.message.contains("`c`") && e.message.contains("`countdown`"), "{e}");

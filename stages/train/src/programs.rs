@@ -1,7 +1,7 @@
 //! Counts over rollouts of programs that keep their conversation (the environment `harness`).
 
 use serde::{Deserialize, Serialize};
-use trainyard_core::Metric;
+use trainyard_core::MetricInfo;
 use trainyard_learn::{ProgramCalls, Rollout};
 
 /// Name, unit and description of each count, in the order of `sums`.
@@ -20,12 +20,12 @@ const COUNTS: [(&str, &str, &str); 6] = [
 
 /// Sums over the rollouts of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Programs {
+pub struct ProgramTotals {
     rollouts: u64,
     sums: [u64; COUNTS.len()],
 }
 
-impl Programs {
+impl ProgramTotals {
     /// Adds one rollout, unless it has no program.
     pub fn count(&mut self, calls: &ProgramCalls) {
         let ProgramCalls { segments, healed, forked, dropped, refused, ignored } = *calls;
@@ -51,7 +51,7 @@ impl Programs {
     }
 }
 
-/// Declares the metrics of [`Programs::means`].
-pub fn declared() -> impl Iterator<Item = Metric> {
-    COUNTS.into_iter().map(|(name, unit, doc)| Metric::new(name, unit, doc).optional())
+/// Declares the metrics of [`ProgramTotals::means`].
+pub fn declared() -> impl Iterator<Item = MetricInfo> {
+    COUNTS.into_iter().map(|(name, unit, doc)| MetricInfo::new(name, unit, doc).optional())
 }

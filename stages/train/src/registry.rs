@@ -1,11 +1,11 @@
 //! Stage kinds of this crate: one line each, sorted.
 
-use crate::parts::Parts;
+use crate::parts::TrainParts;
 use crate::stages::{compare, evaluate, forgetting, noop, preference, prm, report, rl, sft};
 use trainyard_api::{DynStage, erase};
 
 /// Returns all stages of this crate, with the parts that they compose.
-pub fn stages(parts: &Parts) -> Vec<Box<dyn DynStage>> {
+pub fn stages(parts: &TrainParts) -> Vec<Box<dyn DynStage>> {
     vec![
         erase(compare::Compare),
         erase(evaluate::Evaluate { parts: parts.clone() }),
@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn every_kind_is_listed_sorted_and_documented() {
-        let stages = stages(&Parts::default());
+        let stages = stages(&TrainParts::default());
         let names: Vec<&str> = stages.iter().map(|s| s.info().name).collect();
         assert!(names.is_sorted());
         let folder = std::path::Path::new("src/stages");

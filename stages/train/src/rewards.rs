@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 use trainyard_core::Result;
-use trainyard_envs::rewards::weighted::{self, Total, WeightedReward};
-use trainyard_envs::rewards::{GroupView, RewardContext, RewardList, Scene};
+use trainyard_envs::rewards::weighted::{self, RewardTotal, WeightedReward};
+use trainyard_envs::rewards::{GroupView, RewardContext, RewardList, ScoringGroup};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Weighted sum of rewards, with their state across steps.
 pub struct Rewards(Vec<WeightedReward>);
 
 /// Finished episodes of one problem in one step, in order of sample, without infrastructure failures.
-pub struct Scored<'a> {
+pub struct ScoredGroup<'a> {
     /// Problem of the episodes.
     pub problem: &'a Problem,
     /// Episodes whose `rewards`, `reward` and `turn_rewards` are set.
@@ -35,14 +35,14 @@ impl Rewards {
     ///
     /// Errors: retryable, if the service that computes a reward is unavailable; other kinds, if a reward cannot judge
     /// an episode.
-    pub fn score_groups(&mut self, groups: &mut [Scored<'_>], step: u64, steps: u64) -> Result<()> {
+    pub fn score_groups(&mut self, groups: &mut [ScoredGroup<'_>], step: u64, steps: u64) -> Result<()> {
         let totals = {
             let seen: Vec<Vec<&Trajectory>> =
                 groups.iter().map(|group| group.members.iter().map(|member| &**member).collect()).collect();
             let mut scenes = Vec::with_capacity(groups.len());
-            for (Scored { problem, correct, .. }, members) in groups.iter().zip(&seen) {
+            for (ScoredGroup { problem, correct, .. }, members) in groups.iter().zip(&seen) {
                 debug_assert_eq!(members.len(), correct.len());
-                scenes.push(Scene { problem, group: GroupView { step, steps, members, correct, earlier: &[] } });
+                scenes.push(ScoringGroup { problem, group: GroupView { step, steps, members, correct, earlier: &[] } });
             }
             weighted::score_groups(&mut self.0, &scenes)?
         };
@@ -71,7 +71,7 @@ impl Rewards {
     }
 }
 
-fn set(trajectory: &mut Trajectory, total: Total) {
+fn set(trajectory: &mut Trajectory, total: RewardTotal) {
     trajectory.rewards = total.components;
     trajectory.reward = total.value;
     trajectory.turn_rewards = total.per_turn;
@@ -90,13 +90,13 @@ mod tests {
     fn members_are_scored_beside_each_other_and_state_is_resumed() {
         let options = json!([{"kind": "answer"}, {"kind": "tool_efficiency"}]);
         let list = RewardList::read(&trainyard_envs::rewards::family(), &mut options.clone());
-        let fresh = || Rewards::new(&list, &RewardContext::apart()).unwrap();
+        let fresh = || Rewards::new(&list, &RewardContext::detached()).unwrap();
         let (mut rewards, mut resumed) = (fresh(), fresh());
         let problem = Problem { id: "p".into(), answer: "7".into(), ..Problem::default() };
         let mut rows = [episode("7", 2), episode("7", 1), episode("8", 0)];
         let score = |rewards: &mut Rewards, rows: &mut [Trajectory], correct: &[bool], step| {
             let members = rows.iter_mut().collect();
-            let group = Scored { problem: &problem, members, correct: correct.to_vec() };
+            let group = ScoredGroup { problem: &problem, members, correct: correct.to_vec() };
             rewards.score_groups(&mut [group], step, 10).unwrap();
         };
         score(&mut rewards, &mut rows, &[true, true, false], 0);

@@ -1,6 +1,6 @@
 //! Option checks of stages that train on rows: when training ends, and which metrics need held-out rows.
 
-use trainyard_core::{OptionProblem, Wired};
+use trainyard_core::{OptionProblem, WiredInputs};
 
 /// Reports limits that are set but leave nothing to do.
 pub fn empty(limits: &[(&str, Option<u64>)]) -> Vec<OptionProblem> {
@@ -10,7 +10,7 @@ pub fn empty(limits: &[(&str, Option<u64>)]) -> Vec<OptionProblem> {
 
 /// Reports options that are set and measure on held-out rows if there are no such rows: nothing is wired to
 /// `validation`, and `share` of the rows is 0.
-pub fn unmeasured(measured: &[(&str, bool)], share: f64, inputs: &Wired) -> Vec<OptionProblem> {
+pub fn unmeasured(measured: &[(&str, bool)], share: f64, inputs: &WiredInputs) -> Vec<OptionProblem> {
     if share > 0.0 || inputs.get("validation").is_some_and(|count| *count > 0) {
         return Vec::new();
     }

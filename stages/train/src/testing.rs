@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{ArtifactKind, Chance, Digest, Result};
-use trainyard_lm::template::{Builtin, Chat};
+use trainyard_lm::template::{BuiltinTemplate, ChatEncoder};
 use trainyard_lm::tokenizer::character_tokenizer;
 use trainyard_lm::{Decoder, GenerationConfig, ModelConfig, ModelFolder};
 use trainyard_tables::{Message, Problem, Trajectory, write_problems, write_trajectories};
@@ -41,9 +41,9 @@ impl CheckpointStore for Checkpoints {
     }
 }
 
-struct Silent;
+struct SilentReporter;
 
-impl Reporter for Silent {
+impl Reporter for SilentReporter {
     fn report(&self, _message: AttemptMessage) {}
 }
 
@@ -68,7 +68,7 @@ pub fn context_in(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> St
     StageContext {
         cpus,
         cancel: cancel.clone(),
-        reporter: Arc::new(Silent),
+        reporter: Arc::new(SilentReporter),
         checkpoints: Arc::new(Checkpoints {
             folder: checkpoints,
             steps: Mutex::new(steps),
@@ -146,14 +146,14 @@ pub fn digest_of(folder: &Path) -> Digest {
 
 /// Returns a random decoder with character tokens and the compact template.
 pub fn tiny_model(hidden: usize, layers: usize, seed: u64) -> ModelFolder {
-    let template = Builtin::Compact;
+    let template = BuiltinTemplate::Compact;
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens()).unwrap();
     let config = ModelConfig {
         max_position_embeddings: 256,
         ..ModelConfig::llama(tokenizer.vocabulary_size(), hidden, 2 * hidden, layers, 2, 2)
     };
     let weights = Decoder::initialize(&config, &Chance::new(seed)).unwrap().weights().unwrap();
-    let chat = Chat::new(tokenizer, template.template().unwrap()).unwrap();
+    let chat = ChatEncoder::new(tokenizer, template.template().unwrap()).unwrap();
     let generation = GenerationConfig { eos_token_id: vec![chat.end_token()], ..GenerationConfig::default() };
     ModelFolder::new(config, weights, chat, generation).unwrap()
 }
@@ -228,7 +228,7 @@ pub fn run_stage<S: trainyard_api::Stage + Default>(
 pub fn assert_declared<S: trainyard_api::Stage + Default>(options: &serde_json::Value, context: &StageContext) {
     let stage = trainyard_api::erase(S::default());
     let config = stage.complete(options).unwrap();
-    let declared = stage.prepare(&config).unwrap().declared(&context.producers());
+    let declared = stage.prepare(&config).unwrap().declared_metrics(&context.producers());
     let any = S::default().metrics();
     for name in context.metrics.keys() {
         assert!(declared.metric(name).is_some(), "metric `{name}` is not declared for these options");

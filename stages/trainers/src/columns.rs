@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use trainyard_api::StageContext;
 use trainyard_core::Result;
 use trainyard_core::error::io_error;
-use trainyard_data::export::{ExportFormat, Form, LeftOut, Source, export};
+use trainyard_data::export::{ExportForm, ExportFormat, ExportOmissions, ExportSource, export};
 use trainyard_tables::ordered;
 
 /// An input port and the form of its rows; `None` = the usual one of the artifact.
-pub type Wanted = (&'static str, Option<Form>);
+pub type RowPort = (&'static str, Option<ExportForm>);
 
 /// Writes the files of the connected ports; returns them and the total number of rows. Fields that the format cannot
 /// express are counted in the log. Errors: data (broken rows, no row), invalid (a form that the artifact or the format
 /// lacks).
 pub fn write(
     context: &StageContext,
-    ports: &[Wanted],
+    ports: &[RowPort],
     format: &dyn ExportFormat,
     folder: &Path,
 ) -> Result<(BTreeMap<String, PathBuf>, u64)> {
@@ -30,11 +30,11 @@ pub fn write(
         }
         let path = folder.join(format!("{port}.jsonl"));
         let mut file = BufWriter::new(File::create(&path).map_err(|e| io_error(&path, &e))?);
-        let mut left = LeftOut::default();
+        let mut left = ExportOmissions::default();
         for input in inputs {
             let table = input.parquet();
-            let source = Source { table: &table, kind: input.kind };
-            let form = Form::choose(*form, source.forms()?, format.forms(), input.kind, format.name())?;
+            let source = ExportSource { table: &table, kind: input.kind };
+            let form = ExportForm::choose(*form, source.forms()?, format.forms(), input.kind, format.name())?;
             let written = export(source, form, format, &mut left, &mut |row| ordered::write_line(&row, &mut file));
             rows += written.map_err(|e| e.at(format!("input `{port}`")))?;
             context.stop_if_cancelled()?;

@@ -12,11 +12,11 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
 /// Maximum bytes of one event.
-const LINE: usize = 1 << 20;
+const MAX_EVENT_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Event {
+pub struct TrainerEvent {
     /// Number of finished optimizer steps.
     pub step: u64,
     /// Total number of steps, once it is known.
@@ -31,7 +31,7 @@ pub struct Event {
 }
 
 /// Reader of a growing file of events.
-pub struct Events {
+pub struct TrainerEventReader {
     path: PathBuf,
     read: u64,
     /// The unfinished line.
@@ -39,13 +39,13 @@ pub struct Events {
     lines: u64,
 }
 
-impl Events {
+impl TrainerEventReader {
     /// Creates a reader of a file that may not exist yet.
     pub fn new(path: PathBuf) -> Self {
         Self { path, read: 0, started: Vec::new(), lines: 0 }
     }
     /// Returns the events since the last call. Errors: data (a line that is no event, naming it), those of reading.
-    pub fn new_ones(&mut self) -> Result<Vec<Event>> {
+    pub fn read_new(&mut self) -> Result<Vec<TrainerEvent>> {
         let Ok(mut file) = File::open(&self.path) else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         let read = file.seek(SeekFrom::Start(self.read)).and_then(|_| file.read_to_end(&mut self.started));
@@ -57,7 +57,7 @@ impl Events {
                 found.push(serde_json::from_slice(&line).map_err(|e| self.broken(&line, &e.to_string()))?);
             }
         }
-        if self.started.len() > LINE {
+        if self.started.len() > MAX_EVENT_BYTES {
             self.lines += 1;
             return Err(self.broken(&self.started, "it is longer than 1 MiB"));
         }
@@ -79,16 +79,16 @@ mod tests {
     fn lines_are_read_once_they_have_ended() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events");
-        let mut events = Events::new(path.clone());
-        assert_eq!(events.new_ones().unwrap(), []);
+        let mut events = TrainerEventReader::new(path.clone());
+        assert_eq!(events.read_new().unwrap(), []);
         let mut file = File::create(&path).unwrap();
         file.write_all(b"{\"step\": 1, \"metrics\": {\"loss\": 0.5}}\n\n{\"step\": 2, \"ste").unwrap();
-        let first = events.new_ones().unwrap();
+        let first = events.read_new().unwrap();
         assert_eq!((first.len(), first[0].metrics["loss"]), (1, Some(0.5)));
         file.write_all(b"ps\": 9, \"checkpoint\": \"/x\"}\n").unwrap();
-        let second = events.new_ones().unwrap();
+        let second = events.read_new().unwrap();
         assert_eq!((second[0].step, second[0].steps, second[0].checkpoint.clone()), (2, Some(9), Some("/x".into())));
-        assert_eq!(events.new_ones().unwrap(), []);
+        assert_eq!(events.read_new().unwrap(), []);
     }
 
     #[test]
@@ -97,12 +97,12 @@ mod tests {
             ("{\"step\": 1}\nStep 2\n", "line 2"),
             ("{\"stepp\": 1}\n", "stepp"),
             ("{\"step\": -1}\n", "line 1"),
-            (&"x".repeat(LINE + 1), "longer than 1 MiB"),
+            (&"x".repeat(MAX_EVENT_BYTES + 1), "longer than 1 MiB"),
         ] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("events");
             std::fs::write(&path, text).unwrap();
-            let error = Events::new(path).new_ones().unwrap_err();
+            let error = TrainerEventReader::new(path).read_new().unwrap_err();
             assert!(error.message.contains(said), "{error}");
         }
     }

@@ -8,11 +8,11 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
 /// Variable with the path of the job.
-pub const JOB: &str = "TRAINYARD_JOB";
+pub const JOB_VARIABLE: &str = "TRAINYARD_JOB";
 
 /// Files and settings that a trainer may read and must write. All paths are absolute.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Job {
+pub struct TrainerJob {
     /// Version of this file; always 1.
     pub job_format: u32,
     /// A Hugging Face folder: the model to start from. Read-only.
@@ -36,7 +36,7 @@ pub struct Job {
     pub options: Value,
 }
 
-impl Job {
+impl TrainerJob {
     /// Writes the file.
     pub fn write(&self, path: &Path) -> Result<()> {
         let text = serde_json::to_vec_pretty(self).map_err(|e| Error::bug(format!("a job has no JSON form: {e}")))?;

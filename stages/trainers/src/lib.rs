@@ -9,14 +9,14 @@ mod command;
 mod events;
 mod follow;
 mod job;
-mod practice;
+mod progress;
 mod registry;
 mod results;
 mod resume;
+mod rollouts;
+mod run;
 #[cfg(test)]
 mod testing;
-mod told;
 mod trl;
-mod work;
 
 pub use registry::stages;

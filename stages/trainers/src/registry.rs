@@ -3,11 +3,14 @@
 use crate::{command, trl};
 use std::sync::Arc;
 use trainyard_api::{DynStage, erase};
-use trainyard_data::Parts;
+use trainyard_data::DataParts;
 
 /// Returns all engines, with the supported formats of rows.
-pub fn stages(parts: &Arc<Parts>) -> Vec<Box<dyn DynStage>> {
-    vec![erase(command::Command { parts: Arc::clone(parts) }), erase(trl::Trl { parts: Arc::clone(&parts.envs) })]
+pub fn stages(parts: &Arc<DataParts>) -> Vec<Box<dyn DynStage>> {
+    vec![
+        erase(command::CommandTrainer { parts: Arc::clone(parts) }),
+        erase(trl::TrlTrainer { parts: Arc::clone(&parts.envs) }),
+    ]
 }
 
 #[cfg(test)]
@@ -17,7 +20,7 @@ mod tests {
 
     #[test]
     fn every_kind_is_sorted_and_documented_and_its_example_works() {
-        let stages = stages(&Arc::new(Parts::standard(Arc::new(trainyard_envs::Parts::standard()))));
+        let stages = stages(&Arc::new(DataParts::standard(Arc::new(trainyard_envs::EnvironmentParts::standard()))));
         assert!(stages.iter().map(|stage| stage.info().name).is_sorted());
         for stage in &stages {
             let info = stage.info();

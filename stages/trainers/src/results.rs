@@ -1,9 +1,9 @@
 //! Output of a trainer: the weights as a model artifact, and a report.
 
-use crate::told::{LOSS, Told};
+use crate::progress::{LOSS, TrainerProgress};
 use std::path::Path;
-use trainyard_api::{Report, StageContext};
-use trainyard_core::{Declared, Error, Metric, Reduce, Result};
+use trainyard_api::{StageContext, StageReport};
+use trainyard_core::{DeclaredMetrics, Error, MetricInfo, Reduce, Result};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::checkpoint::SaveOptions;
 
@@ -13,15 +13,15 @@ fn tail(points: usize) -> usize {
 }
 
 /// Returns the metrics of all engines.
-pub fn metrics() -> Declared {
+pub fn metrics() -> DeclaredMetrics {
     vec![
-        Metric::new(LOSS, "as the trainer has it", "Loss of the training steps, if the trainer tells it.")
+        MetricInfo::new(LOSS, "as the trainer has it", "Loss of the training steps, if the trainer tells it.")
             .lower()
-            .over(Reduce::LastTenth)
+            .reduced_by(Reduce::LastTenth)
             .optional(),
-        Metric::new("steps", "steps", "Optimizer steps that the trainer told of."),
-        Metric::new("rows", "rows", "Rows that it was given."),
-        Metric::new("changed_tensors", "tensors", "Tensors of the model that training changed."),
+        MetricInfo::new("steps", "steps", "Optimizer steps that the trainer told of."),
+        MetricInfo::new("rows", "rows", "Rows that it was given."),
+        MetricInfo::new("changed_tensors", "tensors", "Tensors of the model that training changed."),
     ]
     .into()
 }
@@ -33,15 +33,15 @@ pub fn metrics() -> Declared {
 pub fn publish(
     context: &mut StageContext,
     (title, start, save): (&str, &ModelFolder, &SaveOptions),
-    declared: &Declared,
+    declared: &DeclaredMetrics,
     folder: &Path,
-    (told, rows): (&Told, u64),
+    (told, rows): (&TrainerProgress, u64),
 ) -> Result<()> {
     if told.steps == 0 {
         return Err(Error::data("the trainer ended well without telling of an optimizer step")
             .help("append an event after each step, such as {\"step\": 1, \"steps\": 100}"));
     }
-    let (model, changed) = start.trained_elsewhere(folder).map_err(|e| e.at("what the trainer left"))?;
+    let (model, changed) = start.with_external_weights(folder).map_err(|e| e.at("what the trainer left"))?;
     if changed == 0 {
         return Err(Error::data(format!("after {} steps the trainer left the weights as they were", told.steps))
             .help("look at its learning rate, and at what it saves"));
@@ -50,10 +50,10 @@ pub fn publish(
     for (key, value) in model.metadata() {
         context.describe("model", &key, value);
     }
-    let mut report = Report::new(title);
+    let mut report = StageReport::new(title);
     report.summary = format!("{rows} rows, {} optimizer steps.", told.steps);
     let mut found = vec![("steps", told.steps as f64), ("rows", rows as f64), ("changed_tensors", changed as f64)];
-    let ends = |metric: &Metric| {
+    let ends = |metric: &MetricInfo| {
         metric.reduce?;
         let name = metric.name.as_str();
         Some((name.to_string(), told.curves.recent(name, tail(told.curves.series(name).len()))?))
@@ -66,7 +66,7 @@ pub fn publish(
     }
     let names: Vec<&str> = told.curves.names("").collect();
     for name in names {
-        told.curves.draw(&mut report, name, "", &[(name, name)]);
+        told.curves.add_chart(&mut report, name, "", &[(name, name)]);
     }
     context.write_report("report", report, declared)
 }

@@ -2,7 +2,7 @@
 //!
 //! The store keeps flat folders. Names of files in subfolders contain their path, with `/` written as `%2F`.
 
-use crate::told::Told;
+use crate::progress::TrainerProgress;
 use std::path::{Path, PathBuf};
 use trainyard_api::{StageContext, checkpoint};
 use trainyard_core::error::io_error;
@@ -13,14 +13,14 @@ const PREFIX: &str = "trainer-";
 
 /// Stores a folder of the trainer as the resume point of the last reported step. Errors: data (the folder is missing),
 /// those of the disk.
-pub fn save(context: &StageContext, told: &Told, folder: &Path) -> Result<()> {
+pub fn save(context: &StageContext, told: &TrainerProgress, folder: &Path) -> Result<()> {
     let step = told.steps;
     if !folder.is_dir() {
         return Err(Error::data(format!("the trainer's checkpoint of step {step} is no folder: {}", folder.display()))
             .help("report a checkpoint once it is complete, by its absolute path, and keep it until the next one"));
     }
     checkpoint::save(context, step, told, |to| {
-        for name in below(folder)? {
+        for name in list_files(folder)? {
             let (from, to) = (folder.join(&name), to.join(packed(&name)));
             std::fs::hard_link(&from, &to)
                 .or_else(|_| std::fs::copy(&from, &to).map(|_| ()))
@@ -31,8 +31,8 @@ pub fn save(context: &StageContext, told: &Told, folder: &Path) -> Result<()> {
 }
 
 /// Restores the newest resume point to `folder`, in the trainer's layout, and returns the reports up to it.
-pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<Told>> {
-    let Some((told, from)) = checkpoint::latest::<Told>(context)? else { return Ok(None) };
+pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<TrainerProgress>> {
+    let Some((told, from)) = checkpoint::latest::<TrainerProgress>(context)? else { return Ok(None) };
     for entry in std::fs::read_dir(&from).map_err(|e| io_error(&from, &e))? {
         let path = entry.map_err(|e| io_error(&from, &e))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -48,7 +48,7 @@ pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<Told>> {
 }
 
 /// Returns relative paths of all files, sorted.
-fn below(folder: &Path) -> Result<Vec<PathBuf>> {
+fn list_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut found, mut left) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(at) = left.pop() {
         let here = folder.join(&at);
@@ -83,12 +83,12 @@ mod tests {
         std::fs::create_dir_all(own.join("global_step5/a%2Fb")).unwrap();
         std::fs::write(own.join("weights"), "w").unwrap();
         std::fs::write(own.join("global_step5/a%2Fb/rank0"), "r").unwrap();
-        let mut told = Told { steps: 5, ..Told::default() };
+        let mut told = TrainerProgress { steps: 5, ..TrainerProgress::default() };
         told.curves.add("loss", 5, 0.5).unwrap();
         save(&context, &told, &own).unwrap();
         let back = folder.path().join("back");
         assert_eq!(latest(&context, &back).unwrap().as_ref(), Some(&told));
-        assert_eq!(below(&back).unwrap(), below(&own).unwrap());
+        assert_eq!(list_files(&back).unwrap(), list_files(&own).unwrap());
         assert_eq!(std::fs::read_to_string(back.join("global_step5/a%2Fb/rank0")).unwrap(), "r");
         told.steps = 6;
         let missing = save(&context, &told, &folder.path().join("checkpoint-6")).unwrap_err();

@@ -8,12 +8,12 @@ use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{Result, Secrets};
 
 /// Stores resume points in a folder.
-struct Kept {
+struct FolderCheckpointStore {
     folder: PathBuf,
     steps: Mutex<Vec<u64>>,
 }
 
-impl CheckpointStore for Kept {
+impl CheckpointStore for FolderCheckpointStore {
     fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
         Ok(self.steps.lock().unwrap().last().map(|step| (*step, self.folder.join(step.to_string()))))
     }
@@ -29,9 +29,9 @@ impl CheckpointStore for Kept {
     }
 }
 
-struct Silent;
+struct TrainerTestReporter;
 
-impl Reporter for Silent {
+impl Reporter for TrainerTestReporter {
     fn report(&self, _: AttemptMessage) {}
 }
 
@@ -54,8 +54,8 @@ pub fn context(folder: &Path) -> StageContext {
     StageContext {
         cpus: 1,
         cancel: CancelToken::default(),
-        reporter: Arc::new(Silent),
-        checkpoints: Arc::new(Kept { folder: kept, steps: Mutex::new(steps) }),
+        reporter: Arc::new(TrainerTestReporter),
+        checkpoints: Arc::new(FolderCheckpointStore { folder: kept, steps: Mutex::new(steps) }),
         scratch,
         inputs: BTreeMap::new(),
         output_folders: ["model", "report"].map(output).into(),

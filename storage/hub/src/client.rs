@@ -1,7 +1,7 @@
 //! Requests to the hub: the commit of a revision, the files of a commit, a file.
 
-use crate::Settings;
-use crate::location::{Location, is_commit};
+use crate::HubSettings;
+use crate::location::{DatasetLocation, is_commit};
 use reqwest::{Response, StatusCode, Url};
 use serde::Deserialize;
 use std::fs::File;
@@ -11,10 +11,10 @@ use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Error, Result};
 
 /// Read timeout.
-const SILENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to the hub.
-pub struct Client {
+pub struct HubClient {
     http: reqwest::Client,
     endpoint: Url,
     token: Option<String>,
@@ -22,7 +22,7 @@ pub struct Client {
 
 /// Relevant part of the response about a revision.
 #[derive(Deserialize)]
-struct Revision {
+struct RevisionInfo {
     sha: String,
     #[serde(default)]
     siblings: Vec<Sibling>,
@@ -33,18 +33,18 @@ struct Sibling {
     rfilename: String,
 }
 
-impl Client {
-    pub fn new(settings: &Settings) -> Result<Self> {
+impl HubClient {
+    pub fn new(settings: &HubSettings) -> Result<Self> {
         // Another part of the program may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let endpoint = Url::parse(&settings.endpoint)
             .map_err(|e| Error::invalid(format!("HF_ENDPOINT is `{}`: {e}", settings.endpoint)))?;
-        let http = reqwest::Client::builder().connect_timeout(SILENCE).read_timeout(SILENCE).build();
+        let http = reqwest::Client::builder().connect_timeout(READ_TIMEOUT).read_timeout(READ_TIMEOUT).build();
         let http = http.map_err(|e| Error::bug(format!("no client for {endpoint}: {e}")))?;
         Ok(Self { http, endpoint, token: settings.token.clone() })
     }
     /// Returns the commit of a revision.
-    pub async fn commit(&self, location: &Location) -> Result<String> {
+    pub async fn commit(&self, location: &DatasetLocation) -> Result<String> {
         let commit = self.revision(location).await?.sha;
         if is_commit(&commit) {
             return Ok(commit);
@@ -52,11 +52,11 @@ impl Client {
         Err(Error::data(format!("{location}: the hub names no commit, but `{}`", commit.escape_debug())))
     }
     /// Returns all files of a commit.
-    pub async fn files(&self, location: &Location) -> Result<Vec<String>> {
+    pub async fn files(&self, location: &DatasetLocation) -> Result<Vec<String>> {
         Ok(self.revision(location).await?.siblings.into_iter().map(|file| file.rfilename).collect())
     }
     /// Writes a file of a commit. Returns its SHA-256.
-    pub async fn download(&self, location: &Location, name: &str, file: &mut File) -> Result<Digest> {
+    pub async fn download(&self, location: &DatasetLocation, name: &str, file: &mut File) -> Result<Digest> {
         let place = format!("{name} of {location}");
         let mut path = vec!["datasets"];
         path.extend(location.repository.split('/'));
@@ -64,19 +64,19 @@ impl Client {
         path.extend(name.split('/'));
         let mut answer = self.get(&path, &place).await?;
         let mut hasher = Hasher::new();
-        while let Some(bytes) = answer.chunk().await.map_err(|e| self.silent(&place, &e))? {
+        while let Some(bytes) = answer.chunk().await.map_err(|e| self.unreachable_error(&place, &e))? {
             hasher.update(&bytes);
             file.write_all(&bytes).map_err(|e| Error::retryable(format!("{place} cannot be written: {e}")))?;
         }
         Ok(hasher.finish())
     }
 
-    async fn revision(&self, location: &Location) -> Result<Revision> {
+    async fn revision(&self, location: &DatasetLocation) -> Result<RevisionInfo> {
         let mut path = vec!["api", "datasets"];
         path.extend(location.repository.split('/'));
         path.extend(["revision", location.revision.as_str()]);
         let place = location.to_string();
-        let text = self.get(&path, &place).await?.text().await.map_err(|e| self.silent(&place, &e))?;
+        let text = self.get(&path, &place).await?.text().await.map_err(|e| self.unreachable_error(&place, &e))?;
         serde_json::from_str(&text)
             .map_err(|e| Error::data(format!("{place}: the hub's answer is not understood: {e}")))
     }
@@ -92,7 +92,7 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let answer = request.send().await.map_err(|e| self.silent(place, &e))?;
+        let answer = request.send().await.map_err(|e| self.unreachable_error(place, &e))?;
         match answer.status() {
             status if status.is_success() => Ok(answer),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Error::invalid(format!("{place}: no access"))
@@ -105,7 +105,7 @@ impl Client {
         }
     }
 
-    fn silent(&self, place: &str, error: &reqwest::Error) -> Error {
+    fn unreachable_error(&self, place: &str, error: &reqwest::Error) -> Error {
         Error::retryable(format!("{place}: {} cannot be reached", self.endpoint))
             .help("check the network and HF_ENDPOINT; with HF_HUB_OFFLINE=1 what is in the cache is used")
             .caused_by(error)

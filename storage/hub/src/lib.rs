@@ -12,11 +12,11 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use location::Location;
-pub use settings::Settings;
+pub use location::DatasetLocation;
+pub use settings::HubSettings;
 
-use cache::Cache;
-use client::Client;
+use cache::HubCache;
+use client::HubClient;
 use std::path::PathBuf;
 use trainyard_core::{Error, Result};
 
@@ -25,20 +25,20 @@ pub const SCHEME: &str = "hf://";
 
 /// The hub with its local cache.
 pub struct Hub {
-    settings: Settings,
-    cache: Cache,
+    settings: HubSettings,
+    cache: HubCache,
 }
 
 impl Hub {
     /// Connects to the hub of the settings.
-    pub fn new(settings: Settings) -> Self {
-        Self { cache: Cache::at(settings.cache.clone()), settings }
+    pub fn new(settings: HubSettings) -> Self {
+        Self { cache: HubCache::at(settings.cache.clone()), settings }
     }
     /// Returns the location at the present commit of its revision, from the hub or, offline, from the cache; a commit
     /// resolves to itself.
     ///
     /// Errors: invalid (no such data set, revision or access; not in the cache, offline), retryable (no response).
-    pub fn pin(&self, location: &Location) -> Result<Location> {
+    pub fn pin(&self, location: &DatasetLocation) -> Result<DatasetLocation> {
         if location.is_pinned() {
             return Ok(location.clone());
         }
@@ -46,13 +46,13 @@ impl Hub {
             self.cache.commit(location).ok_or_else(|| self.not_cached(location))?
         } else {
             let commit = wait(self.client()?.commit(location))?;
-            self.cache.note(location, &commit)?;
+            self.cache.record_commit(location, &commit)?;
             commit
         };
         Ok(location.at(&commit))
     }
     /// Returns the files of a pinned location below its path, sorted; offline those in the cache.
-    pub fn files(&self, location: &Location) -> Result<Vec<String>> {
+    pub fn files(&self, location: &DatasetLocation) -> Result<Vec<String>> {
         let mut names = if self.settings.offline {
             self.cache.files(location).ok_or_else(|| self.not_cached(location))?
         } else {
@@ -62,7 +62,7 @@ impl Hub {
         Ok(names)
     }
     /// Returns a file of a pinned location, by its path in the data set: from the cache, else fetched into it.
-    pub fn fetch(&self, location: &Location, name: &str) -> Result<PathBuf> {
+    pub fn fetch(&self, location: &DatasetLocation, name: &str) -> Result<PathBuf> {
         let path = self.cache.file(location, name)?;
         if path.is_file() {
             return Ok(path);
@@ -74,10 +74,10 @@ impl Hub {
         self.cache.store(location, name, |file| wait(client.download(location, name, file)))
     }
 
-    fn client(&self) -> Result<Client> {
-        Client::new(&self.settings)
+    fn client(&self) -> Result<HubClient> {
+        HubClient::new(&self.settings)
     }
-    fn not_cached(&self, location: &Location) -> Error {
+    fn not_cached(&self, location: &DatasetLocation) -> Error {
         Error::invalid(format!(
             "{location} is not in the cache {}, and HF_HUB_OFFLINE is set",
             self.settings.cache.display()

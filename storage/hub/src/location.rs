@@ -5,7 +5,7 @@ use trainyard_core::{Error, Result};
 
 /// A data set at a revision, and a path in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Location {
+pub struct DatasetLocation {
     /// `OWNER/NAME`.
     pub repository: String,
     /// Branch, tag or commit.
@@ -18,7 +18,7 @@ const PREFIX: &str = "hf://datasets/";
 /// Prefixes of branches with slashes in their names, which the hub creates.
 const SPECIAL: [&str; 2] = ["refs/convert/", "refs/pr/"];
 
-impl Location {
+impl DatasetLocation {
     /// Parses `hf://datasets/OWNER/NAME[@REVISION][/PATH]`. Errors: invalid.
     pub fn read(text: &str) -> Result<Self> {
         let wrong = || {
@@ -63,7 +63,7 @@ pub fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for DatasetLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slash = if self.path.is_empty() { "" } else { "/" };
         write!(f, "{PREFIX}{}@{}{slash}{}", self.repository, self.revision, self.path)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Endpoint, credentials and cache of the hub.
 #[derive(Clone)]
-pub struct Settings {
+pub struct HubSettings {
     /// `HF_ENDPOINT`; `https://huggingface.co` unless set.
     pub endpoint: String,
     /// `HF_TOKEN`, for data sets that are not public.
@@ -15,7 +15,7 @@ pub struct Settings {
     pub offline: bool,
 }
 
-impl Settings {
+impl HubSettings {
     /// Reads variables by a function; empty ones count as not set.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
@@ -33,7 +33,7 @@ impl Settings {
         }
     }
     /// Reads the variables of this process.
-    pub fn of_process() -> Self {
+    pub fn from_env() -> Self {
         Self::read(|name| std::env::var(name).ok())
     }
 }

@@ -12,7 +12,7 @@ const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 /// A stand-in for the hub on this machine: responds by path, and records requests with their tokens.
 struct Loopback {
     endpoint: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Loopback {
@@ -41,28 +41,28 @@ impl Loopback {
                 );
             }
         });
-        Self { endpoint, asked }
+        Self { endpoint, requests: asked }
     }
     fn hub(&self, cache: &std::path::Path) -> Hub {
         Hub::new(settings(&self.endpoint, cache, false))
     }
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
-fn settings(endpoint: &str, cache: &std::path::Path, offline: bool) -> Settings {
-    Settings { endpoint: endpoint.into(), token: None, cache: cache.into(), offline }
+fn settings(endpoint: &str, cache: &std::path::Path, offline: bool) -> HubSettings {
+    HubSettings { endpoint: endpoint.into(), token: None, cache: cache.into(), offline }
 }
 
-fn location(text: &str) -> Location {
-    Location::read(text).unwrap()
+fn location(text: &str) -> DatasetLocation {
+    DatasetLocation::read(text).unwrap()
 }
 
 #[test]
 fn locations_have_a_revision_and_a_path() {
     let read = |text: &str| {
-        let Location { repository, revision, path } = location(text);
+        let DatasetLocation { repository, revision, path } = location(text);
         [repository, revision, path]
     };
     assert_eq!(read("hf://datasets/openai/gsm8k"), ["openai/gsm8k", "main", ""]);
@@ -77,7 +77,7 @@ fn locations_have_a_revision_and_a_path() {
         "hf://datasets/a/b/../c",
         "hf://datasets/a/b@",
     ] {
-        assert_eq!(Location::read(wrong).unwrap_err().kind, ErrorKind::Invalid, "{wrong}");
+        assert_eq!(DatasetLocation::read(wrong).unwrap_err().kind, ErrorKind::Invalid, "{wrong}");
     }
 }
 
@@ -85,7 +85,7 @@ fn locations_have_a_revision_and_a_path() {
 fn variables_name_the_hub_and_the_cache() {
     let read = |set: &[(&str, &str)]| {
         let set: BTreeMap<&str, &str> = set.iter().copied().collect();
-        Settings::read(|name| set.get(name).map(ToString::to_string))
+        HubSettings::read(|name| set.get(name).map(ToString::to_string))
     };
     let usual = read(&[("HOME", "/h")]);
     assert_eq!(usual.cache.to_str(), Some("/h/.cache/huggingface/hub"));
@@ -114,10 +114,10 @@ fn a_revision_is_pinned_and_its_files_are_fetched_once() {
     let path = hub.fetch(&pinned, "data/b.jsonl").unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "rows");
     assert!(path.ends_with(format!("datasets--o--n/snapshots/{COMMIT}/data/b.jsonl")));
-    let before = server.asked().len();
+    let before = server.requests().len();
     assert_eq!(hub.pin(&pinned).unwrap(), pinned);
     assert_eq!(hub.fetch(&pinned, "data/b.jsonl").unwrap(), path);
-    assert_eq!(server.asked().len(), before, "a commit and a fetched file are not asked for again");
+    assert_eq!(server.requests().len(), before, "a commit and a fetched file are not asked for again");
     // Cached files are available without the hub.
     let offline = Hub::new(settings("http://127.0.0.1:1", cache.path(), true));
     assert_eq!(offline.pin(&location("hf://datasets/o/n/data")).unwrap(), pinned);
@@ -139,14 +139,14 @@ fn the_token_is_given_and_refusals_say_what_to_do() {
         ("/api/datasets/o/odd/revision/refs%2Fpr%2F1", 200, r#"{"sha": "x"}"#),
     ]);
     let cache = tempfile::tempdir().unwrap();
-    let hub = Hub::new(Settings { token: Some("secret".into()), ..settings(&server.endpoint, cache.path(), false) });
+    let hub = Hub::new(HubSettings { token: Some("secret".into()), ..settings(&server.endpoint, cache.path(), false) });
     let error = |text: &str| hub.pin(&location(text)).unwrap_err();
     let gated = error("hf://datasets/o/gated");
     assert!(gated.kind == ErrorKind::Invalid && gated.help.as_ref().unwrap().contains("HF_TOKEN"), "{gated}");
     assert!(error("hf://datasets/o/none").message.contains("no such data set"));
     assert_eq!(error("hf://datasets/o/busy").kind, ErrorKind::Retryable);
     assert!(error("hf://datasets/o/odd@refs/pr/1").message.contains("names no commit"));
-    assert!(server.asked().iter().all(|line| line.ends_with("bearer secret")), "{:?}", server.asked());
+    assert!(server.requests().iter().all(|line| line.ends_with("bearer secret")), "{:?}", server.requests());
     let nobody = Hub::new(settings("http://127.0.0.1:1", cache.path(), false));
     let error = nobody.pin(&location("hf://datasets/o/n")).unwrap_err();
     assert!(error.kind == ErrorKind::Retryable && error.help.unwrap().contains("HF_HUB_OFFLINE"));

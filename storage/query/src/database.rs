@@ -1,8 +1,8 @@
 //! Parquet tables as tables of an in-memory SQLite database, loaded one batch at a time.
 
-use crate::flatten::{Flattening, Kind, map_keys};
+use crate::flatten::{CellKind, ColumnFlattener, map_keys};
 use crate::functions;
-use crate::statement::Wanted;
+use crate::statement::ColumnSelection;
 use arrow_array::RecordBatch;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
@@ -11,8 +11,8 @@ use rusqlite::{Connection, Error as Sqlite, params_from_iter};
 use serde_json::Value;
 use std::path::Path;
 use trainyard_core::{Error, Result};
-use trainyard_tables::json::{Cut, cell_as_json};
-use trainyard_tables::{BatchReader, Part, read_schema};
+use trainyard_tables::json::{CellLimits, cell_as_json};
+use trainyard_tables::{BatchReader, ReadSlice, read_schema};
 
 /// Limits of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,23 +31,23 @@ impl Default for QueryLimits {
 }
 
 /// A database for one statement.
-pub(crate) struct Database {
+pub(crate) struct QueryDatabase {
     pub connection: Connection,
     /// Bytes that may still be read.
-    left: u64,
+    bytes_left: u64,
 }
 
-impl Database {
+impl QueryDatabase {
     /// Creates an empty database whose tables may have `bytes` bytes.
     pub fn new(bytes: u64) -> Result<Self> {
         let connection = open().map_err(|e| Error::bug(format!("no database in memory: {e}")))?;
-        Ok(Self { connection, left: bytes })
+        Ok(Self { connection, bytes_left: bytes })
     }
 
     /// Loads the wanted columns of a Parquet file. Returns the flat columns of the table.
     ///
     /// Errors: those of reading the file; invalid when its columns are larger than the remaining limit.
-    pub fn load(&mut self, table: &str, path: &Path, wanted: &Wanted) -> Result<Vec<(String, Kind)>> {
+    pub fn load(&mut self, table: &str, path: &Path, wanted: &ColumnSelection) -> Result<Vec<(String, CellKind)>> {
         let whole = read_schema(path)?;
         let mut names: Vec<_> =
             whole.fields().iter().map(|field| field.name().clone()).filter(|name| wanted.includes(name)).collect();
@@ -55,16 +55,16 @@ impl Database {
             // At least one column must carry the number of rows.
             names.extend(whole.fields().first().map(|field| field.name().clone()));
         }
-        let reader = BatchReader::open_part(path, &Part { columns: Some(&names), ..Part::default() })?;
+        let reader = BatchReader::open_part(path, &ReadSlice { columns: Some(&names), ..ReadSlice::default() })?;
         let schema = reader.schema();
-        let flattening = Flattening::new(&schema, &map_keys(path, &schema)?);
+        let flattening = ColumnFlattener::new(&schema, &map_keys(path, &schema)?);
         let columns = flattening.columns();
-        let unusable = |e: Sqlite| crate::failure::wrong(&format!("the table {}", path.display()), &e);
+        let unusable = |e: Sqlite| crate::error::query_error(&format!("the table {}", path.display()), &e);
         self.connection.execute_batch(&create(table, &columns)).map_err(unusable)?;
         for batch in reader {
             let batch = batch?;
             let size = batch.get_array_memory_size() as u64;
-            self.left = self.left.checked_sub(size).ok_or_else(|| too_large(path))?;
+            self.bytes_left = self.bytes_left.checked_sub(size).ok_or_else(|| too_large(path))?;
             self.insert(table, &flattening.apply(&batch)?).map_err(unusable)?;
         }
         Ok(columns)
@@ -76,7 +76,7 @@ impl Database {
         {
             let mut insert = transaction.prepare(&format!("INSERT INTO {} VALUES ({places})", quoted(table)))?;
             for row in 0..batch.num_rows() {
-                let cells = batch.columns().iter().map(|column| cell(cell_as_json(column, row, Cut::NONE)));
+                let cells = batch.columns().iter().map(|column| cell(cell_as_json(column, row, CellLimits::NONE)));
                 insert.execute(params_from_iter(cells))?;
             }
         }
@@ -97,7 +97,7 @@ fn open() -> Result<Connection, Sqlite> {
     Ok(connection)
 }
 
-fn create(table: &str, columns: &[(String, Kind)]) -> String {
+fn create(table: &str, columns: &[(String, CellKind)]) -> String {
     let columns: Vec<String> =
         columns.iter().map(|(name, kind)| format!("{} {}", quoted(name), kind.declared())).collect();
     format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "))
@@ -106,7 +106,7 @@ fn create(table: &str, columns: &[(String, Kind)]) -> String {
 /// Returns the SQL names of the columns of a Parquet file.
 pub(crate) fn column_names(path: &Path) -> Result<Vec<String>> {
     let schema = read_schema(path)?;
-    let flattening = Flattening::new(&schema, &map_keys(path, &schema)?);
+    let flattening = ColumnFlattener::new(&schema, &map_keys(path, &schema)?);
     Ok(flattening.columns().into_iter().map(|(name, _)| name).collect())
 }
 

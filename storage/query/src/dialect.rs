@@ -3,7 +3,7 @@
 //! `/` divides integers into a float, as in most analytical query engines; `x::int`, `ILIKE` and regular expressions
 //! work; functions have their common names.
 
-use crate::flatten::Kind;
+use crate::flatten::CellKind;
 use crate::functions::AGGREGATES;
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
@@ -40,21 +40,21 @@ const SQLITE_AGGREGATES: [&str; 8] = ["avg", "count", "group_concat", "json_grou
 const PREDICATES: [&str; 5] = ["array_contains", "contains", "ends_with", "regexp_like", "starts_with"];
 
 /// Rewrites a statement or an expression for SQLite.
-pub(crate) fn adapt<N: VisitMut>(node: &mut N) {
-    let _ = node.visit(&mut Adapt { windows: false });
+pub(crate) fn rewrite_for_sqlite<N: VisitMut>(node: &mut N) {
+    let _ = node.visit(&mut DialectRewriter { windows: false });
 }
 
 /// Rewrites an expression that is computed for every row: its aggregates run over the whole table.
-pub(crate) fn adapt_row_expression(expression: &mut Expr) {
-    let _ = expression.visit(&mut Adapt { windows: true });
+pub(crate) fn rewrite_row_expression(expression: &mut Expr) {
+    let _ = expression.visit(&mut DialectRewriter { windows: true });
 }
 
-struct Adapt {
+struct DialectRewriter {
     /// Whether aggregates become windows over the whole table.
     windows: bool,
 }
 
-impl VisitorMut for Adapt {
+impl VisitorMut for DialectRewriter {
     type Break = ();
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
@@ -77,7 +77,7 @@ impl VisitorMut for Adapt {
     }
 }
 
-impl Adapt {
+impl DialectRewriter {
     fn function(&self, function: &mut Function) {
         let name = name_of(function);
         let known = SYNONYMS.iter().find(|(synonym, _)| *synonym == name).map(|(_, known)| *known);
@@ -132,13 +132,13 @@ fn is_aggregate(name: &str, function: &Function) -> bool {
 
 /// Infers the kind of an expression from its form, if possible: SQLite has neither booleans nor lists. `column` returns
 /// the kind of a column.
-pub(crate) fn kind_of(expression: &Expr, column: &dyn Fn(&str) -> Option<Kind>) -> Option<Kind> {
+pub(crate) fn kind_of(expression: &Expr, column: &dyn Fn(&str) -> Option<CellKind>) -> Option<CellKind> {
     use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or, Spaceship};
     match expression {
         Expr::Nested(inner) => kind_of(inner, column),
         Expr::Identifier(name) => column(&name.value),
         Expr::CompoundIdentifier(names) => names.last().and_then(|name| column(&name.value)),
-        Expr::Value(value) => matches!(value.value, Value::Boolean(_)).then_some(Kind::Bool),
+        Expr::Value(value) => matches!(value.value, Value::Boolean(_)).then_some(CellKind::Bool),
         Expr::UnaryOp { op: UnaryOperator::Not, .. }
         | Expr::BinaryOp { op: And | Or | Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship, .. }
         | Expr::IsNull(_)
@@ -153,8 +153,8 @@ pub(crate) fn kind_of(expression: &Expr, column: &dyn Fn(&str) -> Option<Kind>) 
         | Expr::InSubquery { .. }
         | Expr::Between { .. }
         | Expr::Exists { .. }
-        | Expr::Like { .. } => Some(Kind::Bool),
-        Expr::Cast { data_type: DataType::Boolean | DataType::Bool, .. } => Some(Kind::Bool),
+        | Expr::Like { .. } => Some(CellKind::Bool),
+        Expr::Cast { data_type: DataType::Boolean | DataType::Bool, .. } => Some(CellKind::Bool),
         Expr::Case { conditions, else_result, .. } => {
             let results = conditions.iter().map(|when| &when.result).chain(else_result.as_deref());
             shared(results.map(|result| kind_of(result, column)))
@@ -164,13 +164,13 @@ pub(crate) fn kind_of(expression: &Expr, column: &dyn Fn(&str) -> Option<Kind>) 
     }
 }
 
-fn of_function(function: &Function, column: &dyn Fn(&str) -> Option<Kind>) -> Option<Kind> {
+fn of_function(function: &Function, column: &dyn Fn(&str) -> Option<CellKind>) -> Option<CellKind> {
     let name = name_of(function);
     if PREDICATES.contains(&name.as_str()) {
-        return Some(Kind::Bool);
+        return Some(CellKind::Bool);
     }
     if name == "json_group_array" {
-        return Some(Kind::List);
+        return Some(CellKind::List);
     }
     // These functions return one of their arguments.
     if !["coalesce", "first_value", "ifnull", "last_value", "max", "min", "nullif"].contains(&name.as_str()) {
@@ -185,7 +185,7 @@ fn of_function(function: &Function, column: &dyn Fn(&str) -> Option<Kind>) -> Op
 }
 
 /// Returns the common kind of all.
-fn shared(kinds: impl Iterator<Item = Option<Kind>>) -> Option<Kind> {
-    let kinds: Vec<Option<Kind>> = kinds.collect();
+fn shared(kinds: impl Iterator<Item = Option<CellKind>>) -> Option<CellKind> {
+    let kinds: Vec<Option<CellKind>> = kinds.collect();
     kinds.first().copied().flatten().filter(|first| kinds.iter().all(|kind| *kind == Some(*first)))
 }

@@ -3,11 +3,11 @@
 //! An expression has no joins and no subqueries, so it cannot multiply rows. Time and memory are not bounded here:
 //! filters are written in workflow files, and the attempt that runs one is a separate process with a `timeout`.
 
-use crate::database::{Database, QueryLimits};
-use crate::dialect::{adapt_row_expression, kind_of};
-use crate::failure::wrong;
-use crate::flatten::Kind;
-use crate::statement::{expression, wanted};
+use crate::database::{QueryDatabase, QueryLimits};
+use crate::dialect::{kind_of, rewrite_row_expression};
+use crate::error::query_error;
+use crate::flatten::CellKind;
+use crate::statement::{expression, referenced_columns};
 use rusqlite::Error as Sqlite;
 use rusqlite::types::Value as Cell;
 use std::path::Path;
@@ -22,10 +22,10 @@ const TABLE: &str = "self";
 pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
     let what = format!("the filter `{text}`");
     let mut condition = expression(text)?;
-    let mut database = Database::new(QueryLimits::default().bytes)?;
-    let columns = database.load(TABLE, path, &wanted(text)?)?;
+    let mut database = QueryDatabase::new(QueryLimits::default().bytes)?;
+    let columns = database.load(TABLE, path, &referenced_columns(text)?)?;
     let kind = |name: &str| columns.iter().find(|(column, _)| column.eq_ignore_ascii_case(name)).map(|(_, kind)| *kind);
-    adapt_row_expression(&mut condition);
+    rewrite_row_expression(&mut condition);
     let mask = || -> Result<Vec<bool>, Sqlite> {
         let mut statement = database.connection.prepare(&format!("SELECT {condition} FROM {TABLE}"))?;
         let rows = statement.query_map([], |row| Ok(row.get::<_, Cell>(0)? == Cell::Integer(1)))?;
@@ -34,10 +34,10 @@ pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
     // An unknown column has no kind either; SQLite's error names it.
     let mask = mask().map_err(|e| {
         let known = columns.iter().map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        wrong(&what, &e).help(format!("of the names in it these are columns: {known}"))
+        query_error(&what, &e).help(format!("of the names in it these are columns: {known}"))
     });
     match kind_of(&condition, &kind) {
-        Some(Kind::Bool) => mask,
+        Some(CellKind::Bool) => mask,
         _ => {
             mask?;
             Err(Error::invalid(format!("{what} is a value, not true or false"))

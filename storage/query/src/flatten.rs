@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{BatchReader, Part};
+use trainyard_tables::{BatchReader, ReadSlice};
 
 /// A map with more keys than this stays one column of JSON text.
-const MOST_KEYS: usize = 256;
+const MAX_MAP_KEYS: usize = 256;
 
 /// Type of the cells of a flat column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CellKind {
     Bool,
     Int,
     /// Unsigned 64-bit integer, out of the range of SQLite's integers.
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     List,
 }
 
-impl Kind {
+impl CellKind {
     /// Returns the declared type of a column. SQLite reports it for every result column that is a column of a table.
     /// "BLOB" keeps SQLite from converting the digits of a large integer to a float.
     pub fn declared(self) -> &'static str {
@@ -50,27 +50,27 @@ impl Kind {
 }
 
 /// Mapping of a file's columns to flat ones.
-pub(crate) struct Flattening {
-    columns: Vec<Flat>,
+pub(crate) struct ColumnFlattener {
+    columns: Vec<FlatColumn>,
     names: Vec<String>,
 }
 
-struct Flat {
+struct FlatColumn {
     root: usize,
-    steps: Vec<Step>,
-    kind: Kind,
+    steps: Vec<PathStep>,
+    kind: CellKind,
 }
 
 #[derive(Clone)]
-enum Step {
+enum PathStep {
     Field(usize),
     Key(String),
 }
 
-impl Flattening {
+impl ColumnFlattener {
     /// Plans the flattening of a file's schema; `keys` are the keys of its maps.
     pub fn new(schema: &Schema, keys: &BTreeMap<String, BTreeSet<String>>) -> Self {
-        let mut plan = Plan {
+        let mut plan = FlattenPlan {
             taken: schema.fields().iter().map(|f| f.name().to_lowercase()).collect(),
             keys,
             names: Vec::new(),
@@ -82,7 +82,7 @@ impl Flattening {
         Self { columns: plan.columns, names: plan.names }
     }
     /// Returns the flat columns, in order.
-    pub fn columns(&self) -> Vec<(String, Kind)> {
+    pub fn columns(&self) -> Vec<(String, CellKind)> {
         self.names.iter().cloned().zip(self.columns.iter().map(|flat| flat.kind)).collect()
     }
     /// Flattens a batch.
@@ -90,7 +90,7 @@ impl Flattening {
         self.flat(batch).map_err(|e| Error::bug(format!("a table has no flat form: {e}")))
     }
     fn flat(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-        let columns = self.columns.iter().map(|flat| flat.take_from(batch)).collect::<Result<Vec<_>, _>>()?;
+        let columns = self.columns.iter().map(|flat| flat.extract(batch)).collect::<Result<Vec<_>, _>>()?;
         let fields =
             self.names.iter().zip(&columns).map(|(name, column)| Field::new(name, column.data_type().clone(), true));
         let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -99,35 +99,35 @@ impl Flattening {
     }
 }
 
-struct Plan<'a> {
+struct FlattenPlan<'a> {
     /// Names in use, in lower case: SQL names are case-insensitive.
     taken: BTreeSet<String>,
     keys: &'a BTreeMap<String, BTreeSet<String>>,
     names: Vec<String>,
-    columns: Vec<Flat>,
+    columns: Vec<FlatColumn>,
 }
 
-impl Plan<'_> {
-    fn add(&mut self, root: usize, name: String, kind: &DataType, steps: Vec<Step>) {
+impl FlattenPlan<'_> {
+    fn add(&mut self, root: usize, name: String, kind: &DataType, steps: Vec<PathStep>) {
         match kind {
             DataType::Struct(parts) => {
                 for (i, part) in parts.iter().enumerate() {
                     let name = self.child(&name, part.name());
-                    self.add(root, name, part.data_type(), [steps.clone(), vec![Step::Field(i)]].concat());
+                    self.add(root, name, part.data_type(), [steps.clone(), vec![PathStep::Field(i)]].concat());
                 }
             }
             kind if steps.is_empty() && self.keys.contains_key(&name) => {
-                let Some(pair) = by_text(kind) else { return };
+                let Some(pair) = text_map_fields(kind) else { return };
                 for key in &self.keys[&name] {
                     let child = self.child(&name, key);
-                    self.add(root, child, pair[1].data_type(), vec![Step::Key(key.clone())]);
+                    self.add(root, child, pair[1].data_type(), vec![PathStep::Key(key.clone())]);
                 }
             }
             kind => {
                 let name = self.unused(name);
                 self.taken.insert(name.to_lowercase());
                 self.names.push(name);
-                self.columns.push(Flat { root, steps, kind: plain(kind).unwrap_or(Kind::Text) });
+                self.columns.push(FlatColumn { root, steps, kind: plain(kind).unwrap_or(CellKind::Text) });
             }
         }
     }
@@ -147,29 +147,29 @@ impl Plan<'_> {
 }
 
 /// Returns the kind of a column whose cells are not JSON objects.
-fn plain(kind: &DataType) -> Option<Kind> {
+fn plain(kind: &DataType) -> Option<CellKind> {
     use DataType::{
         Boolean, Date32, Dictionary, FixedSizeList, Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeList,
         LargeUtf8, List, Null, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
     };
     match kind {
-        Boolean => Some(Kind::Bool),
-        Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 => Some(Kind::Int),
-        UInt64 => Some(Kind::Unsigned),
-        Float16 | Float32 | Float64 => Some(Kind::Float),
-        Utf8 | LargeUtf8 | Utf8View | Null | Date32 | Dictionary(..) => Some(Kind::Text),
-        List(item) | LargeList(item) | FixedSizeList(item, _) => plain(item.data_type()).map(|_| Kind::List),
+        Boolean => Some(CellKind::Bool),
+        Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 => Some(CellKind::Int),
+        UInt64 => Some(CellKind::Unsigned),
+        Float16 | Float32 | Float64 => Some(CellKind::Float),
+        Utf8 | LargeUtf8 | Utf8View | Null | Date32 | Dictionary(..) => Some(CellKind::Text),
+        List(item) | LargeList(item) | FixedSizeList(item, _) => plain(item.data_type()).map(|_| CellKind::List),
         _ => None,
     }
 }
 
-impl Flat {
-    fn take_from(&self, batch: &RecordBatch) -> Result<ArrayRef, ArrowError> {
+impl FlatColumn {
+    fn extract(&self, batch: &RecordBatch) -> Result<ArrayRef, ArrowError> {
         let mut column = batch.column(self.root).clone();
         for step in &self.steps {
             column = match step {
-                Step::Field(i) => part(&column, *i)?,
-                Step::Key(key) => at_key(&column, key)?,
+                PathStep::Field(i) => part(&column, *i)?,
+                PathStep::Key(key) => at_key(&column, key)?,
             };
         }
         Ok(column)
@@ -217,7 +217,7 @@ pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, 
     let maps: Vec<_> = schema
         .fields()
         .iter()
-        .filter(|field| by_text(field.data_type()).is_some())
+        .filter(|field| text_map_fields(field.data_type()).is_some())
         .map(|field| field.name().clone())
         .collect();
     let mut found: BTreeMap<String, BTreeSet<String>> =
@@ -225,7 +225,7 @@ pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, 
     if maps.is_empty() {
         return Ok(found);
     }
-    let reader = BatchReader::open_part(path, &Part { columns: Some(&maps), ..Part::default() })?;
+    let reader = BatchReader::open_part(path, &ReadSlice { columns: Some(&maps), ..ReadSlice::default() })?;
     for batch in reader {
         let batch = batch?;
         for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
@@ -239,12 +239,12 @@ pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, 
             }
         }
     }
-    found.retain(|_, keys| keys.len() <= MOST_KEYS);
+    found.retain(|_, keys| keys.len() <= MAX_MAP_KEYS);
     Ok(found)
 }
 
 /// Returns the key and value fields of text-keyed columns: maps, and lists of `{name, value}`.
-fn by_text(kind: &DataType) -> Option<&Fields> {
+fn text_map_fields(kind: &DataType) -> Option<&Fields> {
     let (DataType::Map(items, _) | DataType::List(items)) = kind else { return None };
     let DataType::Struct(pair) = items.data_type() else { return None };
     let named =

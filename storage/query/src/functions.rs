@@ -21,13 +21,13 @@ pub(crate) fn register(connection: &Connection) -> Result<()> {
     statistics(connection)
 }
 
-type OfNumber = fn(f64) -> f64;
-type OfTwo = fn(f64, f64) -> f64;
-type OfTexts = fn(&str, &str) -> bool;
-type OfNumbers = fn(&[f64]) -> Option<f64>;
+type NumberFunction = fn(f64) -> f64;
+type BinaryNumberFunction = fn(f64, f64) -> f64;
+type TextPredicate = fn(&str, &str) -> bool;
+type ListFunction = fn(&[f64]) -> Option<f64>;
 
 fn mathematics(connection: &Connection) -> Result<()> {
-    const UNARY: [(&str, OfNumber); 20] = [
+    const UNARY: [(&str, NumberFunction); 20] = [
         ("acos", f64::acos),
         ("asin", f64::asin),
         ("atan", f64::atan),
@@ -49,7 +49,7 @@ fn mathematics(connection: &Connection) -> Result<()> {
         ("tanh", f64::tanh),
         ("trunc", f64::trunc),
     ];
-    const BINARY: [(&str, OfTwo); 4] =
+    const BINARY: [(&str, BinaryNumberFunction); 4] =
         [("atan2", f64::atan2), ("log", |base, x| x.log(base)), ("pow", f64::powf), ("power", f64::powf)];
     for (name, function) in UNARY {
         connection.create_scalar_function(name, 1, FLAGS, move |c| Ok(number(c, 0)?.map(function)))?;
@@ -63,7 +63,7 @@ fn mathematics(connection: &Connection) -> Result<()> {
 }
 
 fn texts(connection: &Connection) -> Result<()> {
-    const TESTS: [(&str, OfTexts); 3] = [
+    const TESTS: [(&str, TextPredicate); 3] = [
         ("starts_with", |text, part| text.starts_with(part)),
         ("ends_with", |text, part| text.ends_with(part)),
         ("contains", |text, part| text.contains(part)),
@@ -97,7 +97,7 @@ fn texts(connection: &Connection) -> Result<()> {
 }
 
 fn lists(connection: &Connection) -> Result<()> {
-    const OF_NUMBERS: [(&str, OfNumbers); 4] = [
+    const OF_NUMBERS: [(&str, ListFunction); 4] = [
         ("array_sum", |list| Some(list.iter().sum())),
         ("array_mean", |list| (!list.is_empty()).then(|| list.iter().sum::<f64>() / list.len() as f64)),
         ("array_min", |list| list.iter().copied().reduce(f64::min)),
@@ -131,51 +131,51 @@ fn lists(connection: &Connection) -> Result<()> {
 }
 
 fn statistics(connection: &Connection) -> Result<()> {
-    let moments = |name, statistic| connection.create_window_function(name, 1, FLAGS, Sample { statistic });
+    let moments = |name, statistic| connection.create_window_function(name, 1, FLAGS, SampleAggregate { statistic });
     moments("median", |sample: &[f64], _| quantile(sample, 0.5))?;
     moments("stddev", |sample: &[f64], _| variance(sample, 1).map(f64::sqrt))?;
     moments("stddev_pop", |sample: &[f64], _| variance(sample, 0).map(f64::sqrt))?;
     moments("variance", |sample: &[f64], _| variance(sample, 1))?;
     moments("var_pop", |sample: &[f64], _| variance(sample, 0))?;
-    connection.create_window_function("quantile_cont", 2, FLAGS, Sample { statistic: quantile })
+    connection.create_window_function("quantile_cont", 2, FLAGS, SampleAggregate { statistic: quantile })
 }
 
 /// An aggregate that needs all values at once, and perhaps a second argument.
-struct Sample {
+struct SampleAggregate {
     statistic: fn(&[f64], f64) -> Option<f64>,
 }
 
 /// The values of the window so far, in order, and the last second argument.
-type Values = (std::collections::VecDeque<f64>, f64);
+type WindowValues = (std::collections::VecDeque<f64>, f64);
 
-impl Sample {
-    fn of(&self, values: &Values) -> Option<f64> {
+impl SampleAggregate {
+    fn evaluate(&self, values: &WindowValues) -> Option<f64> {
         let list: Vec<f64> = values.0.iter().copied().collect();
         (self.statistic)(&list, values.1)
     }
 }
 
-impl Aggregate<Values, Option<f64>> for Sample {
-    fn init(&self, _: &mut Context<'_>) -> Result<Values> {
-        Ok(Values::default())
+impl Aggregate<WindowValues, Option<f64>> for SampleAggregate {
+    fn init(&self, _: &mut Context<'_>) -> Result<WindowValues> {
+        Ok(WindowValues::default())
     }
-    fn step(&self, c: &mut Context<'_>, values: &mut Values) -> Result<()> {
+    fn step(&self, c: &mut Context<'_>, values: &mut WindowValues) -> Result<()> {
         if c.len() > 1 {
             values.1 = number(c, 1)?.unwrap_or(f64::NAN);
         }
         values.0.extend(number(c, 0)?);
         Ok(())
     }
-    fn finalize(&self, _: &mut Context<'_>, values: Option<Values>) -> Result<Option<f64>> {
-        Ok(values.and_then(|values| self.of(&values)))
+    fn finalize(&self, _: &mut Context<'_>, values: Option<WindowValues>) -> Result<Option<f64>> {
+        Ok(values.and_then(|values| self.evaluate(&values)))
     }
 }
 
-impl WindowAggregate<Values, Option<f64>> for Sample {
-    fn value(&self, values: Option<&mut Values>) -> Result<Option<f64>> {
-        Ok(values.and_then(|values| self.of(values)))
+impl WindowAggregate<WindowValues, Option<f64>> for SampleAggregate {
+    fn value(&self, values: Option<&mut WindowValues>) -> Result<Option<f64>> {
+        Ok(values.and_then(|values| self.evaluate(values)))
     }
-    fn inverse(&self, c: &mut Context<'_>, values: &mut Values) -> Result<()> {
+    fn inverse(&self, c: &mut Context<'_>, values: &mut WindowValues) -> Result<()> {
         if number(c, 0)?.is_some() {
             values.0.pop_front();
         }

@@ -12,7 +12,7 @@
 
 mod database;
 mod dialect;
-mod failure;
+mod error;
 pub mod filter;
 mod flatten;
 mod functions;
@@ -23,7 +23,7 @@ mod statement;
 mod tests;
 
 pub use database::QueryLimits;
-pub use failure::is_out_of_memory;
+pub use error::is_out_of_memory;
 pub use filter::filter_mask;
 pub use query::query;
 pub use result::{QueryResult, ResultColumn};

@@ -1,11 +1,11 @@
 //! `artifacts query`: one SELECT over one or more tables.
 
-use crate::database::{Database, QueryLimits, column_names, quoted};
-use crate::dialect::{adapt, kind_of};
-use crate::failure::wrong;
-use crate::flatten::Kind;
+use crate::database::{QueryDatabase, QueryLimits, column_names, quoted};
+use crate::dialect::{kind_of, rewrite_for_sqlite};
+use crate::error::query_error;
+use crate::flatten::CellKind;
 use crate::result::QueryResult;
-use crate::statement::accept;
+use crate::statement::parse_query;
 use rusqlite::Error as Sqlite;
 use rusqlite::types::Value as Cell;
 use sqlparser::ast::{Query, SelectItem, SetExpr};
@@ -19,16 +19,16 @@ use trainyard_core::Result;
 /// process. Errors: invalid (no SELECT, unknown column or function, more input than allowed), data (corrupt file, out
 /// of memory).
 pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result<QueryResult> {
-    let mut accepted = accept(sql)?;
-    adapt(&mut accepted.query);
-    let mut database = Database::new(limits.bytes)?;
+    let mut accepted = parse_query(sql)?;
+    rewrite_for_sqlite(&mut accepted.query);
+    let mut database = QueryDatabase::new(limits.bytes)?;
     let mut columns = Vec::new();
     for (name, path) in tables {
         columns.extend(database.load(name, path, &accepted.columns)?);
     }
-    let answered = answer(&database, &accepted.query, accepted.unordered, &columns, limits.rows);
+    let answered = run_statement(&database, &accepted.query, accepted.unordered, &columns, limits.rows);
     answered.map_err(|e| {
-        let error = wrong("this query", &e);
+        let error = query_error("this query", &e);
         if error.help.is_some() {
             return error;
         }
@@ -38,11 +38,11 @@ pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result
     })
 }
 
-fn answer(
-    database: &Database,
+fn run_statement(
+    database: &QueryDatabase,
     query: &Query,
     unordered: bool,
-    columns: &[(String, Kind)],
+    columns: &[(String, CellKind)],
     limit: usize,
 ) -> Result<QueryResult, Sqlite> {
     let connection = &database.connection;
@@ -65,11 +65,11 @@ fn answer(
 }
 
 /// Infers the kind of every column of a result from its declaration or the form of its expression.
-fn kinds(statement: &rusqlite::Statement<'_>, query: &Query, columns: &[(String, Kind)]) -> Vec<Option<Kind>> {
+fn kinds(statement: &rusqlite::Statement<'_>, query: &Query, columns: &[(String, CellKind)]) -> Vec<Option<CellKind>> {
     let items = selected(query);
     let column = |name: &str| columns.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, kind)| *kind);
-    let declared = statement.columns().into_iter().map(|c| c.decl_type().and_then(Kind::of_declared));
-    let declared: Vec<Option<Kind>> = declared.collect();
+    let declared = statement.columns().into_iter().map(|c| c.decl_type().and_then(CellKind::of_declared));
+    let declared: Vec<Option<CellKind>> = declared.collect();
     let by_form = |i: usize| {
         items.filter(|items| items.len() == declared.len()).and_then(|items| match &items[i] {
             SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. } => kind_of(e, &column),
@@ -89,8 +89,8 @@ fn selected(query: &Query) -> Option<&Vec<SelectItem>> {
 }
 
 /// Sorts the statement's rows by all sortable columns, left to right.
-fn sorted(text: &str, kinds: &[Option<Kind>]) -> String {
-    let places = kinds.iter().enumerate().filter(|(_, kind)| **kind != Some(Kind::List));
+fn sorted(text: &str, kinds: &[Option<CellKind>]) -> String {
+    let places = kinds.iter().enumerate().filter(|(_, kind)| **kind != Some(CellKind::List));
     let order: Vec<String> = places.map(|(i, _)| format!("{} NULLS LAST", i + 1)).collect();
     let order = if order.is_empty() { String::new() } else { format!(" ORDER BY {}", order.join(", ")) };
     format!("SELECT * FROM ({text}) AS {}{order}", quoted("result"))

@@ -1,6 +1,6 @@
 //! Query results, as JSON and as aligned text.
 
-use crate::flatten::Kind;
+use crate::flatten::CellKind;
 use rusqlite::types::Value as Cell;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -31,10 +31,15 @@ pub struct QueryResult {
 
 impl QueryResult {
     /// Builds a result. `kinds` are the kinds of cells that SQLite does not distinguish: booleans, lists.
-    pub(crate) fn new(names: Vec<String>, kinds: Vec<Option<Kind>>, cells: Vec<Vec<Cell>>, truncated: bool) -> Self {
-        let kind = |i: usize, known: Option<Kind>| known.or_else(|| observed(cells.iter().map(|row| &row[i])));
-        let kinds: Vec<Option<Kind>> = kinds.into_iter().enumerate().map(|(i, known)| kind(i, known)).collect();
-        let column = |(name, kind): (String, &Option<Kind>)| ResultColumn { name, r#type: type_name(*kind).into() };
+    pub(crate) fn new(
+        names: Vec<String>,
+        kinds: Vec<Option<CellKind>>,
+        cells: Vec<Vec<Cell>>,
+        truncated: bool,
+    ) -> Self {
+        let kind = |i: usize, known: Option<CellKind>| known.or_else(|| observed(cells.iter().map(|row| &row[i])));
+        let kinds: Vec<Option<CellKind>> = kinds.into_iter().enumerate().map(|(i, known)| kind(i, known)).collect();
+        let column = |(name, kind): (String, &Option<CellKind>)| ResultColumn { name, r#type: type_name(*kind).into() };
         let columns = names.into_iter().zip(&kinds).map(column).collect();
         let row = |row: Vec<Cell>| row.into_iter().zip(&kinds).map(|(cell, kind)| value(cell, *kind)).collect();
         Self { columns, rows: cells.into_iter().map(row).collect(), truncated }
@@ -49,39 +54,39 @@ impl QueryResult {
 }
 
 /// Returns the kind of computed cells; `None` if all are null.
-fn observed<'c>(cells: impl Iterator<Item = &'c Cell>) -> Option<Kind> {
+fn observed<'c>(cells: impl Iterator<Item = &'c Cell>) -> Option<CellKind> {
     let mut found = None;
     for cell in cells {
         found = match (cell, found) {
             (Cell::Null, found) => found,
-            (Cell::Text(_) | Cell::Blob(_), _) | (_, Some(Kind::Text)) => Some(Kind::Text),
-            (Cell::Real(_), _) | (_, Some(Kind::Float)) => Some(Kind::Float),
-            (Cell::Integer(_), _) => Some(Kind::Int),
+            (Cell::Text(_) | Cell::Blob(_), _) | (_, Some(CellKind::Text)) => Some(CellKind::Text),
+            (Cell::Real(_), _) | (_, Some(CellKind::Float)) => Some(CellKind::Float),
+            (Cell::Integer(_), _) => Some(CellKind::Int),
         };
     }
     found
 }
 
-fn type_name(kind: Option<Kind>) -> &'static str {
+fn type_name(kind: Option<CellKind>) -> &'static str {
     match kind {
-        Some(Kind::Bool) => "bool",
-        Some(Kind::Int | Kind::Unsigned) => "int",
-        Some(Kind::Float) => "float",
-        Some(Kind::Text) => "string",
-        Some(Kind::List) => "list",
+        Some(CellKind::Bool) => "bool",
+        Some(CellKind::Int | CellKind::Unsigned) => "int",
+        Some(CellKind::Float) => "float",
+        Some(CellKind::Text) => "string",
+        Some(CellKind::List) => "list",
         None => "null",
     }
 }
 
-fn value(cell: Cell, kind: Option<Kind>) -> Value {
+fn value(cell: Cell, kind: Option<CellKind>) -> Value {
     match (cell, kind) {
         (Cell::Null, _) => Value::Null,
-        (Cell::Integer(value), Some(Kind::Bool)) => (value != 0).into(),
-        (Cell::Integer(value), Some(Kind::Float)) => (value as f64).into(),
+        (Cell::Integer(value), Some(CellKind::Bool)) => (value != 0).into(),
+        (Cell::Integer(value), Some(CellKind::Float)) => (value as f64).into(),
         (Cell::Integer(value), _) => value.into(),
         (Cell::Real(value), _) => value.into(),
-        (Cell::Text(text), Some(Kind::List)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
-        (Cell::Text(text), Some(Kind::Unsigned)) => text.parse::<u64>().map_or(Value::String(text), Value::from),
+        (Cell::Text(text), Some(CellKind::List)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        (Cell::Text(text), Some(CellKind::Unsigned)) => text.parse::<u64>().map_or(Value::String(text), Value::from),
         (Cell::Text(text), _) => text.into(),
         (Cell::Blob(bytes), _) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
     }

@@ -9,22 +9,22 @@ use std::ops::ControlFlow;
 use trainyard_core::{Error, Result};
 
 /// An accepted statement.
-pub(crate) struct Accepted {
+pub(crate) struct ParsedStatement {
     pub query: Box<Query>,
-    pub columns: Wanted,
+    pub columns: ColumnSelection,
     /// Whether the order of the result is undefined: it groups or combines rows without ORDER BY.
     pub unordered: bool,
 }
 
 /// Columns that a text can touch.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ColumnSelection {
     All,
     /// Every word in the text; columns are among them.
     Words(BTreeSet<String>),
 }
 
-impl Wanted {
+impl ColumnSelection {
     /// Whether the column, or a flattened part of it, may be meant.
     pub fn includes(&self, column: &str) -> bool {
         match self {
@@ -37,25 +37,25 @@ impl Wanted {
 }
 
 /// Accepts exactly one query. Errors: invalid, naming the rejected statement.
-pub(crate) fn accept(sql: &str) -> Result<Accepted> {
+pub(crate) fn parse_query(sql: &str) -> Result<ParsedStatement> {
     let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("this SQL cannot be read: {e}"));
     let options = ParserOptions { trailing_commas: true, ..ParserOptions::default() };
     let parser = Parser::new(&GenericDialect {}).with_options(options).try_with_sql(sql).map_err(|e| wrong(&e))?;
     let statements = { parser }.parse_statements().map_err(|e| wrong(&e))?;
-    let unordered = |query: &Query| query.order_by.is_none() && combines(query);
+    let unordered = |query: &Query| query.order_by.is_none() && has_undefined_order(query);
     let query = match statements.as_slice() {
         [Statement::Query(query)] => query,
         [other] => return Err(only_select(&first_word(&other.to_string()))),
         many => return Err(Error::invalid(format!("expected one SELECT statement, found {}", many.len()))),
     };
-    if let ControlFlow::Break(refusal) = statements[0].visit(&mut Rules { subqueries: true }) {
+    if let ControlFlow::Break(refusal) = statements[0].visit(&mut StatementValidator { subqueries: true }) {
         return Err(refusal.error());
     }
-    Ok(Accepted { query: query.clone(), columns: wanted(sql)?, unordered: unordered(query) })
+    Ok(ParsedStatement { query: query.clone(), columns: referenced_columns(sql)?, unordered: unordered(query) })
 }
 
 /// Returns the columns that a text can touch: all if it contains `*` (but for `count(*)`) or joins by unnamed columns.
-pub(crate) fn wanted(text: &str) -> Result<Wanted> {
+pub(crate) fn referenced_columns(text: &str) -> Result<ColumnSelection> {
     let tokens = Tokenizer::new(&GenericDialect {}, text)
         .tokenize()
         .map_err(|e| Error::invalid(format!("`{text}` cannot be read: {e}")))?;
@@ -64,16 +64,16 @@ pub(crate) fn wanted(text: &str) -> Result<Wanted> {
     for (i, token) in tokens.iter().enumerate() {
         match token {
             Token::Word(word) if ["natural", "columns"].contains(&word.value.to_lowercase().as_str()) => {
-                return Ok(Wanted::All);
+                return Ok(ColumnSelection::All);
             }
             Token::Word(word) => {
                 words.insert(word.value.clone());
             }
-            Token::Mul if !is_count(&tokens, i) => return Ok(Wanted::All),
+            Token::Mul if !is_count(&tokens, i) => return Ok(ColumnSelection::All),
             _ => {}
         }
     }
-    Ok(Wanted::Words(words))
+    Ok(ColumnSelection::Words(words))
 }
 
 /// Whether the tokens are `count ( * )`.
@@ -85,12 +85,12 @@ fn is_count(tokens: &[Token], star: usize) -> bool {
 
 /// Constructs that are forbidden anywhere in a statement or an expression. One visitor for all rules: each compiles to
 /// a walk through the whole grammar.
-struct Rules {
+struct StatementValidator {
     /// Whether subqueries are allowed.
     subqueries: bool,
 }
 
-enum Refusal {
+enum ForbiddenConstruct {
     /// A statement other than a SELECT.
     Statement(String),
     /// `a[1]` or `a[1].b`.
@@ -98,7 +98,7 @@ enum Refusal {
     Subquery,
 }
 
-impl Refusal {
+impl ForbiddenConstruct {
     fn error(self) -> Error {
         match self {
             Self::Statement(found) => only_select(&found),
@@ -109,27 +109,27 @@ impl Refusal {
     }
 }
 
-impl Visitor for Rules {
-    type Break = Refusal;
+impl Visitor for StatementValidator {
+    type Break = ForbiddenConstruct;
 
-    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<Refusal> {
+    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<ForbiddenConstruct> {
         match statement {
             Statement::Query(_) => ControlFlow::Continue(()),
-            other => ControlFlow::Break(Refusal::Statement(first_word(&other.to_string()))),
+            other => ControlFlow::Break(ForbiddenConstruct::Statement(first_word(&other.to_string()))),
         }
     }
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<Refusal> {
-        if self.subqueries { ControlFlow::Continue(()) } else { ControlFlow::Break(Refusal::Subquery) }
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<ForbiddenConstruct> {
+        if self.subqueries { ControlFlow::Continue(()) } else { ControlFlow::Break(ForbiddenConstruct::Subquery) }
     }
-    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Refusal> {
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<ForbiddenConstruct> {
         match select.into {
-            Some(_) => ControlFlow::Break(Refusal::Statement("SELECT INTO".to_string())),
+            Some(_) => ControlFlow::Break(ForbiddenConstruct::Statement("SELECT INTO".to_string())),
             None => ControlFlow::Continue(()),
         }
     }
-    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<Refusal> {
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<ForbiddenConstruct> {
         match expression {
-            Expr::CompoundFieldAccess { .. } => ControlFlow::Break(Refusal::Access(expression.to_string())),
+            Expr::CompoundFieldAccess { .. } => ControlFlow::Break(ForbiddenConstruct::Access(expression.to_string())),
             _ => ControlFlow::Continue(()),
         }
     }
@@ -145,7 +145,7 @@ fn first_word(text: &str) -> String {
 }
 
 /// Whether rows are grouped, joined or made distinct: their order then depends on SQLite's query plan.
-fn combines(query: &Query) -> bool {
+fn has_undefined_order(query: &Query) -> bool {
     if query.with.is_some() {
         return true;
     }
@@ -167,7 +167,7 @@ pub(crate) fn expression(text: &str) -> Result<Expr> {
     if next.token != Token::EOF {
         return Err(wrong(&format!("`{next}` was not expected")).help("write one condition, e.g. `reward > 0.5`"));
     }
-    match parsed.visit(&mut Rules { subqueries: false }) {
+    match parsed.visit(&mut StatementValidator { subqueries: false }) {
         ControlFlow::Continue(()) => Ok(parsed),
         ControlFlow::Break(refusal) => Err(refusal.error().at(format!("the filter `{text}`"))),
     }

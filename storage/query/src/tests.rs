@@ -2,7 +2,7 @@ use super::*;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use trainyard_core::ErrorKind;
-use trainyard_tables::{Message, Sampling, Trajectory, write_trajectories};
+use trainyard_tables::{Message, SamplingParams, Trajectory, write_trajectories};
 
 /// Writes 3,000 trajectories of levels 1 to 3: the reward is level/10 for even rows, null-free; every third has a
 /// format reward.
@@ -23,7 +23,7 @@ fn table() -> (tempfile::TempDir, PathBuf) {
         turn: vec![0, 0, 1],
         logprobs: i.is_multiple_of(2).then(|| vec![0.0, -0.5, -1.0]),
         messages: vec![Message::new("user", format!("question {i}"))],
-        sampling: Sampling { temperature: 1.0, top_p: 0.5, top_k: 0 },
+        sampling: SamplingParams { temperature: 1.0, top_p: 0.5, top_k: 0 },
         answer: i.is_multiple_of(5).then(|| i.to_string()),
         seed: u64::from(i),
         ..Trajectory::default()
@@ -32,14 +32,14 @@ fn table() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-fn ask(path: &Path, sql: &str) -> QueryResult {
+fn run_query(path: &Path, sql: &str) -> QueryResult {
     query(&[("self", path)], sql, QueryLimits::default()).unwrap_or_else(|e| panic!("{sql}: {e}"))
 }
 
 #[test]
 fn the_query_of_the_manual_answers() {
     let (_folder, path) = table();
-    let answer = ask(&path, "select level, avg(reward) from self group by level");
+    let answer = run_query(&path, "select level, avg(reward) from self group by level");
     assert_eq!(answer.columns[0], ResultColumn { name: "level".into(), r#type: "int".into() });
     assert_eq!(answer.rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>(), [json!(1), json!(2), json!(3)]);
     let mean = answer.rows[1][1].as_f64().unwrap();
@@ -50,7 +50,7 @@ fn the_query_of_the_manual_answers() {
 #[test]
 fn nested_columns_are_flat() {
     let (_folder, path) = table();
-    let answer = ask(
+    let answer = run_query(
         &path,
         "SELECT rewards_answer, rewards_format, sampling_top_p, messages, token_ids, turn, logprobs, status \
          FROM self LIMIT 2",
@@ -73,8 +73,8 @@ fn nested_columns_are_flat() {
 #[test]
 fn all_columns_can_be_asked_for_and_counted() {
     let (_folder, path) = table();
-    assert_eq!(ask(&path, "select count(*) as n from self").rows, [[json!(3000)]]);
-    let all = ask(&path, "select * from self limit 1");
+    assert_eq!(run_query(&path, "select count(*) as n from self").rows, [[json!(3000)]]);
+    let all = run_query(&path, "select * from self limit 1");
     assert!(all.columns.len() > 36 && all.columns.iter().any(|c| c.name == "verdicts"));
 }
 
@@ -84,8 +84,11 @@ fn joins_conditions_and_subqueries_work() {
     let sql = "with best as (select level, max(reward) as top from self group by level) \
                select s.level, count(*) as n from self s join best b on s.level = b.level \
                where s.reward = b.top group by s.level order by s.level desc";
-    assert_eq!(ask(&path, sql).rows, [[json!(3), json!(500)], [json!(2), json!(500)], [json!(1), json!(500)]]);
-    assert_eq!(ask(&path, "select distinct status, stop_reason from self").rows, [[json!("ok"), json!("answer")]]);
+    assert_eq!(run_query(&path, sql).rows, [[json!(3), json!(500)], [json!(2), json!(500)], [json!(1), json!(500)]]);
+    assert_eq!(
+        run_query(&path, "select distinct status, stop_reason from self").rows,
+        [[json!("ok"), json!("answer")]]
+    );
     let two = query(
         &[("a", &path), ("b", &path)],
         "select count(*) as n from a join b on a.id = b.id",
@@ -146,7 +149,7 @@ fn results_and_inputs_are_bounded() {
 fn answers_print_as_aligned_text() {
     let (_folder, path) = table();
     let text =
-        ask(&path, "select level, avg(reward) as mean, min(id) as first from self group by level order by level")
+        run_query(&path, "select level, avg(reward) as mean, min(id) as first from self group by level order by level")
             .to_string();
     assert_eq!(
         text,
@@ -154,16 +157,16 @@ fn answers_print_as_aligned_text() {
          \x20   1  0.05  t0000\n    2   0.1  t0001\n    3  0.15  t0002\n\
          (3 rows)"
     );
-    assert!(ask(&path, "select count(*) from self").to_string().ends_with("(1 row)"));
+    assert!(run_query(&path, "select count(*) from self").to_string().ends_with("(1 row)"));
 }
 
 #[test]
 fn answers_repeat_without_an_order_of_their_own() {
     let (_folder, path) = table();
     let sql = "select seed, level, count(*) as n from self group by seed, level";
-    let first = ask(&path, sql);
+    let first = run_query(&path, sql);
     assert_eq!(first.rows[999], [json!(999), json!(1), json!(1)]);
-    assert_eq!(first, ask(&path, sql));
+    assert_eq!(first, run_query(&path, sql));
 }
 
 #[test]
@@ -204,7 +207,7 @@ fn empty_tables_answer() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.parquet");
     write_trajectories(&path, &[]).unwrap();
-    assert_eq!(ask(&path, "select level, avg(reward) from self group by level").rows, Vec::<Vec<Value>>::new());
+    assert_eq!(run_query(&path, "select level, avg(reward) from self group by level").rows, Vec::<Vec<Value>>::new());
     assert_eq!(filter_mask(&path, "reward > 0").unwrap(), Vec::<bool>::new());
 }
 
@@ -250,13 +253,13 @@ fn statistics_gather_rows_and_windows() {
     let (_folder, path) = table();
     let sql = "select median(seed) as m, quantile_cont(seed, 0.25) as q, stddev(level) as s, variance(level) as v, \
                bool_or(level > 2) as b from self";
-    let row = &ask(&path, sql).rows[0];
+    let row = &run_query(&path, sql).rows[0];
     assert_eq!((&row[0], &row[1], &row[4]), (&json!(1499.5), &json!(749.75), &json!(true)));
     let (deviation, variance) = (row[2].as_f64().unwrap(), row[3].as_f64().unwrap());
     assert!((variance - 2000.0 / 2999.0).abs() < 1e-12 && (deviation * deviation - variance).abs() < 1e-12);
     let moving =
         "select median(seed) over (order by seed rows between 1 preceding and 1 following) as m from self limit 3";
-    assert_eq!(ask(&path, moving).rows, [[json!(0.5)], [json!(1.0)], [json!(2.0)]]);
+    assert_eq!(run_query(&path, moving).rows, [[json!(0.5)], [json!(1.0)], [json!(2.0)]]);
     let kept = filter_mask(&path, "seed > median(seed)").unwrap();
     assert_eq!(kept.iter().filter(|keep| **keep).count(), 1500);
 }
@@ -266,14 +269,14 @@ fn lists_can_be_asked_about() {
     let (_folder, path) = table();
     let sql = "select array_length(token_ids), array_sum(logprobs), array_contains(turn, 1), array_get(token_ids, 2), \
                array_agg(level) from self where seed = 4";
-    assert_eq!(ask(&path, sql).rows[0], [json!(3), json!(-1.5), json!(true), json!("1"), json!([2])]);
+    assert_eq!(run_query(&path, sql).rows[0], [json!(3), json!(-1.5), json!(true), json!("1"), json!([2])]);
 }
 
 #[test]
 fn booleans_and_types_are_told() {
     let (_folder, path) = table();
     let answer =
-        ask(&path, "select level > 1 as high, level, reward, status, token_ids, null as none from self limit 1");
+        run_query(&path, "select level > 1 as high, level, reward, status, token_ids, null as none from self limit 1");
     let types: Vec<&str> = answer.columns.iter().map(|c| c.r#type.as_str()).collect();
     assert_eq!(types, ["bool", "int", "float", "string", "list", "null"]);
     assert_eq!(answer.rows[0][0], json!(false));
@@ -284,7 +287,7 @@ fn large_integers_keep_their_digits() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.parquet");
     write_trajectories(&path, &[Trajectory { seed: u64::MAX, ..Trajectory::default() }]).unwrap();
-    assert_eq!(ask(&path, "select seed from self").rows, [[json!(u64::MAX)]]);
+    assert_eq!(run_query(&path, "select seed from self").rows, [[json!(u64::MAX)]]);
 }
 
 #[test]
@@ -298,5 +301,5 @@ fn wrong_statements_are_explained() {
     let nested = error("select messages[1].content from self");
     assert!(nested.message.contains("JSON text") && nested.help.unwrap().contains("json_extract"));
     let content = "select json_extract(messages, '$[0].content') as c from self limit 1";
-    assert_eq!(ask(&path, content).rows, [[json!("question 0")]]);
+    assert_eq!(run_query(&path, content).rows, [[json!("question 0")]]);
 }

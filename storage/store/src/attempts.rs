@@ -4,7 +4,7 @@
 //! `result.json` is create-only, so of two processes that claim the same attempt number only one ends it. Only
 //! `heartbeat.json` is ever overwritten; no decision depends on it.
 
-use crate::connection::Created;
+use crate::connection::CreateOutcome;
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
@@ -18,8 +18,10 @@ impl Store {
     pub async fn put_spec(&self, spec: &AttemptSpec) -> Result<()> {
         let path = format!("{}/spec.json", layout::attempt(&spec.run, &spec.stage, spec.attempt));
         match self.create(&path, encode(&path, spec)?).await? {
-            Created::Ours => Ok(()),
-            Created::Theirs(_) => Err(Error::bug(format!("{path}: this attempt number has another spec already"))),
+            CreateOutcome::Ours => Ok(()),
+            CreateOutcome::Theirs(_) => {
+                Err(Error::bug(format!("{path}: this attempt number has another spec already")))
+            }
         }
     }
     /// Returns the spec of an attempt; `None` if there is no such attempt.
@@ -27,7 +29,7 @@ impl Store {
         self.json(&format!("{}/spec.json", layout::attempt(run, stage, attempt))).await
     }
     /// Puts `result.json`: `Ours`, or the bytes that ended this attempt before.
-    pub async fn put_result(&self, result: &AttemptResult) -> Result<Created> {
+    pub async fn put_result(&self, result: &AttemptResult) -> Result<CreateOutcome> {
         let path = format!("{}/result.json", layout::attempt(&result.run, &result.stage, result.attempt));
         self.create(&path, encode(&path, result)?).await
     }
@@ -36,7 +38,7 @@ impl Store {
         self.json(&format!("{}/result.json", layout::attempt(run, stage, attempt))).await
     }
     /// Puts `failure.json`: `Ours`, or the bytes that were stored before.
-    pub async fn put_failure(&self, failure: &AttemptFailure) -> Result<Created> {
+    pub async fn put_failure(&self, failure: &AttemptFailure) -> Result<CreateOutcome> {
         let path = format!("{}/failure.json", layout::attempt(&failure.run, &failure.stage, failure.attempt));
         self.create(&path, encode(&path, failure)?).await
     }

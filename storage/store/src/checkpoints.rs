@@ -3,9 +3,9 @@
 //! A listing proposes candidates, but a checkpoint is used only if its record and all its objects are readable and
 //! undamaged. A broken one costs the steps since the previous one, never the stage.
 
+use crate::error::file_error;
 use crate::fetch::FetchMode;
 use crate::layout;
-use crate::problem::io_fault;
 use crate::store::Store;
 use std::path::{Path, PathBuf};
 use trainyard_core::attempt::CheckpointRecord;
@@ -43,7 +43,7 @@ impl Store {
         for path in self.checkpoint_names(stage).await? {
             let Some(record) = self.complete_checkpoint(&path, stage).await? else { continue };
             let folder = scratch.join(format!("{}-{}", record.step, record.attempt));
-            std::fs::create_dir_all(&folder).map_err(|e| io_fault("make", &folder.display().to_string(), &e))?;
+            std::fs::create_dir_all(&folder).map_err(|e| file_error("make", &folder.display().to_string(), &e))?;
             match self.fetch_files(&record.files, &folder, FetchMode::Link).await {
                 Ok(()) => return Ok(Some((record, folder))),
                 Err(error) if matches!(error.kind, ErrorKind::Data | ErrorKind::Lost) => {}

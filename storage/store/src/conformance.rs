@@ -4,12 +4,12 @@
 
 mod attempts;
 
-use crate::connection::Created;
+use crate::connection::CreateOutcome;
 use crate::fetch::FetchMode;
-use crate::garbage::Policy;
+use crate::garbage::GarbagePolicy;
 use crate::journal::{AppendError, JournalReader, JournalWriter};
 use crate::layout;
-use crate::manifests::{Newest, Published};
+use crate::manifests::{NewestManifest, PublishOutcome};
 use crate::options::StoreOptions;
 use crate::store::Store;
 use bytes::Bytes;
@@ -25,7 +25,7 @@ use trainyard_core::attempt::{AttemptInput, CheckpointRecord};
 use trainyard_core::{ArtifactKind, Digest, ErrorKind, FileEntry, Manifest, Output, RunId, StageKey};
 
 /// Writers in the opening race.
-const RACERS: usize = 64;
+const CONCURRENT_WRITERS: usize = 64;
 
 /// The coarsest time resolution of stores, and a little more.
 const SECOND: Duration = Duration::from_millis(1_100);
@@ -45,7 +45,7 @@ pub async fn suite(url: &str, scratch: &Path) {
     resume_points_are_complete_ones(&store, scratch).await;
     journals_are_fenced(&store).await;
     attempts::leave_files(&store).await;
-    attempts::beat_and_are_asked_to_end(&store).await;
+    attempts::heartbeat_and_cancel(&store).await;
     garbage_is_what_is_unreferenced(&store, scratch).await;
     read_only_refuses(url).await;
 }
@@ -53,17 +53,19 @@ pub async fn suite(url: &str, scratch: &Path) {
 /// Checks that one of 64 writers, on separate connections, wins the name, and all others see its bytes.
 pub async fn race_for_one_name(url: &str) {
     let stores = join_all((0..8).map(|_| open(url, false))).await;
-    let tasks = (0..RACERS).map(|i| {
+    let tasks = (0..CONCURRENT_WRITERS).map(|i| {
         let store = stores[i % stores.len()].clone();
         tokio::spawn(
             async move { (i, store.create("schedules/race/tick", body(i)).await.expect("a race has no errors")) },
         )
     });
     let outcomes: Vec<_> = join_all(tasks).await.into_iter().map(|done| done.expect("no writer panics")).collect();
-    let winners: Vec<_> = outcomes.iter().filter(|(_, created)| *created == Created::Ours).map(|(i, _)| *i).collect();
+    let winners: Vec<_> =
+        outcomes.iter().filter(|(_, created)| *created == CreateOutcome::Ours).map(|(i, _)| *i).collect();
     assert_eq!(winners.len(), 1, "exactly one writer wins, not {winners:?}");
     let won = body(winners[0]);
-    let losers_agree = outcomes.iter().all(|(i, created)| *i == winners[0] || *created == Created::Theirs(won.clone()));
+    let losers_agree =
+        outcomes.iter().all(|(i, created)| *i == winners[0] || *created == CreateOutcome::Theirs(won.clone()));
     assert!(losers_agree, "all losers see the winner's bytes");
     assert_eq!(stores[0].get("schedules/race/tick").await.expect("readable"), Some(won));
 }
@@ -74,20 +76,20 @@ fn body(i: usize) -> Bytes {
 
 async fn puts_repeat_and_list(store: &Store) {
     let put = |path: &'static str, text: &'static str| store.create(path, Bytes::from_static(text.as_bytes()));
-    assert_eq!(put("runs/2026-01/a/x", "one").await, Ok(Created::Ours));
-    assert_eq!(put("runs/2026-01/a/x", "one").await, Ok(Created::Ours), "our own bytes are success");
-    assert_eq!(put("runs/2026-01/a/x", "two").await, Ok(Created::Theirs(Bytes::from_static(b"one"))));
-    assert_eq!(put("runs/2026-02/b@5bc=1@5d/y", "").await, Ok(Created::Ours), "an empty file and escaped names");
+    assert_eq!(put("runs/2026-01/a/x", "one").await, Ok(CreateOutcome::Ours));
+    assert_eq!(put("runs/2026-01/a/x", "one").await, Ok(CreateOutcome::Ours), "our own bytes are success");
+    assert_eq!(put("runs/2026-01/a/x", "two").await, Ok(CreateOutcome::Theirs(Bytes::from_static(b"one"))));
+    assert_eq!(put("runs/2026-02/b@5bc=1@5d/y", "").await, Ok(CreateOutcome::Ours), "an empty file and escaped names");
     assert_eq!(store.get("runs/2026-01/a/none").await, Ok(None));
     assert_eq!(store.get("runs/2026-01/a").await, Ok(None), "a folder is not a file");
     assert_eq!(store.list("runs").await.expect("lists"), ["runs/2026-01/a/x", "runs/2026-02/b@5bc=1@5d/y"]);
     assert_eq!(store.list("nowhere").await, Ok(vec![]));
     assert_eq!(store.list_folders("runs").await.expect("lists"), ["2026-01", "2026-02"]);
     assert_eq!(store.list_runs().await.expect("lists"), [RunId("a".into()), RunId("b@5bc=1@5d".into())]);
-    assert_eq!(store.fire_tick("nightly", "t1", Bytes::from_static(b"a")).await, Ok(Created::Ours));
+    assert_eq!(store.fire_tick("nightly", "t1", Bytes::from_static(b"a")).await, Ok(CreateOutcome::Ours));
     assert_eq!(
         store.fire_tick("nightly", "t1", Bytes::from_static(b"b")).await,
-        Ok(Created::Theirs(Bytes::from_static(b"a")))
+        Ok(CreateOutcome::Theirs(Bytes::from_static(b"a")))
     );
 }
 
@@ -138,19 +140,19 @@ fn run_id() -> RunId {
 async fn publication_is_at_most_once(store: &Store) {
     let first = manifest(store, "published", 0, b"first").await;
     assert_eq!(store.manifest(&first.stage_digest).await, Ok(None));
-    assert_eq!(store.publish(&first).await, Ok(Published::Ours));
-    assert_eq!(store.publish(&first).await, Ok(Published::Ours), "a repeated publication is ours");
+    assert_eq!(store.publish(&first).await, Ok(PublishOutcome::Ours));
+    assert_eq!(store.publish(&first).await, Ok(PublishOutcome::Ours), "a repeated publication is ours");
     let mut second = manifest(store, "published", 0, b"second").await;
     assert_eq!(
         store.publish(&second).await,
-        Ok(Published::Theirs(Box::new(first.clone()))),
+        Ok(PublishOutcome::Theirs(Box::new(first.clone()))),
         "the winner's outputs are adopted"
     );
     second.generation = 2;
     second.reason = Some(GenerationReason::Lost);
     assert_eq!(store.publish(&second).await.expect_err("a hole").kind, ErrorKind::Bug);
     second.generation = 1;
-    assert_eq!(store.publish(&second).await, Ok(Published::Ours));
+    assert_eq!(store.publish(&second).await, Ok(PublishOutcome::Ours));
     assert_eq!(store.manifest(&first.stage_digest).await, Ok(Some(second.clone())), "the highest generation counts");
     assert_eq!(store.manifest_at(&first.stage_digest, 0).await, Ok(Some(first.clone())), "the one before stays");
     assert_eq!(
@@ -251,11 +253,11 @@ async fn damaged_manifests_are_followed_by_the_next(store: &Store) {
     let stage = next.stage_digest.clone();
     store.create(&layout::manifest(&stage, 0), Bytes::new()).await.expect("puts");
     let newest = store.newest(&stage).await.expect("looks");
-    assert!(matches!(newest, Newest::Damaged { generation: 0, .. }), "{newest:?}");
+    assert!(matches!(newest, NewestManifest::Damaged { generation: 0, .. }), "{newest:?}");
     assert_eq!(store.manifest(&stage).await.expect_err("damaged").kind, ErrorKind::Data);
     next.reason = Some(GenerationReason::Lost);
-    assert_eq!(store.publish(&next).await, Ok(Published::Ours));
-    assert_eq!(store.newest(&stage).await, Ok(Newest::Sound(Box::new(next.clone()))));
+    assert_eq!(store.publish(&next).await, Ok(PublishOutcome::Ours));
+    assert_eq!(store.newest(&stage).await, Ok(NewestManifest::Sound(Box::new(next.clone()))));
     assert_eq!(store.manifest(&stage).await, Ok(Some(next)), "what is damaged hides nothing after it");
 }
 
@@ -319,9 +321,9 @@ async fn garbage_is_what_is_unreferenced(store: &Store, scratch: &Path) {
     // Some stores report the time of one object in whole seconds but in a listing in milliseconds, so that for the rest
     // of its second an object has a negative age.
     tokio::time::sleep(SECOND).await;
-    let young = store.garbage_plan(&Policy::from(Duration::from_secs(3600))).await.expect("plans");
+    let young = store.garbage_plan(&GarbagePolicy::from(Duration::from_secs(3600))).await.expect("plans");
     assert!(young.objects.is_empty() && young.young > 0, "what is young is kept");
-    let plan = store.garbage_plan(&Policy::from(Duration::ZERO)).await.expect("plans");
+    let plan = store.garbage_plan(&GarbagePolicy::from(Duration::ZERO)).await.expect("plans");
     assert!(plan.objects.iter().any(|(path, size)| *path == layout::object(&orphan) && *size == 6));
     assert_eq!(store.has_object(&orphan, 6).await, Ok(true), "a plan removes nothing");
     let done = store.collect_garbage(&plan).await.expect("removes");

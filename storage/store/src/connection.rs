@@ -1,11 +1,11 @@
 //! One connection to one place: reads, create-only puts and listings. Only this module and [`crate::upload`] call
 //! `object_store`.
 
+use crate::error::{file_error, request_error};
 use crate::local;
-use crate::options::{Missing, StoreOptions};
-use crate::patience::{Patience, Tries};
-use crate::place::Place;
-use crate::problem::{fault, io_fault};
+use crate::location::StoreLocation;
+use crate::options::{MissingFolder, StoreOptions};
+use crate::retry::{OutagePolicy, RetryState};
 use crate::root::Root;
 use crate::schemes::Scheme;
 use bytes::Bytes;
@@ -26,16 +26,16 @@ use trainyard_core::{Error, Result};
 
 /// Minimum number of attempts to put one name or read one range, even without patience. Requests to a bucket are
 /// retried within each, too.
-pub(crate) const TRIES: u32 = 4;
+pub(crate) const MIN_ATTEMPTS: u32 = 4;
 
 /// Timeout of the response to a put, in addition to the transfer time of its bytes.
-const ANSWER: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lowest supported bandwidth, in bytes per second.
-const SLOWEST: usize = 32 << 10;
+const MIN_BANDWIDTH: usize = 32 << 10;
 
 /// Owner of the bytes under a name after a create-only put.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Created {
+pub enum CreateOutcome {
     /// Bytes of this put or an earlier attempt of it.
     Ours,
     /// Bytes of another writer that was first.
@@ -43,7 +43,7 @@ pub enum Created {
 }
 
 /// The beginning of a read.
-pub(crate) enum Found {
+pub(crate) enum ObjectRead {
     /// All bytes of a small object.
     Whole(Bytes),
     /// Size in bytes of a larger object.
@@ -52,7 +52,7 @@ pub(crate) enum Found {
 
 /// An object as a listing shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ObjectEntry {
     /// Path in the store.
     pub path: String,
     /// Size in bytes.
@@ -62,14 +62,14 @@ pub struct Entry {
 }
 
 #[derive(Clone)]
-pub(crate) struct Connection {
+pub(crate) struct ObjectStoreClient {
     url: String,
     /// Folder of a store on a disk.
     root: Option<Root>,
     /// Whether puts may bypass `object_store`.
     direct: bool,
     objects: Arc<dyn ObjectStore>,
-    patience: Patience,
+    outage_policy: OutagePolicy,
 }
 
 /// Stores by name for `memory://name`.
@@ -78,42 +78,48 @@ static SHARED_MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeM
 /// URL of a store that only its opener can reach.
 const PRIVATE_MEMORY: &str = "memory://";
 
-impl Connection {
+impl ObjectStoreClient {
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self> {
-        match Place::parse(url)? {
-            Place::Folder(folder) => Self::open_folder(folder, options),
-            Place::Bucket { scheme, name, prefix } => Self::open_bucket(scheme, name, prefix, options),
-            Place::Memory("") => Ok(Self::over(Arc::new(InMemory::new()), PRIVATE_MEMORY, options)),
-            Place::Memory(name) => {
+        match StoreLocation::parse(url)? {
+            StoreLocation::Folder(folder) => Self::open_folder(folder, options),
+            StoreLocation::Bucket { scheme, name, prefix } => Self::open_bucket(scheme, name, prefix, options),
+            StoreLocation::Memory("") => {
+                Ok(Self::from_object_store(Arc::new(InMemory::new()), PRIVATE_MEMORY, options))
+            }
+            StoreLocation::Memory(name) => {
                 let mut all = SHARED_MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
-                Ok(Self::over(all.entry(name.to_string()).or_default().clone(), &format!("memory://{name}"), options))
+                Ok(Self::from_object_store(
+                    all.entry(name.to_string()).or_default().clone(),
+                    &format!("memory://{name}"),
+                    options,
+                ))
             }
         }
     }
     /// Opens a second connection to the same place.
-    pub fn again(&self, options: &StoreOptions) -> Result<Self> {
+    pub fn reopen(&self, options: &StoreOptions) -> Result<Self> {
         if self.url == PRIVATE_MEMORY { Ok(self.clone()) } else { Self::open(&self.url, options) }
     }
-    pub fn over(objects: Arc<dyn ObjectStore>, name: &str, options: &StoreOptions) -> Self {
-        let patience = Patience::none(&options.clock);
-        Self { url: name.to_string(), root: None, direct: false, objects, patience }
+    pub fn from_object_store(objects: Arc<dyn ObjectStore>, name: &str, options: &StoreOptions) -> Self {
+        let patience = OutagePolicy::none(&options.clock);
+        Self { url: name.to_string(), root: None, direct: false, objects, outage_policy: patience }
     }
     fn open_bucket(scheme: &Scheme, name: &str, prefix: Option<Name>, options: &StoreOptions) -> Result<Self> {
         let bucket = (scheme.connect)(name)?;
         let url = format!("{}://{name}", scheme.name);
         Ok(match prefix {
-            None => Self::over(bucket, &url, options),
+            None => Self::from_object_store(bucket, &url, options),
             Some(prefix) => {
                 let url = format!("{url}/{prefix}");
-                Self::over(Arc::new(PrefixStore::new(bucket, prefix)), &url, options)
+                Self::from_object_store(Arc::new(PrefixStore::new(bucket, prefix)), &url, options)
             }
         })
     }
     fn open_folder(folder: &str, options: &StoreOptions) -> Result<Self> {
         let folder = Path::new(if folder.is_empty() { "." } else { folder });
         let place = folder.display().to_string();
-        if !options.read_only && options.missing == Missing::Make {
-            std::fs::create_dir_all(folder).map_err(|e| io_fault("make the store", &place, &e))?;
+        if !options.read_only && options.missing == MissingFolder::Make {
+            std::fs::create_dir_all(folder).map_err(|e| file_error("make the store", &place, &e))?;
         }
         let root = match std::fs::canonicalize(folder) {
             Ok(root) if root.is_dir() => root,
@@ -122,10 +128,10 @@ impl Connection {
                     Error::invalid(format!("the store {place} is not a folder")).help("give `--store` a folder")
                 );
             }
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_fault("open the store", &place, &e)),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(file_error("open the store", &place, &e)),
             // Read-only: puts into this memory would be lost.
-            Err(_) if options.read_only && options.missing == Missing::Empty => {
-                return Ok(Self::over(Arc::new(InMemory::new()), &place, options));
+            Err(_) if options.read_only && options.missing == MissingFolder::Empty => {
+                return Ok(Self::from_object_store(Arc::new(InMemory::new()), &place, options));
             }
             Err(_) => {
                 return Err(Error::invalid(format!("there is no store at {place}"))
@@ -133,25 +139,25 @@ impl Connection {
             }
         };
         let files = LocalFileSystem::new_with_prefix(&root)
-            .map_err(|e| fault("open", &place, "", &e))?
+            .map_err(|e| request_error("open", &place, "", &e))?
             .with_fsync(options.durability_fsync);
         let url = format!("file://{}", root.display());
-        let root = Root::of(root).map_err(|e| io_fault("open the store", &place, &e))?;
+        let root = Root::of(root).map_err(|e| file_error("open the store", &place, &e))?;
         let direct = !options.durability_fsync;
-        Ok(Self { url, root: Some(root), direct, ..Self::over(Arc::new(files), "", options) })
+        Ok(Self { url, root: Some(root), direct, ..Self::from_object_store(Arc::new(files), "", options) })
     }
     /// Returns a connection with this patience during outages. A newly opened connection has zero patience, since its
     /// opener needs a prompt error.
     pub fn with_outage(&self, outage: Duration) -> Self {
-        Self { patience: self.patience.with_outage(outage), ..self.clone() }
+        Self { outage_policy: self.outage_policy.with_outage(outage), ..self.clone() }
     }
     /// Returns the retry state of a request.
-    pub fn tries(&self, least: u32) -> Tries<'_> {
-        self.patience.tries(least)
+    pub fn start_request(&self, least: u32) -> RetryState<'_> {
+        self.outage_policy.start_request(least)
     }
     /// Returns the retry policy for the parts of an upload.
-    pub fn patience_for_parts(&self) -> Arc<dyn RetryPolicy> {
-        self.patience.for_parts()
+    pub fn upload_policy(&self) -> Arc<dyn RetryPolicy> {
+        self.outage_policy.upload_policy()
     }
     pub fn url(&self) -> &str {
         &self.url
@@ -165,23 +171,23 @@ impl Connection {
 
     /// Puts by the create-only rule: after `AlreadyExists` or any unclear error, it reads the name. The same bytes are
     /// success, other bytes mean that another writer won, and if the name is free the put is retried.
-    pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {
+    pub async fn create(&self, path: &str, bytes: Bytes) -> Result<CreateOutcome> {
         let name = parse(path)?;
-        let mut tries = self.tries(TRIES);
+        let mut tries = self.start_request(MIN_ATTEMPTS);
         loop {
             let Err(error) = self.put_new(&name, &bytes).await else {
                 tracing::debug!(path, bytes = bytes.len(), "created");
-                tries.answered(&self.url);
-                return Ok(Created::Ours);
+                tries.record_response(&self.url);
+                return Ok(CreateOutcome::Ours);
             };
             tracing::debug!(path, error = &error as &dyn std::error::Error, "a put did not succeed at once");
             // The wait is either in this read or in the next put, but not in both.
             if let Ok(Some(found)) = self.with_outage(Duration::ZERO).get(path).await {
-                tries.answered(&self.url);
-                return Ok(if found == bytes { Created::Ours } else { Created::Theirs(found) });
+                tries.record_response(&self.url);
+                return Ok(if found == bytes { CreateOutcome::Ours } else { CreateOutcome::Theirs(found) });
             }
-            if !tries.again(&self.url, &error).await {
-                return Err(fault("write", &self.url, path, &error));
+            if !tries.wait_to_retry(&self.url, &error).await {
+                return Err(request_error("write", &self.url, path, &error));
             }
         }
     }
@@ -191,17 +197,17 @@ impl Connection {
                 local::create(root, name.as_ref(), bytes).map_err(|source| direct_error(name, source))
             }
             _ => {
-                self.present(name)?;
+                self.require_root(name)?;
                 let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
                 let put = self.objects.put_opts(name, PutPayload::from(bytes.clone()), options);
-                self.answered(bytes.len(), put).await.map(|_| ())
+                self.with_response_timeout(bytes.len(), put).await.map(|_| ())
             }
         }
     }
     /// Sends a put of this many bytes, abandoned when no response can be expected: firewalls silently drop connections,
     /// and data written to one is lost for as long as a client waits. The next attempt opens a new connection. A
     /// heartbeat delayed by minutes would cost its attempt. A hanging disk has no second connection.
-    pub async fn answered<T>(
+    pub async fn with_response_timeout<T>(
         &self,
         bytes: usize,
         put: impl Future<Output = object_store::Result<T>>,
@@ -209,7 +215,7 @@ impl Connection {
         if self.root.is_some() {
             return put.await;
         }
-        let limit = ANSWER + Duration::from_secs((bytes / SLOWEST) as u64);
+        let limit = RESPONSE_TIMEOUT + Duration::from_secs((bytes / MIN_BANDWIDTH) as u64);
         match tokio::time::timeout(limit, put).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -219,7 +225,7 @@ impl Connection {
         }
     }
     /// Fails if the folder of a store on a disk is gone: `object_store` would create it again.
-    pub fn present(&self, name: &Name) -> object_store::Result<()> {
+    pub fn require_root(&self, name: &Name) -> object_store::Result<()> {
         match &self.root {
             Some(root) => root.require().map_err(|source| direct_error(name, source)),
             None => Ok(()),
@@ -229,51 +235,57 @@ impl Connection {
         if let Some(root) = self.root() {
             return local::read(&root.join(path))
                 .map(|found| found.map(Bytes::from))
-                .map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
+                .map_err(|e| file_error("read", &format!("{}/{path}", self.url), &e));
         }
         let name = parse(path)?;
-        self.found(path, self.ask(1, || async { self.objects.get(&name).await?.bytes().await }).await)
+        self.optional_read(
+            path,
+            self.send_with_retries(1, || async { self.objects.get(&name).await?.bytes().await }).await,
+        )
     }
     /// Reads all bytes of an object of at most `most` bytes, or the size of a larger one; returns `None` if there is no
     /// such object.
-    pub async fn begin_read(&self, path: &str, most: u64) -> Result<Option<Found>> {
+    pub async fn begin_read(&self, path: &str, most: u64) -> Result<Option<ObjectRead>> {
         let name = parse(path)?;
         let read = || async {
             let found = self.objects.get(&name).await?;
             // The response that is dropped here has hardly begun to arrive.
             if found.meta.size > most {
-                Ok(Found::Large(found.meta.size))
+                Ok(ObjectRead::Large(found.meta.size))
             } else {
-                found.bytes().await.map(Found::Whole)
+                found.bytes().await.map(ObjectRead::Whole)
             }
         };
-        self.found(path, self.ask(TRIES, read).await)
+        self.optional_read(path, self.send_with_retries(MIN_ATTEMPTS, read).await)
     }
     /// Reads a range of an object; returns `None` if there is no such object.
     pub async fn read_range(&self, path: &str, range: Range<u64>) -> Result<Option<Bytes>> {
         let name = parse(path)?;
-        self.found(path, self.ask(TRIES, || self.objects.get_range(&name, range.clone())).await)
+        self.optional_read(
+            path,
+            self.send_with_retries(MIN_ATTEMPTS, || self.objects.get_range(&name, range.clone())).await,
+        )
     }
     /// Converts the result of a read; `None` if there is no such object.
-    fn found<T>(&self, path: &str, answer: object_store::Result<T>) -> Result<Option<T>> {
+    fn optional_read<T>(&self, path: &str, answer: object_store::Result<T>) -> Result<Option<T>> {
         match answer {
             Ok(found) => Ok(Some(found)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(e) => Err(fault("read", &self.url, path, &e)),
+            Err(e) => Err(request_error("read", &self.url, path, &e)),
         }
     }
     /// Sends a request, at least this often, until its response is clear.
-    async fn ask<T, F: Future<Output = object_store::Result<T>>>(
+    async fn send_with_retries<T, F: Future<Output = object_store::Result<T>>>(
         &self,
         least: u32,
         mut request: impl FnMut() -> F,
     ) -> object_store::Result<T> {
-        let mut tries = self.tries(least);
+        let mut tries = self.start_request(least);
         loop {
             let answer = request().await;
             match &answer {
-                Ok(_) | Err(object_store::Error::NotFound { .. }) => tries.answered(&self.url),
-                Err(error) if tries.again(&self.url, error).await => continue,
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => tries.record_response(&self.url),
+                Err(error) if tries.wait_to_retry(&self.url, error).await => continue,
                 Err(_) => {}
             }
             return answer;
@@ -282,30 +294,30 @@ impl Connection {
     /// Returns the size in bytes of the object of this name.
     pub async fn size(&self, path: &str) -> Result<Option<u64>> {
         if let Some(root) = self.root() {
-            return local::size(&root.join(path)).map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
+            return local::size(&root.join(path)).map_err(|e| file_error("read", &format!("{}/{path}", self.url), &e));
         }
         let name = parse(path)?;
-        let meta = self.found(path, self.ask(1, || self.objects.head(&name)).await)?;
+        let meta = self.optional_read(path, self.send_with_retries(1, || self.objects.head(&name)).await)?;
         Ok(meta.map(|meta| meta.size))
     }
     /// Returns when the object of this name was written, in Unix milliseconds by the store's clock.
     pub async fn modified(&self, path: &str) -> Result<Option<i64>> {
         if let Some(root) = self.root() {
             return local::modified(&root.join(path))
-                .map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
+                .map_err(|e| file_error("read", &format!("{}/{path}", self.url), &e));
         }
         let name = parse(path)?;
-        let meta = self.found(path, self.ask(1, || self.objects.head(&name)).await)?;
+        let meta = self.optional_read(path, self.send_with_retries(1, || self.objects.head(&name)).await)?;
         Ok(meta.map(|meta| meta.last_modified.timestamp_millis()))
     }
     /// Lists everything under a folder, sorted by path.
-    pub async fn list(&self, prefix: &str) -> Result<Vec<Entry>> {
+    pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>> {
         let name = parse(prefix)?;
         let metas: Vec<object_store::ObjectMeta> = self
-            .ask(1, || self.objects.list(Some(&name)).try_collect())
+            .send_with_retries(1, || self.objects.list(Some(&name)).try_collect())
             .await
-            .map_err(|e| fault("list", &self.url, prefix, &e))?;
-        let entry = |meta: object_store::ObjectMeta| Entry {
+            .map_err(|e| request_error("list", &self.url, prefix, &e))?;
+        let entry = |meta: object_store::ObjectMeta| ObjectEntry {
             path: meta.location.to_string(),
             size: meta.size,
             modified_millis: meta.last_modified.timestamp_millis(),
@@ -321,9 +333,9 @@ impl Connection {
             return self.local_names(root, prefix, true);
         }
         let found = self
-            .ask(1, || self.objects.list_with_delimiter(Some(&name)))
+            .send_with_retries(1, || self.objects.list_with_delimiter(Some(&name)))
             .await
-            .map_err(|e| fault("list", &self.url, prefix, &e))?;
+            .map_err(|e| request_error("list", &self.url, prefix, &e))?;
         let mut names: Vec<_> = found.common_prefixes.iter().filter_map(|p| p.filename().map(str::to_string)).collect();
         names.sort();
         Ok(names)
@@ -335,18 +347,18 @@ impl Connection {
         }
         let folder = format!("{prefix}/");
         let entries = self.list(prefix).await?;
-        let name = |entry: &Entry| entry.path.strip_prefix(&folder).map(str::to_string);
+        let name = |entry: &ObjectEntry| entry.path.strip_prefix(&folder).map(str::to_string);
         Ok(entries.iter().filter_map(name).filter(|name| !name.contains('/')).collect())
     }
     /// Lists a folder of a disk without file metadata: a store has 10,000 runs.
     fn local_names(&self, root: &Path, prefix: &str, folders: bool) -> Result<Vec<String>> {
-        local::names(&root.join(prefix), folders).map_err(|e| io_fault("list", &format!("{}/{prefix}", self.url), &e))
+        local::names(&root.join(prefix), folders).map_err(|e| file_error("list", &format!("{}/{prefix}", self.url), &e))
     }
     pub async fn delete(&self, path: &str) -> Result<()> {
         let name = parse(path)?;
-        match self.ask(1, || self.objects.delete(&name)).await {
+        match self.send_with_retries(1, || self.objects.delete(&name)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(e) => Err(fault("delete", &self.url, path, &e)),
+            Err(e) => Err(request_error("delete", &self.url, path, &e)),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A single request for a large object would have to survive every connection failure for as long as the object takes,
 //! and a bucket gives one stream only a part of the bandwidth.
 
-use crate::connection::Found;
+use crate::connection::ObjectRead;
 use crate::layout;
 use crate::store::Store;
 use futures::{StreamExt, stream};
@@ -14,7 +14,7 @@ use trainyard_core::{Digest, Result};
 const RANGE: u64 = 4 << 20;
 /// Ranges of one object that are in flight or wait for earlier ones. With the number of concurrently fetched files
 /// ([`crate::fetch`]) this bounds the memory: 64 MiB.
-const AHEAD: usize = 4;
+const READ_AHEAD: usize = 4;
 
 impl Store {
     /// Reads an object piece by piece. Returns digest and size of the received bytes; `None` if there is no such
@@ -34,11 +34,12 @@ impl Store {
         };
         match connection.begin_read(&place, RANGE).await? {
             None => return Ok(None),
-            Some(Found::Whole(bytes)) => arrived(&bytes)?,
-            Some(Found::Large(length)) => {
+            Some(ObjectRead::Whole(bytes)) => arrived(&bytes)?,
+            Some(ObjectRead::Large(length)) => {
                 let starts = stream::iter((0..length).step_by(RANGE as usize));
-                let mut ranges =
-                    starts.map(|start| connection.read_range(&place, start..length.min(start + RANGE))).buffered(AHEAD);
+                let mut ranges = starts
+                    .map(|start| connection.read_range(&place, start..length.min(start + RANGE)))
+                    .buffered(READ_AHEAD);
                 while let Some(bytes) = ranges.next().await {
                     match bytes? {
                         Some(bytes) => arrived(&bytes)?,
@@ -54,7 +55,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::RANGE;
-    use crate::faults::{Fault, Faulty};
+    use crate::faults::{FaultyStore, StoreFault};
     use crate::{FetchMode, Store, StoreOptions};
     use object_store::memory::InMemory;
     use std::sync::Arc;
@@ -62,8 +63,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_object_that_no_single_request_can_bring_is_read_in_ranges() {
-        let faulty = Faulty::new(Arc::new(InMemory::new()));
-        let store = Store::over(faulty.clone(), "memory://slow", StoreOptions::default()).await.unwrap();
+        let faulty = FaultyStore::new(Arc::new(InMemory::new()));
+        let store = Store::from_object_store(faulty.clone(), "memory://slow", StoreOptions::default()).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         for length in [0, 1, RANGE, RANGE + 1, 6 * RANGE + 17] {
             let bytes: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
@@ -75,13 +76,13 @@ mod tests {
             assert!(std::fs::read(folder.path().join(&files[0].path)).unwrap() == bytes, "{length} bytes");
             assert!(store.read_object(&digest).await.unwrap() == bytes, "{length} bytes");
             // Responses that break off cost only their range.
-            faulty.inject(Fault::BrokenRead, "objects/", 3);
+            faulty.inject(StoreFault::BrokenRead, "objects/", 3);
             fetch().await.unwrap();
-            faulty.inject(Fault::BrokenRead, "objects/", u32::MAX);
+            faulty.inject(StoreFault::BrokenRead, "objects/", u32::MAX);
             let error = fetch().await.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Retryable, "{error}");
             assert!(error.message.contains(digest.as_str()), "{error}");
-            faulty.heal();
+            faulty.clear_faults();
         }
     }
 }

@@ -14,9 +14,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Failure of a request: of a put, or, with [`Fault::BrokenRead`], of a read.
+/// Failure of a request: of a put, or, with [`StoreFault::BrokenRead`], of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum StoreFault {
     /// The disk is full; nothing is written.
     DiskFull,
     /// The store became read-only; nothing is written.
@@ -26,9 +26,9 @@ pub enum Fault {
     /// The request is lost: nothing is written, the error is unclear.
     LostRequest,
     /// The response is lost: the bytes are written, the error is unclear.
-    LostAnswer,
+    LostResponse,
     /// The request is lost without an error, as on a connection that a firewall dropped.
-    NoAnswer,
+    NoResponse,
     /// The response to a retried put: the bytes are written, and the error reports that the name exists.
     ExistsAfterRetry,
     /// The store ignores the condition of a create-only put.
@@ -38,56 +38,56 @@ pub enum Fault {
 }
 
 #[derive(Debug)]
-struct Rule {
-    fault: Fault,
+struct FaultRule {
+    fault: StoreFault,
     part: String,
     times: u32,
 }
 
 /// Forwards requests to another store, but fails some of them by rules.
 #[derive(Debug)]
-pub struct Faulty {
+pub struct FaultyStore {
     inner: Arc<dyn ObjectStore>,
-    rules: Mutex<Vec<Rule>>,
+    rules: Mutex<Vec<FaultRule>>,
     longest_read: AtomicU64,
 }
 
-impl Faulty {
+impl FaultyStore {
     /// Wraps a store, without rules.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Arc<Self> {
         Arc::new(Self { inner, rules: Mutex::new(Vec::new()), longest_read: AtomicU64::new(u64::MAX) })
     }
     /// Makes the next `times` requests fail that match the kind of the fault and whose path contains `part`.
-    pub fn inject(&self, fault: Fault, part: &str, times: u32) {
-        self.lock().push(Rule { fault, part: part.to_string(), times });
+    pub fn inject(&self, fault: StoreFault, part: &str, times: u32) {
+        self.lock().push(FaultRule { fault, part: part.to_string(), times });
     }
     /// Breaks off every read of more bytes than this, as a limit on the time of a request does.
     pub fn break_reads_over(&self, bytes: u64) {
         self.longest_read.store(bytes, Ordering::SeqCst);
     }
     /// Removes all rules and the limit on reads.
-    pub fn heal(&self) {
+    pub fn clear_faults(&self) {
         self.lock().clear();
         self.longest_read.store(u64::MAX, Ordering::SeqCst);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Rule>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<FaultRule>> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
     /// Returns the fault of the next put of this name.
-    fn next_fault(&self, name: &Name) -> Option<Fault> {
-        self.take_rule(name, |fault| fault != Fault::BrokenRead)
+    fn next_fault(&self, name: &Name) -> Option<StoreFault> {
+        self.take_rule(name, |fault| fault != StoreFault::BrokenRead)
     }
-    fn take_rule(&self, name: &Name, sort: impl Fn(Fault) -> bool) -> Option<Fault> {
+    fn take_rule(&self, name: &Name, sort: impl Fn(StoreFault) -> bool) -> Option<StoreFault> {
         let mut rules = self.lock();
-        let concerns = |rule: &&mut Rule| rule.times > 0 && sort(rule.fault) && name.as_ref().contains(&rule.part);
+        let concerns = |rule: &&mut FaultRule| rule.times > 0 && sort(rule.fault) && name.as_ref().contains(&rule.part);
         let rule = rules.iter_mut().find(concerns)?;
         rule.times -= 1;
         Some(rule.fault)
     }
 }
 
-impl fmt::Display for Faulty {
+impl fmt::Display for FaultyStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Faulty({})", self.inner)
     }
@@ -113,26 +113,26 @@ fn unclear() -> StoreError {
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
-impl ObjectStore for Faulty {
+impl ObjectStore for FaultyStore {
     async fn put_opts(&self, location: &Name, payload: PutPayload, options: PutOptions) -> StoreResult<PutResult> {
         const ENOSPC: i32 = 28;
         const EROFS: i32 = 30;
         match self.next_fault(location) {
-            None | Some(Fault::BrokenRead) => self.inner.put_opts(location, payload, options).await,
-            Some(Fault::DiskFull) => Err(disk(ENOSPC)),
-            Some(Fault::ReadOnly) => Err(disk(EROFS)),
-            Some(Fault::Denied) => {
+            None | Some(StoreFault::BrokenRead) => self.inner.put_opts(location, payload, options).await,
+            Some(StoreFault::DiskFull) => Err(disk(ENOSPC)),
+            Some(StoreFault::ReadOnly) => Err(disk(EROFS)),
+            Some(StoreFault::Denied) => {
                 Err(StoreError::PermissionDenied { path: location.to_string(), source: "403 Forbidden".into() })
             }
-            Some(Fault::LostRequest) => Err(unclear()),
-            Some(Fault::NoAnswer) => std::future::pending().await,
-            Some(Fault::LostAnswer) => self.inner.put_opts(location, payload, options).await.and(Err(unclear())),
-            Some(Fault::ExistsAfterRetry) => {
+            Some(StoreFault::LostRequest) => Err(unclear()),
+            Some(StoreFault::NoResponse) => std::future::pending().await,
+            Some(StoreFault::LostResponse) => self.inner.put_opts(location, payload, options).await.and(Err(unclear())),
+            Some(StoreFault::ExistsAfterRetry) => {
                 let exists =
                     StoreError::AlreadyExists { path: location.to_string(), source: "412 Precondition Failed".into() };
                 self.inner.put_opts(location, payload, options).await.and(Err(exists))
             }
-            Some(Fault::IgnoresCondition) => self.inner.put_opts(location, payload, PutOptions::default()).await,
+            Some(StoreFault::IgnoresCondition) => self.inner.put_opts(location, payload, PutOptions::default()).await,
         }
     }
     async fn put_multipart_opts(
@@ -141,12 +141,12 @@ impl ObjectStore for Faulty {
         options: PutMultipartOptions,
     ) -> StoreResult<Box<dyn MultipartUpload>> {
         match self.next_fault(location) {
-            Some(Fault::ReadOnly) => Err(disk(30)),
-            Some(Fault::Denied) => {
+            Some(StoreFault::ReadOnly) => Err(disk(30)),
+            Some(StoreFault::Denied) => {
                 Err(StoreError::PermissionDenied { path: location.to_string(), source: "403 Forbidden".into() })
             }
-            Some(Fault::DiskFull) => Err(disk(28)),
-            Some(Fault::LostRequest | Fault::LostAnswer) => Err(unclear()),
+            Some(StoreFault::DiskFull) => Err(disk(28)),
+            Some(StoreFault::LostRequest | StoreFault::LostResponse) => Err(unclear()),
             _ => self.inner.put_multipart_opts(location, options).await,
         }
     }
@@ -154,7 +154,7 @@ impl ObjectStore for Faulty {
         let bytes_follow = !options.head;
         let found = self.inner.get_opts(location, options).await?;
         let (length, longest) = (found.range.end - found.range.start, self.longest_read.load(Ordering::SeqCst));
-        if bytes_follow && self.take_rule(location, |fault| fault == Fault::BrokenRead).is_some() {
+        if bytes_follow && self.take_rule(location, |fault| fault == StoreFault::BrokenRead).is_some() {
             return broken_off(found, length / 2).await;
         }
         if bytes_follow && length > longest { broken_off(found, longest).await } else { Ok(found) }

@@ -4,9 +4,9 @@
 //! Hashing runs at the speed of a disk and warms the cache for the stage, so it is always done.
 
 use crate::damage::{missing, require_inside};
+use crate::error::file_error;
 use crate::layout;
 use crate::local;
-use crate::problem::io_fault;
 use crate::store::Store;
 use crate::upload::blocking;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -17,7 +17,7 @@ use trainyard_core::attempt::AttemptInput;
 use trainyard_core::{Digest, ErrorKind, FileEntry, Output, Result};
 
 /// Files fetched concurrently.
-const CONCURRENT: usize = 4;
+const MAX_CONCURRENT: usize = 4;
 
 /// Transfer of a file from a store on a disk into its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,13 +54,13 @@ impl Store {
     pub async fn fetch_files(&self, files: &[FileEntry], folder: &Path, mode: FetchMode) -> Result<()> {
         let targets = files.iter().map(|file| Ok((file.clone(), target(folder, file)?))).collect::<Result<Vec<_>>>()?;
         let fetches = stream::iter(targets).map(|(file, to)| async move { self.fetch_file(&file, &to, mode).await });
-        fetches.buffer_unordered(CONCURRENT).try_collect().await
+        fetches.buffer_unordered(MAX_CONCURRENT).try_collect().await
     }
     async fn fetch_file(&self, file: &FileEntry, to: &Path, mode: FetchMode) -> Result<()> {
-        make_room(to)?;
+        clear_target(to)?;
         let Some(from) = self.object_path(&file.digest) else {
             let found = self.download(&file.digest, to).await?;
-            let judged = self.judge(file, found).await;
+            let judged = self.verify(file, found).await;
             if judged.is_err() {
                 // Keeps wrong bytes out of the folder; if that fails too, the original error is still reported.
                 let _ = fs::remove_file(to);
@@ -69,16 +69,16 @@ impl Store {
         };
         // Verified before it is linked, so that no wrong byte enters the folder.
         let found = self.object_digest(&file.digest).await?;
-        self.judge(file, found).await?;
+        self.verify(file, found).await?;
         let to = to.to_path_buf();
         let place = match mode {
             FetchMode::Link => local::link,
             FetchMode::Copy => local::copy,
         };
-        blocking(move || place(&from, &to).map_err(|e| io_fault("write", &to.display().to_string(), &e))).await
+        blocking(move || place(&from, &to).map_err(|e| file_error("write", &to.display().to_string(), &e))).await
     }
     /// Checks that the bytes under an object's name are the file.
-    async fn judge(&self, file: &FileEntry, found: Option<(Digest, u64)>) -> Result<()> {
+    async fn verify(&self, file: &FileEntry, found: Option<(Digest, u64)>) -> Result<()> {
         match found {
             Some((digest, size)) if size == file.size && digest == file.digest => Ok(()),
             Some((_, size)) if size == file.size => Err(self.damaged(&file.digest).await),
@@ -87,15 +87,15 @@ impl Store {
     }
     /// Writes an object to a file. Returns digest and size of the received bytes; `None` if there is no such object.
     async fn download(&self, digest: &Digest, to: &Path) -> Result<Option<(Digest, u64)>> {
-        let unwritable = |e: &std::io::Error| io_fault("write", &to.display().to_string(), e);
+        let unwritable = |e: &std::io::Error| file_error("write", &to.display().to_string(), e);
         let mut out = fs::File::create(to).map_err(|e| unwritable(&e))?;
         self.stream_object(digest, |piece| out.write_all(piece).map_err(|e| unwritable(&e))).await
     }
 }
 
-fn make_room(to: &Path) -> Result<()> {
+fn clear_target(to: &Path) -> Result<()> {
     let Some(folder) = to.parent() else { return Ok(()) };
-    fs::create_dir_all(folder).map_err(|e| io_fault("make", &folder.display().to_string(), &e))
+    fs::create_dir_all(folder).map_err(|e| file_error("make", &folder.display().to_string(), &e))
 }
 
 /// Returns the path of a file in the folder. Errors: data, if it points out of the folder.

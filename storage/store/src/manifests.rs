@@ -5,8 +5,8 @@
 //! that cannot be read (a power loss may leave it empty) still takes its generation, and the stage publishes the next
 //! one; so does one whose files garbage collection gave up. Manifests of a newer program are not treated as damage.
 
-use crate::collected::Collected;
-use crate::connection::Created;
+use crate::collected_manifest::CollectedManifest;
+use crate::connection::CreateOutcome;
 use crate::damage::require_inside;
 use crate::layout;
 use crate::store::Store;
@@ -21,7 +21,7 @@ const FORMAT: u32 = 1;
 
 /// The highest generation of a stage digest.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Newest {
+pub enum NewestManifest {
     /// No generation is published.
     Missing,
     /// Intact manifest.
@@ -37,7 +37,7 @@ pub enum Newest {
 
 /// The outcome of a publication.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Published {
+pub enum PublishOutcome {
     /// Our manifest is the published one.
     Ours,
     /// Another writer published first; this is its manifest.
@@ -47,13 +47,13 @@ pub enum Published {
 impl Store {
     /// Returns the highest generation, readable or not. Errors: invalid (a newer program wrote one), retryable
     /// (network).
-    pub async fn newest(&self, stage: &Digest) -> Result<Newest> {
-        let (mut newest, mut generation) = (Newest::Missing, 0);
+    pub async fn newest(&self, stage: &Digest) -> Result<NewestManifest> {
+        let (mut newest, mut generation) = (NewestManifest::Missing, 0);
         loop {
             newest = match self.manifest_at(stage, generation).await {
-                Ok(Some(manifest)) => Newest::Sound(Box::new(manifest)),
+                Ok(Some(manifest)) => NewestManifest::Sound(Box::new(manifest)),
                 Ok(None) => return Ok(newest),
-                Err(error) if error.kind == ErrorKind::Data => Newest::Damaged { generation, error },
+                Err(error) if error.kind == ErrorKind::Data => NewestManifest::Damaged { generation, error },
                 Err(error) => return Err(error),
             };
             // Nearly all stages have one generation, for which a listing would cost more than it saves. It spares
@@ -69,9 +69,9 @@ impl Store {
     /// Returns the manifest of the highest generation. Errors: those of [`Store::newest`], data (it is damaged).
     pub async fn manifest(&self, stage: &Digest) -> Result<Option<Manifest>> {
         match self.newest(stage).await? {
-            Newest::Missing => Ok(None),
-            Newest::Sound(manifest) => Ok(Some(*manifest)),
-            Newest::Damaged { error, .. } => Err(error),
+            NewestManifest::Missing => Ok(None),
+            NewestManifest::Sound(manifest) => Ok(Some(*manifest)),
+            NewestManifest::Damaged { error, .. } => Err(error),
         }
     }
     /// Returns the manifest of one generation; `None` if it was never published.
@@ -89,7 +89,7 @@ impl Store {
     ///
     /// Errors: lost (an object is missing), data (a metric is not finite, a file is not inside of its folder), bug (a
     /// generation without a reason, or without the one before it).
-    pub async fn publish(&self, manifest: &Manifest) -> Result<Published> {
+    pub async fn publish(&self, manifest: &Manifest) -> Result<PublishOutcome> {
         require_finite(&manifest.metrics, &manifest.comparisons)
             .at(format!("stage `{}`", manifest.provenance.stage))?;
         self.refuse_hole(manifest).await?;
@@ -99,9 +99,9 @@ impl Store {
         }
         let path = layout::manifest(&manifest.stage_digest, manifest.generation);
         match self.create(&path, encode(&path, manifest)?).await? {
-            Created::Ours => Ok(Published::Ours),
-            Created::Theirs(bytes) => {
-                Ok(Published::Theirs(Box::new(parse(&path, &bytes, &manifest.stage_digest, manifest.generation)?)))
+            CreateOutcome::Ours => Ok(PublishOutcome::Ours),
+            CreateOutcome::Theirs(bytes) => {
+                Ok(PublishOutcome::Theirs(Box::new(parse(&path, &bytes, &manifest.stage_digest, manifest.generation)?)))
             }
         }
     }
@@ -161,14 +161,14 @@ pub(crate) fn parse(path: &str, bytes: &[u8], stage: &Digest, generation: u32) -
 /// Distinguishes a later format from damage.
 fn unreadable(path: &str, bytes: &[u8], error: &serde_json::Error) -> Error {
     #[derive(Deserialize)]
-    struct Header {
+    struct ManifestHeader {
         format: u32,
     }
-    if let Some(collected) = Collected::parse(bytes) {
+    if let Some(collected) = CollectedManifest::parse(bytes) {
         return collected.error(path);
     }
     match serde_json::from_slice(bytes) {
-        Ok(Header { format }) if format != FORMAT => newer(path, format),
+        Ok(ManifestHeader { format }) if format != FORMAT => newer(path, format),
         Ok(_) | Err(_) => damaged(format!("{path}: not a manifest: {error}")),
     }
 }

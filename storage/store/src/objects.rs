@@ -7,10 +7,10 @@
 //! stored is an error and never becomes a wrong object.
 
 use crate::damage::missing;
+use crate::error::file_error;
 use crate::garbage::RENEWED;
 use crate::layout;
 use crate::local;
-use crate::problem::io_fault;
 use crate::store::Store;
 use crate::upload::{blocking, hash_file};
 use bytes::Bytes;
@@ -19,14 +19,14 @@ use std::path::{Path, PathBuf};
 use trainyard_core::{Digest, Error, FileEntry, Result};
 
 /// Concurrent requests of checks of many objects.
-const CONCURRENT: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 
 impl Store {
     /// Stores bytes under their digest, unless they exist already, undamaged and young. Returns digest and size in
     /// bytes.
     pub async fn put_object(&self, bytes: Bytes) -> Result<(Digest, u64)> {
         let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
-        if !self.is_there_for_long(&digest, size).await? {
+        if !self.is_durable(&digest, size).await? {
             self.writable(&layout::object(&digest))?;
             self.upload_bytes(&layout::object(&digest), bytes).await?;
         }
@@ -62,8 +62,8 @@ impl Store {
 
     /// Whether the object exists, is undamaged, and is so young that garbage collection keeps it until a result names
     /// it. In a read-only store only damage is checked.
-    pub(crate) async fn is_there_for_long(&self, digest: &Digest, size: u64) -> Result<bool> {
-        if !self.is_sound(digest, size).await? {
+    pub(crate) async fn is_durable(&self, digest: &Digest, size: u64) -> Result<bool> {
+        if !self.is_intact(digest, size).await? {
             return Ok(false);
         }
         if self.options().read_only {
@@ -74,7 +74,7 @@ impl Store {
         Ok(modified.is_some_and(|modified| now.saturating_sub(modified) < RENEWED.as_millis() as i64))
     }
     /// Whether the object exists with this size and, when read to its end, has its digest.
-    pub(crate) async fn is_sound(&self, digest: &Digest, size: u64) -> Result<bool> {
+    pub(crate) async fn is_intact(&self, digest: &Digest, size: u64) -> Result<bool> {
         if !self.has_object(digest, size).await? {
             return Ok(false);
         }
@@ -100,7 +100,7 @@ impl Store {
             .iter()
             .map(|file| async move { Ok::<_, Error>((self.has_object(&file.digest, file.size).await?, file)) })
             .collect();
-        let answers: Vec<_> = stream::iter(checks).buffered(CONCURRENT).try_collect().await?;
+        let answers: Vec<_> = stream::iter(checks).buffered(MAX_CONCURRENT).try_collect().await?;
         Ok(answers.into_iter().find(|(there, _)| !there).map(|(_, file)| file))
     }
 }
@@ -110,6 +110,6 @@ fn hash_local(path: &Path) -> Result<Option<(Digest, u64)>> {
     match local::size(path) {
         Ok(Some(_)) => hash_file(path).map(Some),
         Ok(None) => Ok(None),
-        Err(e) => Err(io_fault("read", &path.display().to_string(), &e)),
+        Err(e) => Err(file_error("read", &path.display().to_string(), &e)),
     }
 }

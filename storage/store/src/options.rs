@@ -9,7 +9,7 @@ use trainyard_core::{Chance, Clock, SystemClock};
 
 /// Handling of a missing store folder. It does not apply to buckets, where an empty prefix is an empty store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Missing {
+pub enum MissingFolder {
     /// Create it. Fails if the store is opened read-only.
     #[default]
     Make,
@@ -30,7 +30,7 @@ pub struct StoreOptions {
     /// this.
     pub probe: bool,
     /// Local stores: handling of a missing folder.
-    pub missing: Missing,
+    pub missing: MissingFolder,
     /// Time for which requests with a transient error are retried, once the store is open. Zero, the default, is for
     /// interactive commands: a few attempts within seconds.
     pub outage: Duration,
@@ -50,7 +50,7 @@ impl Default for StoreOptions {
             durability_fsync: false,
             read_only: false,
             probe: true,
-            missing: Missing::Make,
+            missing: MissingFolder::Make,
             outage: Duration::ZERO,
             clock: Arc::new(SystemClock::new()),
             chance: Chance::new(seed),

@@ -3,7 +3,7 @@
 //! Pin statements about a manifest are numbered and create-only, and the newest counts:
 //! `pins/<aa>/<stage-digest>/<generation>/<n>`.
 
-use crate::connection::Created;
+use crate::connection::CreateOutcome;
 use crate::layout;
 use crate::store::Store;
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ impl Store {
             let said = Pin { format: FORMAT, stage_digest: stage.clone(), generation, pinned, at, note: note.clone() };
             let bytes = serde_json::to_vec(&said).map_err(|e| Error::bug(format!("{path}: no JSON form: {e}")))?;
             // The winner made a new statement, which is read next.
-            if self.create(&path, bytes.into()).await? == Created::Ours {
+            if self.create(&path, bytes.into()).await? == CreateOutcome::Ours {
                 return Ok(true);
             }
         }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::StoreOptions;
 
-    async fn said(store: &Store) -> Vec<(u32, Option<String>)> {
+    async fn pin_notes(store: &Store) -> Vec<(u32, Option<String>)> {
         store.pins().await.unwrap().into_iter().map(|pin| (pin.generation, pin.note)).collect()
     }
 
@@ -118,11 +118,11 @@ mod tests {
         assert!(store.set_pin(&stage, 0, true, Some("paper".into())).await.unwrap());
         assert!(!store.set_pin(&stage, 0, true, None).await.unwrap());
         assert!(store.set_pin(&stage, 3, true, None).await.unwrap());
-        assert_eq!(said(&store).await, [(0, Some("paper".into())), (3, None)]);
+        assert_eq!(pin_notes(&store).await, [(0, Some("paper".into())), (3, None)]);
         assert!(store.set_pin(&stage, 0, false, None).await.unwrap());
-        assert_eq!(said(&store).await, [(3, None)]);
+        assert_eq!(pin_notes(&store).await, [(3, None)]);
         assert!(store.set_pin(&stage, 0, true, Some("again".into())).await.unwrap());
-        assert_eq!(said(&store).await, [(0, Some("again".into())), (3, None)]);
+        assert_eq!(pin_notes(&store).await, [(0, Some("again".into())), (3, None)]);
         assert_eq!(store.list(layout::PINS).await.unwrap().len(), 4, "nothing that was said is taken back");
     }
 

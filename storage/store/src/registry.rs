@@ -11,7 +11,7 @@ pub(crate) fn scheme(name: &str) -> Option<&'static Scheme> {
 }
 
 /// Returns the scheme that a name means, ignoring case, aliases included.
-pub(crate) fn meant(name: &str) -> Option<&'static Scheme> {
+pub(crate) fn resolve_alias(name: &str) -> Option<&'static Scheme> {
     let name = name.to_lowercase();
     BUCKETS.into_iter().find(|scheme| scheme.name == name || scheme.aliases.contains(&name.as_str()))
 }

@@ -4,7 +4,7 @@
 //! concurrent equal requests end with the same response. No manifest names records: a stage's outputs contain what it
 //! used of them. Removing the folder `requests` means paying again, and has no other effect.
 
-use crate::connection::Created;
+use crate::connection::CreateOutcome;
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
@@ -14,8 +14,8 @@ impl Store {
     /// Stores the record of an answered request. Returns the record in the store: this or an earlier one.
     pub async fn keep_request(&self, request: &Digest, record: Bytes) -> Result<Bytes> {
         match self.create(&layout::request(request), record.clone()).await? {
-            Created::Ours => Ok(record),
-            Created::Theirs(earlier) => Ok(earlier),
+            CreateOutcome::Ours => Ok(record),
+            CreateOutcome::Theirs(earlier) => Ok(earlier),
         }
     }
     /// Returns the record of a request; `None` if it was never answered.

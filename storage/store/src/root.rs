@@ -20,7 +20,7 @@ pub(crate) struct Root {
 
 /// The folder is gone, or is another one. It is the inner error of an [`io::Error`].
 #[derive(Debug)]
-pub(crate) struct Gone(PathBuf);
+pub(crate) struct FolderGone(PathBuf);
 
 impl Root {
     /// Remembers a folder.
@@ -31,12 +31,14 @@ impl Root {
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// Fails with [`Gone`] if the folder is not the one that was opened.
+    /// Fails with [`FolderGone`] if the folder is not the one that was opened.
     pub fn require(&self) -> io::Result<()> {
         match fs::metadata(&self.path) {
             Ok(found) if (found.dev(), found.ino()) == (self.device, self.inode) => Ok(()),
-            Ok(_) => Err(self.gone()),
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Err(self.gone()),
+            Ok(_) => Err(self.gone_error()),
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Err(self.gone_error())
+            }
             Err(e) => Err(e),
         }
     }
@@ -59,20 +61,20 @@ impl Root {
         }
         Ok(())
     }
-    fn gone(&self) -> io::Error {
-        io::Error::other(Gone(self.path.clone()))
+    fn gone_error(&self) -> io::Error {
+        io::Error::other(FolderGone(self.path.clone()))
     }
 }
 
-impl fmt::Display for Gone {
+impl fmt::Display for FolderGone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the store's folder {} is gone", self.0.display())
     }
 }
 
-impl std::error::Error for Gone {}
+impl std::error::Error for FolderGone {}
 
-impl Gone {
+impl FolderGone {
     /// Finds this error inside of another.
     pub fn find(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
@@ -94,10 +96,10 @@ mod tests {
         assert!(folder.join("a/b").is_dir() && folder.join("a/c").is_dir());
         fs::rename(&folder, scratch.path().join("aside")).unwrap();
         let error = root.make_below(&folder.join("a")).unwrap_err();
-        assert!(Gone::find(&error).is_some() && !folder.exists(), "{error}");
+        assert!(FolderGone::find(&error).is_some() && !folder.exists(), "{error}");
         fs::create_dir(&folder).unwrap();
         let error = root.make_below(&folder.join("a")).unwrap_err();
-        assert!(Gone::find(&error).is_some() && !folder.join("a").exists(), "{error}");
+        assert!(FolderGone::find(&error).is_some() && !folder.join("a").exists(), "{error}");
         fs::remove_dir(&folder).unwrap();
         fs::rename(scratch.path().join("aside"), &folder).unwrap();
         root.require().unwrap();

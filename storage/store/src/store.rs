@@ -1,9 +1,9 @@
 //! The store: one place by URL, opened and probed. Its operations are in the files named after what they store.
 
-use crate::connection::{Connection, Created, Entry};
+use crate::connection::{CreateOutcome, ObjectEntry, ObjectStoreClient};
 use crate::layout;
+use crate::location::StoreLocation;
 use crate::options::StoreOptions;
-use crate::place::Place;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use std::path::Path;
@@ -19,17 +19,17 @@ static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
 /// An open store. Cheap to clone.
 #[derive(Clone)]
-pub struct Store(Arc<Inner>);
+pub struct Store(Arc<StoreInner>);
 
-struct Inner {
-    connection: Connection,
+struct StoreInner {
+    connection: ObjectStoreClient,
     options: StoreOptions,
 }
 
 impl Store {
     /// Checks whether a URL can name a store, by its text. Errors: invalid (unknown scheme, no bucket, bad prefix).
     pub fn check_url(url: &str) -> Result<()> {
-        Place::parse(url).map(|_| ())
+        StoreLocation::parse(url).map(|_| ())
     }
     /// Opens a store by URL and verifies that its puts are create-only, by two puts of one fresh name from two
     /// connections:
@@ -43,30 +43,30 @@ impl Store {
     /// Errors: invalid (those of [`Store::check_url`], no permission, not create-only, a folder that does not exist and
     /// may not be created), retryable (network).
     pub async fn open(url: &str, options: StoreOptions) -> Result<Self> {
-        let connection = Connection::open(url, &options)?;
-        let store = Self(Arc::new(Inner { connection, options }));
+        let connection = ObjectStoreClient::open(url, &options)?;
+        let store = Self(Arc::new(StoreInner { connection, options }));
         if store.0.options.probe && !store.0.options.read_only {
-            let second = store.0.connection.again(&store.0.options)?;
+            let second = store.0.connection.reopen(&store.0.options)?;
             store.prove_create_only(&second).await?;
         }
-        Ok(store.patient())
+        Ok(store.with_configured_outage())
     }
     /// Opens a store over any `object_store`, for tests that inject faults. `name` is used in messages.
-    pub async fn over(objects: Arc<dyn ObjectStore>, name: &str, options: StoreOptions) -> Result<Self> {
-        let connection = Connection::over(objects, name, &options);
-        let store = Self(Arc::new(Inner { connection: connection.clone(), options }));
+    pub async fn from_object_store(objects: Arc<dyn ObjectStore>, name: &str, options: StoreOptions) -> Result<Self> {
+        let connection = ObjectStoreClient::from_object_store(objects, name, &options);
+        let store = Self(Arc::new(StoreInner { connection: connection.clone(), options }));
         if store.0.options.probe && !store.0.options.read_only {
             store.prove_create_only(&connection).await?;
         }
-        Ok(store.patient())
+        Ok(store.with_configured_outage())
     }
     /// Returns the same store with this patience during outages; see [`StoreOptions::outage`].
     #[must_use]
     pub fn with_outage(&self, outage: Duration) -> Self {
         let options = StoreOptions { outage, ..self.0.options.clone() };
-        Self(Arc::new(Inner { connection: self.0.connection.with_outage(outage), options }))
+        Self(Arc::new(StoreInner { connection: self.0.connection.with_outage(outage), options }))
     }
-    fn patient(self) -> Self {
+    fn with_configured_outage(self) -> Self {
         self.with_outage(self.0.options.outage)
     }
     /// Returns the complete URL; opening it again gives the same store.
@@ -81,11 +81,11 @@ impl Store {
     pub fn options(&self) -> &StoreOptions {
         &self.0.options
     }
-    /// Puts `bytes` under a name that must not exist yet. The result is `Ours` if exactly these bytes are stored in the
+    /// Puts `bytes` under a name that must not exist yet. The result is `AppColors` if exactly these bytes are stored in the
     /// end, even if an earlier attempt put them.
     ///
     /// Errors, naming the path: retryable (disk full, network), invalid (read-only, no permission).
-    pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {
+    pub async fn create(&self, path: &str, bytes: Bytes) -> Result<CreateOutcome> {
         self.writable(path)?;
         self.0.connection.create(path, bytes).await
     }
@@ -98,7 +98,7 @@ impl Store {
         Ok(self.0.connection.list(prefix).await?.into_iter().map(|entry| entry.path).collect())
     }
     /// Lists all objects under a folder, at any depth, sorted by path.
-    pub async fn entries(&self, prefix: &str) -> Result<Vec<Entry>> {
+    pub async fn entries(&self, prefix: &str) -> Result<Vec<ObjectEntry>> {
         self.0.connection.list(prefix).await
     }
     /// Lists the names of the folders directly under a folder, sorted.
@@ -109,12 +109,12 @@ impl Store {
     pub async fn list_names(&self, prefix: &str) -> Result<Vec<String>> {
         self.0.connection.list_names(prefix).await
     }
-    /// Fires a schedule's tick: one object per tick, so exactly one of several daemons gets `Ours`.
-    pub async fn fire_tick(&self, schedule: &str, tick: &str, body: Bytes) -> Result<Created> {
+    /// Fires a schedule's tick: one object per tick, so exactly one of several daemons gets `AppColors`.
+    pub async fn fire_tick(&self, schedule: &str, tick: &str, body: Bytes) -> Result<CreateOutcome> {
         self.create(&layout::tick(schedule, tick), body).await
     }
 
-    pub(crate) fn connection(&self) -> &Connection {
+    pub(crate) fn connection(&self) -> &ObjectStoreClient {
         &self.0.connection
     }
     /// Rejects a put into a store that was opened read-only.
@@ -130,7 +130,7 @@ impl Store {
         self.0.connection.delete(path).await
     }
 
-    async fn prove_create_only(&self, second: &Connection) -> Result<()> {
+    async fn prove_create_only(&self, second: &ObjectStoreClient) -> Result<()> {
         let first = &self.0.connection;
         let millis = self.0.options.clock.unix_millis();
         for _ in 0..PROBE_NAMES {
@@ -139,14 +139,14 @@ impl Store {
             let mark = self.0.options.chance.at("store_probe", &[millis as u64, opening]).next_u64();
             let path = format!("{}/{millis}-{opening}-{mark:016x}", layout::PROBES);
             let (ours, theirs) = (Bytes::from(format!("{path} first\n")), Bytes::from(format!("{path} second\n")));
-            if matches!(first.create(&path, ours.clone()).await?, Created::Theirs(_)) {
+            if matches!(first.create(&path, ours.clone()).await?, CreateOutcome::Theirs(_)) {
                 continue;
             }
             let answer = second.create(&path, theirs).await;
             // A leftover probe is harmless.
             let _ = first.delete(&path).await;
             return match answer? {
-                Created::Theirs(bytes) if bytes == ours => Ok(()),
+                CreateOutcome::Theirs(bytes) if bytes == ours => Ok(()),
                 _ => Err(Error::invalid(format!(
                     "the store {} let two writers create one name, so it could publish twice",
                     self.url()

@@ -4,7 +4,7 @@
 //! the next into one object once they are complete, and removes them; at its end also the remaining ones. Numbers stay
 //! those of chunks: a reader requests a chunk, and if that is gone the page that would contain it.
 
-use crate::connection::Created;
+use crate::connection::CreateOutcome;
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
@@ -19,11 +19,11 @@ pub const PAGE: u32 = 64;
 /// Version of the page format.
 const FORMAT: u32 = 1;
 /// Chunks after the first that are read, or removed, concurrently.
-const AHEAD: usize = 16;
+const READ_AHEAD: usize = 16;
 
 /// The streams of an attempt that are stored in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chunk {
+pub enum AttemptStream {
     /// `LogRecord`s as JSON Lines; plain text in chunks of earlier versions.
     Log,
     /// `AttemptMessage::Metric` as JSON Lines.
@@ -32,7 +32,7 @@ pub enum Chunk {
 
 /// The first line of a page. The concatenated chunks follow it.
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct PageHeader {
     format: u32,
     /// Number of the first chunk.
     first: u32,
@@ -42,30 +42,30 @@ struct Header {
 
 /// Location of a stream of an attempt.
 #[derive(Clone)]
-struct Place {
+struct StreamLocation {
     attempt: String,
     name: &'static str,
 }
 
 /// The chunks of a stream, in order, up to the first missing one.
-pub struct Chunks<'a> {
+pub struct ChunkReader<'a> {
     store: &'a Store,
-    place: Place,
+    place: StreamLocation,
     /// Number of the next chunk.
     next: u32,
     /// Chunks of a page.
-    ready: VecDeque<Bytes>,
+    buffered: VecDeque<Bytes>,
     /// Whether the page after them is requested first.
     in_pages: bool,
     /// Chunks in flight.
-    coming: Option<BoxStream<'a, Result<Option<Bytes>>>>,
+    in_flight: Option<BoxStream<'a, Result<Option<Bytes>>>>,
 }
 
-impl Place {
-    fn new(run: &RunId, stage: &StageKey, attempt: AttemptNumber, stream: Chunk) -> Self {
+impl StreamLocation {
+    fn new(run: &RunId, stage: &StageKey, attempt: AttemptNumber, stream: AttemptStream) -> Self {
         let name = match stream {
-            Chunk::Log => "log",
-            Chunk::Metrics => "metrics",
+            AttemptStream::Log => "log",
+            AttemptStream::Metrics => "metrics",
         };
         Self { attempt: layout::attempt(run, stage, attempt), name }
     }
@@ -83,51 +83,51 @@ impl Place {
     }
 }
 
-impl Chunks<'_> {
+impl ChunkReader<'_> {
     /// Returns the next chunk; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         loop {
-            if let Some(chunk) = self.ready.pop_front() {
+            if let Some(chunk) = self.buffered.pop_front() {
                 self.next += 1;
                 return Ok(Some(chunk));
             }
             if self.in_pages {
-                self.in_pages = self.turn_page().await?;
+                self.in_pages = self.open_next_page().await?;
                 continue;
             }
-            let coming = self.coming.get_or_insert_with(|| chunks_from(self.store, &self.place, self.next));
+            let coming = self.in_flight.get_or_insert_with(|| chunks_from(self.store, &self.place, self.next));
             if let Some(chunk) = coming.next().await.transpose()?.flatten() {
                 self.next += 1;
                 return Ok(Some(chunk));
             }
-            self.coming = None;
+            self.in_flight = None;
             // The chunk may have been moved into a page, perhaps a moment ago.
-            self.in_pages = self.turn_page().await?;
-            if self.ready.is_empty() {
+            self.in_pages = self.open_next_page().await?;
+            if self.buffered.is_empty() {
                 return Ok(None);
             }
         }
     }
 
     /// Opens the page that would contain the next chunk; returns whether another full page may follow it.
-    async fn turn_page(&mut self) -> Result<bool> {
+    async fn open_next_page(&mut self) -> Result<bool> {
         let first = self.next - self.next % PAGE;
         let Some(chunks) = self.store.page(&self.place, first).await? else { return Ok(false) };
         let is_full = chunks.len() >= PAGE as usize;
-        self.ready.extend(chunks.into_iter().skip((self.next - first) as usize));
+        self.buffered.extend(chunks.into_iter().skip((self.next - first) as usize));
         Ok(is_full)
     }
 }
 
 /// Reads chunks from a number on; `None` for a missing one.
-fn chunks_from<'a>(store: &'a Store, place: &Place, first: u32) -> BoxStream<'a, Result<Option<Bytes>>> {
+fn chunks_from<'a>(store: &'a Store, place: &StreamLocation, first: u32) -> BoxStream<'a, Result<Option<Bytes>>> {
     let place = place.clone();
     let read = move |number| {
         let path = place.chunk(number);
         async move { store.get(&path).await }
     };
     // The first alone: a reader that follows a stream usually finds no new chunk.
-    stream::once(read(first)).chain(stream::iter(first + 1..).map(read).buffered(AHEAD)).boxed()
+    stream::once(read(first)).chain(stream::iter(first + 1..).map(read).buffered(READ_AHEAD)).boxed()
 }
 
 impl Store {
@@ -137,11 +137,11 @@ impl Store {
         run: &RunId,
         stage: &StageKey,
         attempt: AttemptNumber,
-        stream: Chunk,
+        stream: AttemptStream,
         number: u32,
         bytes: Bytes,
-    ) -> Result<Created> {
-        self.create(&Place::new(run, stage, attempt, stream).chunk(number), bytes).await
+    ) -> Result<CreateOutcome> {
+        self.create(&StreamLocation::new(run, stage, attempt, stream).chunk(number), bytes).await
     }
     /// Puts stored, consecutive chunks from `first` on, a multiple of [`PAGE`], into one object, and removes them. A
     /// chunk that cannot be removed is harmless.
@@ -150,22 +150,22 @@ impl Store {
         run: &RunId,
         stage: &StageKey,
         attempt: AttemptNumber,
-        stream: Chunk,
+        stream: AttemptStream,
         first: u32,
         chunks: &[Bytes],
     ) -> Result<()> {
-        let place = Place::new(run, stage, attempt, stream);
+        let place = StreamLocation::new(run, stage, attempt, stream);
         let path = place.page(first);
-        let header = Header { format: FORMAT, first, sizes: chunks.iter().map(Bytes::len).collect() };
+        let header = PageHeader { format: FORMAT, first, sizes: chunks.iter().map(Bytes::len).collect() };
         let mut bytes = serde_json::to_vec(&header).map_err(|e| Error::bug(format!("{path}: no JSON form: {e}")))?;
         bytes.push(b'\n');
         chunks.iter().for_each(|chunk| bytes.extend_from_slice(chunk));
-        if self.create(&path, bytes.into()).await? != Created::Ours {
+        if self.create(&path, bytes.into()).await? != CreateOutcome::Ours {
             return Ok(());
         }
         let paths: Vec<String> = (first..).zip(chunks).map(|(number, _)| place.chunk(number)).collect();
         let removals: Vec<_> = paths.iter().map(|path| self.delete(path)).collect();
-        let removed: Vec<Result<()>> = stream::iter(removals).buffer_unordered(AHEAD).collect().await;
+        let removed: Vec<Result<()>> = stream::iter(removals).buffer_unordered(READ_AHEAD).collect().await;
         if let Some(error) = removed.into_iter().find_map(Result::err) {
             tracing::info!(%error, "chunks stay beside their page");
         }
@@ -177,7 +177,7 @@ impl Store {
         run: &RunId,
         stage: &StageKey,
         attempt: AttemptNumber,
-        stream: Chunk,
+        stream: AttemptStream,
         first: u32,
     ) -> Result<(Vec<u8>, u32)> {
         let (mut text, mut number) = (Vec::new(), first);
@@ -194,11 +194,11 @@ impl Store {
         run: &RunId,
         stage: &StageKey,
         attempt: AttemptNumber,
-        stream: Chunk,
+        stream: AttemptStream,
         first: u32,
-    ) -> Chunks<'_> {
-        let place = Place::new(run, stage, attempt, stream);
-        Chunks { store: self, place, next: first, ready: VecDeque::new(), in_pages: false, coming: None }
+    ) -> ChunkReader<'_> {
+        let place = StreamLocation::new(run, stage, attempt, stream);
+        ChunkReader { store: self, place, next: first, buffered: VecDeque::new(), in_pages: false, in_flight: None }
     }
     /// Whether some chunks of a stream are in pages.
     pub async fn has_pages(
@@ -206,9 +206,9 @@ impl Store {
         run: &RunId,
         stage: &StageKey,
         attempt: AttemptNumber,
-        stream: Chunk,
+        stream: AttemptStream,
     ) -> Result<bool> {
-        let first = Place::new(run, stage, attempt, stream).page(0);
+        let first = StreamLocation::new(run, stage, attempt, stream).page(0);
         Ok(self.connection().size(&first).await?.is_some())
     }
     /// Returns the number after the last chunk of a stream, as a listing shows it, for a writer that continues the
@@ -218,9 +218,9 @@ impl Store {
         run: &RunId,
         stage: &StageKey,
         attempt: AttemptNumber,
-        stream: Chunk,
+        stream: AttemptStream,
     ) -> Result<u32> {
-        let place = Place::new(run, stage, attempt, stream);
+        let place = StreamLocation::new(run, stage, attempt, stream);
         let number = |path: &String| path.rsplit('/').next()?.parse::<u32>().ok();
         let behind = |number: Option<u32>| number.map_or(0, |last| last + 1);
         let chunks = behind(self.list(&place.chunks()).await?.iter().filter_map(number).max());
@@ -230,12 +230,12 @@ impl Store {
     }
 
     /// Returns the chunks of a page; `None` if there is no such page.
-    async fn page(&self, place: &Place, first: u32) -> Result<Option<Vec<Bytes>>> {
+    async fn page(&self, place: &StreamLocation, first: u32) -> Result<Option<Vec<Bytes>>> {
         let path = place.page(first);
         let Some(bytes) = self.get(&path).await? else { return Ok(None) };
         let damaged = || Error::data(format!("{}/{path} is damaged", self.url()));
         let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(damaged)?;
-        let header: Header = serde_json::from_slice(&bytes[..end]).map_err(|_| damaged())?;
+        let header: PageHeader = serde_json::from_slice(&bytes[..end]).map_err(|_| damaged())?;
         let (mut chunks, mut at) = (Vec::with_capacity(header.sizes.len()), end + 1);
         for size in header.sizes {
             let chunk = at.checked_add(size).filter(|end| *end <= bytes.len()).map(|end| bytes.slice(at..end));
@@ -260,12 +260,12 @@ mod tests {
         }
         for first in (0..paged).step_by(PAGE as usize) {
             let chunks: Vec<Bytes> = (first..paged.min(first + PAGE)).map(chunk).collect();
-            store.put_page(&run, &stage, 1, Chunk::Log, first, &chunks).await.unwrap();
+            store.put_page(&run, &stage, 1, AttemptStream::Log, first, &chunks).await.unwrap();
         }
         (store, run, stage)
     }
     async fn put(store: &Store, run: &RunId, stage: &StageKey, number: u32) {
-        store.put_chunk(run, stage, 1, Chunk::Log, number, chunk(number)).await.unwrap();
+        store.put_chunk(run, stage, 1, AttemptStream::Log, number, chunk(number)).await.unwrap();
     }
     fn chunk(number: u32) -> Bytes {
         format!("{number}\n").into()
@@ -278,23 +278,23 @@ mod tests {
             let left = store.list("runs").await.unwrap().iter().filter(|path| path.contains("/log/")).count();
             assert_eq!(left as u32, all - paged, "what is in a page is removed");
             for first in [0, 1, 63, 64, 65, 127, 128, 199, 200, 300].into_iter().filter(|first| *first <= all + 1) {
-                let (text, next) = store.read_chunks(&run, &stage, 1, Chunk::Log, first).await.unwrap();
+                let (text, next) = store.read_chunks(&run, &stage, 1, AttemptStream::Log, first).await.unwrap();
                 let expected: String = (first..all).map(|n| format!("{n}\n")).collect();
                 assert_eq!(String::from_utf8(text).unwrap(), expected, "{all} chunks, {paged} in pages, from {first}");
                 assert_eq!(next, all.max(first));
             }
-            assert_eq!(store.next_chunk(&run, &stage, 1, Chunk::Log).await.unwrap(), all);
+            assert_eq!(store.next_chunk(&run, &stage, 1, AttemptStream::Log).await.unwrap(), all);
         }
     }
 
     #[tokio::test]
     async fn what_goes_into_a_page_while_it_is_read_is_read_once() {
         let (store, run, stage) = stored(130, 0).await;
-        let mut reading = store.chunks(&run, &stage, 1, Chunk::Log, 0);
+        let mut reading = store.chunks(&run, &stage, 1, AttemptStream::Log, 0);
         let mut read = vec![reading.next().await.unwrap().unwrap()];
         for first in [0, 64] {
             let chunks: Vec<Bytes> = (first..first + PAGE).map(chunk).collect();
-            store.put_page(&run, &stage, 1, Chunk::Log, first, &chunks).await.unwrap();
+            store.put_page(&run, &stage, 1, AttemptStream::Log, first, &chunks).await.unwrap();
         }
         while let Some(chunk) = reading.next().await.unwrap() {
             read.push(chunk);
@@ -306,7 +306,7 @@ mod tests {
     async fn what_is_put_behind_a_page_that_is_not_full_is_read_after_it() {
         let (store, run, stage) = stored(10, 10).await;
         put(&store, &run, &stage, 10).await;
-        let (text, next) = store.read_chunks(&run, &stage, 1, Chunk::Log, 0).await.unwrap();
+        let (text, next) = store.read_chunks(&run, &stage, 1, AttemptStream::Log, 0).await.unwrap();
         assert_eq!((text.iter().filter(|byte| **byte == b'\n').count(), next), (11, 11));
     }
 }

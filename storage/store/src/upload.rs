@@ -1,9 +1,9 @@
 //! Stores payload files: small ones whole, large ones in parts, under a digest that a second reading confirms.
 
-use crate::connection::{TRIES, parse};
+use crate::connection::{MIN_ATTEMPTS, parse};
+use crate::error::{file_error, request_error};
 use crate::layout;
 use crate::local;
-use crate::problem::{fault, io_fault};
 use crate::store::Store;
 use bytes::Bytes;
 use object_store::path::Path as Name;
@@ -28,7 +28,7 @@ impl Store {
     pub async fn put_object_file(&self, file: &Path) -> Result<(Digest, u64)> {
         let path = file.to_path_buf();
         let (digest, size) = blocking(move || hash_file(&path)).await?;
-        if self.is_there_for_long(&digest, size).await? {
+        if self.is_durable(&digest, size).await? {
             return Ok((digest, size));
         }
         let place = layout::object(&digest);
@@ -48,14 +48,14 @@ impl Store {
 
     pub(crate) async fn upload_bytes(&self, place: &str, bytes: Bytes) -> Result<()> {
         let name = parse(place)?;
-        let mut tries = self.connection().tries(TRIES);
+        let mut tries = self.connection().start_request(MIN_ATTEMPTS);
         // Overwriting is safe: the same name means the same bytes, and it repairs a damaged object.
         while let Err(e) = self.put_once(&name, &bytes).await {
-            if !tries.again(self.url(), &e).await {
-                return Err(fault("write", self.url(), place, &e));
+            if !tries.wait_to_retry(self.url(), &e).await {
+                return Err(request_error("write", self.url(), place, &e));
             }
         }
-        tries.answered(self.url());
+        tries.record_response(self.url());
         self.protect(place);
         Ok(())
     }
@@ -63,33 +63,33 @@ impl Store {
     pub(crate) async fn overwrite(&self, path: &str, bytes: Bytes) -> Result<()> {
         self.writable(path)?;
         let name = parse(path)?;
-        let mut tries = self.connection().tries(TRIES);
+        let mut tries = self.connection().start_request(MIN_ATTEMPTS);
         while let Err(e) = self.put_once(&name, &bytes).await {
-            if !tries.again(self.url(), &e).await {
-                return Err(fault("write", self.url(), path, &e));
+            if !tries.wait_to_retry(self.url(), &e).await {
+                return Err(request_error("write", self.url(), path, &e));
             }
         }
-        tries.answered(self.url());
+        tries.record_response(self.url());
         Ok(())
     }
     async fn put_once(&self, name: &Name, bytes: &Bytes) -> object_store::Result<()> {
-        self.connection().present(name)?;
+        self.connection().require_root(name)?;
         let put = self.connection().objects().put(name, PutPayload::from(bytes.clone()));
-        self.connection().answered(bytes.len(), put).await.map(|_| ())
+        self.connection().with_response_timeout(bytes.len(), put).await.map(|_| ())
     }
     async fn upload_parts(&self, place: &str, file: &Path, digest: &Digest, size: u64) -> Result<()> {
         let name = parse(place)?;
-        let mut tries = self.connection().tries(1);
+        let mut tries = self.connection().start_request(1);
         while let Err(e) = self.upload_once(&name, file, digest, size).await? {
-            if !tries.again(self.url(), &e).await {
-                return Err(fault("write", self.url(), place, &e));
+            if !tries.wait_to_retry(self.url(), &e).await {
+                return Err(request_error("write", self.url(), place, &e));
             }
             // The upload may have been completed, and only the response lost.
-            if matches!(self.is_sound(digest, size).await, Ok(true)) {
+            if matches!(self.is_intact(digest, size).await, Ok(true)) {
                 break;
             }
         }
-        tries.answered(self.url());
+        tries.record_response(self.url());
         self.protect(place);
         Ok(())
     }
@@ -101,10 +101,10 @@ impl Store {
         digest: &Digest,
         size: u64,
     ) -> Result<object_store::Result<()>> {
-        if let Err(gone) = self.connection().present(name) {
+        if let Err(gone) = self.connection().require_root(name) {
             return Ok(Err(gone));
         }
-        let options = PutMultipartOptions::default().with_retry_policy(self.connection().patience_for_parts());
+        let options = PutMultipartOptions::default().with_retry_policy(self.connection().upload_policy());
         let mut upload = match self.connection().objects().put_multipart_opts(name, options).await {
             Ok(upload) => upload,
             Err(e) => return Ok(Err(e)),
@@ -182,7 +182,7 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T>
 fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::NotFound => Error::invalid(format!("there is no file {}", path.display())),
-        _ => io_fault("read", &path.display().to_string(), error),
+        _ => file_error("read", &path.display().to_string(), error),
     }
 }
 

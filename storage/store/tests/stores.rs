@@ -14,9 +14,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::{Clock, Digest, ErrorKind, Manifest, RunId, StageKey, SystemClock};
-use trainyard_store::faults::{Fault, Faulty};
-use trainyard_store::manifests::Newest;
-use trainyard_store::{Chunk, Created, Missing, Policy, Store, StoreOptions, conformance, layout};
+use trainyard_store::faults::{FaultyStore, StoreFault};
+use trainyard_store::manifests::NewestManifest;
+use trainyard_store::{
+    AttemptStream, CreateOutcome, GarbagePolicy, MissingFolder, Store, StoreOptions, conformance, layout,
+};
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -90,9 +92,12 @@ async fn a_flushed_folder_behaves_the_same() {
     let folder = scratch();
     let options = StoreOptions { durability_fsync: true, ..StoreOptions::default() };
     let store = Store::open(folder.path().to_str().unwrap(), options).await.unwrap();
-    assert_eq!(store.create("a/b", Bytes::from_static(b"1")).await, Ok(Created::Ours));
-    assert_eq!(store.create("a/b", Bytes::from_static(b"1")).await, Ok(Created::Ours));
-    assert_eq!(store.create("a/b", Bytes::from_static(b"2")).await, Ok(Created::Theirs(Bytes::from_static(b"1"))));
+    assert_eq!(store.create("a/b", Bytes::from_static(b"1")).await, Ok(CreateOutcome::Ours));
+    assert_eq!(store.create("a/b", Bytes::from_static(b"1")).await, Ok(CreateOutcome::Ours));
+    assert_eq!(
+        store.create("a/b", Bytes::from_static(b"2")).await,
+        Ok(CreateOutcome::Theirs(Bytes::from_static(b"1")))
+    );
 }
 
 #[tokio::test]
@@ -123,17 +128,20 @@ async fn a_folder_that_is_not_there_is_made_refused_or_empty() {
     let open = async |read_only, missing| {
         Store::open(none.to_str().unwrap(), StoreOptions { read_only, missing, ..StoreOptions::default() }).await
     };
-    for (read_only, missing) in
-        [(true, Missing::Make), (true, Missing::Refuse), (false, Missing::Refuse), (false, Missing::Empty)]
-    {
+    for (read_only, missing) in [
+        (true, MissingFolder::Make),
+        (true, MissingFolder::Refuse),
+        (false, MissingFolder::Refuse),
+        (false, MissingFolder::Empty),
+    ] {
         let error = open(read_only, missing).await.unwrap_err();
         assert!(error.message.contains("there is no store at"), "{error}");
     }
-    let empty = open(true, Missing::Empty).await.unwrap();
+    let empty = open(true, MissingFolder::Empty).await.unwrap();
     assert_eq!((empty.list_runs().await, empty.get("x").await), (Ok(vec![]), Ok(None)));
     assert_eq!(empty.create("x", Bytes::new()).await.unwrap_err().kind, ErrorKind::Invalid);
     assert!(!none.exists(), "looking makes no folder");
-    open(false, Missing::Make).await.unwrap();
+    open(false, MissingFolder::Make).await.unwrap();
     assert!(none.is_dir());
     std::fs::write(folder.path().join("file"), "").unwrap();
     let options = StoreOptions { read_only: true, ..StoreOptions::default() };
@@ -143,29 +151,29 @@ async fn a_folder_that_is_not_there_is_made_refused_or_empty() {
 
 #[tokio::test]
 async fn a_store_that_ignores_the_condition_is_refused() {
-    let faulty = Faulty::new(Arc::new(InMemory::new()));
-    faulty.inject(Fault::IgnoresCondition, "probes", 2);
-    let error = Store::over(faulty, "memory://bad", StoreOptions::default()).await.unwrap_err();
+    let faulty = FaultyStore::new(Arc::new(InMemory::new()));
+    faulty.inject(StoreFault::IgnoresCondition, "probes", 2);
+    let error = Store::from_object_store(faulty, "memory://bad", StoreOptions::default()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.message.contains("two writers"), "{error}");
 }
 
-async fn faulty() -> (Arc<Faulty>, Store) {
-    let faulty = Faulty::new(Arc::new(InMemory::new()));
-    let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
+async fn faulty() -> (Arc<FaultyStore>, Store) {
+    let faulty = FaultyStore::new(Arc::new(InMemory::new()));
+    let store = Store::from_object_store(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
     (faulty, store)
 }
 
 #[tokio::test]
 async fn unclear_answers_are_cleared_up_by_reading() {
-    for fault in [Fault::LostAnswer, Fault::ExistsAfterRetry, Fault::LostRequest] {
+    for fault in [StoreFault::LostResponse, StoreFault::ExistsAfterRetry, StoreFault::LostRequest] {
         let (faulty, store) = faulty().await;
         faulty.inject(fault, "name", 2);
-        assert_eq!(store.create("a/name", Bytes::from_static(b"mine")).await, Ok(Created::Ours), "{fault:?}");
+        assert_eq!(store.create("a/name", Bytes::from_static(b"mine")).await, Ok(CreateOutcome::Ours), "{fault:?}");
         faulty.inject(fault, "name", 1);
         assert_eq!(
             store.create("a/name", Bytes::from_static(b"other")).await,
-            Ok(Created::Theirs(Bytes::from_static(b"mine"))),
+            Ok(CreateOutcome::Theirs(Bytes::from_static(b"mine"))),
             "{fault:?}"
         );
     }
@@ -174,7 +182,7 @@ async fn unclear_answers_are_cleared_up_by_reading() {
 #[tokio::test]
 async fn lost_requests_end_after_a_bounded_number_of_tries() {
     let (faulty, store) = faulty().await;
-    faulty.inject(Fault::LostRequest, "name", 1000);
+    faulty.inject(StoreFault::LostRequest, "name", 1000);
     let error = store.create("a/name", Bytes::from_static(b"mine")).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Retryable);
     assert!(error.message.contains("memory://faulty/a/name"), "{error}");
@@ -182,37 +190,37 @@ async fn lost_requests_end_after_a_bounded_number_of_tries() {
 
 #[tokio::test]
 async fn a_store_that_comes_back_in_time_is_waited_for() {
-    let faulty = Faulty::new(Arc::new(InMemory::new()));
+    let faulty = FaultyStore::new(Arc::new(InMemory::new()));
     let options = StoreOptions { outage: Duration::from_secs(600), ..StoreOptions::default() };
-    let store = Store::over(faulty.clone(), "memory://faulty", options).await.unwrap();
+    let store = Store::from_object_store(faulty.clone(), "memory://faulty", options).await.unwrap();
     let folder = scratch();
     let file = folder.path().join("large");
     std::fs::write(&file, vec![7; 9 << 20]).unwrap();
     // More often than the minimum number of attempts.
-    faulty.inject(Fault::LostRequest, "name", 6);
-    assert_eq!(store.create("a/name", Bytes::from_static(b"mine")).await, Ok(Created::Ours));
-    faulty.inject(Fault::LostRequest, "objects/", 6);
+    faulty.inject(StoreFault::LostRequest, "name", 6);
+    assert_eq!(store.create("a/name", Bytes::from_static(b"mine")).await, Ok(CreateOutcome::Ours));
+    faulty.inject(StoreFault::LostRequest, "objects/", 6);
     let (small, _) = store.put_object(Bytes::from_static(b"small")).await.unwrap();
-    faulty.inject(Fault::LostRequest, "objects/", 3);
+    faulty.inject(StoreFault::LostRequest, "objects/", 3);
     let (large, size) = store.put_object_file(&file).await.unwrap();
     assert!(store.has_object(&large, size).await.unwrap());
-    faulty.inject(Fault::BrokenRead, "objects/", 6);
+    faulty.inject(StoreFault::BrokenRead, "objects/", 6);
     assert_eq!(store.read_object(&small).await.unwrap().as_ref(), b"small");
-    faulty.inject(Fault::BrokenRead, "a/name", 3);
+    faulty.inject(StoreFault::BrokenRead, "a/name", 3);
     assert_eq!(store.get("a/name").await, Ok(Some(Bytes::from_static(b"mine"))));
     let hurried = store.with_outage(Duration::ZERO);
-    faulty.inject(Fault::LostRequest, "other", 4);
+    faulty.inject(StoreFault::LostRequest, "other", 4);
     assert_eq!(hurried.create("a/other", Bytes::new()).await.unwrap_err().kind, ErrorKind::Retryable);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_put_that_nobody_answers_is_sent_again_within_seconds() {
     let (faulty, store) = faulty().await;
-    faulty.inject(Fault::NoAnswer, "journal/", 1);
+    faulty.inject(StoreFault::NoResponse, "journal/", 1);
     let put = store.create("runs/x/journal/0", "one".into());
     let put = tokio::time::timeout(Duration::from_secs(15), put).await;
-    assert_eq!(put.expect("a writer that is silent for 30 s may be replaced"), Ok(Created::Ours));
-    faulty.inject(Fault::NoAnswer, "objects/", 1);
+    assert_eq!(put.expect("a writer that is silent for 30 s may be replaced"), Ok(CreateOutcome::Ours));
+    faulty.inject(StoreFault::NoResponse, "objects/", 1);
     let (digest, _) = store.put_object("two".into()).await.unwrap();
     assert_eq!(store.read_object(&digest).await.unwrap(), "two");
 }
@@ -247,7 +255,7 @@ async fn a_store_whose_folder_is_gone_is_not_made_again() {
         // Fails unless it is empty.
         std::fs::remove_dir(&root).unwrap();
         std::fs::rename(&aside, &root).unwrap();
-        assert_eq!(store.create("a/c", Bytes::from_static(b"2")).await, Ok(Created::Ours));
+        assert_eq!(store.create("a/c", Bytes::from_static(b"2")).await, Ok(CreateOutcome::Ours));
         std::fs::remove_dir_all(&root).unwrap();
     }
 }
@@ -258,9 +266,9 @@ async fn full_disks_and_lost_rights_keep_what_was_published() {
     let file = folder.path().join("large");
     std::fs::write(&file, vec![7; 9 << 20]).unwrap();
     for (fault, kind) in [
-        (Fault::DiskFull, ErrorKind::Retryable),
-        (Fault::ReadOnly, ErrorKind::Invalid),
-        (Fault::Denied, ErrorKind::Invalid),
+        (StoreFault::DiskFull, ErrorKind::Retryable),
+        (StoreFault::ReadOnly, ErrorKind::Invalid),
+        (StoreFault::Denied, ErrorKind::Invalid),
     ] {
         let (faulty, store) = faulty().await;
         let (kept, size) = store.put_object(Bytes::from_static(b"published")).await.unwrap();
@@ -275,9 +283,9 @@ async fn full_disks_and_lost_rights_keep_what_was_published() {
             assert!(error.message.contains(place) && error.help.is_some(), "{error}");
         }
         assert_eq!(store.read_object(&kept).await.unwrap().len() as u64, size, "published bytes are intact");
-        faulty.heal();
+        faulty.clear_faults();
         store.put_object_file(&file).await.unwrap();
-        assert_eq!(store.create("artifacts/x", Bytes::from_static(b"m")).await, Ok(Created::Ours));
+        assert_eq!(store.create("artifacts/x", Bytes::from_static(b"m")).await, Ok(CreateOutcome::Ours));
     }
 }
 
@@ -306,8 +314,8 @@ async fn staged_files_of_dead_processes_are_hidden_and_collected() {
     let staged = PathBuf::from(format!("{}#123", store.object_path(&digest).unwrap().display()));
     std::fs::write(&staged, b"half").unwrap();
     assert_eq!(store.list("objects").await.unwrap().len(), 1);
-    assert!(store.garbage_plan(&Policy::from(Duration::from_secs(3600))).await.unwrap().staged.is_empty());
-    let plan = store.garbage_plan(&Policy::from(Duration::ZERO)).await.unwrap();
+    assert!(store.garbage_plan(&GarbagePolicy::from(Duration::from_secs(3600))).await.unwrap().staged.is_empty());
+    let plan = store.garbage_plan(&GarbagePolicy::from(Duration::ZERO)).await.unwrap();
     assert_eq!(plan.staged, [(staged.clone(), 4)]);
     assert_eq!(store.collect_garbage(&plan).await.unwrap().files, 2);
     assert!(!staged.exists() && store.object_path(&Digest::of(b"x")).is_some_and(|p| !p.exists()));

@@ -1,6 +1,6 @@
 //! Rows made of Arrow columns. Types have been compared before, so only nulls and unknown words can still be wrong.
 
-use crate::schema::{NAMED_NUMBER, conform, fitted};
+use crate::schema::{NAMED_NUMBER, conform, convert_column};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type};
 use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StringArray, new_null_array};
@@ -12,19 +12,19 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 
 /// The expected columns of one batch.
-pub struct Columns<'a> {
+pub struct BatchColumns<'a> {
     path: &'a Path,
     columns: BTreeMap<String, ArrayRef>,
     rows: usize,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> BatchColumns<'a> {
     pub(crate) fn new(path: &'a Path, batch: &RecordBatch, expected: &Schema) -> Result<Self> {
         let places = conform(path, batch.schema_ref(), expected)?;
         let pick = |(field, index): (&FieldRef, Option<usize>)| {
             let column = match index {
                 None => new_null_array(field.data_type(), batch.num_rows()),
-                Some(i) => fitted(batch.column(i), field.data_type())
+                Some(i) => convert_column(batch.column(i), field.data_type())
                     .map_err(|e| Error::data(format!("{}: column `{}`: {e}", path.display(), field.name())))?,
             };
             Ok((field.name().clone(), column))
@@ -73,13 +73,13 @@ impl<'a> Columns<'a> {
         &self,
         name: &str,
         fields: &Schema,
-    ) -> Result<(Vec<std::ops::Range<usize>>, Columns<'a>)> {
+    ) -> Result<(Vec<std::ops::Range<usize>>, BatchColumns<'a>)> {
         let lists = self.whole(name)?.as_list::<i32>();
         let parts = self.items(name, lists)?.as_struct();
         Ok((ranges(lists).collect(), self.inner(name, parts, fields)))
     }
     /// Reads one struct per row, as columns.
-    pub(crate) fn structs(&self, name: &str, fields: &Schema) -> Result<Columns<'a>> {
+    pub(crate) fn structs(&self, name: &str, fields: &Schema) -> Result<BatchColumns<'a>> {
         Ok(self.inner(name, self.whole(name)?.as_struct(), fields))
     }
     /// Reads numbers by name, one set per row.
@@ -112,11 +112,11 @@ impl<'a> Columns<'a> {
         self.refuse_nulls(name, lists.values())?;
         Ok(lists.values())
     }
-    fn inner(&self, name: &str, parts: &arrow_array::StructArray, fields: &Schema) -> Columns<'a> {
+    fn inner(&self, name: &str, parts: &arrow_array::StructArray, fields: &Schema) -> BatchColumns<'a> {
         let names = fields.fields().iter().map(|field| field.name().clone());
         let columns = names.zip(parts.columns().iter().cloned()).collect();
         debug_assert_eq!(parts.num_columns(), fields.fields().len(), "{name} was compared before");
-        Columns { path: self.path, columns, rows: parts.len() }
+        BatchColumns { path: self.path, columns, rows: parts.len() }
     }
     fn refuse_nulls(&self, name: &str, column: &ArrayRef) -> Result<()> {
         match column.nulls().map_or(0, |nulls| nulls.null_count()) {

@@ -34,7 +34,7 @@ fn errored(messages: &[Message], skipped: usize) -> BTreeSet<u16> {
     for message in messages {
         match message.role.as_str() {
             "assistant" => said += 1,
-            "tool" if said > skipped && reads_as_error(&message.content) => {
+            "tool" if said > skipped && is_error_text(&message.content) => {
                 errored.extend(u16::try_from(said - skipped - 1))
             }
             _ => {}
@@ -45,7 +45,7 @@ fn errored(messages: &[Message], skipped: usize) -> BTreeSet<u16> {
 
 /// Whether a tool's result ends like an error: `error: …`, or the last line of an exception (`NameError: …`,
 /// `Exception`). Checked only in rows that count failed calls, since a program may print such a line on purpose.
-fn reads_as_error(content: &str) -> bool {
+fn is_error_text(content: &str) -> bool {
     let last = content.trim_end().lines().next_back().unwrap_or("").trim_start();
     let name = last.split([':', ' ', '(']).next().unwrap_or("");
     name == "error" || ["Error", "Exception", "Interrupt", "Exit", "Iteration"].iter().any(|end| name.ends_with(end))
@@ -71,10 +71,10 @@ mod tests {
             "error: unknown tool",
             "Exception",
         ] {
-            assert!(reads_as_error(text), "{text}");
+            assert!(is_error_text(text), "{text}");
         }
         for text in ["7", "", "no error here", "Errors: 0 found"] {
-            assert!(!reads_as_error(text), "{text}");
+            assert!(!is_error_text(text), "{text}");
         }
         let messages = [
             ("user", "q"),

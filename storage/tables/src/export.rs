@@ -3,8 +3,8 @@
 //! CSV has one header line; nested cells are JSON text, nulls are empty, and an empty text is `""`. JSON Lines has one
 //! object per row.
 
-use crate::file::{BatchReader, Part};
-use crate::json::{Cut, cell_as_json, row_as_json};
+use crate::file::{BatchReader, ReadSlice};
+use crate::json::{CellLimits, cell_as_json, row_as_json};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,16 +13,16 @@ use trainyard_core::{Error, Result};
 /// Writes a table as CSV, or some of its columns. Returns the number of rows. Errors: those of reading; retryable, if
 /// `out` rejects a write.
 pub fn export_csv(path: &Path, columns: Option<&[String]>, out: &mut dyn Write) -> Result<u64> {
-    let reader = BatchReader::open_part(path, &Part { columns, ..Part::default() })?;
+    let reader = BatchReader::open_part(path, &ReadSlice { columns, ..ReadSlice::default() })?;
     let names: Vec<_> = reader.schema().fields().iter().map(|field| quoted(field.name())).collect();
-    writeln!(out, "{}", names.join(",")).map_err(|e| no_room(path, &e))?;
+    writeln!(out, "{}", names.join(",")).map_err(|e| export_error(path, &e))?;
     let mut rows = 0;
     for batch in reader {
         let batch = batch?;
         for row in 0..batch.num_rows() {
             let cells: Vec<_> =
-                batch.columns().iter().map(|column| csv_cell(cell_as_json(column, row, Cut::NONE))).collect();
-            writeln!(out, "{}", cells.join(",")).map_err(|e| no_room(path, &e))?;
+                batch.columns().iter().map(|column| csv_cell(cell_as_json(column, row, CellLimits::NONE))).collect();
+            writeln!(out, "{}", cells.join(",")).map_err(|e| export_error(path, &e))?;
             rows += 1;
         }
     }
@@ -32,10 +32,10 @@ pub fn export_csv(path: &Path, columns: Option<&[String]>, out: &mut dyn Write) 
 /// Writes a table as JSON Lines, or some of its columns. Returns the number of rows. Errors: those of [`export_csv`].
 pub fn export_jsonl(path: &Path, columns: Option<&[String]>, out: &mut dyn Write) -> Result<u64> {
     let mut rows = 0;
-    for batch in BatchReader::open_part(path, &Part { columns, ..Part::default() })? {
+    for batch in BatchReader::open_part(path, &ReadSlice { columns, ..ReadSlice::default() })? {
         let batch = batch?;
         for row in 0..batch.num_rows() {
-            writeln!(out, "{}", row_as_json(&batch, row, Cut::NONE)).map_err(|e| no_room(path, &e))?;
+            writeln!(out, "{}", row_as_json(&batch, row, CellLimits::NONE)).map_err(|e| export_error(path, &e))?;
             rows += 1;
         }
     }
@@ -56,6 +56,6 @@ fn quoted(text: &str) -> String {
     if plain { text.to_string() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
 }
 
-fn no_room(path: &Path, error: &io::Error) -> Error {
+fn export_error(path: &Path, error: &io::Error) -> Error {
     Error::retryable(format!("the export of {} stopped: {error}", path.display()))
 }

@@ -7,7 +7,7 @@ use crate::problem::Message;
 
 /// Set of used additional columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Extra {
+pub struct ExtraColumns {
     /// `messages.name`
     pub name: bool,
     /// `messages.reasoning_content`
@@ -22,7 +22,7 @@ pub struct Extra {
     pub restarts: bool,
 }
 
-impl Extra {
+impl ExtraColumns {
     /// All additional columns.
     pub const ALL: Self = Self {
         name: true,
@@ -36,7 +36,7 @@ impl Extra {
     /// Returns the columns that these messages use.
     pub fn of<'a>(messages: impl Iterator<Item = &'a Message>) -> Self {
         messages.fold(Self::default(), |used, message| {
-            used.and(Self {
+            used.union(Self {
                 name: message.name.is_some(),
                 reasoning_content: message.reasoning_content.is_some(),
                 tool_call_id: message.tool_call_id.is_some(),
@@ -46,7 +46,7 @@ impl Extra {
     }
     /// Returns the union of both.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn union(self, other: Self) -> Self {
         Self {
             name: self.name || other.name,
             reasoning_content: self.reasoning_content || other.reasoning_content,

@@ -5,12 +5,12 @@ use arrow_schema::DataType;
 use std::path::Path;
 use std::sync::Arc;
 
-fn said(content: &str) -> Message {
+fn user_message(content: &str) -> Message {
     Message::new("user", content)
 }
 
 fn conversation(id: &str, message: Message) -> Trajectory {
-    Trajectory { id: id.into(), messages: vec![said("q"), message], ..Trajectory::default() }
+    Trajectory { id: id.into(), messages: vec![user_message("q"), message], ..Trajectory::default() }
 }
 
 /// Returns the names of the columns after those that every table has, and those of the fields of messages.
@@ -28,7 +28,7 @@ const BASE: [&str; 3] = ["role", "content", "tool_calls"];
 fn a_table_has_the_columns_that_its_rows_use() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.parquet");
-    let plain = conversation("a", said("x"));
+    let plain = conversation("a", user_message("x"));
     write_trajectories(&path, std::slice::from_ref(&plain)).unwrap();
     assert_eq!(columns(&path), (vec![], BASE.map(String::from).to_vec()));
     let result = Message { tool_call_id: Some("c1".into()), ..Message::new("tool", "4") };
@@ -51,11 +51,11 @@ fn a_table_has_the_columns_that_its_rows_use() {
 fn a_late_column_widens_the_file_and_its_bytes_depend_on_the_rows_alone() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, pieces) = (folder.path().join("whole.parquet"), folder.path().join("pieces.parquet"));
-    let mut rows: Vec<Trajectory> = (0..2500).map(|i| conversation(&i.to_string(), said("x"))).collect();
+    let mut rows: Vec<Trajectory> = (0..2500).map(|i| conversation(&i.to_string(), user_message("x"))).collect();
     rows[1700].messages[1].reasoning_content = Some("because".into());
     rows[2100].messages[0].name = Some("ada".into());
     write_trajectories(&whole, &rows).unwrap();
-    let mut writer = RowWriter::create(&pieces).unwrap();
+    let mut writer = TableRowWriter::create(&pieces).unwrap();
     for piece in rows.chunks(130) {
         writer.write(piece).unwrap();
     }
@@ -73,11 +73,14 @@ fn a_late_column_widens_the_file_and_its_bytes_depend_on_the_rows_alone() {
 fn fields_of_other_writers_are_found_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.parquet");
-    let message = Message { name: Some("n".into()), tool_call_id: Some("i".into()), ..said("x") };
+    let message = Message { name: Some("n".into()), tool_call_id: Some("i".into()), ..user_message("x") };
     let row = Problem { messages: vec![message], ..Problem::default() };
     // The widest possible file, reduced to some fields in another order, plus an unknown one.
-    let batch =
-        arrow_array::RecordBatch::try_new(Problem::schema(Extra::ALL), Problem::encode(&[row], Extra::ALL)).unwrap();
+    let batch = arrow_array::RecordBatch::try_new(
+        Problem::schema(ExtraColumns::ALL),
+        Problem::encode(&[row], ExtraColumns::ALL),
+    )
+    .unwrap();
     let messages = batch.column_by_name("messages").unwrap();
     let list = arrow_array::cast::AsArray::as_list::<i32>(messages);
     let parts = arrow_array::cast::AsArray::as_struct(list.values());
@@ -101,5 +104,5 @@ fn fields_of_other_writers_are_found_by_name() {
     }
     table.write(&path).unwrap();
     let read = read_problems(&path).unwrap();
-    assert_eq!(read[0].messages, [Message { tool_call_id: Some("i".into()), ..said("x") }]);
+    assert_eq!(read[0].messages, [Message { tool_call_id: Some("i".into()), ..user_message("x") }]);
 }

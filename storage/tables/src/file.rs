@@ -3,7 +3,7 @@
 //! The bytes of a file depend on its rows alone: batches are cut into pieces of a fixed size before they reach the
 //! encoder, which decides about pages per piece.
 
-use crate::damage::{guarded, unreadable, unwritable};
+use crate::file_error::{catch_decode_errors, unreadable, unwritable};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
@@ -18,9 +18,9 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
 /// Rows passed to the encoder at once.
-const PIECE: usize = 1024;
+const BATCH_ROWS: usize = 1024;
 /// Rows of a row group.
-pub(crate) const ROW_GROUP: usize = 16 * PIECE;
+pub(crate) const ROW_GROUP: usize = 16 * BATCH_ROWS;
 const CREATED_BY: &str = "trainyard";
 const ZSTD_LEVEL: i32 = 3;
 
@@ -29,7 +29,7 @@ pub struct BatchWriter {
     path: PathBuf,
     schema: SchemaRef,
     writer: ArrowWriter<File>,
-    piece: usize,
+    batch_rows: usize,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
     rows: u64,
@@ -46,7 +46,15 @@ impl BatchWriter {
         let writer =
             ArrowWriter::try_new(file, schema.clone(), Some(properties(group)?)).map_err(|e| unwritable(path, e))?;
         let path = path.to_path_buf();
-        Ok(Self { path, schema, writer, piece: PIECE.min(group), pending: Vec::new(), pending_rows: 0, rows: 0 })
+        Ok(Self {
+            path,
+            schema,
+            writer,
+            batch_rows: BATCH_ROWS.min(group),
+            pending: Vec::new(),
+            pending_rows: 0,
+            rows: 0,
+        })
     }
     /// Appends rows. Errors: bug (another schema), retryable (disk full).
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -56,21 +64,21 @@ impl BatchWriter {
         self.rows += batch.num_rows() as u64;
         self.pending_rows += batch.num_rows();
         self.pending.push(batch.clone());
-        if self.pending_rows >= self.piece { self.write_pieces(false) } else { Ok(()) }
+        if self.pending_rows >= self.batch_rows { self.write_pending(false) } else { Ok(()) }
     }
     /// Writes the footer, without which the file cannot be read. Returns the number of rows.
     pub fn finish(mut self) -> Result<u64> {
-        self.write_pieces(true)?;
+        self.write_pending(true)?;
         self.writer.close().map_err(|e| unwritable(&self.path, e))?;
         Ok(self.rows)
     }
 
-    fn write_pieces(&mut self, all: bool) -> Result<()> {
+    fn write_pending(&mut self, all: bool) -> Result<()> {
         let joined = concat_batches(&self.schema, &self.pending)
             .map_err(|e| Error::bug(format!("{}: batches cannot be joined: {e}", self.path.display())))?;
         let mut at = 0;
-        while joined.num_rows() - at >= self.piece || (all && at < joined.num_rows()) {
-            let length = self.piece.min(joined.num_rows() - at);
+        while joined.num_rows() - at >= self.batch_rows || (all && at < joined.num_rows()) {
+            let length = self.batch_rows.min(joined.num_rows() - at);
             self.writer.write(&joined.slice(at, length)).map_err(|e| unwritable(&self.path, e))?;
             at += length;
         }
@@ -92,7 +100,7 @@ fn properties(group: usize) -> Result<WriterProperties> {
 
 /// Part of a file to read.
 #[derive(Debug, Clone, Default)]
-pub struct Part<'a> {
+pub struct ReadSlice<'a> {
     /// Number of rows to skip.
     pub offset: usize,
     /// Maximum number of rows to read; `None` reads all.
@@ -113,15 +121,15 @@ pub struct BatchReader {
 impl BatchReader {
     /// Opens a whole file. Errors: invalid (no such file), data (corrupt or truncated), naming the file.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::open_part(path, &Part::default())
+        Self::open_part(path, &ReadSlice::default())
     }
     /// Opens some rows or columns of a file. Errors: those of [`BatchReader::open`].
-    pub fn open_part(path: &Path, part: &Part<'_>) -> Result<Self> {
+    pub fn open_part(path: &Path, part: &ReadSlice<'_>) -> Result<Self> {
         let builder = open(path)?;
         let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
         // The reader's own schema lacks the file's metadata.
         let mut schema = builder.schema().clone();
-        let mut builder = builder.with_batch_size(PIECE).with_offset(part.offset);
+        let mut builder = builder.with_batch_size(BATCH_ROWS).with_offset(part.offset);
         if let Some(limit) = part.limit {
             builder = builder.with_limit(limit);
         }
@@ -134,7 +142,7 @@ impl BatchReader {
             };
             schema = Arc::new(schema.project(&kept).map_err(|e| unreadable(path, e))?);
         }
-        let reader = guarded(path, || builder.build())?;
+        let reader = catch_decode_errors(path, || builder.build())?;
         Ok(Self { path: path.to_path_buf(), rows, schema, reader, failed: false })
     }
     /// Returns the path of the file.
@@ -159,7 +167,7 @@ impl Iterator for BatchReader {
             return None;
         }
         let reader = &mut self.reader;
-        let next = guarded(&self.path, || reader.next().transpose());
+        let next = catch_decode_errors(&self.path, || reader.next().transpose());
         self.failed = next.is_err();
         next.transpose()
     }
@@ -170,7 +178,7 @@ fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
     if file.metadata().map_err(|e| io_error(path, &e))?.is_dir() {
         return Err(unreadable(path, "it is a folder"));
     }
-    guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file))
+    catch_decode_errors(path, || ParquetRecordBatchReaderBuilder::try_new(file))
 }
 
 /// Writes batches as one file. Returns the number of rows.

@@ -3,7 +3,7 @@
 //! Numbers keep their value (an f32 prints as its shortest text), NaN and infinities become null, bytes become
 //! lower-case hexadecimal, and dates and other rare types become their Arrow text.
 
-use crate::file::{BatchReader, Part};
+use crate::file::{BatchReader, ReadSlice};
 use crate::text_cells::text_of;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -17,14 +17,14 @@ use trainyard_core::Result;
 
 /// Limits on the size of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cut {
+pub struct CellLimits {
     /// Maximum characters of a text.
     pub text: usize,
     /// Maximum items of a list or map.
     pub items: usize,
 }
 
-impl Cut {
+impl CellLimits {
     /// No limits.
     pub const NONE: Self = Self { text: usize::MAX, items: usize::MAX };
     /// Limits of a manifest's preview.
@@ -34,21 +34,21 @@ impl Cut {
 /// Returns at most `limit` rows from row `offset` on, as untruncated JSON objects with all columns.
 pub fn rows_as_json(path: &Path, offset: usize, limit: usize) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
-    for batch in BatchReader::open_part(path, &Part { offset, limit: Some(limit), columns: None })? {
+    for batch in BatchReader::open_part(path, &ReadSlice { offset, limit: Some(limit), columns: None })? {
         let batch = batch?;
-        rows.extend((0..batch.num_rows()).map(|row| row_as_json(&batch, row, Cut::NONE)));
+        rows.extend((0..batch.num_rows()).map(|row| row_as_json(&batch, row, CellLimits::NONE)));
     }
     Ok(rows)
 }
 
 /// Returns one row as a JSON object.
-pub fn row_as_json(batch: &RecordBatch, row: usize, cut: Cut) -> Value {
+pub fn row_as_json(batch: &RecordBatch, row: usize, cut: CellLimits) -> Value {
     let names = batch.schema_ref().fields().iter().map(|field| field.name().clone());
     Value::Object(names.zip(batch.columns()).map(|(name, column)| (name, cell_as_json(column, row, cut))).collect())
 }
 
 /// Returns one cell as JSON.
-pub fn cell_as_json(column: &dyn Array, row: usize, cut: Cut) -> Value {
+pub fn cell_as_json(column: &dyn Array, row: usize, cut: CellLimits) -> Value {
     if column.is_null(row) {
         return Value::Null;
     }
@@ -91,19 +91,19 @@ fn single(value: f32) -> Value {
     value.to_string().parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
 }
 
-fn text(value: &str, cut: Cut) -> Value {
+fn text(value: &str, cut: CellLimits) -> Value {
     match value.char_indices().nth(cut.text) {
         Some(_) => value.chars().take(cut.text.saturating_sub(1)).chain(['…']).collect::<String>().into(),
         None => value.into(),
     }
 }
 
-fn bytes(value: &[u8], cut: Cut) -> Value {
+fn bytes(value: &[u8], cut: CellLimits) -> Value {
     let shown = value.iter().take(cut.text / 2 + 1).map(|b| format!("{b:02x}")).collect::<String>();
     text(&shown, cut)
 }
 
-fn list(items: &dyn Array, cut: Cut) -> Value {
+fn list(items: &dyn Array, cut: CellLimits) -> Value {
     let mut shown: Vec<_> = (0..items.len().min(cut.items)).map(|i| cell_as_json(items, i, cut)).collect();
     if items.len() > cut.items {
         shown.push("…".into());
@@ -111,9 +111,9 @@ fn list(items: &dyn Array, cut: Cut) -> Value {
     shown.into()
 }
 
-fn map(entries: &arrow_array::StructArray, cut: Cut) -> Value {
+fn map(entries: &arrow_array::StructArray, cut: CellLimits) -> Value {
     let (keys, values) = (entries.column(0), entries.column(1));
-    let key = |i| match cell_as_json(keys, i, Cut::NONE) {
+    let key = |i| match cell_as_json(keys, i, CellLimits::NONE) {
         Value::String(text) => text,
         other => other.to_string(),
     };

@@ -19,7 +19,6 @@
 #![warn(missing_docs)]
 
 pub mod builder;
-mod damage;
 mod decode;
 mod encode;
 pub mod errored_turns;
@@ -28,6 +27,7 @@ pub mod extra;
 #[cfg(test)]
 mod extra_tests;
 pub mod file;
+mod file_error;
 pub mod json;
 pub mod ordered;
 pub mod ordered_columns;
@@ -47,16 +47,16 @@ mod trajectory_columns;
 pub use builder::TableBuilder;
 pub use errored_turns::{answers_in_prompt, errored_turns, mask_turns};
 pub use export::{export_csv, export_jsonl};
-pub use extra::Extra;
-pub use file::{BatchReader, BatchWriter, Part, read_batches, read_schema, row_count, write_batches};
+pub use extra::ExtraColumns;
+pub use file::{BatchReader, BatchWriter, ReadSlice, read_batches, read_schema, row_count, write_batches};
 pub use json::rows_as_json;
-pub use ordered::Ordered;
+pub use ordered::OrderedValue;
 pub use problem::{Message, Problem};
 pub use rows::{
-    RowReader, RowWriter, TableRow, read_problems, read_rows, read_trajectories, write_problems, write_rows,
+    TableRow, TableRowReader, TableRowWriter, read_problems, read_rows, read_trajectories, write_problems, write_rows,
     write_trajectories,
 };
 pub use select::{select_rows, take_rows};
 pub use summary::summarize;
 pub use token_pack::TokenPack;
-pub use trajectory::{Sampling, Status, StopReason, Trajectory, Verdict};
+pub use trajectory::{EpisodeStatus, SamplingParams, StopReason, Trajectory, Verdict};

@@ -10,7 +10,7 @@ use trainyard_core::{Error, Result};
 
 /// A value of a row.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ordered {
+pub enum OrderedValue {
     /// No value.
     Null,
     /// True or false.
@@ -22,18 +22,18 @@ pub enum Ordered {
     /// Text.
     Text(String),
     /// JSON text, written verbatim.
-    Written(String),
+    RawJson(String),
     /// A list.
-    List(Vec<Ordered>),
+    List(Vec<OrderedValue>),
     /// Object, its keys in the order in which they are written.
-    Object(Vec<(String, Ordered)>),
+    Object(Vec<(String, OrderedValue)>),
 }
 
-impl Ordered {
+impl OrderedValue {
     /// Wraps JSON text, joined into one line, to be written verbatim. Errors: data, if it is not JSON.
-    pub fn written(text: &str) -> Result<Self> {
+    pub fn raw_json(text: &str) -> Result<Self> {
         serde_json::from_str::<&RawValue>(text).map_err(|e| Error::data(format!("it is no JSON: {e}")))?;
-        Ok(Self::Written(text.replace(['\n', '\r'], " ")))
+        Ok(Self::RawJson(text.replace(['\n', '\r'], " ")))
     }
     /// Builds an object of these keys.
     pub fn object<const N: usize>(keys: [(&str, Self); N]) -> Self {
@@ -67,19 +67,19 @@ impl Ordered {
     }
 }
 
-impl From<&str> for Ordered {
+impl From<&str> for OrderedValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_string())
     }
 }
 
-impl From<String> for Ordered {
+impl From<String> for OrderedValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl Serialize for Ordered {
+impl Serialize for OrderedValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Null => serializer.serialize_unit(),
@@ -87,7 +87,7 @@ impl Serialize for Ordered {
             Self::Int(value) => serializer.serialize_i64(*value),
             Self::Float(value) => serializer.serialize_f64(*value),
             Self::Text(text) => serializer.serialize_str(text),
-            Self::Written(text) => {
+            Self::RawJson(text) => {
                 serde_json::from_str::<&RawValue>(text).map_err(S::Error::custom)?.serialize(serializer)
             }
             Self::List(items) => serializer.collect_seq(items),
@@ -101,6 +101,6 @@ impl Serialize for Ordered {
 }
 
 /// Appends a row to JSON Lines. Errors: retryable, if `out` rejects a write.
-pub fn write_line(row: &Ordered, out: &mut dyn Write) -> Result<()> {
+pub fn write_line(row: &OrderedValue, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{}", row.to_json()?).map_err(|e| Error::retryable(format!("a row cannot be written: {e}")))
 }

@@ -1,8 +1,8 @@
-//! [`Ordered`] rows as Parquet. Every column gets the narrowest type that holds all of its values; verbatim JSON text
+//! [`OrderedValue`] rows as Parquet. Every column gets the narrowest type that holds all of its values; verbatim JSON text
 //! stays text, since arguments of different tools have no common type.
 
 use crate::file::write_batches;
-use crate::ordered::Ordered;
+use crate::ordered::OrderedValue;
 use crate::schema::optional;
 use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions, StringArray,
@@ -16,30 +16,30 @@ use trainyard_core::{Error, Result};
 
 /// Common type of the values seen so far.
 #[derive(Debug, Clone, PartialEq)]
-enum Type {
+enum OrderedType {
     Null,
     Bool,
     Int,
     Float,
     Text,
-    List(Box<Type>),
-    Object(Vec<(String, Type)>),
+    List(Box<OrderedType>),
+    Object(Vec<(String, OrderedType)>),
 }
 
 /// Writes rows as Parquet. A key that a row lacks is null there. Errors: data, if the values of a key have no common
 /// type; those of the disk.
-pub fn write_parquet(path: &Path, rows: &[Ordered]) -> Result<u64> {
+pub fn write_parquet(path: &Path, rows: &[OrderedValue]) -> Result<u64> {
     let batch = batch(rows)?;
     write_batches(path, batch.schema(), &[batch])
 }
 
 /// Returns all rows as one batch.
-fn batch(rows: &[Ordered]) -> Result<RecordBatch> {
-    let mut kind = Type::Object(Vec::new());
+fn batch(rows: &[OrderedValue]) -> Result<RecordBatch> {
+    let mut kind = OrderedType::Object(Vec::new());
     for row in rows {
-        kind = kind.and(Type::of(row, "")?, "")?;
+        kind = kind.and(OrderedType::of(row, "")?, "")?;
     }
-    let Type::Object(columns) = kind else { return Err(Error::bug("a row is no object")) };
+    let OrderedType::Object(columns) = kind else { return Err(Error::bug("a row is no object")) };
     let arrays = columns.iter().map(|(name, kind)| column(kind, &values(rows, name))).collect::<Result<Vec<_>>>()?;
     let fields: Vec<Field> = columns.iter().map(|(name, kind)| optional(name, kind.arrow())).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
@@ -47,25 +47,26 @@ fn batch(rows: &[Ordered]) -> Result<RecordBatch> {
         .map_err(|e| Error::bug(format!("rows do not fit the types that they gave: {e}")))
 }
 
-fn values<'r>(rows: &'r [Ordered], key: &str) -> Vec<&'r Ordered> {
-    rows.iter().map(|row| row.get(key).unwrap_or(&Ordered::Null)).collect()
+fn values<'r>(rows: &'r [OrderedValue], key: &str) -> Vec<&'r OrderedValue> {
+    rows.iter().map(|row| row.get(key).unwrap_or(&OrderedValue::Null)).collect()
 }
 
-impl Type {
+impl OrderedType {
     /// Returns the type of a value; `at` is its place, for errors.
-    fn of(value: &Ordered, at: &str) -> Result<Self> {
+    fn of(value: &OrderedValue, at: &str) -> Result<Self> {
         Ok(match value {
-            Ordered::Null => Self::Null,
-            Ordered::Bool(_) => Self::Bool,
-            Ordered::Int(_) => Self::Int,
-            Ordered::Float(_) => Self::Float,
-            Ordered::Text(_) | Ordered::Written(_) => Self::Text,
-            Ordered::List(items) => {
-                let all = |kind: Self, item: &Ordered| kind.and(Self::of(item, at)?, at);
+            OrderedValue::Null => Self::Null,
+            OrderedValue::Bool(_) => Self::Bool,
+            OrderedValue::Int(_) => Self::Int,
+            OrderedValue::Float(_) => Self::Float,
+            OrderedValue::Text(_) | OrderedValue::RawJson(_) => Self::Text,
+            OrderedValue::List(items) => {
+                let all = |kind: Self, item: &OrderedValue| kind.and(Self::of(item, at)?, at);
                 Self::List(Box::new(items.iter().try_fold(Self::Null, all)?))
             }
-            Ordered::Object(keys) => {
-                let typed = |(key, value): &(String, Ordered)| Ok((key.clone(), Self::of(value, &place(at, key))?));
+            OrderedValue::Object(keys) => {
+                let typed =
+                    |(key, value): &(String, OrderedValue)| Ok((key.clone(), Self::of(value, &place(at, key))?));
                 Self::Object(keys.iter().map(typed).collect::<Result<_>>()?)
             }
         })
@@ -118,7 +119,7 @@ impl Type {
     }
 }
 
-fn fields(keys: &[(String, Type)]) -> Fields {
+fn fields(keys: &[(String, OrderedType)]) -> Fields {
     keys.iter().map(|(name, kind)| optional(name, kind.arrow())).collect()
 }
 
@@ -127,42 +128,43 @@ fn place(at: &str, key: &str) -> String {
 }
 
 /// Builds a column of values of one type, or null.
-fn column(kind: &Type, values: &[&Ordered]) -> Result<ArrayRef> {
+fn column(kind: &OrderedType, values: &[&OrderedValue]) -> Result<ArrayRef> {
     Ok(match kind {
-        Type::Null => Arc::new(StringArray::new_null(values.len())),
-        Type::Bool => {
-            let value = |value: &&Ordered| if let Ordered::Bool(value) = value { Some(*value) } else { None };
+        OrderedType::Null => Arc::new(StringArray::new_null(values.len())),
+        OrderedType::Bool => {
+            let value = |value: &&OrderedValue| if let OrderedValue::Bool(value) = value { Some(*value) } else { None };
             Arc::new(values.iter().map(value).collect::<BooleanArray>())
         }
-        Type::Int => {
-            let value = |value: &&Ordered| if let Ordered::Int(value) = value { Some(*value) } else { None };
+        OrderedType::Int => {
+            let value = |value: &&OrderedValue| if let OrderedValue::Int(value) = value { Some(*value) } else { None };
             Arc::new(values.iter().map(value).collect::<Int64Array>())
         }
-        Type::Float => {
-            let value = |value: &&Ordered| match value {
-                Ordered::Float(value) => Some(*value),
-                Ordered::Int(value) => Some(*value as f64),
+        OrderedType::Float => {
+            let value = |value: &&OrderedValue| match value {
+                OrderedValue::Float(value) => Some(*value),
+                OrderedValue::Int(value) => Some(*value as f64),
                 _ => None,
             };
             Arc::new(values.iter().map(value).collect::<Float64Array>())
         }
-        Type::Text => {
+        OrderedType::Text => {
             let texts = values.iter().map(|value| match value {
-                Ordered::Text(text) | Ordered::Written(text) => Some(text.as_str()),
+                OrderedValue::Text(text) | OrderedValue::RawJson(text) => Some(text.as_str()),
                 _ => None,
             });
             Arc::new(texts.collect::<StringArray>())
         }
-        Type::List(item) => lists(item, values)?,
-        Type::Object(keys) if keys.is_empty() => Arc::new(StringArray::new_null(values.len())),
-        Type::Object(keys) => objects(keys, values)?,
+        OrderedType::List(item) => lists(item, values)?,
+        OrderedType::Object(keys) if keys.is_empty() => Arc::new(StringArray::new_null(values.len())),
+        OrderedType::Object(keys) => objects(keys, values)?,
     })
 }
 
-fn lists<'v>(item: &Type, values: &[&'v Ordered]) -> Result<ArrayRef> {
-    let items = |value: &'v Ordered| if let Ordered::List(items) = value { Some(items.as_slice()) } else { None };
-    let rows: Vec<Option<&'v [Ordered]>> = values.iter().copied().map(items).collect();
-    let all: Vec<&Ordered> = rows.iter().flatten().flat_map(|items| items.iter()).collect();
+fn lists<'v>(item: &OrderedType, values: &[&'v OrderedValue]) -> Result<ArrayRef> {
+    let items =
+        |value: &'v OrderedValue| if let OrderedValue::List(items) = value { Some(items.as_slice()) } else { None };
+    let rows: Vec<Option<&'v [OrderedValue]>> = values.iter().copied().map(items).collect();
+    let all: Vec<&OrderedValue> = rows.iter().flatten().flat_map(|items| items.iter()).collect();
     let field = Arc::new(Field::new_list_field(item.arrow(), true));
     let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| row.map_or(0, <[_]>::len)));
     let valid: NullBuffer = rows.iter().map(Option::is_some).collect();
@@ -170,13 +172,14 @@ fn lists<'v>(item: &Type, values: &[&'v Ordered]) -> Result<ArrayRef> {
     Ok(Arc::new(list.map_err(|e| Error::bug(format!("a list has no Arrow form: {e}")))?))
 }
 
-fn objects(keys: &[(String, Type)], values: &[&Ordered]) -> Result<ArrayRef> {
-    let part = |(name, kind): &(String, Type)| {
-        let cells: Vec<&Ordered> = values.iter().map(|value| value.get(name).unwrap_or(&Ordered::Null)).collect();
+fn objects(keys: &[(String, OrderedType)], values: &[&OrderedValue]) -> Result<ArrayRef> {
+    let part = |(name, kind): &(String, OrderedType)| {
+        let cells: Vec<&OrderedValue> =
+            values.iter().map(|value| value.get(name).unwrap_or(&OrderedValue::Null)).collect();
         column(kind, &cells)
     };
     let parts = keys.iter().map(part).collect::<Result<Vec<_>>>()?;
-    let valid: NullBuffer = values.iter().map(|value| matches!(value, Ordered::Object(_))).collect();
+    let valid: NullBuffer = values.iter().map(|value| matches!(value, OrderedValue::Object(_))).collect();
     let structs = StructArray::try_new(fields(keys), parts, Some(valid));
     Ok(Arc::new(structs.map_err(|e| Error::bug(format!("an object has no Arrow form: {e}")))?))
 }
@@ -184,37 +187,38 @@ fn objects(keys: &[(String, Type)], values: &[&Ordered]) -> Result<ArrayRef> {
 #[cfg(test)]
 mod tests {
     use super::write_parquet;
-    use crate::ordered::{Ordered, write_line};
+    use crate::ordered::{OrderedValue, write_line};
     use crate::rows_as_json;
     use serde_json::json;
 
-    fn text(text: &str) -> Ordered {
-        Ordered::from(text)
+    fn text(text: &str) -> OrderedValue {
+        OrderedValue::from(text)
     }
 
     #[test]
     fn lines_keep_the_order_of_keys_and_what_was_written() {
-        let arguments = Ordered::written(r#"{"b": 1, "a": [2]}"#).unwrap();
-        let row = Ordered::object([("z", text("é\n")), ("a", arguments)]).with("n", Some(Ordered::Null));
+        let arguments = OrderedValue::raw_json(r#"{"b": 1, "a": [2]}"#).unwrap();
+        let row = OrderedValue::object([("z", text("é\n")), ("a", arguments)]).with("n", Some(OrderedValue::Null));
         let mut out = Vec::new();
         write_line(&row.with("none", None), &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "{\"z\":\"é\\n\",\"a\":{\"b\": 1, \"a\": [2]},\"n\":null}\n");
-        assert!(Ordered::written("{").is_err());
+        assert!(OrderedValue::raw_json("{").is_err());
     }
 
     #[test]
     fn parquet_has_a_column_for_every_key_of_any_row() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t");
-        let call = Ordered::object([("arguments", Ordered::written(r#"{"x": 1}"#).unwrap())]);
-        let said =
-            |calls: Vec<Ordered>| Ordered::object([("role", text("user"))]).with("calls", Some(Ordered::List(calls)));
+        let call = OrderedValue::object([("arguments", OrderedValue::raw_json(r#"{"x": 1}"#).unwrap())]);
+        let said = |calls: Vec<OrderedValue>| {
+            OrderedValue::object([("role", text("user"))]).with("calls", Some(OrderedValue::List(calls)))
+        };
         let rows = [
-            Ordered::object([("id", Ordered::Int(1)), ("said", Ordered::List(vec![said(vec![])]))]),
-            Ordered::object([
-                ("said", Ordered::List(vec![said(vec![call]), Ordered::object([("role", text("tool"))])])),
-                ("extra", Ordered::object([("score", Ordered::Float(0.5)), ("none", Ordered::Null)])),
-                ("id", Ordered::Float(2.5)),
+            OrderedValue::object([("id", OrderedValue::Int(1)), ("said", OrderedValue::List(vec![said(vec![])]))]),
+            OrderedValue::object([
+                ("said", OrderedValue::List(vec![said(vec![call]), OrderedValue::object([("role", text("tool"))])])),
+                ("extra", OrderedValue::object([("score", OrderedValue::Float(0.5)), ("none", OrderedValue::Null)])),
+                ("id", OrderedValue::Float(2.5)),
             ]),
         ];
         assert_eq!(write_parquet(&path, &rows).unwrap(), 2);
@@ -228,8 +232,8 @@ mod tests {
     #[test]
     fn values_without_a_common_type_are_named() {
         let folder = tempfile::tempdir().unwrap();
-        let row = |value: Ordered| Ordered::object([("a", Ordered::object([("b", value)]))]);
-        let error = write_parquet(&folder.path().join("t"), &[row(Ordered::Int(1)), row(text("1"))]).unwrap_err();
+        let row = |value: OrderedValue| OrderedValue::object([("a", OrderedValue::object([("b", value)]))]);
+        let error = write_parquet(&folder.path().join("t"), &[row(OrderedValue::Int(1)), row(text("1"))]).unwrap_err();
         assert_eq!(error.message, "the values of `a.b` are numbers and texts");
     }
 }

@@ -1,8 +1,8 @@
 //! The Arrow form of [`Problem`] and of messages.
 
-use crate::decode::Columns;
+use crate::decode::BatchColumns;
 use crate::encode::{nested, numbers, optional_strings, strings, structs};
-use crate::extra::Extra;
+use crate::extra::ExtraColumns;
 use crate::problem::{Message, Problem};
 use crate::rows::TableRow;
 use crate::schema::{list, optional, required, structure};
@@ -14,7 +14,7 @@ use std::mem::take;
 use std::sync::Arc;
 use trainyard_core::Result;
 
-fn schema(extra: Extra) -> SchemaRef {
+fn schema(extra: ExtraColumns) -> SchemaRef {
     let columns = vec![
         required("id", DataType::Utf8),
         required("messages", messages_type(extra)),
@@ -32,13 +32,13 @@ fn schema(extra: Extra) -> SchemaRef {
 }
 
 impl TableRow for Problem {
-    fn extra(rows: &[Self]) -> Extra {
-        Extra::of(rows.iter().flat_map(|r| &r.messages))
+    fn extra(rows: &[Self]) -> ExtraColumns {
+        ExtraColumns::of(rows.iter().flat_map(|r| &r.messages))
     }
-    fn schema(extra: Extra) -> SchemaRef {
+    fn schema(extra: ExtraColumns) -> SchemaRef {
         schema(extra)
     }
-    fn encode(rows: &[Self], extra: Extra) -> Vec<ArrayRef> {
+    fn encode(rows: &[Self], extra: ExtraColumns) -> Vec<ArrayRef> {
         vec![
             strings(rows.iter().map(|r| r.id.as_str())),
             encode_messages(rows.iter().map(|r| r.messages.as_slice()), extra),
@@ -52,7 +52,7 @@ impl TableRow for Problem {
             optional_strings(rows.iter().map(|r| r.reference.as_deref())),
         ]
     }
-    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>> {
+    fn decode(columns: &BatchColumns<'_>) -> Result<Vec<Self>> {
         let mut id = columns.strings("id")?.into_iter();
         let mut messages = decode_messages(columns)?.into_iter();
         let mut answer = columns.strings("answer")?.into_iter();
@@ -81,7 +81,7 @@ impl TableRow for Problem {
     }
 }
 
-fn message_fields(extra: Extra) -> Vec<Field> {
+fn message_fields(extra: ExtraColumns) -> Vec<Field> {
     let mut fields = vec![
         required("role", DataType::Utf8),
         required("content", DataType::Utf8),
@@ -95,11 +95,11 @@ fn message_fields(extra: Extra) -> Vec<Field> {
 
 /// Returns the type `list<struct{role, content, tool_calls?, name?, reasoning_content?, tool_call_id?}>`; the last
 /// three where used.
-pub(crate) fn messages_type(extra: Extra) -> DataType {
+pub(crate) fn messages_type(extra: ExtraColumns) -> DataType {
     list(structure(&message_fields(extra)))
 }
 
-pub(crate) fn encode_messages<'a>(rows: impl Iterator<Item = &'a [Message]>, extra: Extra) -> ArrayRef {
+pub(crate) fn encode_messages<'a>(rows: impl Iterator<Item = &'a [Message]>, extra: ExtraColumns) -> ArrayRef {
     let rows: Vec<_> = rows.collect();
     let all = || rows.iter().flat_map(|row| row.iter());
     let mut parts = vec![
@@ -119,8 +119,8 @@ pub(crate) fn encode_messages<'a>(rows: impl Iterator<Item = &'a [Message]>, ext
     nested(rows.iter().map(|row| row.len()), structs(&structure(&message_fields(extra)), parts), None)
 }
 
-pub(crate) fn decode_messages(columns: &Columns<'_>) -> Result<Vec<Vec<Message>>> {
-    let (ranges, parts) = columns.struct_lists("messages", &Schema::new(message_fields(Extra::ALL)))?;
+pub(crate) fn decode_messages(columns: &BatchColumns<'_>) -> Result<Vec<Vec<Message>>> {
+    let (ranges, parts) = columns.struct_lists("messages", &Schema::new(message_fields(ExtraColumns::ALL)))?;
     let (mut roles, mut contents) = (parts.strings("role")?, parts.strings("content")?);
     let mut calls = parts.optional_strings("tool_calls")?;
     let mut names = parts.optional_strings("name")?;

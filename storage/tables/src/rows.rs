@@ -1,9 +1,9 @@
 //! Typed rows in Parquet files: whole files, and streams for tables larger than memory.
 
-use crate::decode::Columns;
-use crate::extra::Extra;
+use crate::decode::BatchColumns;
+use crate::extra::ExtraColumns;
 use crate::file::{BatchReader, BatchWriter, ROW_GROUP};
-use crate::schema::{conform, widened};
+use crate::schema::{conform, widen_batch};
 use crate::{Problem, Trajectory};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -21,35 +21,35 @@ pub trait TableRow: Sized {
     const GROUP: usize = ROW_GROUP;
 
     /// Returns the additional columns that these rows use.
-    fn extra(rows: &[Self]) -> Extra;
+    fn extra(rows: &[Self]) -> ExtraColumns;
     /// Returns the Arrow schema with some additional columns.
-    fn schema(extra: Extra) -> SchemaRef;
+    fn schema(extra: ExtraColumns) -> SchemaRef;
     /// Encodes rows as columns, in the schema's order; `extra` includes at least the columns that the rows use.
-    fn encode(rows: &[Self], extra: Extra) -> Vec<ArrayRef>;
+    fn encode(rows: &[Self], extra: ExtraColumns) -> Vec<ArrayRef>;
     /// Decodes rows from columns.
-    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>>;
+    fn decode(columns: &BatchColumns<'_>) -> Result<Vec<Self>>;
 }
 
 /// Writes typed rows as they come. The file has the additional columns that any of its rows uses: at the first row that
 /// needs another one, the rows before it are copied into a wider file.
-pub struct RowWriter<R> {
+pub struct TableRowWriter<R> {
     path: PathBuf,
     file: BatchWriter,
-    extra: Extra,
+    extra: ExtraColumns,
     row: PhantomData<R>,
 }
 
-impl<R: TableRow> RowWriter<R> {
+impl<R: TableRow> TableRowWriter<R> {
     /// Creates the file. Errors: invalid (no such folder), retryable (disk full).
     pub fn create(path: &Path) -> Result<Self> {
-        let extra = Extra::default();
+        let extra = ExtraColumns::default();
         let file = BatchWriter::create_grouped(path, R::schema(extra), R::GROUP)?;
         Ok(Self { path: path.to_path_buf(), file, extra, row: PhantomData })
     }
     /// Appends rows. Errors: retryable (disk full).
     pub fn write(&mut self, rows: &[R]) -> Result<()> {
         for piece in rows.chunks(ROWS) {
-            let needed = self.extra.and(R::extra(piece));
+            let needed = self.extra.union(R::extra(piece));
             if needed != self.extra {
                 self.widen(needed)?;
             }
@@ -65,14 +65,14 @@ impl<R: TableRow> RowWriter<R> {
     }
 
     /// Starts the file again with more columns, and copies the rows so far.
-    fn widen(&mut self, extra: Extra) -> Result<()> {
+    fn widen(&mut self, extra: ExtraColumns) -> Result<()> {
         let narrow = self.path.with_extension("narrow");
         std::fs::rename(&self.path, &narrow).map_err(|e| io_error(&self.path, &e))?;
         let schema = R::schema(extra);
         let wide = BatchWriter::create_grouped(&self.path, schema.clone(), R::GROUP)?;
         std::mem::replace(&mut self.file, wide).finish()?;
         for batch in BatchReader::open(&narrow)? {
-            self.file.write(&widened(&batch?, &schema)?)?;
+            self.file.write(&widen_batch(&batch?, &schema)?)?;
         }
         self.extra = extra;
         std::fs::remove_file(&narrow).map_err(|e| io_error(&narrow, &e))
@@ -80,16 +80,16 @@ impl<R: TableRow> RowWriter<R> {
 }
 
 /// Reads typed rows batch by batch.
-pub struct RowReader<R> {
+pub struct TableRowReader<R> {
     file: BatchReader,
     row: PhantomData<R>,
 }
 
-impl<R: TableRow> RowReader<R> {
+impl<R: TableRow> TableRowReader<R> {
     /// Opens a file. Errors: invalid (no such file), data (corrupt, truncated, or with another schema).
     pub fn open(path: &Path) -> Result<Self> {
         let file = BatchReader::open(path)?;
-        conform(path, &file.schema(), &R::schema(Extra::ALL))?;
+        conform(path, &file.schema(), &R::schema(ExtraColumns::ALL))?;
         Ok(Self { file, row: PhantomData })
     }
     /// Returns the number of rows in the file.
@@ -98,27 +98,27 @@ impl<R: TableRow> RowReader<R> {
     }
 }
 
-impl<R: TableRow> Iterator for RowReader<R> {
+impl<R: TableRow> Iterator for TableRowReader<R> {
     /// About a thousand rows.
     type Item = Result<Vec<R>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.file.next()?;
         let path = self.file.path();
-        Some(batch.and_then(|batch| R::decode(&Columns::new(path, &batch, &R::schema(Extra::ALL))?)))
+        Some(batch.and_then(|batch| R::decode(&BatchColumns::new(path, &batch, &R::schema(ExtraColumns::ALL))?)))
     }
 }
 
 /// Writes rows as one Parquet file; equal rows give equal bytes. Returns the number of rows.
 pub fn write_rows<R: TableRow>(path: &Path, rows: &[R]) -> Result<u64> {
-    let mut writer = RowWriter::create(path)?;
+    let mut writer = TableRowWriter::create(path)?;
     writer.write(rows)?;
     writer.finish()
 }
 
 /// Reads all rows of a file.
 pub fn read_rows<R: TableRow>(path: &Path) -> Result<Vec<R>> {
-    let reader = RowReader::open(path)?;
+    let reader = TableRowReader::open(path)?;
     let mut rows = Vec::with_capacity(usize::try_from(reader.rows()).unwrap_or(0).min(1 << 20));
     for batch in reader {
         rows.extend(batch?);

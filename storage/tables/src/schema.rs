@@ -110,7 +110,7 @@ fn readable(found: &DataType, expected: &DataType) -> bool {
 
 /// Converts a column of a [`readable`] type to the fields of the expected one: missing ones are null, unexpected ones
 /// are left out.
-pub(crate) fn fitted(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn convert_column(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, ArrowError> {
     if same_shape(column.data_type(), kind) {
         return Ok(column.clone());
     }
@@ -124,14 +124,14 @@ pub(crate) fn fitted(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, Arr
         }
         (DataType::List(_), DataType::List(item)) => {
             let lists = column.as_list::<i32>();
-            let values = fitted(lists.values(), item.data_type())?;
+            let values = convert_column(lists.values(), item.data_type())?;
             let list = ListArray::try_new(item.clone(), lists.offsets().clone(), values, lists.nulls().cloned())?;
             Ok(Arc::new(list))
         }
         (DataType::Struct(_), DataType::Struct(fields)) => {
             let parts = column.as_struct();
             let part = |field: &FieldRef| match parts.column_by_name(field.name()) {
-                Some(part) => fitted(part, field.data_type()),
+                Some(part) => convert_column(part, field.data_type()),
                 None => Ok(new_null_array(field.data_type(), parts.len())),
             };
             let columns = fields.iter().map(part).collect::<Result<Vec<_>, _>>()?;
@@ -142,9 +142,9 @@ pub(crate) fn fitted(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, Arr
 }
 
 /// Converts a batch to a schema with more nullable columns or fields.
-pub(crate) fn widened(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+pub(crate) fn widen_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let column = |field: &FieldRef| match batch.column_by_name(field.name()) {
-        Some(column) => fitted(column, field.data_type()),
+        Some(column) => convert_column(column, field.data_type()),
         None => Ok(new_null_array(field.data_type(), batch.num_rows())),
     };
     let columns = schema.fields().iter().map(column).collect::<Result<Vec<_>, _>>();

@@ -1,7 +1,7 @@
 //! Summary of a table in a manifest: number of rows, statistics of each column, and a preview.
 
 use crate::file::BatchReader;
-use crate::json::{Cut, cell_as_json, row_as_json};
+use crate::json::{CellLimits, cell_as_json, row_as_json};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use serde_json::Value;
@@ -14,7 +14,7 @@ const PREVIEW_ROWS: usize = 100;
 /// Maximum bytes of a preview as JSON.
 const PREVIEW_BYTES: usize = 256 << 10;
 /// Limits of a smallest or largest text.
-const EXTREME: Cut = Cut { text: 64, items: 0 };
+const EXTREME: CellLimits = CellLimits { text: 64, items: 0 };
 
 /// Reads a table once and summarizes it: nulls of every column; smallest and largest number, boolean or text; mean of
 /// numbers and booleans. NaN does not count. The preview contains the first rows, at most 100 and 256 KiB, with long
@@ -24,8 +24,8 @@ const EXTREME: Cut = Cut { text: 64, items: 0 };
 pub fn summarize(path: &Path) -> Result<TableSummary> {
     let reader = BatchReader::open(path)?;
     let mut columns: Vec<_> =
-        reader.schema().fields().iter().map(|field| Column::new(field.name(), field.data_type())).collect();
-    let mut preview = Preview::default();
+        reader.schema().fields().iter().map(|field| ColumnSummary::new(field.name(), field.data_type())).collect();
+    let mut preview = PreviewRows::default();
     let mut rows = 0;
     for batch in reader {
         let batch = batch?;
@@ -33,23 +33,23 @@ pub fn summarize(path: &Path) -> Result<TableSummary> {
         preview.add(&batch);
         columns.iter_mut().zip(batch.columns()).for_each(|(stats, column)| stats.add(column));
     }
-    Ok(TableSummary { rows, columns: columns.into_iter().map(Column::finish).collect(), preview: preview.rows })
+    Ok(TableSummary { rows, columns: columns.into_iter().map(ColumnSummary::finish).collect(), preview: preview.rows })
 }
 
 #[derive(Default)]
-struct Preview {
+struct PreviewRows {
     rows: Vec<Value>,
     bytes: usize,
     full: bool,
 }
 
-impl Preview {
+impl PreviewRows {
     fn add(&mut self, batch: &RecordBatch) {
         for row in 0..batch.num_rows() {
             if self.full || self.rows.len() == PREVIEW_ROWS {
                 return;
             }
-            let shown = row_as_json(batch, row, Cut::PREVIEW);
+            let shown = row_as_json(batch, row, CellLimits::PREVIEW);
             self.bytes += shown.to_string().len() + 1;
             self.full = self.bytes > PREVIEW_BYTES;
             if !self.full {
@@ -60,7 +60,7 @@ impl Preview {
 }
 
 /// Statistics of one column, row by row.
-struct Column {
+struct ColumnSummary {
     name: String,
     kind: DataType,
     nulls: u64,
@@ -72,7 +72,7 @@ struct Column {
     count: u64,
 }
 
-impl Column {
+impl ColumnSummary {
     fn new(name: &str, kind: &DataType) -> Self {
         Self {
             name: name.to_string(),

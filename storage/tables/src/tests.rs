@@ -76,10 +76,10 @@ prop_compose! {
             problem_id: "p".into(), group: numbers[0], sample: numbers[1], reward: -0.0, turns: numbers[2],
             tool_calls: numbers[3], tool_errors: numbers[4], level: numbers[5],
             stop_reason: [Answer, End, Length, Turns, ToolLimit, Error, Cancelled][stop],
-            status: if infrastructure { Status::Infrastructure } else { Status::Ok },
+            status: if infrastructure { EpisodeStatus::Infrastructure } else { EpisodeStatus::Ok },
             answer: some.map(|s| s.to_string()), fork_of: some.map(|s| s.to_string()), fork_at: some,
             model_digest: some.map(|s| s.to_string()), environment: "e".into(),
-            sampling: Sampling { temperature, top_p: 1.0, top_k: 3 }, tokenizer_digest: "t".into(),
+            sampling: SamplingParams { temperature, top_p: 1.0, top_k: 3 }, tokenizer_digest: "t".into(),
             template_digest: "m".into(), tools: some.map(|s| s.to_string()),
             verdicts: verdicts.into_iter().map(|(rule, keep, reason)| Verdict { rule, keep, reason }).collect(),
             ..tokens
@@ -112,7 +112,7 @@ proptest! {
         let rows = many(2500);
         let (whole, pieces) = (folder.path().join("whole"), folder.path().join("pieces"));
         write_problems(&whole, &rows).unwrap();
-        let mut writer = RowWriter::create(&pieces).unwrap();
+        let mut writer = TableRowWriter::create(&pieces).unwrap();
         let mut at = 0;
         for cut in cuts {
             writer.write(&rows[at..(at + cut).min(rows.len())]).unwrap();
@@ -347,7 +347,7 @@ fn only_requested_columns_are_read() {
     let path = folder.path().join("data.parquet");
     write_problems(&path, &many(5)).unwrap();
     let columns = ["level".to_string(), "none".to_string(), "id".to_string()];
-    let part = Part { offset: 3, limit: Some(9), columns: Some(&columns) };
+    let part = ReadSlice { offset: 3, limit: Some(9), columns: Some(&columns) };
     let reader = BatchReader::open_part(&path, &part).unwrap();
     let names: Vec<_> = reader.schema().fields().iter().map(|f| f.name().clone()).collect();
     assert_eq!((names.as_slice(), reader.rows()), (["id".to_string(), "level".to_string()].as_slice(), 5));

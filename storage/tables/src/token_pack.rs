@@ -1,8 +1,8 @@
 //! The row of a table of token packs: concatenated sequences, as training reads them.
 
-use crate::decode::Columns;
+use crate::decode::BatchColumns;
 use crate::encode::{bool_lists, lists, nested, strings};
-use crate::extra::Extra;
+use crate::extra::ExtraColumns;
 use crate::rows::TableRow;
 use crate::schema::{list, required};
 use arrow_array::ArrayRef;
@@ -51,13 +51,13 @@ impl TableRow for TokenPack {
     /// A pack has thousands of tokens.
     const GROUP: usize = 256;
 
-    fn extra(_: &[Self]) -> Extra {
-        Extra::default()
+    fn extra(_: &[Self]) -> ExtraColumns {
+        ExtraColumns::default()
     }
-    fn schema(_: Extra) -> SchemaRef {
+    fn schema(_: ExtraColumns) -> SchemaRef {
         SCHEMA.clone()
     }
-    fn encode(rows: &[Self], _: Extra) -> Vec<ArrayRef> {
+    fn encode(rows: &[Self], _: ExtraColumns) -> Vec<ArrayRef> {
         let texts = |get: fn(&Self) -> &Vec<String>| {
             let all = strings(rows.iter().flat_map(|row| get(row).iter().map(String::as_str)));
             nested(rows.iter().map(|row| get(row).len()), all, None)
@@ -74,7 +74,7 @@ impl TableRow for TokenPack {
             lists::<UInt32Type>(rows.iter().map(|row| row.masked_turns.as_slice())),
         ]
     }
-    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>> {
+    fn decode(columns: &BatchColumns<'_>) -> Result<Vec<Self>> {
         let mut tokens = columns.lists::<UInt32Type>("tokens")?.into_iter();
         let mut masks = columns.bool_lists("loss_mask")?.into_iter();
         let mut positions = columns.lists::<UInt32Type>("positions")?.into_iter();

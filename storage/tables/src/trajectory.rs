@@ -30,7 +30,7 @@ pub enum StopReason {
 /// Whether the episode counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum EpisodeStatus {
     /// The episode counts.
     #[default]
     Ok,
@@ -41,7 +41,7 @@ pub enum Status {
 
 /// The distribution that tokens were sampled from.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Sampling {
+pub struct SamplingParams {
     /// Temperature; 0 is greedy.
     pub temperature: f64,
     /// Nucleus sampling threshold; 1 is no truncation.
@@ -125,7 +125,7 @@ pub struct Trajectory {
     /// Reason for the end of the episode.
     pub stop_reason: StopReason,
     /// Whether the episode counts.
-    pub status: Status,
+    pub status: EpisodeStatus,
     /// Number of agent turns.
     pub turns: u32,
     /// Number of tool calls.
@@ -137,7 +137,7 @@ pub struct Trajectory {
     /// Difficulty of the problem, from 1; 0 if unknown.
     pub level: u32,
     /// Distribution that tokens were sampled from.
-    pub sampling: Sampling,
+    pub sampling: SamplingParams,
     /// Kind of the environment.
     pub environment: String,
     /// Seed of the stage that made the row.

@@ -1,15 +1,15 @@
 //! The Arrow form of [`Trajectory`], `rollout_format: 1`.
 
-use crate::decode::Columns;
+use crate::decode::BatchColumns;
 use crate::encode::{
     bool_lists, bools, lists, named_numbers, nested, numbers, optional_lists, optional_numbers, optional_strings,
     strings, structs,
 };
-use crate::extra::Extra;
+use crate::extra::ExtraColumns;
 use crate::problem_columns::{decode_messages, encode_messages, messages_type};
 use crate::rows::TableRow;
 use crate::schema::{self, list, optional, required, structure};
-use crate::trajectory::{Sampling, Trajectory, Verdict};
+use crate::trajectory::{SamplingParams, Trajectory, Verdict};
 use arrow_array::ArrayRef;
 use arrow_array::types::{Float32Type, Float64Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_schema::DataType::{Boolean, Float32, Float64, UInt16, UInt32, UInt64, Utf8};
@@ -25,7 +25,7 @@ static SAMPLING: LazyLock<Vec<Field>> =
 static VERDICT: LazyLock<Vec<Field>> =
     LazyLock::new(|| vec![required("rule", Utf8), required("keep", Boolean), required("reason", Utf8)]);
 
-fn schema(extra: Extra) -> SchemaRef {
+fn schema(extra: ExtraColumns) -> SchemaRef {
     let mut columns = vec![
         required("id", Utf8),
         required("problem_id", Utf8),
@@ -73,16 +73,16 @@ fn schema(extra: Extra) -> SchemaRef {
 }
 
 impl TableRow for Trajectory {
-    fn extra(rows: &[Self]) -> Extra {
-        let messages = Extra::of(rows.iter().flat_map(|r| &r.messages));
+    fn extra(rows: &[Self]) -> ExtraColumns {
+        let messages = ExtraColumns::of(rows.iter().flat_map(|r| &r.messages));
         let restarts = rows.iter().any(|r| !r.restarts.is_empty());
         let environment_tools = rows.iter().any(|r| r.environment_tools.is_some());
-        Extra { tools: rows.iter().any(|r| r.tools.is_some()), environment_tools, restarts, ..messages }
+        ExtraColumns { tools: rows.iter().any(|r| r.tools.is_some()), environment_tools, restarts, ..messages }
     }
-    fn schema(extra: Extra) -> SchemaRef {
+    fn schema(extra: ExtraColumns) -> SchemaRef {
         schema(extra)
     }
-    fn encode(rows: &[Self], extra: Extra) -> Vec<ArrayRef> {
+    fn encode(rows: &[Self], extra: ExtraColumns) -> Vec<ArrayRef> {
         let mut columns = vec![
             strings(rows.iter().map(|r| r.id.as_str())),
             strings(rows.iter().map(|r| r.problem_id.as_str())),
@@ -133,7 +133,7 @@ impl TableRow for Trajectory {
         columns.extend(extra.restarts.then(|| optional_lists::<UInt32Type>(restarts())));
         columns
     }
-    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>> {
+    fn decode(columns: &BatchColumns<'_>) -> Result<Vec<Self>> {
         let mut rows = vec![Self::default(); columns.rows()];
         decode_tokens(columns, &mut rows)?;
         decode_outcome(columns, &mut rows)?;
@@ -147,7 +147,7 @@ fn fill<V>(rows: &mut [Trajectory], values: Vec<V>, set: impl Fn(&mut Trajectory
     rows.iter_mut().zip(values).for_each(|(row, value)| set(row, value));
 }
 
-fn decode_tokens(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
+fn decode_tokens(columns: &BatchColumns<'_>, rows: &mut [Trajectory]) -> Result<()> {
     fill(rows, columns.lists::<UInt32Type>("token_ids")?, |r, v| r.token_ids = v);
     fill(rows, columns.bool_lists("loss_mask")?, |r, v| r.loss_mask = v);
     fill(rows, columns.lists::<UInt16Type>("turn")?, |r, v| r.turn = v);
@@ -164,7 +164,7 @@ fn decode_tokens(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
     Ok(())
 }
 
-fn decode_outcome(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
+fn decode_outcome(columns: &BatchColumns<'_>, rows: &mut [Trajectory]) -> Result<()> {
     fill(rows, decode_messages(columns)?, |r, v| r.messages = v);
     fill(rows, columns.optional_strings("tools")?, |r, v| r.tools = v);
     fill(rows, columns.optional_strings("environment_tools")?, |r, v| r.environment_tools = v);
@@ -183,7 +183,7 @@ fn decode_outcome(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> 
     Ok(())
 }
 
-fn decode_origin(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
+fn decode_origin(columns: &BatchColumns<'_>, rows: &mut [Trajectory]) -> Result<()> {
     fill(rows, columns.strings("id")?, |r, v| r.id = v);
     fill(rows, columns.strings("problem_id")?, |r, v| r.problem_id = v);
     fill(rows, columns.numbers::<UInt32Type>("group")?, |r, v| r.group = v);
@@ -219,7 +219,7 @@ fn encode_sampling(rows: &[Trajectory]) -> ArrayRef {
     structs(&structure(&SAMPLING), columns)
 }
 
-fn decode_sampling(columns: &Columns<'_>) -> Result<Vec<Sampling>> {
+fn decode_sampling(columns: &BatchColumns<'_>) -> Result<Vec<SamplingParams>> {
     let parts = columns.structs("sampling", &Schema::new(SAMPLING.clone()))?;
     let (temperatures, tops, counts) = (
         parts.numbers::<Float64Type>("temperature")?,
@@ -227,7 +227,7 @@ fn decode_sampling(columns: &Columns<'_>) -> Result<Vec<Sampling>> {
         parts.numbers::<UInt32Type>("top_k")?,
     );
     let whole = temperatures.into_iter().zip(tops).zip(counts);
-    Ok(whole.map(|((temperature, top_p), top_k)| Sampling { temperature, top_p, top_k }).collect())
+    Ok(whole.map(|((temperature, top_p), top_k)| SamplingParams { temperature, top_p, top_k }).collect())
 }
 
 fn encode_verdicts(rows: &[Trajectory]) -> ArrayRef {
@@ -240,7 +240,7 @@ fn encode_verdicts(rows: &[Trajectory]) -> ArrayRef {
     nested(rows.iter().map(|row| row.verdicts.len()), structs(&structure(&VERDICT), columns), None)
 }
 
-fn decode_verdicts(columns: &Columns<'_>) -> Result<Vec<Vec<Verdict>>> {
+fn decode_verdicts(columns: &BatchColumns<'_>) -> Result<Vec<Vec<Verdict>>> {
     let (ranges, parts) = columns.struct_lists("verdicts", &Schema::new(VERDICT.clone()))?;
     let (rules, keeps, reasons) = (parts.strings("rule")?, parts.bools("keep")?, parts.strings("reason")?);
     let verdict = |i: usize| Verdict { rule: rules[i].clone(), keep: keeps[i], reason: reasons[i].clone() };

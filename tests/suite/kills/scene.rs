@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Chance, Clock as _, SystemClock};
 
 /// Name of the workflow file in a sandbox.
@@ -69,7 +69,7 @@ pub struct Scene<'a> {
     server: Option<&'a mut Server>,
     tally: &'a mut Tally,
     marked: Marked,
-    draws: Draws,
+    draws: PhiloxRng,
     clock: SystemClock,
     engine: Option<Child>,
     /// Time at which the command is repeated, and the server restarted, if they are down.

@@ -3,7 +3,7 @@
 //! Without a server key, requests must name this machine in `Host` while the server is bound to loopback: a web page
 //! whose name was rebound to 127.0.0.1 does not. A page of another origin is always rejected.
 
-use crate::refusal::Refusal;
+use crate::error::ModelApiError;
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq as _;
 use trainyard_core::Secret;
@@ -16,22 +16,22 @@ pub fn key(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Admits a request. Errors: 401 without the key; 403 for another host or origin.
-pub fn admit(headers: &HeaderMap, expected: Option<&Secret>, loopback: bool) -> Result<(), Refusal> {
+pub fn admit(headers: &HeaderMap, expected: Option<&Secret>, loopback: bool) -> Result<(), ModelApiError> {
     if let Some(expected) = expected {
         let brought = key(headers).unwrap_or_default();
         if bool::from(brought.as_bytes().ct_eq(expected.reveal().as_bytes())) {
             return Ok(());
         }
         let message = "no valid key; send the server's key as `Authorization: Bearer KEY` or `x-api-key: KEY`";
-        return Err(Refusal::new(401, message).code("invalid_api_key"));
+        return Err(ModelApiError::new(401, message).code("invalid_api_key"));
     }
     let text = |name| headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
     if loopback && !text(header::HOST).is_some_and(is_this_machine) {
-        return Err(Refusal::new(403, "the request names another host; use http://127.0.0.1"));
+        return Err(ModelApiError::new(403, "the request names another host; use http://127.0.0.1"));
     }
     let origin = text(header::ORIGIN).map(|origin| origin.split_once("://").map_or("", |(_, host)| host));
     if origin.is_some_and(|host| !is_this_machine(host)) {
-        return Err(Refusal::new(403, "the request comes from a page of another origin"));
+        return Err(ModelApiError::new(403, "the request comes from a page of another origin"));
     }
     Ok(())
 }

@@ -1,15 +1,15 @@
 //! The server: routes, admission, bounded bodies, responses whole or as events.
 
-mod answer;
-mod app;
+mod conversations;
 mod guard;
 mod handle;
-mod kept;
+mod listener;
+mod respond;
 mod route;
-mod running;
 mod settings;
+mod state;
 #[cfg(test)]
 mod tests;
 
-pub use running::{Running, bind, serve};
-pub use settings::Settings;
+pub use listener::{ModelApiServer, bind, serve};
+pub use settings::ModelApiSettings;

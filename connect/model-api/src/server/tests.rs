@@ -1,9 +1,9 @@
 //! The server over real connections, with a scripted desk.
 
-use super::{Running, Settings};
-use crate::answered::{Answered, Call, Choice, Finish, Piece, Usage};
-use crate::desk::{Caller, Card, Desk, Question, Reply};
-use crate::refusal::Refusal;
+use super::{ModelApiServer, ModelApiSettings};
+use crate::error::ModelApiError;
+use crate::handler::{Caller, ModelCard, ModelHandler, PendingRequest, ResponseSender};
+use crate::response::{ApiFinishReason, ApiToolCall, ChoiceDelta, ModelResponse, ResponseChoice, Usage};
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,23 +16,23 @@ use trainyard_core::{Chance, Secret};
 /// middle, `call` calls a tool, `pieces` streams letter by letter.
 #[derive(Default)]
 struct Echo {
-    waiting: Mutex<Vec<Reply>>,
+    waiting: Mutex<Vec<ResponseSender>>,
     bases: Mutex<Vec<Caller>>,
 }
 
-impl Desk for Echo {
-    fn models(&self, caller: &Caller) -> Result<Vec<Card>, Refusal> {
+impl ModelHandler for Echo {
+    fn models(&self, caller: &Caller) -> Result<Vec<ModelCard>, ModelApiError> {
         if caller.base == "/e/over" {
-            return Err(Refusal::new(404, "the episode is over"));
+            return Err(ModelApiError::new(404, "the episode is over"));
         }
-        Ok(vec![Card { name: "echo".into(), positions: Some(64) }])
+        Ok(vec![ModelCard { name: "echo".into(), positions: Some(64) }])
     }
-    fn ask(&self, question: Question) {
-        let Question { asked, caller, reply } = question;
+    fn handle(&self, question: PendingRequest) {
+        let PendingRequest { request: asked, caller, reply } = question;
         self.bases.lock().unwrap().push(caller);
         let text = asked.messages().last().map(|message| message.content.clone()).unwrap_or_default();
         let usage = Usage { prompt: asked.messages().len(), sampled: 1, thinking: 0 };
-        let mut choice = Choice { text: text.clone(), ..Choice::default() };
+        let mut choice = ResponseChoice { text: text.clone(), ..ResponseChoice::default() };
         match text.as_str() {
             "slow" => {
                 self.waiting.lock().unwrap().push(reply);
@@ -40,31 +40,34 @@ impl Desk for Echo {
             }
             "drop" => return,
             "break" => {
-                reply.piece(Piece { text: "b".into(), ..Piece::default() });
-                reply.refuse(Refusal::new(500, "broken"));
+                reply.send_delta(ChoiceDelta { text: "b".into(), ..ChoiceDelta::default() });
+                reply.fail(ModelApiError::new(500, "broken"));
                 return;
             }
             "call" => {
-                let call = Call { id: "call_1".into(), name: "sum".into(), arguments: "{}".into() };
-                choice = Choice { calls: vec![call], finish: Finish::Calls, ..Choice::default() };
+                let call = ApiToolCall { id: "call_1".into(), name: "sum".into(), arguments: "{}".into() };
+                choice =
+                    ResponseChoice { calls: vec![call], finish: ApiFinishReason::Calls, ..ResponseChoice::default() };
             }
-            "pieces" => text.chars().for_each(|c| reply.piece(Piece { text: c.into(), ..Piece::default() })),
+            "pieces" => {
+                text.chars().for_each(|c| reply.send_delta(ChoiceDelta { text: c.into(), ..ChoiceDelta::default() }))
+            }
             _ => {}
         }
-        reply.done(Answered { choices: vec![choice; asked.n], usage, ..Answered::default() });
+        reply.finish(ModelResponse { choices: vec![choice; asked.n], usage, ..ModelResponse::default() });
     }
 }
 
-fn settings() -> Settings {
-    Settings::new(Arc::new(ManualClock::at_millis(5_000)), Chance::new(1))
+fn settings() -> ModelApiSettings {
+    ModelApiSettings::new(Arc::new(ManualClock::at_millis(5_000)), Chance::new(1))
 }
 
-fn start(settings: Settings) -> (Running, Arc<Echo>) {
+fn start(settings: ModelApiSettings) -> (ModelApiServer, Arc<Echo>) {
     let desk = Arc::new(Echo::default());
-    (Running::start("127.0.0.1:0".parse().unwrap(), desk.clone(), settings).unwrap(), desk)
+    (ModelApiServer::start("127.0.0.1:0".parse().unwrap(), desk.clone(), settings).unwrap(), desk)
 }
 
-fn send(server: &Running, text: &str) -> TcpStream {
+fn send(server: &ModelApiServer, text: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
@@ -87,30 +90,30 @@ fn read(mut stream: TcpStream) -> (u16, String) {
     (head.split_whitespace().nth(1).unwrap_or("0").parse().unwrap(), body.to_string())
 }
 
-fn ask(server: &Running, path: &str, body: &Value) -> (u16, Value) {
+fn post(server: &ModelApiServer, path: &str, body: &Value) -> (u16, Value) {
     let (status, text) = read(send(server, &request(path, &body.to_string())));
     (status, serde_json::from_str(&text).unwrap_or_else(|_| json!(text)))
 }
 
-fn said(text: &str) -> Value {
+fn content(text: &str) -> Value {
     json!({"model": "echo", "messages": [{"role": "user", "content": text}]})
 }
 
 #[test]
 fn every_form_is_answered_in_its_shape() {
     let (server, desk) = start(settings());
-    let (status, answer) = ask(&server, "/v1/chat/completions", &said("hi"));
+    let (status, answer) = post(&server, "/v1/chat/completions", &content("hi"));
     assert_eq!((status, &answer["choices"][0]["message"]["content"]), (200, &json!("hi")));
     assert_eq!(answer["created"], 5);
-    let (_, answer) = ask(&server, "/e/7/v1/chat/completions", &said("call"));
+    let (_, answer) = post(&server, "/e/7/v1/chat/completions", &content("call"));
     assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
     assert_eq!(desk.bases.lock().unwrap()[1].base, "/e/7");
-    let (_, answer) = ask(&server, "/v1/completions", &json!({"prompt": "x", "n": 2}));
+    let (_, answer) = post(&server, "/v1/completions", &json!({"prompt": "x", "n": 2}));
     assert_eq!((&answer["model"], answer["choices"].as_array().unwrap().len()), (&json!("echo"), 2));
     let message = json!({"model": "echo", "max_tokens": 3, "messages": [{"role": "user", "content": "hi"}]});
-    let (_, answer) = ask(&server, "/v1/messages", &message);
+    let (_, answer) = post(&server, "/v1/messages", &message);
     assert_eq!(answer["content"], json!([{"type": "text", "text": "hi"}]));
-    let (status, answer) = ask(&server, "/v1/messages/count_tokens", &message);
+    let (status, answer) = post(&server, "/v1/messages/count_tokens", &message);
     assert_eq!((status, &answer["type"]), (404, &json!("error")), "this desk counts none");
     let get = |path: &str| {
         let text = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
@@ -128,13 +131,14 @@ fn every_form_is_answered_in_its_shape() {
 #[test]
 fn an_answer_is_continued_on_its_own_path_alone() {
     let (server, _) = start(settings());
-    let (_, first) = ask(&server, "/v1/responses", &json!({"input": "hi", "instructions": "Be brief."}));
+    let (_, first) = post(&server, "/v1/responses", &json!({"input": "hi", "instructions": "Be brief."}));
     let next = json!({"input": "more", "previous_response_id": first["id"]});
-    let (status, second) = ask(&server, "/v1/responses", &next);
+    let (status, second) = post(&server, "/v1/responses", &next);
     assert_eq!((status, &second["usage"]["input_tokens"]), (200, &json!(3)), "without the instructions");
-    assert_eq!(ask(&server, "/e/1/v1/responses", &next).0, 400);
-    let (_, unkept) = ask(&server, "/v1/responses", &json!({"input": "hi", "store": false}));
-    let (status, refusal) = ask(&server, "/v1/responses", &json!({"input": "x", "previous_response_id": unkept["id"]}));
+    assert_eq!(post(&server, "/e/1/v1/responses", &next).0, 400);
+    let (_, unkept) = post(&server, "/v1/responses", &json!({"input": "hi", "store": false}));
+    let (status, refusal) =
+        post(&server, "/v1/responses", &json!({"input": "x", "previous_response_id": unkept["id"]}));
     assert_eq!((status, &refusal["error"]["code"]), (400, &json!("previous_response_not_found")));
 }
 
@@ -142,7 +146,7 @@ fn an_answer_is_continued_on_its_own_path_alone() {
 fn streams_tell_pieces_or_the_whole() {
     let (server, _) = start(settings());
     for (text, count) in [("pieces", 6), ("whole", 1)] {
-        let mut body = said(text);
+        let mut body = content(text);
         body["stream"] = json!(true);
         let (status, stream) = read(send(&server, &request("/v1/chat/completions", &body.to_string())));
         assert_eq!(status, 200);
@@ -153,7 +157,7 @@ fn streams_tell_pieces_or_the_whole() {
         assert_eq!((deltas.len(), deltas.concat().as_str()), (count, text));
         assert!(stream.contains("data: [DONE]"), "{stream}");
     }
-    let mut body = said("break");
+    let mut body = content("break");
     body["stream"] = json!(true);
     let (_, stream) = read(send(&server, &request("/v1/chat/completions", &body.to_string())));
     assert!(stream.contains("\"message\":\"broken\""), "{stream}");
@@ -161,7 +165,8 @@ fn streams_tell_pieces_or_the_whole() {
 
 #[test]
 fn bad_requests_are_refused_and_the_server_goes_on() {
-    let (server, _) = start(Settings { body: 1000, patience: Duration::from_secs(1), ..settings() });
+    let (server, _) =
+        start(ModelApiSettings { max_body_bytes: 1000, body_timeout: Duration::from_secs(1), ..settings() });
     let large = format!("\"{}\"", "x".repeat(2000));
     let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n";
     let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n800\r\n{}\r\n0\r\n\r\n", "x".repeat(2048));
@@ -172,9 +177,9 @@ fn bad_requests_are_refused_and_the_server_goes_on() {
         (request("/v1/chat/completions", &large), 413, "more than 1000 bytes"),
         (chunked, 413, "more than 1000 bytes"),
         (format!("{head}content-length: 50\r\n\r\n{{\"mod"), 408, "did not come within 1 s"),
-        (request("/v1/chat/completions", &said("x").to_string().replace("echo", "gpt")), 404, "use one of: echo"),
-        (request("/e/over/v1/chat/completions", &said("x").to_string()), 404, "the episode is over"),
-        (request("/v1/chat/completions", &said("drop").to_string()), 500, "has stopped"),
+        (request("/v1/chat/completions", &content("x").to_string().replace("echo", "gpt")), 404, "use one of: echo"),
+        (request("/e/over/v1/chat/completions", &content("x").to_string()), 404, "the episode is over"),
+        (request("/v1/chat/completions", &content("drop").to_string()), 500, "has stopped"),
         (request("/v1/messages", "{}"), 400, "\"type\":\"error\""),
         (request("/v1/chat/completions", "{}").replace("127.0.0.1", "evil.example"), 403, "another host"),
     ];
@@ -185,14 +190,14 @@ fn bad_requests_are_refused_and_the_server_goes_on() {
     }
     // Half a body, then the client disconnects.
     drop(send(&server, &format!("{head}content-length: 50\r\n\r\n{{\"mod")));
-    assert_eq!(ask(&server, "/v1/chat/completions", &said("hi")).0, 200);
+    assert_eq!(post(&server, "/v1/chat/completions", &content("hi")).0, 200);
 }
 
 #[test]
 fn a_client_that_goes_is_noticed() {
     let (server, desk) = start(settings());
     for stream in [false, true] {
-        let mut body = said("slow");
+        let mut body = content("slow");
         body["stream"] = json!(stream);
         let client = send(&server, &request("/v1/chat/completions", &body.to_string()));
         let wait = |until: &dyn Fn() -> bool| {
@@ -202,21 +207,21 @@ fn a_client_that_goes_is_noticed() {
             })
         };
         assert!(wait(&|| desk.waiting.lock().unwrap().len() == 1), "the request arrives");
-        assert!(!desk.waiting.lock().unwrap()[0].is_gone());
+        assert!(!desk.waiting.lock().unwrap()[0].is_disconnected());
         drop(client);
-        assert!(wait(&|| desk.waiting.lock().unwrap()[0].is_gone()), "its end is noticed");
+        assert!(wait(&|| desk.waiting.lock().unwrap()[0].is_disconnected()), "its end is noticed");
         desk.waiting.lock().unwrap().clear();
     }
 }
 
 #[test]
 fn a_key_is_asked_for_and_needed_on_the_network() {
-    let (server, _) = start(Settings { key: Some(Secret::new("k")), ..settings() });
-    let text = request("/v1/chat/completions", &said("hi").to_string());
+    let (server, _) = start(ModelApiSettings { key: Some(Secret::new("k")), ..settings() });
+    let text = request("/v1/chat/completions", &content("hi").to_string());
     let (status, body) = read(send(&server, &text));
     assert!(status == 401 && body.contains("invalid_api_key"), "{body}");
     assert_eq!(read(send(&server, &text.replace("\r\nhost", "\r\nauthorization: Bearer k\r\nhost"))).0, 200);
     assert_eq!(read(send(&server, &text.replace("\r\nhost", "\r\nx-api-key: k\r\nhost"))).0, 200);
-    let open = Running::start("0.0.0.0:0".parse().unwrap(), Arc::new(Echo::default()), settings());
+    let open = ModelApiServer::start("0.0.0.0:0".parse().unwrap(), Arc::new(Echo::default()), settings());
     assert!(open.err().unwrap().message.contains("can be reached by others"));
 }

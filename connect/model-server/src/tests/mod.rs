@@ -1,6 +1,6 @@
 //! Served models: a small random one through the reference, and a scripted one.
 
-mod fronted;
+mod endpoint_backend;
 mod real;
 mod scripted;
-mod spoken;
+mod turn_parsing;

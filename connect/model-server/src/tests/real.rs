@@ -1,24 +1,25 @@
 //! A small random model: its answers are the engine's, regardless of concurrent requests.
 
 use super::scripted::{options, send, wait};
-use crate::{Host, HostOptions};
+use crate::{ModelServer, ModelServerOptions};
 use trainyard_core::Chance;
 use trainyard_lm::backend::conformance::model;
 use trainyard_lm::backend::cpu::Cpu;
 use trainyard_lm::backend::{Backend as _, SamplerOptions};
-use trainyard_lm::generate::{DrawKey, Request, SequenceState};
-use trainyard_model_api::{Asked, Choice, Form, Prompt};
-use trainyard_tables::Sampling;
+use trainyard_lm::generate::{DrawKey, SequenceRequest, SequenceState};
+use trainyard_model_api::{ApiKind, ModelPrompt, ModelRequest, ResponseChoice};
+use trainyard_tables::SamplingParams;
 
-fn host(most: usize) -> Host {
+fn server(most: usize) -> ModelServer {
     let model = model();
     let sampler = Cpu.sampler(&model, &SamplerOptions { threads: 2 }).unwrap();
-    Host::start(&model.chat, &model.generation, sampler, HostOptions { max_batch: most, ..options() }).unwrap()
+    ModelServer::start(&model.chat, &model.generation, sampler, ModelServerOptions { max_batch: most, ..options() })
+        .unwrap()
 }
 
-fn asked(seed: u64, first: u32) -> Asked {
-    let prompt = Prompt::Tokens(vec![first, first + 1, 12]);
-    Asked {
+fn chat_request(seed: u64, first: u32) -> ModelRequest {
+    let prompt = ModelPrompt::Tokens(vec![first, first + 1, 12]);
+    ModelRequest {
         seed: Some(seed),
         max_tokens: Some(20),
         temperature: Some(0.8),
@@ -26,23 +27,23 @@ fn asked(seed: u64, first: u32) -> Asked {
         logprobs: Some(3),
         prompt_logprobs: true,
         ignore_end: true,
-        ..Asked::new(Form::Completions, "m", prompt)
+        ..ModelRequest::new(ApiKind::Completions, "m", prompt)
     }
 }
 
 fn expected(seed: u64, first: u32, sample: u64) -> SequenceState {
     let mut generator = model().generator(1).unwrap();
-    let request = Request {
+    let request = SequenceRequest {
         tokens: vec![first, first + 1, 12],
         draw: DrawKey { chance: Chance::new(seed), problem: 0, sample },
-        sampling: Sampling { temperature: 0.8, top_p: 1.0, top_k: 9 },
+        sampling: SamplingParams { temperature: 0.8, top_p: 1.0, top_k: 9 },
         stop_tokens: Vec::new(),
         max_new_tokens: 20,
     };
     generator.generate(vec![request]).unwrap().remove(0)
 }
 
-fn assert_same(choice: &Choice, state: &SequenceState) {
+fn assert_same(choice: &ResponseChoice, state: &SequenceState) {
     let ids: Vec<u32> = choice.tokens.iter().map(|token| token.id).collect();
     assert_eq!(ids, state.token_ids[3..]);
     let logprobs: Vec<f32> = choice.tokens.iter().filter_map(|token| token.logprob).collect();
@@ -52,8 +53,8 @@ fn assert_same(choice: &Choice, state: &SequenceState) {
 #[test]
 fn answers_have_the_tokens_and_numbers_of_the_engine_whoever_shares_the_batch() {
     for most in [1, 3, 16] {
-        let host = host(most);
-        let told: Vec<_> = (0..8).map(|seed| send(&host, asked(seed, 10 + seed as u32 % 3))).collect();
+        let host = server(most);
+        let told: Vec<_> = (0..8).map(|seed| send(&host, chat_request(seed, 10 + seed as u32 % 3))).collect();
         for (seed, told) in (0..8).zip(told) {
             let (_, answered) = wait(told).unwrap();
             assert_same(&answered.choices[0], &expected(seed, 10 + seed as u32 % 3, 0));
@@ -63,8 +64,8 @@ fn answers_have_the_tokens_and_numbers_of_the_engine_whoever_shares_the_batch() 
 
 #[test]
 fn several_answers_are_several_samples_with_the_most_probable_tokens_beside_them() {
-    let host = host(4);
-    let (_, answered) = wait(send(&host, Asked { n: 3, ..asked(7, 10) })).unwrap();
+    let host = server(4);
+    let (_, answered) = wait(send(&host, ModelRequest { n: 3, ..chat_request(7, 10) })).unwrap();
     for (sample, choice) in (0..).zip(&answered.choices) {
         assert_same(choice, &expected(7, 10, sample));
         for token in &choice.tokens {
@@ -76,19 +77,19 @@ fn several_answers_are_several_samples_with_the_most_probable_tokens_beside_them
     }
     assert_ne!(answered.choices[0].tokens, answered.choices[1].tokens);
     let given = answered.prompt_logprobs.unwrap();
-    let plain = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
+    let plain = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
     let scored = model().generator(1).unwrap().logprobs_of(&[&[10, 11, 12]], &plain).unwrap();
     assert_eq!((given, answered.prompt_ids), (scored[0].logprobs.clone(), vec![10, 11, 12]));
 }
 
 #[test]
 fn requests_without_a_seed_differ_and_mistakes_leave_the_others_alone() {
-    let host = host(4);
-    let free = || Asked { seed: None, ..asked(0, 10) };
-    let of = |asked: Asked| wait(send(&host, asked)).unwrap().1.choices.remove(0).tokens;
+    let host = server(4);
+    let free = || ModelRequest { seed: None, ..chat_request(0, 10) };
+    let of = |asked: ModelRequest| wait(send(&host, asked)).unwrap().1.choices.remove(0).tokens;
     assert_ne!(of(free()), of(free()));
-    let good = send(&host, asked(1, 10));
-    let unknown = wait(send(&host, asked(1, 5_000))).unwrap_err();
+    let good = send(&host, chat_request(1, 10));
+    let unknown = wait(send(&host, chat_request(1, 5_000))).unwrap_err();
     assert_eq!(unknown.status, 400, "{}", unknown.message);
     assert_same(&wait(good).unwrap().1.choices[0], &expected(1, 10, 0));
 }

@@ -1,6 +1,6 @@
 //! A sampler that returns given texts, token by token.
 
-use crate::{Host, HostOptions};
+use crate::{ModelServer, ModelServerOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,12 +8,15 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use trainyard_core::{Chance, Result};
 use trainyard_lm::GenerationConfig;
 use trainyard_lm::backend::{Parameters, Sampler};
-use trainyard_lm::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
-use trainyard_lm::template::{Builtin, Chat, ChatTemplate};
+use trainyard_lm::generate::{DrawKey, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState};
+use trainyard_lm::template::{BuiltinTemplate, ChatEncoder, ChatTemplate};
 use trainyard_lm::tokenizer::train_bpe;
-use trainyard_model_api::desk::Told;
-use trainyard_model_api::{Answered, Asked, Caller, Desk as _, Form, Piece, Prompt, Question, Refusal, Reply, Tool};
-use trainyard_tables::{Message, Sampling};
+use trainyard_model_api::handler::ResponseEvent;
+use trainyard_model_api::{
+    ApiKind, ApiTool, Caller, ChoiceDelta, ModelApiError, ModelHandler as _, ModelPrompt, ModelRequest, ModelResponse,
+    PendingRequest, ResponseSender,
+};
+use trainyard_tables::{Message, SamplingParams};
 
 /// Maximum tokens of a scripted sequence.
 pub const POSITIONS: usize = 2000;
@@ -21,14 +24,14 @@ pub const POSITIONS: usize = 2000;
 /// Returns the same text in every turn, then ends it.
 pub struct Scripted {
     script: Vec<u32>,
-    sequences: BTreeMap<SequenceId, (SequenceState, Request)>,
+    sequences: BTreeMap<SequenceId, (SequenceState, SequenceRequest)>,
     next: u64,
     /// Number of sequences that were not removed.
     held: Arc<AtomicUsize>,
 }
 
 impl Sampler for Scripted {
-    fn start(&mut self, request: Request) -> Result<SequenceId> {
+    fn start(&mut self, request: SequenceRequest) -> Result<SequenceId> {
         let length = request.tokens.len();
         let state = SequenceState {
             token_ids: request.tokens.clone(),
@@ -46,7 +49,7 @@ impl Sampler for Scripted {
         self.sequences.insert(SequenceId(self.next), (state, request));
         Ok(SequenceId(self.next))
     }
-    fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>> {
+    fn step(&mut self) -> Result<Vec<(SequenceId, SequenceFinish)>> {
         // As slow as a small model, so that other requests start and end meanwhile.
         std::thread::sleep(std::time::Duration::from_micros(300));
         for (state, request) in self.sequences.values_mut().filter(|(state, _)| state.finish.is_none()) {
@@ -58,9 +61,9 @@ impl Sampler for Scripted {
             state.logprobs.push(-0.5);
             state.weights_version.push(0);
             if request.stop_tokens.contains(&token) {
-                state.finish = Some(Finish::Stop(token));
+                state.finish = Some(SequenceFinish::Stop(token));
             } else if said + 1 >= request.max_new_tokens {
-                state.finish = Some(Finish::Length);
+                state.finish = Some(SequenceFinish::Length);
             }
         }
         Ok(Vec::new())
@@ -100,7 +103,7 @@ impl Sampler for Scripted {
     fn set_weights(&mut self, _weights: &Parameters, _version: u32) -> Result<()> {
         unreachable!("a desk trains nothing")
     }
-    fn logprobs_of(&mut self, _sequences: &[&[u32]], _sampling: &Sampling) -> Result<Vec<Scored>> {
+    fn logprobs_of(&mut self, _sequences: &[&[u32]], _sampling: &SamplingParams) -> Result<Vec<SequenceLogprobs>> {
         unreachable!("nobody asks for the prompt's")
     }
     fn score(&mut self, _sequences: &[&[u32]], _positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
@@ -115,58 +118,61 @@ const NATIVE: &str = "{% if tools %}<|im_start|>tools\n{{ tools | tojson }}<|im_
     {% if add_generation_prompt %}<|im_start|>assistant\n{% if enable_thinking %}<think>\n{% endif %}{% endif %}";
 
 /// Returns a chat whose vocabulary has every byte; `native`: with a separate template.
-pub fn chat(native: bool) -> Chat {
-    let template = Builtin::Chatml;
+pub fn chat(native: bool) -> ChatEncoder {
+    let template = BuiltinTemplate::Chatml;
     let tokenizer = train_bpe(["what is it, a sum?"], 290, template.special_tokens()).unwrap();
     let template = if native { ChatTemplate::new(NATIVE).unwrap() } else { template.template().unwrap() };
-    Chat::new(tokenizer, template).unwrap()
+    ChatEncoder::new(tokenizer, template).unwrap()
 }
 
-pub fn options() -> HostOptions {
-    HostOptions { name: "m".into(), max_batch: 4, max_waiting: 8, calls: None, chance: Chance::new(5) }
+pub fn options() -> ModelServerOptions {
+    ModelServerOptions { name: "m".into(), max_batch: 4, max_waiting: 8, calls: None, chance: Chance::new(5) }
 }
 
 /// Returns a host that returns a text and ends its turn, and the number of its sequences.
-pub fn host(native: bool, text: &str, options: HostOptions) -> (Host, Arc<AtomicUsize>) {
+pub fn server(native: bool, text: &str, options: ModelServerOptions) -> (ModelServer, Arc<AtomicUsize>) {
     let chat = chat(native);
     let mut script = chat.tokenizer().encode(text).unwrap();
     script.push(chat.end_token());
     let held = Arc::new(AtomicUsize::new(0));
     let sampler = Scripted { script, sequences: BTreeMap::new(), next: 0, held: held.clone() };
-    (Host::start(&chat, &GenerationConfig::default(), Box::new(sampler), options).unwrap(), held)
+    (ModelServer::start(&chat, &GenerationConfig::default(), Box::new(sampler), options).unwrap(), held)
 }
 
 /// Returns a chat request of one message.
-pub fn asked(text: &str) -> Asked {
-    let prompt = Prompt::Messages(vec![Message::new("user", text)]);
-    Asked { max_tokens: Some(500), ..Asked::new(Form::Chat, "m", prompt) }
+pub fn chat_request(text: &str) -> ModelRequest {
+    let prompt = ModelPrompt::Messages(vec![Message::new("user", text)]);
+    ModelRequest { max_tokens: Some(500), ..ModelRequest::new(ApiKind::Chat, "m", prompt) }
 }
 
 /// Returns a chat request of one message with a tool.
-pub fn asked_with_tool(text: &str) -> Asked {
+pub fn chat_request_with_tool(text: &str) -> ModelRequest {
     let parameters = serde_json::json!({"type": "object", "properties": {"a": {"type": "integer"}}});
-    Asked { tools: vec![Tool { name: "sum".into(), description: "Adds.".into(), parameters }], ..asked(text) }
+    ModelRequest {
+        tools: vec![ApiTool { name: "sum".into(), description: "Adds.".into(), parameters }],
+        ..chat_request(text)
+    }
 }
 
 /// Sends a request without waiting.
-pub fn send(host: &Host, asked: Asked) -> UnboundedReceiver<Told> {
-    let (reply, told) = Reply::new();
-    host.ask(Question { asked, caller: Caller::default(), reply });
+pub fn send(host: &ModelServer, asked: ModelRequest) -> UnboundedReceiver<ResponseEvent> {
+    let (reply, told) = ResponseSender::new();
+    host.handle(PendingRequest { request: asked, caller: Caller::default(), reply });
     told
 }
 
 /// Returns the pieces of an answer and the whole of it.
-pub fn wait(mut told: UnboundedReceiver<Told>) -> Result<(Vec<Piece>, Answered), Refusal> {
+pub fn wait(mut told: UnboundedReceiver<ResponseEvent>) -> Result<(Vec<ChoiceDelta>, ModelResponse), ModelApiError> {
     let mut pieces = Vec::new();
     loop {
         match told.blocking_recv().expect("an end") {
-            Told::Piece(piece) => pieces.push(piece),
-            Told::Done(answered) => return Ok((pieces, *answered)),
-            Told::Refused(refusal) => return Err(refusal),
+            ResponseEvent::Delta(piece) => pieces.push(piece),
+            ResponseEvent::Done(answered) => return Ok((pieces, *answered)),
+            ResponseEvent::Failed(refusal) => return Err(refusal),
         }
     }
 }
 
-pub fn answered(host: &Host, asked: Asked) -> Answered {
+pub fn response(host: &ModelServer, asked: ModelRequest) -> ModelResponse {
     wait(send(host, asked)).unwrap().1
 }

@@ -3,7 +3,7 @@
 use super::{Family, PartKind};
 use serde::Serialize;
 use serde_json::Value;
-use trainyard_core::Metric;
+use trainyard_core::MetricInfo;
 
 /// The documentation of one part.
 #[derive(Debug, Clone, Serialize)]
@@ -23,7 +23,7 @@ pub struct PartPage {
     /// Requirements with default options.
     pub needs: Vec<&'static str>,
     /// Metrics, by their names in manifests.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<MetricInfo>,
     /// The options that a named composition expands to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expands_to: Option<Value>,
@@ -33,8 +33,8 @@ pub struct PartPage {
 pub trait AnyFamily: Send + Sync {
     /// As in [`Family::folder`].
     fn folder(&self) -> &'static str;
-    /// As in [`Family::what`].
-    fn what(&self) -> &'static str;
+    /// As in [`Family::member_name`].
+    fn member_name(&self) -> &'static str;
     /// Returns all kinds, sorted.
     fn kinds(&self) -> Vec<&'static str>;
     /// Returns one page per part, sorted.
@@ -47,8 +47,8 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> AnyFamily for Family<T, A> {
     fn folder(&self) -> &'static str {
         self.folder
     }
-    fn what(&self) -> &'static str {
-        self.what
+    fn member_name(&self) -> &'static str {
+        self.member_name
     }
     fn kinds(&self) -> Vec<&'static str> {
         self.names()
@@ -65,7 +65,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> AnyFamily for Family<T, A> {
             doc: member.doc,
             options: member.branch(),
             needs: member.default_needs(),
-            metrics: member.metrics.iter().map(|m| m.clone().of(member.kind)).collect(),
+            metrics: member.metrics.iter().map(|m| m.clone().prefixed(member.kind)).collect(),
             expands_to: None,
         };
         self.members.iter().map(page).collect()

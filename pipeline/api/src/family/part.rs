@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use trainyard_core::{Error, Metric, OptionProblem, Result};
+use trainyard_core::{Error, MetricInfo, OptionProblem, Result};
 
 /// Options of a part: a plain struct with defaults that denies unknown fields. Its doc comments are the documentation
 /// of the options.
@@ -18,7 +18,7 @@ pub trait PartOptions: Clone + Serialize + DeserializeOwned + JsonSchema + Send 
     const DOC: &'static str;
     /// Returns the metrics of the part, without the prefix of its kind, which the stage adds (`clip.fraction`;
     /// `clip_2.fraction` for a second one).
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         Vec::new()
     }
     /// Returns all problems that types cannot express; pointers are relative to the options.
@@ -36,47 +36,47 @@ pub struct PartKind<T: ?Sized, A: ?Sized = ()> {
     /// Documentation in Markdown.
     pub doc: &'static str,
     /// Metrics of the part, without the prefix of its kind.
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<MetricInfo>,
     /// JSON Schema of the options, without `kind`.
     schema: Box<dyn Fn() -> Value + Send + Sync>,
-    pub(super) read: Reader<T, A>,
+    pub(super) read: OptionsReader<T, A>,
 }
 
-pub(super) type Reader<T, A> = Box<dyn Fn(Value) -> Result<Box<dyn Options<T, A>>> + Send + Sync>;
+pub(super) type OptionsReader<T, A> = Box<dyn Fn(Value) -> Result<Box<dyn DynPartOptions<T, A>>> + Send + Sync>;
 
 /// Parsed options of a part whose type is erased.
-pub(super) trait Options<T: ?Sized, A: ?Sized>: Send + Sync {
+pub(super) trait DynPartOptions<T: ?Sized, A: ?Sized>: Send + Sync {
     fn complete(&self) -> Result<Value>;
     fn problems(&self) -> Vec<OptionProblem>;
     fn needs(&self) -> Vec<&'static str>;
     fn build(&self, context: &A) -> Result<Box<T>>;
 }
 
-type Check<O> = Box<dyn Fn(&O) -> Vec<OptionProblem> + Send + Sync>;
-type Build<O, T, A> = Box<dyn Fn(O, &A) -> Result<Box<T>> + Send + Sync>;
+type OptionsCheck<O> = Box<dyn Fn(&O) -> Vec<OptionProblem> + Send + Sync>;
+type PartBuilder<O, T, A> = Box<dyn Fn(O, &A) -> Result<Box<T>> + Send + Sync>;
 
 /// Functions that interpret the options.
-struct Meaning<O, T: ?Sized, A: ?Sized> {
+struct PartFunctions<O, T: ?Sized, A: ?Sized> {
     kind: &'static str,
-    check: Check<O>,
+    check: OptionsCheck<O>,
     needs: fn(&O) -> Vec<&'static str>,
-    build: Build<O, T, A>,
+    build: PartBuilder<O, T, A>,
 }
 
 /// Options with the functions that interpret them.
-struct Typed<O, T: ?Sized, A: ?Sized> {
+struct TypedOptions<O, T: ?Sized, A: ?Sized> {
     options: O,
-    meaning: Arc<Meaning<O, T, A>>,
+    functions: Arc<PartFunctions<O, T, A>>,
 }
 
-impl<O, T: ?Sized, A: ?Sized> Options<T, A> for Typed<O, T, A>
+impl<O, T: ?Sized, A: ?Sized> DynPartOptions<T, A> for TypedOptions<O, T, A>
 where
     O: Clone + Serialize + Send + Sync,
 {
     fn complete(&self) -> Result<Value> {
         match serde_json::to_value(&self.options) {
             Ok(Value::Object(mut map)) => {
-                map.insert("kind".into(), json!(self.meaning.kind));
+                map.insert("kind".into(), json!(self.functions.kind));
                 Ok(Value::Object(map))
             }
             Ok(_) => Err(Error::bug("its options are not a map")),
@@ -84,13 +84,13 @@ where
         }
     }
     fn problems(&self) -> Vec<OptionProblem> {
-        (self.meaning.check)(&self.options)
+        (self.functions.check)(&self.options)
     }
     fn needs(&self) -> Vec<&'static str> {
-        (self.meaning.needs)(&self.options)
+        (self.functions.needs)(&self.options)
     }
     fn build(&self, context: &A) -> Result<Box<T>> {
-        (self.meaning.build)(self.options.clone(), context)
+        (self.functions.build)(self.options.clone(), context)
     }
 }
 
@@ -106,12 +106,12 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
     }
     /// Creates a part with requirements that its stage or environment may not meet.
     pub fn with_needs<O: PartOptions>(build: fn(O, &A) -> Result<Box<T>>, needs: fn(&O) -> Vec<&'static str>) -> Self {
-        let meaning = Meaning { kind: O::KIND, check: Box::new(O::check), needs, build: Box::new(build) };
-        Self::reading(meaning, O::SUMMARY, O::DOC, O::metrics(), schema::<O>)
+        let meaning = PartFunctions { kind: O::KIND, check: Box::new(O::check), needs, build: Box::new(build) };
+        Self::from_functions(meaning, O::SUMMARY, O::DOC, O::metrics(), schema::<O>)
     }
     /// Creates a part whose options name extensible things, such as tools: `check` replaces [`PartOptions::check`], and
     /// `fill` adds the names to the schema.
-    pub fn naming<O: PartOptions>(
+    pub fn with_check<O: PartOptions>(
         build: impl Fn(O, &A) -> Result<Box<T>> + Send + Sync + 'static,
         check: impl Fn(&O) -> Vec<OptionProblem> + Send + Sync + 'static,
         fill: impl Fn(&mut Value) + Send + Sync + 'static,
@@ -122,8 +122,8 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
             schema
         };
         let needs = |_: &O| Vec::new();
-        let meaning = Meaning { kind: O::KIND, check: Box::new(check), needs, build: Box::new(build) };
-        Self::reading(meaning, O::SUMMARY, O::DOC, O::metrics(), schema)
+        let meaning = PartFunctions { kind: O::KIND, check: Box::new(check), needs, build: Box::new(build) };
+        Self::from_functions(meaning, O::SUMMARY, O::DOC, O::metrics(), schema)
     }
     /// Creates a part without options.
     pub fn plain(
@@ -132,25 +132,25 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
         doc: &'static str,
         build: impl Fn(&A) -> Result<Box<T>> + Send + Sync + 'static,
     ) -> Self {
-        let meaning = Meaning {
+        let meaning = PartFunctions {
             kind,
             check: Box::new(|_: &NoOptions| Vec::new()),
             needs: |_| Vec::new(),
             build: Box::new(move |_, context: &A| build(context)),
         };
-        Self::reading(meaning, summary, doc, Vec::new(), schema::<NoOptions>)
+        Self::from_functions(meaning, summary, doc, Vec::new(), schema::<NoOptions>)
     }
-    fn reading<O: Clone + Serialize + DeserializeOwned + Send + Sync + 'static>(
-        meaning: Meaning<O, T, A>,
+    fn from_functions<O: Clone + Serialize + DeserializeOwned + Send + Sync + 'static>(
+        meaning: PartFunctions<O, T, A>,
         summary: &'static str,
         doc: &'static str,
-        metrics: Vec<Metric>,
+        metrics: Vec<MetricInfo>,
         schema: impl Fn() -> Value + Send + Sync + 'static,
     ) -> Self {
         let (kind, meaning) = (meaning.kind, Arc::new(meaning));
         let read = move |options| {
-            let typed = Typed { options: parse::<O>(options)?, meaning: meaning.clone() };
-            Ok(Box::new(typed) as Box<dyn Options<T, A>>)
+            let typed = TypedOptions { options: parse::<O>(options)?, functions: meaning.clone() };
+            Ok(Box::new(typed) as Box<dyn DynPartOptions<T, A>>)
         };
         Self { kind, summary, doc, metrics, schema: Box::new(schema), read: Box::new(read) }
     }

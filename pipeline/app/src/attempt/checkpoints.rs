@@ -15,7 +15,7 @@ use trainyard_core::{AttemptNumber, Digest, Error, ErrorKind, Result};
 use trainyard_store::Store;
 
 /// Longest time that one checkpoint request may block the stage.
-const OUTAGE: Duration = Duration::from_secs(120);
+const OUTAGE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Checkpoints of one attempt, saved to the store; the newest complete one is restored from there.
 pub struct StoredCheckpoints {
@@ -61,7 +61,7 @@ impl CheckpointStore for StoredCheckpoints {
 
 impl StoredCheckpoints {
     fn put(&self, step: u64, paths: &[PathBuf]) -> Result<()> {
-        let store = self.store.with_outage(self.store.options().outage.min(OUTAGE));
+        let store = self.store.with_outage(self.store.options().outage.min(OUTAGE_TIMEOUT));
         let mut files = Vec::new();
         for path in paths {
             let (digest, size) = self.handle.block_on(store.put_object_file(path))?;

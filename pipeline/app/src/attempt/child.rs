@@ -4,9 +4,9 @@
 //! Background processes that it left may still hold the pipes and write into outputs that are being stored, so they get
 //! a short time for their last lines and are then killed. The last line on stderr becomes part of the error.
 
-use super::leftovers::Family;
 use super::memory::{self, Limit};
-use super::pipes::{Pipes, Stream};
+use super::pipes::{OutputStream, Pipes};
+use super::process_tree::HostProcessTree;
 use super::redaction;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::ExitStatusExt as _;
@@ -22,33 +22,33 @@ use wait4::{ResUse, Wait4 as _};
 const REASON: usize = 300;
 
 /// Interval of the check whether a running process is to stop; its end and its lines are waited for.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
 /// Time to drain the pipes once the process has ended.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// A started command.
-pub struct Command<'a> {
+pub struct RunningCommand<'a> {
     pub child: Child,
     /// Mark of the attempt, inherited by all processes that it starts.
     pub mark: &'a str,
     /// Host that started the command as the leader of a process group; `None` if the attempt has a process to itself.
-    pub family: Option<&'a Family>,
+    pub process_tree: Option<&'a HostProcessTree>,
 }
 
-impl Command<'_> {
+impl RunningCommand<'_> {
     /// Waits for the process to end. Returns its peak resident memory in bytes, which is at least that of the process
     /// that started it. Errors: cancelled, data (an exit code other than 0, a signal).
     pub fn wait(mut self, spec: &AttemptSpec, context: &StageContext) -> Result<u64> {
         let pid = Pid::from_child(&self.child);
-        if let Some(family) = self.family {
+        if let Some(family) = self.process_tree {
             family.started(pid);
         }
         let mut pipes = Pipes::of(&mut self.child);
         let mut last = String::new();
-        let mut see = |stream: Stream, line: &str| {
-            if stream == Stream::Err && !line.trim().is_empty() {
+        let mut see = |stream: OutputStream, line: &str| {
+            if stream == OutputStream::Err && !line.trim().is_empty() {
                 last = line.trim().to_string();
             }
             let text = line.trim_end().to_string();
@@ -67,13 +67,14 @@ impl Command<'_> {
 
     /// Ends the processes that the command left. Their last lines often explain a failure, so they are read first, for
     /// a bounded time.
-    fn settle(&self, pid: Pid, mut pipes: Pipes, see: &mut impl FnMut(Stream, &str), context: &StageContext) {
+    fn settle(&self, pid: Pid, mut pipes: Pipes, see: &mut impl FnMut(OutputStream, &str), context: &StageContext) {
         let cancelled = context.cancel.is_cancelled();
-        pipes.forget_the_process();
+        pipes.clear_exit_fd();
         if !cancelled {
             drain(&mut pipes, see);
         }
-        let killed = self.family.map_or_else(|| kill_marked(self.mark), |family| family.settle(pid, self.mark));
+        let killed =
+            self.process_tree.map_or_else(|| kill_marked(self.mark), |family| family.kill_leftovers(pid, self.mark));
         drain(&mut pipes, see);
         pipes.finish(see);
         if killed > 0 && !cancelled {
@@ -88,7 +89,7 @@ fn end(
     child: &mut Child,
     pid: Pid,
     pipes: &mut Pipes,
-    see: &mut impl FnMut(Stream, &str),
+    see: &mut impl FnMut(OutputStream, &str),
     (context, limit): (&StageContext, &mut Option<Limit>),
 ) -> std::io::Result<(ResUse, Option<u64>)> {
     let clock = SystemClock::new();
@@ -113,12 +114,12 @@ fn end(
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
-        pipes.wait(LOOK, see);
+        pipes.wait(POLL_INTERVAL, see);
     }
 }
 
 /// Reads the pipes until they are empty and closed, or `DRAIN` has passed.
-fn drain(pipes: &mut Pipes, see: &mut impl FnMut(Stream, &str)) {
+fn drain(pipes: &mut Pipes, see: &mut impl FnMut(OutputStream, &str)) {
     if pipes.are_closed() {
         return;
     }

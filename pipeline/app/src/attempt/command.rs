@@ -2,7 +2,7 @@
 //!
 //! Words that name ports become local paths; metrics are read from the JSON Lines file at `$TRAINYARD_METRICS`.
 
-use super::leftovers::Family;
+use super::process_tree::HostProcessTree;
 use super::{child, redaction};
 use serde_json::Value;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use trainyard_api::StageContext;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{Error, Result};
-use trainyard_runtime::executors::{BY_INDEX, GPU_ORDER, GPUS, MARK, visible};
+use trainyard_runtime::executors::{BY_INDEX, GPU_ORDER, GPUS, MARK, format_gpus};
 use trainyard_store::credentials;
 
 /// Help for a malformed metrics line.
@@ -21,17 +21,17 @@ const METRIC: &str = "write lines like {\"name\": \"accuracy\", \"value\": 0.5}"
 
 /// Starts the process, waits for it, and reads its metrics. `url` is the URL of the attempt, which marks the process
 /// and all its descendants; `family` belongs to the host, where one process runs many attempts.
-pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str, family: Option<&Family>) -> Result<()> {
+pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str, family: Option<&HostProcessTree>) -> Result<()> {
     let metrics = context.scratch.join("metrics.jsonl");
     let mut command = command(spec, context, url)?;
     command.env("TRAINYARD_METRICS", &metrics).env(MARK, url);
     if family.is_some() {
-        command.process_group(0).env(GPU_ORDER, BY_INDEX).env(GPUS, visible(&spec.resources.gpus));
+        command.process_group(0).env(GPU_ORDER, BY_INDEX).env(GPUS, format_gpus(&spec.resources.gpus));
     }
     let child = command.spawn().map_err(|e| {
         Error::invalid(format!("stage `{}` could not start {:?}: {e}", spec.stage, command.get_program()))
     })?;
-    let peak = child::Command { child, mark: url, family }.wait(spec, context)?;
+    let peak = child::RunningCommand { child, mark: url, process_tree: family }.wait(spec, context)?;
     context.measure("peak_memory_bytes", peak);
     read_metrics(&metrics, context)
 }

@@ -7,13 +7,13 @@
 //! SIGKILL leave no record; the executor detects them.
 
 use super::guard::Guard;
-use super::heartbeat::Beats;
-use super::opening::{open, runtime, span};
+use super::heartbeat::HeartbeatPublisher;
 use super::redaction;
-use super::stop::{Stop, Stops, outcome_of, stale};
-use super::work::Work;
+use super::runner::AttemptRunner;
+use super::setup::{open, runtime, span};
+use super::stop::{AttemptStop, StopSignal, outcome_of, stale};
 use crate::catalogue::Catalogue;
-use crate::scratch::Scratch;
+use crate::scratch::ScratchFolder;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -26,42 +26,42 @@ use trainyard_core::{Clock, Error, ErrorKind, Result, SystemClock};
 use trainyard_runtime::chunks::ChunkWriter;
 use trainyard_runtime::executors::kill_started;
 use trainyard_runtime::lease;
-use trainyard_store::{Created, Store};
+use trainyard_store::{CreateOutcome, Store};
 
 /// Interval of checks for the request to stop.
-const ASKED: Duration = Duration::from_secs(5);
+const REQUEST_INTERVAL: Duration = Duration::from_secs(5);
 /// Time between the request to stop and the kill of all processes that the attempt started.
 const GRACE: Duration = Duration::from_secs(10);
 /// Time to report the reason once everything is killed.
-const LAST_WORDS: Duration = Duration::from_secs(30);
+const FAILURE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the attempt. The error, if any, was already reported: to the attempt's folder if it exists, and on stderr,
 /// which is the executor's own log.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let started = clock.monotonic();
-    let runtime = runtime().inspect_err(say)?;
-    let (store, spec) = runtime.block_on(open_new(url)).inspect_err(say)?;
+    let runtime = runtime().inspect_err(log_error)?;
+    let (store, spec) = runtime.block_on(open_new(url)).inspect_err(log_error)?;
     let _span = span(&spec).entered();
     let guard = Guard::of(url);
     let token = CancelToken::default();
     let (attempt, writing) = {
         let _inside = runtime.enter();
-        Detached::begin(url, store, spec, token.clone(), (clock, started))
+        DetachedAttempt::begin(url, store, spec, token.clone(), (clock, started))
     };
-    let result = Scratch::new().and_then(|scratch| {
-        let work = Work {
+    let result = ScratchFolder::new().and_then(|scratch| {
+        let work = AttemptRunner {
             url,
             catalogue,
             store: &attempt.store,
             spec: &attempt.spec,
             scratch: scratch.path(),
-            family: None,
+            process_tree: None,
             handle: runtime.handle().clone(),
             cancel: token,
             killed: None,
             reporter: attempt.clone(),
-            enter: &|phase| attempt.beats.enter(phase),
+            enter: &|phase| attempt.heartbeats.enter(phase),
         };
         work.result()
     });
@@ -76,7 +76,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
 }
 
 /// Reports on stderr that there is no result.
-fn say(error: &Error) {
+fn log_error(error: &Error) {
     let causes: Vec<&str> = error.causes().collect();
     tracing::error!(?causes, "the attempt did not succeed: {error}");
 }
@@ -92,31 +92,31 @@ async fn open_new(url: &str) -> Result<(Store, AttemptSpec)> {
     Ok((store, spec))
 }
 
-struct Detached {
+struct DetachedAttempt {
     url: String,
     store: Store,
     /// The same store, for requests that must not wait out an outage.
-    impatient: Store,
+    direct_store: Store,
     spec: AttemptSpec,
     clock: Arc<dyn Clock>,
     started: Duration,
-    stops: Stops,
-    beats: Beats,
+    stop_signal: StopSignal,
+    heartbeats: HeartbeatPublisher,
     log: Arc<ChunkWriter>,
     handle: Handle,
     /// Reason for the failure, once reported.
     failure: OnceCell<Error>,
 }
 
-impl Reporter for Detached {
+impl Reporter for DetachedAttempt {
     fn report(&self, message: AttemptMessage) {
         let message = redaction::message(message);
-        self.beats.message(&message);
+        self.heartbeats.message(&message);
         self.log.message(&message);
     }
 }
 
-impl Detached {
+impl DetachedAttempt {
     /// Starts all background work of the attempt. `started` is the start of the process by `clock`. The task ends once
     /// the log is closed. Must be called in a runtime.
     fn begin(
@@ -130,56 +130,56 @@ impl Detached {
         let (log, writing) = ChunkWriter::open(&store, &spec, clock.clone(), trouble);
         let this = Arc::new(Self {
             url: url.to_string(),
-            impatient: store.with_outage(Duration::ZERO),
+            direct_store: store.with_outage(Duration::ZERO),
             store,
             spec,
             clock,
             started,
-            stops: Stops::new(token),
-            beats: Beats::default(),
+            stop_signal: StopSignal::new(token),
+            heartbeats: HeartbeatPublisher::default(),
             log,
             handle: Handle::current(),
             failure: OnceCell::new(),
         });
         // If the signal cannot be handled, it ends the process, as it does by default.
         if let Ok(signal) = signal(SignalKind::terminate()) {
-            tokio::spawn(this.clone().hear(signal));
+            tokio::spawn(this.clone().watch_sigterm(signal));
         }
-        tokio::spawn(this.clone().look_for_request());
+        tokio::spawn(this.clone().watch_requests());
         let (beating, watching, enforcing) = (this.clone(), this.clone(), this.clone());
         tokio::spawn(async move {
-            beating.beats.keep(&beating.impatient, &beating.spec, beating.clock.as_ref()).await;
+            beating.heartbeats.publish(&beating.direct_store, &beating.spec, beating.clock.as_ref()).await;
         });
         tokio::spawn(async move {
             let at = watching.as_ref();
-            at.stops.stop(lease::watch(&at.impatient, &at.spec, at.clock.as_ref()).await.into());
+            at.stop_signal.stop(lease::watch(&at.direct_store, &at.spec, at.clock.as_ref()).await.into());
         });
-        std::thread::spawn(move || enforcing.enforce());
+        std::thread::spawn(move || enforcing.enforce_stop());
         (this, writing)
     }
 
-    async fn hear(self: Arc<Self>, mut terminate: Signal) {
+    async fn watch_sigterm(self: Arc<Self>, mut terminate: Signal) {
         if terminate.recv().await.is_some() {
-            self.stops.stop(Stop::Signal("SIGTERM"));
+            self.stop_signal.stop(AttemptStop::Signal("SIGTERM"));
         }
     }
-    async fn look_for_request(self: Arc<Self>) {
+    async fn watch_requests(self: Arc<Self>) {
         loop {
-            match request(&self.impatient, &self.spec).await {
-                Ok(Some(request)) => return self.stops.stop(request.into()),
+            match cancel_request(&self.direct_store, &self.spec).await {
+                Ok(Some(request)) => return self.stop_signal.stop(request.into()),
                 Ok(None) => {}
                 Err(error) => tracing::info!(%error, "the request to stop could not be looked for"),
             }
-            tokio::time::sleep(ASKED).await;
+            tokio::time::sleep(REQUEST_INTERVAL).await;
         }
     }
 
     /// Ends the process if it does not end by itself, at its deadline or after a request to stop.
-    fn enforce(self: Arc<Self>) {
+    fn enforce_stop(self: Arc<Self>) {
         let passed = self.clock.monotonic().saturating_sub(self.started);
         let limit = self.spec.timeout_millis.map(|limit| Duration::from_millis(limit).saturating_sub(passed));
-        if !self.stops.wait(limit) {
-            self.stops.stop(Stop::TimedOut);
+        if !self.stop_signal.wait(limit) {
+            self.stop_signal.stop(AttemptStop::TimedOut);
         }
         std::thread::sleep(GRACE);
         kill_started(&self.url);
@@ -191,7 +191,7 @@ impl Detached {
             let _ = said.send(());
         });
         // The process must end in any case.
-        let _ = hears.recv_timeout(LAST_WORDS);
+        let _ = hears.recv_timeout(FAILURE_TIMEOUT);
         std::process::exit(1)
     }
 
@@ -204,8 +204,8 @@ impl Detached {
                 let put = self.store.put_result(&result).await;
                 kill_started(&self.url);
                 match put {
-                    Ok(Created::Ours) => return Ok(()),
-                    Ok(Created::Theirs(_)) => return Err(stale(&self.spec)).inspect_err(say),
+                    Ok(CreateOutcome::Ours) => return Ok(()),
+                    Ok(CreateOutcome::Theirs(_)) => return Err(stale(&self.spec)).inspect_err(log_error),
                     Err(error) => error,
                 }
             }
@@ -219,8 +219,8 @@ impl Detached {
     /// Records why there is no result, in the log and in `failure.json`. The first error counts.
     async fn fail(&self, error: Error) -> Error {
         let said = self.failure.get_or_init(|| async move {
-            let stop = self.stopped().await;
-            let unwanted = stop.as_ref().is_some_and(Stop::is_of_a_run_without_a_writer);
+            let stop = self.stop_reason().await;
+            let unwanted = stop.as_ref().is_some_and(AttemptStop::is_abandoned);
             let (outcome, error) = match stop {
                 None => (outcome_of(&error), error),
                 Some(stop) => {
@@ -228,7 +228,7 @@ impl Detached {
                     (outcome, if error.kind == ErrorKind::Cancelled { why } else { why.caused_by(&error) })
                 }
             };
-            say(&error);
+            log_error(&error);
             self.report(AttemptMessage::Error { error: error.clone() });
             self.log.flush().await;
             let spec = &self.spec;
@@ -250,11 +250,11 @@ impl Detached {
     }
     /// Returns why the attempt was stopped, if it was. A batch system that was requested to cancel the attempt also
     /// sends a signal.
-    async fn stopped(&self) -> Option<Stop> {
-        match self.stops.why()? {
-            signal @ Stop::Signal(_) => {
-                let request = request(&self.impatient, &self.spec).await;
-                Some(request.ok().flatten().map_or(signal, Stop::from))
+    async fn stop_reason(&self) -> Option<AttemptStop> {
+        match self.stop_signal.reason()? {
+            signal @ AttemptStop::Signal(_) => {
+                let request = cancel_request(&self.direct_store, &self.spec).await;
+                Some(request.ok().flatten().map_or(signal, AttemptStop::from))
             }
             other => Some(other),
         }
@@ -262,7 +262,7 @@ impl Detached {
 }
 
 /// Returns the request to stop, if there is one. An unreadable request counts as one.
-async fn request(store: &Store, spec: &AttemptSpec) -> Result<Option<CancelRequest>> {
+async fn cancel_request(store: &Store, spec: &AttemptSpec) -> Result<Option<CancelRequest>> {
     match store.cancel_request(spec).await {
         Err(error) if error.kind == ErrorKind::Data => Ok(Some(CancelRequest { format: 1, timed_out: false })),
         answer => answer,

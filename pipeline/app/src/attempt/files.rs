@@ -27,14 +27,14 @@ pub fn files_below(folder: &Path) -> Result<Vec<OutputFile>> {
             .help("fill the folder that is there; leave it itself in its place"));
     }
     let root = folder.canonicalize().map_err(|e| io_error(folder, &e))?;
-    let mut walk = Walk { root: &root, found: Vec::new(), open: Vec::new() };
+    let mut walk = OutputWalk { root: &root, found: Vec::new(), open: Vec::new() };
     walk.folder(&root, "")?;
     let mut found = walk.found;
     found.sort();
     Ok(found)
 }
 
-struct Walk<'a> {
+struct OutputWalk<'a> {
     /// Path without links.
     root: &'a Path,
     found: Vec<OutputFile>,
@@ -42,7 +42,7 @@ struct Walk<'a> {
     open: Vec<PathBuf>,
 }
 
-impl Walk<'_> {
+impl OutputWalk<'_> {
     /// Lists a folder; `place` has no links in it, `path` is how it was reached below the root.
     fn folder(&mut self, place: &Path, path: &str) -> Result<()> {
         self.open.push(place.to_path_buf());

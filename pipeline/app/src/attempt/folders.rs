@@ -3,7 +3,7 @@
 //! A folder that an attempt left empty is reused: most commands write nothing there, and creating and removing folders
 //! costs more than a small command.
 
-use super::work::WORK;
+use super::runner::WORK;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trainyard_core::Result;
@@ -20,13 +20,13 @@ impl<'a> Folders<'a> {
         Self { scratch, empty: Mutex::default() }
     }
     /// Returns a folder that is empty but, perhaps, for an empty working directory. `id` is unique to the attempt.
-    pub fn take(&self, id: u64) -> Result<Folder<'_>> {
+    pub fn take(&self, id: u64) -> Result<AttemptFolder<'_>> {
         if let Some(path) = self.empty().pop() {
-            return Ok(Folder { path, folders: self });
+            return Ok(AttemptFolder { path, folders: self });
         }
         let path = self.scratch.join(id.to_string());
         std::fs::create_dir(&path).map_err(|e| io_error(&path, &e))?;
-        Ok(Folder { path, folders: self })
+        Ok(AttemptFolder { path, folders: self })
     }
     fn empty(&self) -> MutexGuard<'_, Vec<PathBuf>> {
         self.empty.lock().unwrap_or_else(PoisonError::into_inner)
@@ -34,18 +34,18 @@ impl<'a> Folders<'a> {
 }
 
 /// Folder of one attempt; dropping it removes its content.
-pub struct Folder<'a> {
+pub struct AttemptFolder<'a> {
     path: PathBuf,
     folders: &'a Folders<'a>,
 }
 
-impl Folder<'_> {
+impl AttemptFolder<'_> {
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl Drop for Folder<'_> {
+impl Drop for AttemptFolder<'_> {
     fn drop(&mut self) {
         if is_as_new(&self.path).unwrap_or(false) {
             self.folders.empty().push(std::mem::take(&mut self.path));

@@ -8,25 +8,25 @@ use trainyard_runtime::slots::host;
 use trainyard_store::Store;
 
 /// Content of the next heartbeat.
-pub struct Beats {
-    state: Mutex<State>,
+pub struct HeartbeatPublisher {
+    state: Mutex<HeartbeatState>,
     changed: Notify,
 }
 
-struct State {
+struct HeartbeatState {
     phase: Phase,
     progress: Option<AttemptMessage>,
     checkpoint: Option<u64>,
 }
 
-impl Default for Beats {
+impl Default for HeartbeatPublisher {
     fn default() -> Self {
-        let state = State { phase: Phase::Fetching, progress: None, checkpoint: None };
+        let state = HeartbeatState { phase: Phase::Fetching, progress: None, checkpoint: None };
         Self { state: Mutex::new(state), changed: Notify::new() }
     }
 }
 
-impl Beats {
+impl HeartbeatPublisher {
     /// Sets the phase of the attempt and triggers a heartbeat.
     pub fn enter(&self, phase: Phase) {
         let mut state = self.state();
@@ -48,7 +48,7 @@ impl Beats {
     }
     /// Writes heartbeats until it is dropped. A heartbeat that cannot be stored is not an error: the next one may
     /// succeed. `store` should not wait out outages.
-    pub async fn keep(&self, store: &Store, spec: &AttemptSpec, clock: &dyn Clock) {
+    pub async fn publish(&self, store: &Store, spec: &AttemptSpec, clock: &dyn Clock) {
         // A batch system may restart an attempt; observers expect increasing numbers.
         let last = store.heartbeat(&spec.run, &spec.stage, spec.attempt).await;
         let mut beat = last.ok().flatten().map_or(0, |last| last.beat);
@@ -76,7 +76,7 @@ impl Beats {
             checkpoint: state.checkpoint,
         }
     }
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HeartbeatState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -106,9 +106,9 @@ mod tests {
     #[tokio::test]
     async fn a_change_of_phase_is_told_at_once_with_all_that_is_known() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
-        let (beats, clock) = (Arc::new(Beats::default()), ManualClock::at_millis(42));
+        let (beats, clock) = (Arc::new(HeartbeatPublisher::default()), ManualClock::at_millis(42));
         let (kept, keeping) = (beats.clone(), store.clone());
-        let task = tokio::spawn(async move { kept.keep(&keeping, &spec(), &clock).await });
+        let task = tokio::spawn(async move { kept.publish(&keeping, &spec(), &clock).await });
         let first = wait_for(&store, |_| true).await;
         assert_eq!((first.beat, first.at, first.phase, first.checkpoint), (1, 42, Phase::Fetching, None));
         let progress = |done| AttemptMessage::Progress {
@@ -130,11 +130,11 @@ mod tests {
     #[tokio::test]
     async fn numbers_go_on_behind_those_of_a_process_before() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
-        let (beats, clock) = (Beats::default(), ManualClock::at_millis(0));
+        let (beats, clock) = (HeartbeatPublisher::default(), ManualClock::at_millis(0));
         store.put_heartbeat(&spec(), &beats.heartbeat(7, &clock)).await.unwrap();
         let spec = spec();
         tokio::select! {
-            () = beats.keep(&store, &spec, &clock) => panic!("it beats for ever"),
+            () = beats.publish(&store, &spec, &clock) => panic!("it beats for ever"),
             next = wait_for(&store, |found| found.beat != 7) => assert_eq!(next.beat, 8),
         }
     }
@@ -144,9 +144,9 @@ mod tests {
         let open =
             |read_only| Store::open("memory://heartbeats", StoreOptions { read_only, ..StoreOptions::default() });
         let (store, refusing) = (open(false).await.unwrap(), open(true).await.unwrap());
-        let (beats, spec) = (Beats::default(), spec());
+        let (beats, spec) = (HeartbeatPublisher::default(), spec());
         let clock = ManualClock::at_millis(0);
-        let keeping = tokio::time::timeout(Duration::from_millis(50), beats.keep(&refusing, &spec, &clock));
+        let keeping = tokio::time::timeout(Duration::from_millis(50), beats.publish(&refusing, &spec, &clock));
         assert!(keeping.await.is_err(), "it goes on");
         assert_eq!(stored(&store).await, None);
     }

@@ -5,16 +5,16 @@
 //! left their process group, lost their parent, or ignore SIGTERM. The main thread starts no process, so that orphans
 //! adopted by it are distinguishable from commands.
 
-use super::crew::Crew;
 use super::folders::Folders;
-use super::leftovers::Family;
-use super::opening::{open_store, outage, runtime, span};
-use super::orders::Orders;
+use super::process_tree::HostProcessTree;
 use super::redaction;
+use super::request_reader::HostRequestReader;
+use super::runner::{AttemptRunner, panic_text};
+use super::setup::{open_store, outage, runtime, span};
 use super::supervision::name_timeout;
-use super::work::{Work, panic_text};
+use super::thread_pool::ThreadPool;
 use crate::catalogue::Catalogue;
-use crate::scratch::Scratch;
+use crate::scratch::ScratchFolder;
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -28,7 +28,7 @@ use tokio::sync::watch;
 use trainyard_api::{CancelToken, Reporter};
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::{Error, Result};
-use trainyard_runtime::executors::{Order, Said, kill_marked};
+use trainyard_runtime::executors::{HostReport, HostRequest, kill_marked};
 use trainyard_store::Store;
 
 /// Grace period for attempts when the orders end.
@@ -37,18 +37,18 @@ const GRACE: Duration = Duration::from_millis(1_500);
 /// Runs attempts until the orders end.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let runtime = runtime()?;
-    let scratch = Scratch::new()?;
-    let host = Host {
+    let scratch = ScratchFolder::new()?;
+    let host = AttemptHost {
         catalogue,
         handle: runtime.handle().clone(),
         folders: Folders::of(scratch.path()),
-        family: Family::adopt(),
+        process_tree: HostProcessTree::adopt(),
         stores: Mutex::default(),
         running: Mutex::default(),
         ended: Condvar::new(),
     };
     let done = std::thread::scope(|threads| {
-        let read = host.follow_orders(threads);
+        let read = host.serve_requests(threads);
         host.stop_all();
         if host.all_ended_within(GRACE) {
             return read;
@@ -66,52 +66,52 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     done
 }
 
-struct Host<'a> {
+struct AttemptHost<'a> {
     catalogue: &'a Catalogue,
     handle: Handle,
     folders: Folders<'a>,
-    family: Family,
+    process_tree: HostProcessTree,
     /// Stores, by whether every put is flushed.
     stores: Mutex<HashMap<bool, Store>>,
-    running: Mutex<HashMap<u64, Arc<Running>>>,
+    running: Mutex<HashMap<u64, Arc<RunningAttempt>>>,
     ended: Condvar,
 }
 
 /// A running attempt.
-struct Running {
+struct RunningAttempt {
     url: String,
     cancel: CancelToken,
     timed_out: AtomicBool,
     killed: watch::Sender<bool>,
 }
 
-impl Host<'_> {
-    fn follow_orders<'s>(&'s self, threads: &'s Scope<'s, '_>) -> Result<()> {
-        let mut orders = Orders::from(std::io::stdin());
-        let crew = Crew::new(threads);
+impl AttemptHost<'_> {
+    fn serve_requests<'s>(&'s self, threads: &'s Scope<'s, '_>) -> Result<()> {
+        let mut orders = HostRequestReader::from(std::io::stdin());
+        let crew = ThreadPool::new(threads);
         while let Some((order, lock)) = orders.next()? {
             match order {
-                Order::Start { id, url, spec, .. } => {
-                    let running = Arc::new(Running {
+                HostRequest::Start { id, url, spec, .. } => {
+                    let running = Arc::new(RunningAttempt {
                         url,
                         cancel: CancelToken::default(),
                         timed_out: AtomicBool::new(false),
                         killed: watch::Sender::new(false),
                     });
                     self.running().insert(id, running.clone());
-                    let carry = move || self.carry(id, &running, &spec, lock);
-                    if let Err(error) = crew.give(Box::new(carry)) {
+                    let carry = move || self.run_attempt(id, &running, &spec, lock);
+                    if let Err(error) = crew.submit(Box::new(carry)) {
                         let error = Error::retryable(format!("no thread for the attempt: {error}"));
-                        self.over(id, Err(error));
+                        self.report_end(id, Err(error));
                     }
                 }
-                Order::Stop { id, timed_out } => {
+                HostRequest::Stop { id, timed_out } => {
                     if let Some(running) = self.running().get(&id) {
                         running.timed_out.store(timed_out, Ordering::SeqCst);
                         running.cancel.cancel();
                     }
                 }
-                Order::Kill { id } => {
+                HostRequest::Kill { id } => {
                     let running = self.running().get(&id).cloned();
                     if let Some(running) = running {
                         running.cancel.cancel();
@@ -125,46 +125,46 @@ impl Host<'_> {
     }
 
     /// Runs one attempt to its end.
-    fn carry(&self, id: u64, running: &Running, spec: &AttemptSpec, lock: Option<OwnedFd>) {
+    fn run_attempt(&self, id: u64, running: &RunningAttempt, spec: &AttemptSpec, lock: Option<OwnedFd>) {
         let _span = span(spec).entered();
         let carried = catch_unwind(AssertUnwindSafe(|| self.attempt(id, running, spec)))
             .unwrap_or_else(|panic| Err(Error::bug(format!("the attempt panicked: {}", panic_text(&panic)))));
         drop(lock);
         let timed_out = running.timed_out.load(Ordering::SeqCst);
-        self.over(id, carried.map_err(|error| redaction::error(name_timeout(error, timed_out))));
+        self.report_end(id, carried.map_err(|error| redaction::error(name_timeout(error, timed_out))));
     }
 
     /// Reports the end of an attempt.
-    fn over(&self, id: u64, carried: Result<AttemptResult>) {
+    fn report_end(&self, id: u64, carried: Result<AttemptResult>) {
         let said = match carried {
-            Ok(result) => Said::Ended { id, stored: true, result: Some(Box::new(result)), error: None },
+            Ok(result) => HostReport::Ended { id, stored: true, result: Some(Box::new(result)), error: None },
             Err(error) => {
-                say(&Said::Message { id, message: AttemptMessage::Error { error: error.clone() } });
-                Said::Ended { id, stored: false, result: None, error: Some(error) }
+                write_message(&HostReport::Message { id, message: AttemptMessage::Error { error: error.clone() } });
+                HostReport::Ended { id, stored: false, result: None, error: Some(error) }
             }
         };
-        say(&said);
+        write_message(&said);
         self.running().remove(&id);
         self.ended.notify_all();
     }
 
-    fn attempt(&self, id: u64, running: &Running, spec: &AttemptSpec) -> Result<AttemptResult> {
+    fn attempt(&self, id: u64, running: &RunningAttempt, spec: &AttemptSpec) -> Result<AttemptResult> {
         let scratch = self.folders.take(id)?;
         let store = self.store(&running.url, spec)?;
-        let work = Work {
+        let work = AttemptRunner {
             url: &running.url,
             catalogue: self.catalogue,
             store: &store,
             spec,
             scratch: scratch.path(),
-            family: Some(&self.family),
+            process_tree: Some(&self.process_tree),
             handle: self.handle.clone(),
             cancel: running.cancel.clone(),
             killed: Some(running.killed.subscribe()),
-            reporter: Arc::new(redaction::Redacted(OneOfMany(id))),
+            reporter: Arc::new(redaction::RedactingReporter(HostReporter(id))),
             enter: &|_| {},
         };
-        work.to_its_end()
+        work.run_and_store()
     }
 
     /// Returns the store of an attempt. All attempts of a host share one store, opened once for each durability.
@@ -188,29 +188,29 @@ impl Host<'_> {
     }
     /// Waits until every attempt is over. Returns whether all ended within `limit`.
     fn all_ended_within(&self, limit: Duration) -> bool {
-        let some = |running: &mut HashMap<u64, Arc<Running>>| !running.is_empty();
+        let some = |running: &mut HashMap<u64, Arc<RunningAttempt>>| !running.is_empty();
         let waited = self.ended.wait_timeout_while(self.running(), limit, some);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
     fn urls(&self) -> Vec<String> {
         self.running().values().map(|running| running.url.clone()).collect()
     }
-    fn running(&self) -> MutexGuard<'_, HashMap<u64, Arc<Running>>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<u64, Arc<RunningAttempt>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Reporter of the attempt with this number.
-struct OneOfMany(u64);
+struct HostReporter(u64);
 
-impl Reporter for OneOfMany {
+impl Reporter for HostReporter {
     fn report(&self, message: AttemptMessage) {
-        say(&Said::Message { id: self.0, message });
+        write_message(&HostReport::Message { id: self.0, message });
     }
 }
 
 /// Writes one line. A broken pipe means that the engine died, which the end of the orders reveals too.
-fn say(said: &Said) {
+fn write_message(said: &HostReport) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(&said.to_line()).and_then(|()| out.flush());
 }

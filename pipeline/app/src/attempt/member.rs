@@ -2,14 +2,14 @@
 //! It stops when the attempt is over, which it learns from the store.
 
 use super::nodes::mark;
-use super::opening::{open, runtime, span};
-use super::peers::rank;
-use super::redaction::{self, Redacted};
-use super::reporter::Printed;
-use super::stop::{Stop, Stops};
-use super::work::Work;
+use super::redaction::{self, RedactingReporter};
+use super::rendezvous::rank;
+use super::reporter::StderrReporter;
+use super::runner::AttemptRunner;
+use super::setup::{open, runtime, span};
+use super::stop::{AttemptStop, StopSignal};
 use crate::catalogue::Catalogue;
-use crate::scratch::Scratch;
+use crate::scratch::ScratchFolder;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,7 +22,7 @@ use trainyard_runtime::lease;
 use trainyard_store::Store;
 
 /// Interval of checks for the end of the attempt.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Time between the request to stop the command and the kill of all processes that it started.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -32,10 +32,10 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let (store, spec) = runtime.block_on(open(url))?;
     let (rank, token) = (rank(url), CancelToken::default());
     let _span = span(&spec).entered();
-    let stops = Arc::new(Stops::new(token.clone()));
+    let stops = Arc::new(StopSignal::new(token.clone()));
     {
         let _inside = runtime.enter();
-        look_for_the_end(&store, &spec, &stops);
+        watch_end(&store, &spec, &stops);
     }
     let (enforcing, marked) = (stops.clone(), mark(url, rank));
     std::thread::spawn(move || {
@@ -44,21 +44,21 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
         kill_started(&marked);
         std::process::exit(1)
     });
-    let scratch = Scratch::new()?;
-    let work = Work {
+    let scratch = ScratchFolder::new()?;
+    let work = AttemptRunner {
         url,
         catalogue,
         store: &store,
         spec: &spec,
         scratch: scratch.path(),
-        family: None,
+        process_tree: None,
         handle: runtime.handle().clone(),
         cancel: token,
         killed: None,
-        reporter: Arc::new(Redacted(Printed)),
+        reporter: Arc::new(RedactingReporter(StderrReporter)),
         enter: &|_| {},
     };
-    let error = work.help(rank).map_err(redaction::error).err();
+    let error = work.run_node(rank).map_err(redaction::error).err();
     kill_started(&mark(url, rank));
     if let Some(error) = &error {
         tracing::error!("node {rank}: {error}");
@@ -71,23 +71,23 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
 }
 
 /// Explains why the process stopped, where the stage only reports that it did.
-fn explained(error: Error, stops: &Stops, spec: &AttemptSpec) -> Error {
-    match stops.why() {
+fn explained(error: Error, stops: &StopSignal, spec: &AttemptSpec) -> Error {
+    match stops.reason() {
         Some(why) if error.kind == ErrorKind::Cancelled => why.explain(spec).1,
         _ => error,
     }
 }
 
 /// Stops when the attempt has ended or is to stop, or its run is over.
-fn look_for_the_end(store: &Store, spec: &AttemptSpec, stops: &Arc<Stops>) {
+fn watch_end(store: &Store, spec: &AttemptSpec, stops: &Arc<StopSignal>) {
     let impatient = store.with_outage(Duration::ZERO);
     let (looks, leased) = ((impatient.clone(), spec.clone(), stops.clone()), (impatient, spec.clone(), stops.clone()));
     tokio::spawn(async move {
         let (store, spec, stops) = looks;
         while !is_over(&store, &spec).await {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
-        stops.stop(Stop::Cancelled);
+        stops.stop(AttemptStop::Cancelled);
     });
     tokio::spawn(async move {
         let (store, spec, stops) = leased;
@@ -98,7 +98,7 @@ fn look_for_the_end(store: &Store, spec: &AttemptSpec, stops: &Arc<Stops>) {
         let stops = stops.clone();
         tokio::spawn(async move {
             if terminate.recv().await.is_some() {
-                stops.stop(Stop::Signal("SIGTERM"));
+                stops.stop(AttemptStop::Signal("SIGTERM"));
             }
         });
     }

@@ -14,7 +14,7 @@ use trainyard_core::units::format_size;
 use trainyard_core::{Clock, Error, ErrorKind, Result, SystemClock};
 
 /// Interval between two measurements.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Memory limit of a process tree, checked periodically.
 pub struct Limit {
@@ -36,7 +36,7 @@ impl Limit {
         if now < self.next {
             return None;
         }
-        self.next = now + LOOK;
+        self.next = now + POLL_INTERVAL;
         let processes = tree(self.process);
         let at_most: u64 = processes.iter().filter_map(|process| resident(*process)).sum();
         if at_most <= self.bytes {
@@ -62,7 +62,7 @@ pub fn limited(spec: &AttemptSpec, cancel: &CancelToken, stage: impl FnOnce() ->
     let outcome = std::thread::scope(|threads| {
         threads.spawn(|| {
             let ended = ended;
-            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            while ended.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if let Some(used) = limit.exceeded() {
                     found.store(used, Ordering::SeqCst);
                     cancel.cancel();
@@ -200,7 +200,7 @@ mod tests {
                 std::thread::sleep(time);
                 Ok(())
             };
-            limited(&asking_for(memory), &cancel, || sleep(LOOK + LOOK / 2)).unwrap();
+            limited(&asking_for(memory), &cancel, || sleep(POLL_INTERVAL + POLL_INTERVAL / 2)).unwrap();
             assert!(!cancel.is_cancelled());
         }
     }

@@ -9,7 +9,6 @@
 mod checkpoints;
 mod child;
 mod command;
-mod crew;
 mod detached;
 mod files;
 mod folders;
@@ -17,34 +16,35 @@ mod guard;
 mod heartbeat;
 mod host;
 mod inputs;
-mod leftovers;
 mod member;
 mod memory;
 mod nodes;
-mod opening;
-mod orders;
 mod outputs;
-mod peers;
 mod pipes;
+mod process_tree;
 mod redaction;
+mod rendezvous;
 mod reporter;
+mod request_reader;
 mod requests;
+mod runner;
 pub(crate) mod secrets;
+mod setup;
 mod sources;
 mod stop;
 mod supervision;
 #[cfg(test)]
 mod tests;
+mod thread_pool;
 mod uploads;
-mod work;
 
 pub use checkpoints::NoCheckpoints;
 pub use inputs::materialize;
 pub use outputs::store as store_outputs;
 pub use requests::StoredRequests;
+pub use runner::{context, panic_text};
 pub use sources::guard_sources;
-pub use uploads::Places;
-pub use work::{context, panic_text};
+pub use uploads::UploadPaths;
 
 use crate::catalogue::Catalogue;
 use trainyard_core::Result;
@@ -57,7 +57,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
         guard::main()
     } else if executors::is_host(url) {
         host::main(url, catalogue)
-    } else if peers::rank(url) > 0 {
+    } else if rendezvous::rank(url) > 0 {
         member::main(url, catalogue)
     } else if supervision::is_supervised(url) {
         supervision::main(url, catalogue)

@@ -14,7 +14,7 @@ use trainyard_core::{Error, Result};
 use trainyard_store::Store;
 
 /// Interval between two checks of the other processes.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Returns the mark of the processes that this rank starts: each rank kills only its own, should two share a machine.
 pub fn mark(url: &str, rank: u32) -> String {
@@ -22,7 +22,7 @@ pub fn mark(url: &str, rank: u32) -> String {
 }
 
 /// The other processes of the attempt, as seen by the first.
-pub struct Others {
+pub struct PeerNodes {
     store: Store,
     spec: AttemptSpec,
     nodes: u32,
@@ -30,7 +30,7 @@ pub struct Others {
     failed: Mutex<Option<Error>>,
 }
 
-impl Others {
+impl PeerNodes {
     /// Returns the others of an attempt on `nodes` machines.
     pub fn new(store: &Store, spec: &AttemptSpec, nodes: u32, handle: Handle) -> Arc<Self> {
         Arc::new(Self { store: store.clone(), spec: spec.clone(), nodes, handle, failed: Mutex::new(None) })
@@ -38,7 +38,7 @@ impl Others {
 
     /// Does the work of the first process, stopped by `stop` if one of the others fails, then waits for them. `cancel`
     /// stops everything.
-    pub fn beside(
+    pub fn run_first_node(
         self: &Arc<Self>,
         cancel: &CancelToken,
         stop: &CancelToken,
@@ -65,26 +65,26 @@ impl Others {
     /// Watches the others until the work is over or one of them has failed.
     fn watch(&self, cancel: &CancelToken, stop: &CancelToken, over: &CancelToken) {
         while !over.is_cancelled() {
-            if cancel.is_cancelled() || self.look().is_err() {
+            if cancel.is_cancelled() || self.poll().is_err() {
                 return stop.cancel();
             }
-            pause(LOOK, &[cancel, over]);
+            pause(POLL_INTERVAL, &[cancel, over]);
         }
     }
 
     /// Waits until all others have succeeded.
     fn wait(&self, cancel: &CancelToken) -> Result<()> {
-        while !self.look()? {
+        while !self.poll()? {
             if cancel.is_cancelled() {
                 return Err(Error::cancelled("stopped while it waited for its other nodes"));
             }
-            pause(LOOK, &[cancel]);
+            pause(POLL_INTERVAL, &[cancel]);
         }
         Ok(())
     }
 
     /// Whether all others have ended. Errors: that of the first that failed.
-    fn look(&self) -> Result<bool> {
+    fn poll(&self) -> Result<bool> {
         let mut all = true;
         for rank in 1..self.nodes {
             match self.handle.block_on(self.store.node_end(&self.spec, rank)) {

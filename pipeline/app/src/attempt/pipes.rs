@@ -6,30 +6,30 @@ use std::io::{ErrorKind, Read as _};
 use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::time::Duration;
-use trainyard_runtime::executors::{Lines, TEXT_LIMIT};
+use trainyard_runtime::executors::{LineSplitter, TEXT_LIMIT};
 
 /// Read buffer size in bytes.
-const PIECE: usize = 64 * 1024;
+const BUFFER_BYTES: usize = 64 * 1024;
 /// Poll interval for a process whose end the system cannot signal.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Output of a command, as bounded lines.
 pub struct Pipes {
     open: Vec<Pipe>,
     /// Becomes readable when the process has ended; `None` where the system lacks process descriptors.
-    end: Option<OwnedFd>,
-    piece: Vec<u8>,
+    exit_fd: Option<OwnedFd>,
+    buffer: Vec<u8>,
 }
 
 struct Pipe {
     file: File,
-    lines: Lines,
-    stream: Stream,
+    lines: LineSplitter,
+    stream: OutputStream,
 }
 
 /// Source of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
+pub enum OutputStream {
     Out,
     Err,
 }
@@ -37,22 +37,26 @@ pub enum Stream {
 impl Pipes {
     /// Takes the pipes of a process.
     pub fn of(child: &mut Child) -> Self {
-        let out = child.stdout.take().map(|pipe| (OwnedFd::from(pipe), Stream::Out));
-        let err = child.stderr.take().map(|pipe| (OwnedFd::from(pipe), Stream::Err));
-        let pipe = |(fd, stream)| Pipe { file: File::from(fd), lines: Lines::new(TEXT_LIMIT), stream };
-        Self { open: out.into_iter().chain(err).map(pipe).collect(), end: end_of(child), piece: vec![0; PIECE] }
+        let out = child.stdout.take().map(|pipe| (OwnedFd::from(pipe), OutputStream::Out));
+        let err = child.stderr.take().map(|pipe| (OwnedFd::from(pipe), OutputStream::Err));
+        let pipe = |(fd, stream)| Pipe { file: File::from(fd), lines: LineSplitter::new(TEXT_LIMIT), stream };
+        Self {
+            open: out.into_iter().chain(err).map(pipe).collect(),
+            exit_fd: exit_fd(child),
+            buffer: vec![0; BUFFER_BYTES],
+        }
     }
     /// Whether the write ends of all pipes are closed.
     pub fn are_closed(&self) -> bool {
         self.open.is_empty()
     }
     /// Waits up to `limit` for a line, the end of the process or the end of a pipe; calls `see` for each line.
-    pub fn wait(&mut self, limit: Duration, see: &mut impl FnMut(Stream, &str)) {
-        let limit = if self.end.is_some() { limit } else { limit.min(LOOK) };
+    pub fn wait(&mut self, limit: Duration, see: &mut impl FnMut(OutputStream, &str)) {
+        let limit = if self.exit_fd.is_some() { limit } else { limit.min(POLL_INTERVAL) };
         let mut ready = self.poll(limit).into_iter();
         let mut open = Vec::with_capacity(self.open.len());
         for mut pipe in std::mem::take(&mut self.open) {
-            if !ready.next().unwrap_or(false) || pipe.read(&mut self.piece, see) {
+            if !ready.next().unwrap_or(false) || pipe.read(&mut self.buffer, see) {
                 open.push(pipe);
             } else {
                 pipe.lines.finish(&mut |line| see(pipe.stream, line));
@@ -61,11 +65,11 @@ impl Pipes {
         self.open = open;
     }
     /// Stops waiting for the process, which has ended; only the pipes matter now.
-    pub fn forget_the_process(&mut self) {
-        self.end = None;
+    pub fn clear_exit_fd(&mut self) {
+        self.exit_fd = None;
     }
     /// Passes on lines without a line end.
-    pub fn finish(self, see: &mut impl FnMut(Stream, &str)) {
+    pub fn finish(self, see: &mut impl FnMut(OutputStream, &str)) {
         for pipe in self.open {
             pipe.lines.finish(&mut |line| see(pipe.stream, line));
         }
@@ -75,7 +79,7 @@ impl Pipes {
     fn poll(&self, limit: Duration) -> Vec<bool> {
         let pipes = self.open.iter().map(|pipe| PollFd::new(&pipe.file, PollFlags::IN));
         let mut fds: Vec<PollFd<'_>> =
-            pipes.chain(self.end.iter().map(|end| PollFd::new(end, PollFlags::IN))).collect();
+            pipes.chain(self.exit_fd.iter().map(|end| PollFd::new(end, PollFlags::IN))).collect();
         // An interrupted wait is a short wait.
         let _ = poll(&mut fds, Timespec::try_from(limit).ok().as_ref());
         fds.iter().map(|fd| !fd.revents().is_empty()).collect()
@@ -84,7 +88,7 @@ impl Pipes {
 
 impl Pipe {
     /// Reads available bytes. Returns whether more may follow.
-    fn read(&mut self, piece: &mut [u8], see: &mut impl FnMut(Stream, &str)) -> bool {
+    fn read(&mut self, piece: &mut [u8], see: &mut impl FnMut(OutputStream, &str)) -> bool {
         match self.file.read(piece) {
             Ok(0) => false,
             Ok(size) => {
@@ -98,7 +102,7 @@ impl Pipe {
 }
 
 #[cfg(target_os = "linux")]
-fn end_of(child: &Child) -> Option<OwnedFd> {
+fn exit_fd(child: &Child) -> Option<OwnedFd> {
     let pid = rustix::process::Pid::from_raw(child.id().cast_signed())?;
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
 }

@@ -1,7 +1,7 @@
 //! Redacts the values of an attempt's secrets in its log lines, metrics and errors.
 //!
 //! A command may print its environment, most often in its last line before it fails. Before a message leaves the
-//! attempt, a value of [`SHORTEST`] characters or more is replaced by `[secret NAME]`, and so is each line of a
+//! attempt, a value of [`MIN_LENGTH`] characters or more is replaced by `[secret NAME]`, and so is each line of a
 //! multi-line value. Shorter values would match ordinary words. Outputs of a command are not redacted, and neither is a
 //! value in another form (base64, a hash). An attempt is a process, so the secrets are global to it.
 
@@ -13,7 +13,7 @@ use trainyard_core::attempt::AttemptMessage;
 use trainyard_runtime::executors::TEXT_LIMIT;
 
 /// Characters of the shortest value that is redacted.
-pub const SHORTEST: usize = 8;
+pub const MIN_LENGTH: usize = 8;
 
 /// Values with the names of their secrets, longest first.
 static SECRETS: RwLock<Vec<(String, String)>> = RwLock::new(Vec::new());
@@ -22,7 +22,7 @@ static SECRETS: RwLock<Vec<(String, String)>> = RwLock::new(Vec::new());
 pub fn keep(name: &str, value: &str) {
     let mut secrets = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
     let values = std::iter::once(value.trim()).chain(value.lines().map(str::trim));
-    for value in values.filter(|value| value.chars().count() >= SHORTEST) {
+    for value in values.filter(|value| value.chars().count() >= MIN_LENGTH) {
         if secrets.iter().all(|(known, _)| known != value) {
             secrets.push((value.to_string(), name.to_string()));
         }
@@ -45,9 +45,9 @@ pub fn error(mut error: Error) -> Error {
 }
 
 /// Reporter that redacts messages for another reporter.
-pub struct Redacted<R>(pub R);
+pub struct RedactingReporter<R>(pub R);
 
-impl<R: Reporter> Reporter for Redacted<R> {
+impl<R: Reporter> Reporter for RedactingReporter<R> {
     fn report(&self, said: AttemptMessage) {
         self.0.report(message(said));
     }
@@ -87,7 +87,7 @@ fn redact<'a>(text: &'a str, secrets: &[(String, String)]) -> Cow<'a, str> {
 
 /// Returns the lengths of prefixes that still reveal a truncated value, longest first.
 fn beginning(value: &str) -> impl Iterator<Item = usize> {
-    value.char_indices().map(|(at, _)| at).filter(|at| *at >= SHORTEST).rev()
+    value.char_indices().map(|(at, _)| at).filter(|at| *at >= MIN_LENGTH).rev()
 }
 
 fn mark(name: &str) -> String {
@@ -122,9 +122,9 @@ mod tests {
         assert_eq!(redact("abcdefghijkl", &secrets), "abcdefghijkl", "a short line was not cut");
     }
 
-    struct Heard(Mutex<Vec<AttemptMessage>>);
+    struct MessageRecorder(Mutex<Vec<AttemptMessage>>);
 
-    impl Reporter for Heard {
+    impl Reporter for MessageRecorder {
         fn report(&self, message: AttemptMessage) {
             self.0.lock().unwrap().push(message);
         }
@@ -134,7 +134,7 @@ mod tests {
     fn nothing_that_leaves_an_attempt_holds_a_value() {
         keep("KEY", "-----BEGIN-----\nline one of it\nshort\n-----END-----\n");
         keep("PIN", "1234567");
-        let reporter = Redacted(Heard(Mutex::default()));
+        let reporter = RedactingReporter(MessageRecorder(Mutex::default()));
         let line = |text: &str| AttemptMessage::Log { level: LogLevel::Info, text: text.into() };
         reporter.report(line("it says line one of it, short, 1234567"));
         let refused = std::io::Error::other("bad line one of it");

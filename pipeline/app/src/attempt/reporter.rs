@@ -25,9 +25,9 @@ impl Reporter for LineReporter {
 }
 
 /// Writes the lines of the log, and nothing else, to stderr.
-pub struct Printed;
+pub struct StderrReporter;
 
-impl Reporter for Printed {
+impl Reporter for StderrReporter {
     fn report(&self, message: AttemptMessage) {
         if let AttemptMessage::Log { text, .. } = message {
             // There is no other place to report the error.

@@ -7,10 +7,10 @@ use trainyard_core::attempt::{AttemptSpec, CancelRequest};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Error, ErrorKind};
-use trainyard_runtime::lease::Unwanted;
+use trainyard_runtime::lease::LeaseEnd;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stop {
+pub enum AttemptStop {
     /// Requested by a user.
     Cancelled,
     /// Deadline reached.
@@ -18,30 +18,30 @@ pub enum Stop {
     /// The journal of the run was not written for this long.
     Orphaned(Duration),
     /// The run has ended.
-    RunOver,
+    RunEnded,
     /// Signal from outside.
     Signal(&'static str),
 }
 
-impl From<CancelRequest> for Stop {
+impl From<CancelRequest> for AttemptStop {
     fn from(request: CancelRequest) -> Self {
         if request.timed_out { Self::TimedOut } else { Self::Cancelled }
     }
 }
 
-impl From<Unwanted> for Stop {
-    fn from(why: Unwanted) -> Self {
+impl From<LeaseEnd> for AttemptStop {
+    fn from(why: LeaseEnd) -> Self {
         match why {
-            Unwanted::Orphaned(silence) => Self::Orphaned(silence),
-            Unwanted::RunOver => Self::RunOver,
+            LeaseEnd::Orphaned(silence) => Self::Orphaned(silence),
+            LeaseEnd::RunOver => Self::RunEnded,
         }
     }
 }
 
-impl Stop {
+impl AttemptStop {
     /// Whether the run of the attempt seemed to be abandoned.
-    pub fn is_of_a_run_without_a_writer(&self) -> bool {
-        matches!(self, Self::Orphaned(_) | Self::RunOver)
+    pub fn is_abandoned(&self) -> bool {
+        matches!(self, Self::Orphaned(_) | Self::RunEnded)
     }
     /// Returns the outcome of the attempt and the error that describes it.
     pub fn explain(&self, spec: &AttemptSpec) -> (AttemptOutcome, Error) {
@@ -60,7 +60,7 @@ impl Stop {
                     .help(format!("`trainyard runs resume {}` goes on with the run", spec.run));
                 (AttemptOutcome::Lost, error)
             }
-            Self::RunOver => (AttemptOutcome::Lost, Error::lost("its run is over")),
+            Self::RunEnded => (AttemptOutcome::Lost, Error::lost("its run is over")),
             Self::Signal(name) => {
                 (AttemptOutcome::Lost, Error::lost(format!("stopped by the machine's batch system ({name})")))
             }
@@ -83,19 +83,19 @@ pub fn stale(spec: &AttemptSpec) -> Error {
 }
 
 /// Collects reasons to stop an attempt; the first one counts.
-pub struct Stops {
+pub struct StopSignal {
     token: CancelToken,
-    first: Mutex<Option<Stop>>,
-    given: Condvar,
+    first: Mutex<Option<AttemptStop>>,
+    signaled: Condvar,
 }
 
-impl Stops {
+impl StopSignal {
     /// Starts without a reason; `token` is the one that the stage checks.
     pub fn new(token: CancelToken) -> Self {
-        Self { token, first: Mutex::new(None), given: Condvar::new() }
+        Self { token, first: Mutex::new(None), signaled: Condvar::new() }
     }
     /// Requests the stage to stop.
-    pub fn stop(&self, why: Stop) {
+    pub fn stop(&self, why: AttemptStop) {
         {
             // Set before the token, so that an observer of the token finds the reason.
             let mut first = self.first();
@@ -105,24 +105,24 @@ impl Stops {
             }
         }
         self.token.cancel();
-        self.given.notify_all();
+        self.signaled.notify_all();
     }
     /// Returns the reason, if there is one.
-    pub fn why(&self) -> Option<Stop> {
+    pub fn reason(&self) -> Option<AttemptStop> {
         self.first().clone()
     }
     /// Blocks until there is a reason, at most for `limit`; returns false on timeout.
     pub fn wait(&self, limit: Option<Duration>) -> bool {
         let first = self.first();
-        let waits = |first: &mut Option<Stop>| first.is_none();
+        let waits = |first: &mut Option<AttemptStop>| first.is_none();
         match limit {
-            None => drop(self.given.wait_while(first, waits)),
-            Some(limit) => drop(self.given.wait_timeout_while(first, limit, waits)),
+            None => drop(self.signaled.wait_while(first, waits)),
+            Some(limit) => drop(self.signaled.wait_timeout_while(first, limit, waits)),
         }
-        self.why().is_some()
+        self.reason().is_some()
     }
 
-    fn first(&self) -> MutexGuard<'_, Option<Stop>> {
+    fn first(&self) -> MutexGuard<'_, Option<AttemptStop>> {
         self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -135,28 +135,28 @@ mod tests {
     #[test]
     fn the_first_reason_counts_and_sets_the_token() {
         let token = CancelToken::default();
-        let stops = Stops::new(token.clone());
-        assert_eq!((stops.why(), token.is_cancelled()), (None, false));
+        let stops = StopSignal::new(token.clone());
+        assert_eq!((stops.reason(), token.is_cancelled()), (None, false));
         assert!(!stops.wait(Some(Duration::ZERO)), "nobody has stopped it");
-        stops.stop(Stop::Signal("SIGTERM"));
-        stops.stop(Stop::TimedOut);
-        assert_eq!((stops.why(), token.is_cancelled()), (Some(Stop::Signal("SIGTERM")), true));
+        stops.stop(AttemptStop::Signal("SIGTERM"));
+        stops.stop(AttemptStop::TimedOut);
+        assert_eq!((stops.reason(), token.is_cancelled()), (Some(AttemptStop::Signal("SIGTERM")), true));
         assert!(stops.wait(None) && stops.wait(Some(Duration::ZERO)));
     }
 
     #[test]
     fn who_waits_hears_of_a_stop() {
-        let stops = Arc::new(Stops::new(CancelToken::default()));
+        let stops = Arc::new(StopSignal::new(CancelToken::default()));
         let waiting = stops.clone();
         let waiter = std::thread::spawn(move || waiting.wait(None));
-        stops.stop(Stop::Cancelled);
+        stops.stop(AttemptStop::Cancelled);
         assert!(waiter.join().unwrap());
     }
 
     #[test]
     fn a_request_names_its_reason() {
-        for (timed_out, stop) in [(true, Stop::TimedOut), (false, Stop::Cancelled)] {
-            assert_eq!(Stop::from(CancelRequest { format: 1, timed_out }), stop);
+        for (timed_out, stop) in [(true, AttemptStop::TimedOut), (false, AttemptStop::Cancelled)] {
+            assert_eq!(AttemptStop::from(CancelRequest { format: 1, timed_out }), stop);
         }
     }
 }

@@ -6,12 +6,12 @@
 //! processes that left the process group, even if the stage ignores its token. A parent-death signal would be faster,
 //! but it kills this process before it can end its children.
 
-use super::opening::{open, runtime, span};
-use super::redaction::{self, Redacted};
+use super::redaction::{self, RedactingReporter};
 use super::reporter::LineReporter;
-use super::work::Work;
+use super::runner::AttemptRunner;
+use super::setup::{open, runtime, span};
 use crate::catalogue::Catalogue;
-use crate::scratch::Scratch;
+use crate::scratch::ScratchFolder;
 use std::io::BufRead as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ pub fn is_supervised(url: &str) -> bool {
 
 /// Runs the attempt. The error, if any, was already reported on stdout.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
-    let reporter: Arc<dyn Reporter> = Arc::new(Redacted(LineReporter::default()));
+    let reporter: Arc<dyn Reporter> = Arc::new(RedactingReporter(LineReporter::default()));
     let timed_out = |error| name_timeout(error, TIMED_OUT.load(Ordering::SeqCst));
     let outcome = attempt(url, catalogue, &reporter).map_err(timed_out).map_err(redaction::error);
     if let Err(error) = &outcome {
@@ -50,21 +50,21 @@ fn attempt(url: &str, catalogue: &Catalogue, reporter: &Arc<dyn Reporter>) -> Re
     let _span = span(&spec).entered();
     let cancel = CancelToken::default();
     follow_stdin(url, cancel.clone());
-    let scratch = Scratch::new()?;
-    let work = Work {
+    let scratch = ScratchFolder::new()?;
+    let work = AttemptRunner {
         url,
         catalogue,
         store: &store,
         spec: &spec,
         scratch: scratch.path(),
-        family: None,
+        process_tree: None,
         handle: runtime.handle().clone(),
         cancel,
         killed: None,
         reporter: reporter.clone(),
         enter: &|_| {},
     };
-    work.to_its_end()?;
+    work.run_and_store()?;
     reporter.report(AttemptMessage::Result {});
     Ok(())
 }

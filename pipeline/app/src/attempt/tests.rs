@@ -1,8 +1,8 @@
 //! Tests of an attempt's URL, spec and sources.
 
 use super::checkpoints::StoredCheckpoints;
-use super::opening::open;
-use super::{Places, guard_sources};
+use super::setup::open;
+use super::{UploadPaths, guard_sources};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -72,20 +72,20 @@ fn sources_are_held_against_the_plan_before_the_work_and_after_it() {
     let file = folder.path().join("train.py");
     std::fs::write(&file, "old").unwrap();
     let spec = AttemptSpec { sources: BTreeMap::from([(file.display().to_string(), Digest::of(b"old"))]), ..spec() };
-    assert_eq!(guard_sources(&spec, &Places::new(), || Ok(())), Ok(()));
+    assert_eq!(guard_sources(&spec, &UploadPaths::new(), || Ok(())), Ok(()));
     let edit = || {
         std::fs::write(&file, "new").unwrap();
         Ok(())
     };
-    let after = guard_sources(&spec, &Places::new(), edit).unwrap_err();
-    let before = guard_sources(&spec, &Places::new(), || panic!("the work began with other content")).unwrap_err();
+    let after = guard_sources(&spec, &UploadPaths::new(), edit).unwrap_err();
+    let before = guard_sources(&spec, &UploadPaths::new(), || panic!("the work began with other content")).unwrap_err();
     for error in [after, before] {
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.message.ends_with("train.py changed since the plan was made") && error.help.is_some(), "{error}");
     }
     std::fs::remove_file(&file).unwrap();
     assert!(
-        guard_sources(&spec, &Places::new(), || Ok(()))
+        guard_sources(&spec, &UploadPaths::new(), || Ok(()))
             .unwrap_err()
             .message
             .ends_with("is gone since the plan was made")
@@ -94,9 +94,9 @@ fn sources_are_held_against_the_plan_before_the_work_and_after_it() {
 
 /// Keeps all reported messages.
 #[derive(Default)]
-struct Heard(Mutex<Vec<AttemptMessage>>);
+struct RecordingReporter(Mutex<Vec<AttemptMessage>>);
 
-impl Reporter for Heard {
+impl Reporter for RecordingReporter {
     fn report(&self, message: AttemptMessage) {
         self.0.lock().unwrap().push(message);
     }
@@ -113,7 +113,7 @@ fn a_resume_point_that_the_store_does_not_take_is_a_warning() {
         let options = StoreOptions { read_only, ..StoreOptions::default() };
         runtime.block_on(Store::open("memory://resume-points", options)).unwrap()
     };
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(RecordingReporter::default());
     let points = |read_only| {
         let handle = runtime.handle().clone();
         StoredCheckpoints::new(open(read_only), handle, &spec(), restored.clone(), heard.clone())

@@ -18,14 +18,14 @@ use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{FetchMode, Store};
 
 /// Path of a source on the planning machine → local path of its copy.
-pub type Places = BTreeMap<String, PathBuf>;
+pub type UploadPaths = BTreeMap<String, PathBuf>;
 
 /// Fetches the files of every uploaded source to `<folder>/<n>/<base name>`.
-pub async fn fetch(store: &Store, spec: &AttemptSpec, folder: &Path) -> Result<Places> {
+pub async fn fetch(store: &Store, spec: &AttemptSpec, folder: &Path) -> Result<UploadPaths> {
     // A program must be a copy, since its permissions are changed.
     let copied = spec.kind == RUN_KIND;
     let mode = if copied { FetchMode::Copy } else { FetchMode::Link };
-    let mut places = Places::new();
+    let mut places = UploadPaths::new();
     for (number, (source, files)) in spec.uploaded.iter().enumerate() {
         let place = fetch_one(store, source, files, &folder.join(number.to_string()), mode)
             .await
@@ -87,7 +87,7 @@ fn make_executable(file: &Path) -> Result<()> {
 
 /// Adapts the spec to this machine: in its config, every text equal to the path of an uploaded source is replaced by
 /// the path of the local copy. A text that only contains such a path is unchanged.
-pub fn localize(spec: &AttemptSpec, places: &Places) -> AttemptSpec {
+pub fn localize(spec: &AttemptSpec, places: &UploadPaths) -> AttemptSpec {
     let mut here = spec.clone();
     if !places.is_empty() {
         replace(&mut here.config, places);
@@ -95,7 +95,7 @@ pub fn localize(spec: &AttemptSpec, places: &Places) -> AttemptSpec {
     here
 }
 
-fn replace(value: &mut Value, places: &Places) {
+fn replace(value: &mut Value, places: &UploadPaths) {
     match value {
         Value::String(text) => {
             if let Some(place) = places.get(text) {

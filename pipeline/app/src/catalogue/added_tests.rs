@@ -3,15 +3,17 @@
 use super::*;
 use std::path::Path;
 use std::time::Duration;
-use trainyard_api::{Prepared as _, Report, Slot, Stage as _};
-use trainyard_core::{Declared, Facts, Metric, Producers, Wired};
-use trainyard_data::import::{Convert, Format, Import, Imported, Reading};
-use trainyard_data::synthesize::{Config, Method, Synthesize, Synthesized, World};
+use trainyard_api::{PreparedOptions as _, Slot, Stage as _, StageReport};
+use trainyard_core::{DeclaredMetrics, Facts, MetricInfo, Producers, WiredInputs};
+use trainyard_data::import::{ImportContext, ImportFormat, ImportStage, ImportedRows, RowConverter};
+use trainyard_data::synthesize::{
+    SynthesisConfig, SynthesisContext, SynthesisMethod, SynthesisOutput, SynthesizeStage,
+};
 use trainyard_envs::environments::{EnvironmentSlot, Environments};
 use trainyard_envs::formats::AgentTurn;
 use trainyard_envs::{
-    Environment, Step, Ticket, Tool, ToolCall, ToolFormat, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec,
-    Verifier,
+    AgentTool, Environment, EpisodeStep, PendingToolResult, ToolCall, ToolFormat, ToolHost, ToolLimits, ToolResult,
+    ToolSession, ToolSpec, Verifier,
 };
 use trainyard_tables::{Message, Problem};
 
@@ -19,14 +21,14 @@ fn standard() -> Catalogue {
     Catalogue::builder().build().unwrap()
 }
 
-fn names(declared: &Declared) -> Vec<&str> {
+fn names(declared: &DeclaredMetrics) -> Vec<&str> {
     declared.metrics.iter().map(|metric| metric.name.as_str()).collect()
 }
 
 /// Tool that returns its argument.
 struct Echo;
 
-impl Tool for Echo {
+impl AgentTool for Echo {
     fn name(&self) -> &'static str {
         "echo"
     }
@@ -40,8 +42,8 @@ impl Tool for Echo {
 }
 
 impl ToolSession for Echo {
-    fn submit(&mut self, arguments: &Value) -> Ticket {
-        Ticket::ready(ToolResult::ok(arguments["text"].as_str().unwrap_or_default()))
+    fn submit(&mut self, arguments: &Value) -> PendingToolResult {
+        PendingToolResult::ready(ToolResult::ok(arguments["text"].as_str().unwrap_or_default()))
     }
     fn fork(&self) -> Result<Box<dyn ToolSession>> {
         Ok(Box::new(Self))
@@ -105,15 +107,15 @@ fn a_tool_a_format_and_a_verifier_of_a_program_are_used_by_its_environments() {
     assert!(environment.verify(&problem, "xyz").unwrap() && !environment.verify(&problem, "xy").unwrap());
     let mut episode = environment.start(&problem, 0).unwrap();
     let step = episode.step(&environment.format().parse(">hello")).unwrap();
-    let step = if step == Step::Pending { episode.poll(Duration::from_secs(1)).unwrap().unwrap() } else { step };
-    assert!(matches!(&step, Step::Observe(seen) if seen.messages[0].content == "hello"), "{step:?}");
+    let step = if step == EpisodeStep::Pending { episode.poll(Duration::from_secs(1)).unwrap().unwrap() } else { step };
+    assert!(matches!(&step, EpisodeStep::Observe(seen) if seen.messages[0].content == "hello"), "{step:?}");
 }
 
 #[test]
 fn what_names_tools_and_formats_knows_those_of_the_program() {
     let catalogue = quoting();
     for name in ["tools/echo", "formats/quote", "verifiers/as_long"] {
-        assert!(matches!(catalogue.find(name), Ok(Entry::Part(page)) if page.name == name), "{name}");
+        assert!(matches!(catalogue.find(name), Ok(CatalogueEntry::Part(page)) if page.name == name), "{name}");
         assert!(standard().find(name).is_err(), "{name}");
     }
     let formats = |catalogue: &Catalogue, kind: &str| {
@@ -149,7 +151,7 @@ fn names_of_tools_formats_and_verifiers_are_taken_once() {
 
 struct Lines;
 
-impl Format for Lines {
+impl ImportFormat for Lines {
     fn name(&self) -> &'static str {
         "lines"
     }
@@ -159,25 +161,27 @@ impl Format for Lines {
     fn doc(&self) -> &'static str {
         "Every line is a conversation of one message."
     }
-    fn yields(&self) -> &'static [&'static str] {
+    fn outputs(&self) -> &'static [&'static str] {
         &["trajectories"]
     }
-    fn open<'r>(&'r self, _: &Path, _: &'r Reading) -> Result<Convert<'r>> {
-        Ok(Box::new(|_| Ok(Imported::default())))
+    fn open<'r>(&'r self, _: &Path, _: &'r ImportContext) -> Result<RowConverter<'r>> {
+        Ok(Box::new(|_| Ok(ImportedRows::default())))
     }
 }
 
 #[test]
 fn an_import_format_of_a_program_is_an_option_of_data_import() {
     let catalogue = Catalogue::builder().import_format(&Lines).build().unwrap();
-    let stage = Import { parts: catalogue.data.clone() };
+    let stage = ImportStage { parts: catalogue.data.clone() };
     let options = json!({"source": "chats.txt", "format": "lines"});
     let prepared = stage.prepare(options.clone()).unwrap();
     assert_eq!(prepared.problems(), []);
-    assert_eq!(names(&stage.declared(&prepared, &Producers::new())), ["rows", "quarantined", "trajectories"]);
+    assert_eq!(names(&stage.declared_metrics(&prepared, &Producers::new())), ["rows", "quarantined", "trajectories"]);
     let schema = &catalogue.kind("data/import").unwrap().options["properties"]["format"]["enum"];
     assert!(schema.as_array().unwrap().contains(&json!("lines")), "{schema}");
-    assert!(matches!(catalogue.find("import/lines"), Ok(Entry::Part(page)) if page.doc.contains("one message")));
+    assert!(
+        matches!(catalogue.find("import/lines"), Ok(CatalogueEntry::Part(page)) if page.doc.contains("one message"))
+    );
     assert_eq!(standard().stage("data/import").unwrap().validate(&options)[0].pointer, "/format");
     let error = Catalogue::builder().import_format(&Lines).import_format(&Lines).build().err().unwrap();
     assert!(error.message.contains("`import/lines`"), "{error}");
@@ -185,15 +189,15 @@ fn an_import_format_of_a_program_is_an_option_of_data_import() {
 
 struct Given;
 
-impl Method for Given {
+impl SynthesisMethod for Given {
     fn name(&self) -> &'static str {
         "given"
     }
     fn summary(&self) -> &'static str {
         "demonstrations of given problems"
     }
-    fn metrics(&self) -> Vec<Metric> {
-        vec![Metric::new("skipped", "rows", "Problems that it left out.")]
+    fn metrics(&self) -> Vec<MetricInfo> {
+        vec![MetricInfo::new("skipped", "rows", "Problems that it left out.")]
     }
     fn keeps_given_problems(&self) -> bool {
         true
@@ -201,25 +205,25 @@ impl Method for Given {
     fn environment(&self) -> Value {
         json!("countdown")
     }
-    fn check(&self, _: &Config, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
+    fn check(&self, _: &SynthesisConfig, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
         Vec::new()
     }
-    fn make(&self, _: &Config, problems: Vec<Problem>, _: &World<'_>) -> Result<Synthesized> {
-        Ok(Synthesized { problems, demonstrations: Vec::new(), report: Report::new("") })
+    fn make(&self, _: &SynthesisConfig, problems: Vec<Problem>, _: &SynthesisContext<'_>) -> Result<SynthesisOutput> {
+        Ok(SynthesisOutput { problems, demonstrations: Vec::new(), report: StageReport::new("") })
     }
 }
 
 #[test]
 fn a_synthesis_method_of_a_program_is_an_option_of_data_synthesize() {
     let catalogue = Catalogue::builder().synthesis_method(&Given).build().unwrap();
-    let stage = Synthesize { parts: catalogue.data.clone() };
+    let stage = SynthesizeStage { parts: catalogue.data.clone() };
     let prepared = stage.prepare(json!({"method": "given"})).unwrap();
     assert_eq!(prepared.problems(), []);
     assert_eq!(prepared.config().environment["kind"], "countdown", "its own default");
-    let declared = stage.declared(&prepared, &Producers::new());
+    let declared = stage.declared_metrics(&prepared, &Producers::new());
     assert_eq!(names(&declared), ["problems", "demonstrations", "tool_calls", "tool_errors", "skipped"]);
     assert!(names(&catalogue.kind("data/synthesize").unwrap().metrics).contains(&"skipped"));
-    let mut inputs = Wired::default();
+    let mut inputs = WiredInputs::default();
     inputs.wire("problems", vec![Facts::from([("environment".to_string(), json!("word-problems"))])]);
     assert_eq!(
         prepared.facts(&inputs)["problems"]["environment"],

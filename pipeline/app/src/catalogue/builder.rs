@@ -1,20 +1,20 @@
 //! Builds a catalogue from the parts of this workspace and those that a program adds.
 
 use super::Catalogue;
-use crate::tracking::{self, Around, Tracker, Trackers};
+use crate::tracking::{self, Tracker, TrackerContext, Trackers};
 use std::sync::Arc;
-use trainyard_api::{DynStage, Family, PartKind, PartOptions, Simple, SimpleStage, Stage, Stages, erase};
+use trainyard_api::{DynStage, Family, PartKind, PartOptions, SimpleStage, SimpleStageKind, Stage, Stages, erase};
 use trainyard_core::{Error, Result};
 use trainyard_data::export::{ExportFormat, registry as export};
-use trainyard_data::filter::{Rule, registry as rules};
-use trainyard_data::import::{Format, registry as import};
+use trainyard_data::filter::{FilterRule, registry as rules};
+use trainyard_data::import::{ImportFormat, registry as import};
 use trainyard_data::step_scorers::{StepScorer, registry as step_scorers};
-use trainyard_data::synthesize::{Method, registry as synthesize};
+use trainyard_data::synthesize::{SynthesisMethod, registry as synthesize};
 use trainyard_envs::environments::{
-    self, EnvironmentOptions, Environments, QuestionEnvironment, Questions, Setup, WithDialogue,
+    self, EnvironmentOptions, EnvironmentSetup, Environments, QuestionEnvironment, QuestionOptions, WithDialogue,
 };
 use trainyard_envs::{
-    Environment, Reward, Tool, ToolFormat, ToolSpec, Toolbox, Verifier, rewards, verifiers::registry as verifiers,
+    AgentTool, Environment, Reward, ToolFormat, ToolSpec, Toolbox, Verifier, rewards, verifiers::registry as verifiers,
 };
 use trainyard_harness::Harness;
 use trainyard_learn::corrections::Correction;
@@ -24,29 +24,29 @@ use trainyard_learn::{
 use trainyard_lm::backend::registry as backends;
 use trainyard_runtime::executors::{self, ExecutorKind};
 
-type MakeStage = Box<dyn FnOnce(&trainyard_train::Parts) -> Box<dyn DynStage>>;
+type MakeStage = Box<dyn FnOnce(&trainyard_train::TrainParts) -> Box<dyn DynStage>>;
 
 /// Environments are added once all tools, formats and verifiers that their options may name are known.
 type AddEnvironment = Box<dyn FnOnce(&mut Environments, &Arc<Toolbox>) -> Result<()>>;
 
 /// Constructor of an environment with options `O`.
-pub type MakeEnvironment<O> = fn(O, &Setup) -> Result<Box<dyn Environment>>;
+pub type MakeEnvironment<O> = fn(O, &EnvironmentSetup) -> Result<Box<dyn Environment>>;
 
-/// Collects stage kinds, parts and executors; [`Builder::build`] returns the catalogue, or the first error.
-pub struct Builder {
-    learn: trainyard_learn::Parts,
+/// Collects stage kinds, parts and executors; [`CatalogueBuilder::build`] returns the catalogue, or the first error.
+pub struct CatalogueBuilder {
+    learn: trainyard_learn::LearnParts,
     toolbox: Toolbox,
     environments: Vec<AddEnvironment>,
     rewards: Family<dyn Reward>,
     export: Family<&'static dyn ExportFormat>,
-    import: Family<&'static dyn Format>,
-    rules: Family<dyn Rule>,
+    import: Family<&'static dyn ImportFormat>,
+    rules: Family<dyn FilterRule>,
     step_scorers: Family<dyn StepScorer>,
-    synthesize: Family<&'static dyn Method>,
+    synthesize: Family<&'static dyn SynthesisMethod>,
     stages: Vec<MakeStage>,
     executors: Vec<ExecutorKind>,
     trackers: Trackers,
-    wrong: Option<Error>,
+    first_error: Option<Error>,
 }
 
 /// Defines functions that each add a part whose options are the part itself.
@@ -63,9 +63,9 @@ macro_rules! adds {
 
 impl Catalogue {
     /// Starts from all parts of this workspace.
-    pub fn builder() -> Builder {
-        Builder {
-            learn: trainyard_learn::Parts::standard(),
+    pub fn builder() -> CatalogueBuilder {
+        CatalogueBuilder {
+            learn: trainyard_learn::LearnParts::standard(),
             toolbox: Toolbox::standard(),
             environments: Vec::new(),
             rewards: rewards::family(),
@@ -77,7 +77,7 @@ impl Catalogue {
             stages: Vec::new(),
             executors: executors_of_this_build(),
             trackers: tracking::family(),
-            wrong: None,
+            first_error: None,
         }
     }
 }
@@ -93,7 +93,7 @@ fn executors_of_this_build() -> Vec<ExecutorKind> {
     kinds
 }
 
-impl Builder {
+impl CatalogueBuilder {
     /// Adds a stage kind.
     #[must_use]
     pub fn stage(self, stage: impl Stage) -> Self {
@@ -102,13 +102,13 @@ impl Builder {
     /// Adds a stage kind whose options are the kind itself.
     #[must_use]
     pub fn simple_stage<S: SimpleStage>(self) -> Self {
-        self.stage(Simple::<S>::default())
+        self.stage(SimpleStageKind::<S>::default())
     }
     /// Adds a stage kind that composes parts: those of this workspace and those that this builder adds, earlier or
     /// later.
     #[must_use]
-    pub fn stage_with<S: Stage>(mut self, make: impl FnOnce(&trainyard_train::Parts) -> S + 'static) -> Self {
-        self.stages.push(Box::new(move |parts: &trainyard_train::Parts| erase(make(parts))));
+    pub fn stage_with<S: Stage>(mut self, make: impl FnOnce(&trainyard_train::TrainParts) -> S + 'static) -> Self {
+        self.stages.push(Box::new(move |parts: &trainyard_train::TrainParts| erase(make(parts))));
         self
     }
     /// Adds an environment by its constructor.
@@ -119,7 +119,7 @@ impl Builder {
     }
     /// Adds a question-only environment.
     #[must_use]
-    pub fn questions<O: Questions>(self) -> Self {
+    pub fn questions<O: QuestionOptions>(self) -> Self {
         self.environment(|options: WithDialogue<O>, setup| Ok(Box::new(QuestionEnvironment::new(options, setup)?)))
     }
     /// Adds a tool that environments may name among their `tools`.
@@ -128,7 +128,7 @@ impl Builder {
         mut self,
         summary: &'static str,
         doc: &'static str,
-        make: impl Fn() -> Box<dyn Tool> + Send + Sync + 'static,
+        make: impl Fn() -> Box<dyn AgentTool> + Send + Sync + 'static,
     ) -> Self {
         let part = PartKind::plain(make().name(), summary, doc, move |()| Ok(make()));
         let added = self.toolbox.tools.add(part);
@@ -154,7 +154,7 @@ impl Builder {
     }
     /// Adds a file format of `data/import`.
     #[must_use]
-    pub fn import_format(mut self, format: &'static dyn Format) -> Self {
+    pub fn import_format(mut self, format: &'static dyn ImportFormat) -> Self {
         let added = self.import.add(import::line(format));
         self.note(added)
     }
@@ -166,7 +166,7 @@ impl Builder {
     }
     /// Adds a method of `data/synthesize`.
     #[must_use]
-    pub fn synthesis_method(mut self, method: &'static dyn Method) -> Self {
+    pub fn synthesis_method(mut self, method: &'static dyn SynthesisMethod) -> Self {
         let added = self.synthesize.add(synthesize::line(method));
         self.note(added)
     }
@@ -196,7 +196,7 @@ impl Builder {
 
     /// Adds a tracker that site files may name under `tracking`.
     #[must_use]
-    pub fn tracker<P: PartOptions>(mut self, build: fn(P, &Around) -> Result<Box<dyn Tracker>>) -> Self {
+    pub fn tracker<P: PartOptions>(mut self, build: fn(P, &TrackerContext) -> Result<Box<dyn Tracker>>) -> Self {
         let added = self.trackers.add(PartKind::new(build));
         self.note(added)
     }
@@ -217,11 +217,11 @@ impl Builder {
         /// Adds a preference loss.
         preference_loss: PreferenceLoss, learn::preference_loss::<P>, learn.preference_losses;
         /// Adds a replay.
-        replay: Replay, learn::replayed::<P>, learn.replay;
+        replay: Replay, learn::replay_entry::<P>, learn.replay;
         /// Adds a reward.
         reward: Reward, rewards::registry::reward::<P>, rewards;
         /// Adds a rule of `data/filter`.
-        rule: Rule, rules::rule::<P>, rules;
+        rule: FilterRule, rules::rule::<P>, rules;
         /// Adds a scorer of steps for `data/step_labels`.
         step_scorer: StepScorer, step_scorers::scorer::<P>, step_scorers;
         /// Adds a rollout strategy.
@@ -230,7 +230,7 @@ impl Builder {
 
     /// Builds the catalogue. Errors: invalid, if two parts of one family share a name.
     pub fn build(self) -> Result<Catalogue> {
-        if let Some(error) = self.wrong {
+        if let Some(error) = self.first_error {
             return Err(error);
         }
         let toolbox = Arc::new(self.toolbox);
@@ -239,14 +239,14 @@ impl Builder {
         for add in self.environments {
             add(&mut environments, &toolbox)?;
         }
-        let envs = Arc::new(trainyard_envs::Parts { environments, rewards: self.rewards, toolbox });
-        let parts = trainyard_train::Parts {
+        let envs = Arc::new(trainyard_envs::EnvironmentParts { environments, rewards: self.rewards, toolbox });
+        let parts = trainyard_train::TrainParts {
             learn: Arc::new(self.learn),
             envs: envs.clone(),
             backends: Arc::new(backends::family()),
         };
         let Self { export, import, rules, step_scorers, synthesize, .. } = self;
-        let data = Arc::new(trainyard_data::Parts { envs, export, import, rules, step_scorers, synthesize });
+        let data = Arc::new(trainyard_data::DataParts { envs, export, import, rules, step_scorers, synthesize });
         let rooms = [
             trainyard_data::registry::stages(&data),
             trainyard_trainers::stages(&data),
@@ -263,7 +263,7 @@ impl Builder {
     /// Keeps the first error.
     fn note(mut self, added: Result<()>) -> Self {
         if let Err(error) = added {
-            self.wrong.get_or_insert(error);
+            self.first_error.get_or_insert(error);
         }
         self
     }

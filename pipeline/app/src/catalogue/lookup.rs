@@ -12,7 +12,7 @@ const STAGES: &str = "stages";
 const EXECUTORS: &str = "executors";
 
 /// Meaning of a name.
-pub enum Entry<'a> {
+pub enum CatalogueEntry<'a> {
     Stage(&'a KindInfo),
     Part(Box<PartPage>),
     Family(Vec<PartPage>),
@@ -22,15 +22,15 @@ pub enum Entry<'a> {
 
 impl Catalogue {
     /// Resolves a name. Errors: invalid, with the nearest names or, where a bare name means several parts, all of them.
-    pub fn find(&self, name: &str) -> Result<Entry<'_>> {
+    pub fn find(&self, name: &str) -> Result<CatalogueEntry<'_>> {
         if let Some(info) = self.kind(name.strip_prefix("stages/").unwrap_or(name)) {
-            return Ok(Entry::Stage(info));
+            return Ok(CatalogueEntry::Stage(info));
         }
         if let Some(pages) = self.pages(name) {
-            return Ok(Entry::Family(pages));
+            return Ok(CatalogueEntry::Family(pages));
         }
         if name == EXECUTORS {
-            return Ok(Entry::Executors(self.executors()));
+            return Ok(CatalogueEntry::Executors(self.executors()));
         }
         let full = self.names_of(name);
         match full.as_slice() {
@@ -65,14 +65,16 @@ impl Catalogue {
             .collect()
     }
     /// Returns the entry of an existing full name.
-    fn entry(&self, full: &str) -> Entry<'_> {
+    fn entry(&self, full: &str) -> CatalogueEntry<'_> {
         let (folder, kind) = full.split_once('/').unwrap_or((full, ""));
         let executor = self.executors().iter().find(|executor| folder == EXECUTORS && executor.name == kind);
         let page = || self.pages(folder).into_iter().flatten().find(|page| page.kind == kind);
         match (executor, self.kind(kind).filter(|_| folder == STAGES)) {
-            (Some(executor), _) => Entry::Executor(executor),
-            (None, Some(info)) => Entry::Stage(info),
-            (None, None) => page().map_or_else(|| Entry::Family(Vec::new()), |page| Entry::Part(Box::new(page))),
+            (Some(executor), _) => CatalogueEntry::Executor(executor),
+            (None, Some(info)) => CatalogueEntry::Stage(info),
+            (None, None) => {
+                page().map_or_else(|| CatalogueEntry::Family(Vec::new()), |page| CatalogueEntry::Part(Box::new(page)))
+            }
         }
     }
     /// Returns every folder with its kinds.

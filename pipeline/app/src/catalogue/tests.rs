@@ -1,6 +1,6 @@
 use super::*;
 use std::collections::BTreeSet;
-use trainyard_runtime::executors::{ExecutorKind, Local, LocalOptions};
+use trainyard_runtime::executors::{ExecutorKind, LocalExecutor, LocalOptions};
 
 fn standard() -> Catalogue {
     Catalogue::builder().build().unwrap()
@@ -38,17 +38,19 @@ fn families_that_stages_name_are_there() {
 fn names_are_found_in_every_form() {
     let catalogue = standard();
     let part = |name: &str| match catalogue.find(name) {
-        Ok(Entry::Part(page)) => page.name,
+        Ok(CatalogueEntry::Part(page)) => page.name,
         _ => panic!("{name} is not a part"),
     };
     assert_eq!(part("losses/clip"), "losses/clip");
     assert_eq!(part("clip"), "losses/clip");
     assert_eq!(part("grpo"), "algorithms/grpo");
-    assert!(matches!(catalogue.find("rl"), Ok(Entry::Stage(info)) if info.name == "rl"));
-    assert!(matches!(catalogue.find("stages/data/filter"), Ok(Entry::Stage(info)) if info.name == "data/filter"));
-    assert!(matches!(catalogue.find("losses"), Ok(Entry::Family(pages)) if pages.len() == 13));
-    assert!(matches!(catalogue.find("local"), Ok(Entry::Executor(kind)) if kind.on_this_machine));
-    assert!(matches!(catalogue.find("executors"), Ok(Entry::Executors(kinds)) if !kinds.is_empty()));
+    assert!(matches!(catalogue.find("rl"), Ok(CatalogueEntry::Stage(info)) if info.name == "rl"));
+    assert!(
+        matches!(catalogue.find("stages/data/filter"), Ok(CatalogueEntry::Stage(info)) if info.name == "data/filter")
+    );
+    assert!(matches!(catalogue.find("losses"), Ok(CatalogueEntry::Family(pages)) if pages.len() == 13));
+    assert!(matches!(catalogue.find("local"), Ok(CatalogueEntry::Executor(kind)) if kind.on_this_machine));
+    assert!(matches!(catalogue.find("executors"), Ok(CatalogueEntry::Executors(kinds)) if !kinds.is_empty()));
     let several = catalogue.find("entropy_balanced").err().unwrap().to_string();
     assert!(several.contains("modulations/entropy_balanced, strategies/entropy_balanced"), "{several}");
     let unknown = catalogue.find("losses/clp").err().unwrap().to_string();
@@ -72,7 +74,7 @@ fn full_names_of_recipes_are_judged() {
 fn a_name_that_is_taken_is_refused() {
     let again = |name| {
         ExecutorKind::new(name, "again", |with, options: LocalOptions| {
-            Ok(Arc::new(Local::new(with.launcher.clone(), with.slots.clone(), options)))
+            Ok(Arc::new(LocalExecutor::new(with.launcher.clone(), with.slots.clone(), options)))
         })
     };
     let error = Catalogue::builder().executor(again("local")).build().err().unwrap();

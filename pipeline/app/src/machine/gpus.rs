@@ -4,7 +4,7 @@
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use std::ffi::OsStr;
-use trainyard_spec::site::Gpu;
+use trainyard_spec::site::SiteGpu;
 
 /// Names of the library: driver packages install the first, development packages the second as well.
 const LIBRARIES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
@@ -13,7 +13,7 @@ const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// One GPU as the library describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
+pub struct GpuInfo {
     /// Index in bus order, from 0; with `CUDA_DEVICE_ORDER=PCI_BUS_ID` CUDA counts the same way.
     pub index: u32,
     /// Unique id, the same on every machine and after every boot.
@@ -25,19 +25,19 @@ pub struct Reading {
 }
 
 /// Returns the GPUs that this program may use. The error is a text for users: the library is missing or does not work.
-pub fn readings() -> Result<Vec<Reading>, String> {
+pub fn list_gpus() -> Result<Vec<GpuInfo>, String> {
     let visible = std::env::var(VISIBLE).ok();
     Ok(may_use(read_first(&LIBRARIES.map(OsStr::new))?, visible.as_deref()))
 }
 
 /// Returns the GPUs in the form of a pool; empty without a library.
-pub fn gpus() -> Vec<Gpu> {
-    let of = |reading: &Reading| Gpu { index: reading.index, memory: reading.memory };
-    readings().unwrap_or_default().iter().map(of).collect()
+pub fn gpus() -> Vec<SiteGpu> {
+    let of = |reading: &GpuInfo| SiteGpu { index: reading.index, memory: reading.memory };
+    list_gpus().unwrap_or_default().iter().map(of).collect()
 }
 
 /// Queries the first library that can be loaded.
-fn read_first(libraries: &[&OsStr]) -> Result<Vec<Reading>, String> {
+fn read_first(libraries: &[&OsStr]) -> Result<Vec<GpuInfo>, String> {
     for library in libraries {
         match Nvml::builder().lib_path(library).init() {
             Ok(nvml) => return read(&nvml).map_err(|e| format!("{}: {e}", library.display())),
@@ -48,13 +48,13 @@ fn read_first(libraries: &[&OsStr]) -> Result<Vec<Reading>, String> {
     Err("there is no driver library (libnvidia-ml.so.1)".into())
 }
 
-fn read(nvml: &Nvml) -> Result<Vec<Reading>, NvmlError> {
-    (0..nvml.device_count()?).map(|index| reading(index, &nvml.device_by_index(index)?)).collect()
+fn read(nvml: &Nvml) -> Result<Vec<GpuInfo>, NvmlError> {
+    (0..nvml.device_count()?).map(|index| gpu_info(index, &nvml.device_by_index(index)?)).collect()
 }
 
 /// Reads one GPU. Older drivers do not report everything; only index and UUID are required.
-fn reading(index: u32, device: &Device<'_>) -> Result<Reading, NvmlError> {
-    Ok(Reading {
+fn gpu_info(index: u32, device: &Device<'_>) -> Result<GpuInfo, NvmlError> {
+    Ok(GpuInfo {
         index,
         uuid: device.uuid()?,
         name: device.name().unwrap_or_default(),
@@ -64,13 +64,13 @@ fn reading(index: u32, device: &Device<'_>) -> Result<Reading, NvmlError> {
 
 /// Selects the GPUs that the variable lists, by index or by (a prefix of) their UUID. As for CUDA, the list ends at the
 /// first invalid entry.
-fn may_use(all: Vec<Reading>, visible: Option<&str>) -> Vec<Reading> {
+fn may_use(all: Vec<GpuInfo>, visible: Option<&str>) -> Vec<GpuInfo> {
     let Some(visible) = visible else { return all };
     let named = |entry: &str| match entry.parse::<u32>() {
         Ok(index) => all.iter().find(|gpu| gpu.index == index),
         Err(_) => all.iter().find(|gpu| entry.starts_with("GPU-") && gpu.uuid.starts_with(entry)),
     };
-    let mut listed: Vec<Reading> = visible.split(',').map(str::trim).map_while(named).cloned().collect();
+    let mut listed: Vec<GpuInfo> = visible.split(',').map(str::trim).map_while(named).cloned().collect();
     listed.sort_by_key(|gpu| gpu.index);
     listed.dedup();
     listed
@@ -113,10 +113,10 @@ mod tests {
         assert!(compiled.success());
         Some(library)
     }
-    fn gpu(index: u32, uuid: &str, memory: u64) -> Reading {
-        Reading { index, uuid: uuid.into(), name: "NVIDIA Test 80GB".into(), memory }
+    fn gpu(index: u32, uuid: &str, memory: u64) -> GpuInfo {
+        GpuInfo { index, uuid: uuid.into(), name: "NVIDIA Test 80GB".into(), memory }
     }
-    fn both() -> Vec<Reading> {
+    fn both() -> Vec<GpuInfo> {
         vec![gpu(0, "GPU-aaaa-1", 80 << 30), gpu(1, "GPU-bbbb-2", 0)]
     }
 

@@ -11,11 +11,11 @@ use trainyard_core::{Error, Result};
 use trainyard_spec::site::Recipient;
 
 /// Timeout of one attempt, connection included.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of a command.
-const COMMAND: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 const TRIES: u32 = 3;
 
 /// Delivers to one recipient. Errors: invalid (no address, no such program), retryable (not delivered).
@@ -42,7 +42,7 @@ async fn post(webhook: &str, body: &str) -> Result<()> {
             return Err(not_delivered(&place, &reason));
         }
         tries += 1;
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_DELAY).await;
     }
 }
 
@@ -75,10 +75,10 @@ async fn run(words: &[String], body: &str) -> Result<()> {
             Err(e) => Err(e.to_string()),
         }
     };
-    match tokio::time::timeout(COMMAND, told).await {
+    match tokio::time::timeout(COMMAND_TIMEOUT, told).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(reason)) => Err(not_delivered(&place, &reason)),
-        Err(_) => Err(not_delivered(&place, &format!("it took longer than {} s", COMMAND.as_secs()))),
+        Err(_) => Err(not_delivered(&place, &format!("it took longer than {} s", COMMAND_TIMEOUT.as_secs()))),
     }
 }
 
@@ -88,7 +88,7 @@ fn not_delivered(place: &str, reason: &str) -> Error {
 
 fn client() -> std::result::Result<Client, reqwest::Error> {
     trainyard_store::install_tls();
-    Client::builder().timeout(PATIENCE).build()
+    Client::builder().timeout(REQUEST_TIMEOUT).build()
 }
 
 async fn try_once(client: &Client, url: Url, body: &str) -> std::result::Result<StatusCode, reqwest::Error> {

@@ -1,6 +1,6 @@
 //! The owner's side of a statement: starts the worker, waits up to the limit, and reports why there is no answer.
 
-use super::{Answer, Order, too_large};
+use super::{QueryRequest, QueryResponse, too_large};
 use crate::wiring;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -14,7 +14,7 @@ use trainyard_envs::tools::confinement;
 
 /// Returns the output of a statement. Errors: those of the statement; data (more time or memory than allowed); lost
 /// (killed from outside). The worker dies with the calling thread.
-pub async fn ask(order: &Order, timeout: Duration) -> Result<String> {
+pub async fn run_query(order: &QueryRequest, timeout: Duration) -> Result<String> {
     let text = serde_json::to_vec(order).map_err(|e| Error::bug(format!("no JSON for this statement: {e}")))?;
     let mut worker = start()?;
     let exchanged = tokio::time::timeout(timeout, exchange(&mut worker, &text)).await;
@@ -26,7 +26,7 @@ pub async fn ask(order: &Order, timeout: Duration) -> Result<String> {
         Err(_) => {
             // The worker may have ended by itself in between.
             let _ = worker.kill().await;
-            Err(late(timeout))
+            Err(timeout_error(timeout))
         }
     }
 }
@@ -57,12 +57,12 @@ async fn exchange(worker: &mut Child, order: &[u8]) -> io::Result<(ExitStatus, V
 
 /// Returns the worker's reply, or the error that its exit status implies. A worker that runs out of memory dies of a
 /// failed allocation.
-fn read(status: ExitStatus, reply: &[u8], memory: u64) -> Answer {
+fn read(status: ExitStatus, reply: &[u8], memory: u64) -> QueryResponse {
     if status.success() {
-        return serde_json::from_slice::<Answer>(reply)
+        return serde_json::from_slice::<QueryResponse>(reply)
             .unwrap_or_else(|e| Err(Error::bug(format!("the statement's process gave no answer: {e}"))));
     }
-    if confinement::died_of_its_work(status) {
+    if confinement::crashed(status) {
         return Err(too_large(memory));
     }
     let how =
@@ -71,7 +71,7 @@ fn read(status: ExitStatus, reply: &[u8], memory: u64) -> Answer {
         .help("if this machine ran out of memory, bound the statement with a smaller `--memory`"))
 }
 
-fn late(timeout: Duration) -> Error {
+fn timeout_error(timeout: Duration) -> Error {
     Error::data(format!("the statement did not end within its limit of {}", format_duration(timeout))).help(
         "filter or `limit` rows in a subquery before they are joined, \
              or pass a longer `--timeout`, e.g. `--timeout 5m`",
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn answers_come_through_as_they_were() {
         let done = ExitStatus::from_raw(0);
-        let wrong: Answer = Err(Error::invalid("no such column").help("there are others"));
+        let wrong: QueryResponse = Err(Error::invalid("no such column").help("there are others"));
         for answer in [Ok("a\n─\n1.0".to_string()), wrong] {
             assert_eq!(read(done, &serde_json::to_vec(&answer).unwrap(), 0), answer);
         }

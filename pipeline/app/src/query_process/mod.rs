@@ -1,7 +1,7 @@
 //! Runs a statement of `artifacts query` in a separate process: this program again, as `trainyard query-worker`.
 //!
 //! A join multiplies its inputs, and a running query engine neither checks a clock nor releases memory. Only the end of
-//! its process bounds a statement without side effects. The [`host`] writes one [`Order`] to the worker's stdin as
+//! its process bounds a statement without side effects. The [`host`] writes one [`QueryRequest`] to the worker's stdin as
 //! JSON; the [`worker`] writes formatted text, or an error, to its stdout, so that a number is printed as it was
 //! computed.
 
@@ -24,7 +24,7 @@ pub enum AnswerFormat {
 
 /// Input of a worker.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Order {
+pub struct QueryRequest {
     /// Process that waits for the answer.
     pub owner: u32,
     /// Parquet file; statements call it `self`.
@@ -37,7 +37,7 @@ pub struct Order {
     pub memory: u64,
 }
 
-type Answer = Result<String>;
+type QueryResponse = Result<String>;
 
 fn too_large(memory: u64) -> Error {
     Error::data(format!("the statement needs more memory than its limit of {}", format_size(memory))).help(

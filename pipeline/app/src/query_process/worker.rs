@@ -1,6 +1,6 @@
 //! The worker's side: reads its order, confines itself, answers, ends.
 
-use super::{Answer, AnswerFormat, Order, too_large};
+use super::{AnswerFormat, QueryRequest, QueryResponse, too_large};
 use crate::attempt::panic_text;
 use serde_json::json;
 use std::io::{self, Write as _};
@@ -18,7 +18,7 @@ pub fn main() -> u8 {
 }
 
 fn serve() -> io::Result<()> {
-    let order: Order = serde_json::from_reader(io::stdin().lock())?;
+    let order: QueryRequest = serde_json::from_reader(io::stdin().lock())?;
     confine(order.memory)?;
     // If the owner died before the line above, no signal will come.
     if std::os::unix::process::parent_id() != order.owner {
@@ -31,7 +31,7 @@ fn serve() -> io::Result<()> {
     out.flush()
 }
 
-fn answer(order: &Order) -> Answer {
+fn answer(order: &QueryRequest) -> QueryResponse {
     let limits = QueryLimits { rows: order.rows, ..QueryLimits::default() };
     let result = query(&[(SELF, order.table.as_path())], &order.statement, limits)
         .map_err(|e| if is_out_of_memory(&e) { too_large(order.memory) } else { e })?;

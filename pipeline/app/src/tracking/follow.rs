@@ -1,7 +1,7 @@
 //! Connects a run's events to the threads of its trackers.
 
 use super::registry::Trackers;
-use super::tracker::{Around, Opened, Point, Seen, Tracker};
+use super::tracker::{Point, RunStart, Tracker, TrackerContext, TrackerEvent};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
@@ -9,56 +9,56 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::error::Context as _;
-use trainyard_core::event::Record;
+use trainyard_core::event::EventRecord;
 use trainyard_core::{AttemptNumber, Clock, Error, Result, StageKey};
 use trainyard_runtime::{Observer, OpenedRun};
 
 /// Queue length of a slow tracker; events beyond it are dropped.
-const WAITING: usize = 1 << 16;
+const QUEUE_CAPACITY: usize = 1 << 16;
 /// Maximum events in one call.
-const TOGETHER: usize = 1_000;
+const MAX_BATCH: usize = 1_000;
 /// Time to collect events for one call.
-const GATHER: Duration = Duration::from_millis(500);
+const BATCH_WINDOW: Duration = Duration::from_millis(500);
 /// Consecutive failures after which a tracker is disabled.
-const PATIENCE: u32 = 5;
+const MAX_FAILURES: u32 = 5;
 /// Time for the trackers to take the remaining events when a run is over.
-const FAREWELL: Duration = Duration::from_secs(20);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Observer that forwards events to trackers in addition to another observer.
-pub struct Tracking {
+pub struct TrackingObserver {
     inner: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,
-    threads: Mutex<Vec<Thread>>,
+    handles: Mutex<Vec<TrackerHandle>>,
 }
 
 /// The tracker's end of the channel.
-struct Thread {
+struct TrackerHandle {
     kind: String,
-    news: SyncSender<Arc<Seen>>,
-    over: Receiver<()>,
-    left_out: Arc<AtomicU64>,
+    sender: SyncSender<Arc<TrackerEvent>>,
+    done: Receiver<()>,
+    dropped: Arc<AtomicU64>,
 }
 
 /// Starts the trackers of a site. Errors: invalid (the options of a tracker), with its index in the list.
 pub fn follow(
     family: &Trackers,
     wanted: &[Value],
-    around: &Around,
+    around: &TrackerContext,
     clock: Arc<dyn Clock>,
     inner: Arc<dyn Observer>,
-) -> Result<Arc<Tracking>> {
+) -> Result<Arc<TrackingObserver>> {
     let mut threads = Vec::new();
     for (place, options) in wanted.iter().enumerate() {
         let tracker = family.build(options, around).at(format!("tracking[{place}]"))?;
         let kind = options.get("kind").or(Some(options)).and_then(Value::as_str).unwrap_or("tracker").to_string();
-        threads.push(Thread::start(kind, tracker, clock.clone(), inner.clone())?);
+        threads.push(TrackerHandle::start(kind, tracker, clock.clone(), inner.clone())?);
     }
-    Ok(Arc::new(Tracking { inner, clock, threads: Mutex::new(threads) }))
+    Ok(Arc::new(TrackingObserver { inner, clock, handles: Mutex::new(threads) }))
 }
 
-impl Thread {
+impl TrackerHandle {
     fn start(kind: String, tracker: Box<dyn Tracker>, clock: Arc<dyn Clock>, notes: Arc<dyn Observer>) -> Result<Self> {
-        let (news, heard) = sync_channel(WAITING);
+        let (news, heard) = sync_channel(QUEUE_CAPACITY);
         let (ended, over) = channel();
         let name = kind.clone();
         let work = move || {
@@ -71,26 +71,26 @@ impl Thread {
         };
         let thread = std::thread::Builder::new().name(format!("tracker-{kind}")).spawn(work);
         thread.map_err(|e| Error::retryable(format!("no thread for the tracker `{kind}`: {e}")))?;
-        Ok(Self { kind, news, over, left_out: Arc::default() })
+        Ok(Self { kind, sender: news, done: over, dropped: Arc::default() })
     }
 }
 
 /// Forwards events to a tracker until the channel is closed or the tracker failed too often.
 fn serve(
     mut tracker: Box<dyn Tracker>,
-    news: &Receiver<Arc<Seen>>,
+    news: &Receiver<Arc<TrackerEvent>>,
     clock: &dyn Clock,
     complain: impl Fn(&Error, bool),
 ) {
     let mut failed = 0;
     while let Ok(first) = news.recv() {
-        let together = gather(first, news, clock);
-        let seen: Vec<&Seen> = together.iter().map(|seen| &**seen).collect();
+        let together = collect_batch(first, news, clock);
+        let seen: Vec<&TrackerEvent> = together.iter().map(|seen| &**seen).collect();
         match tracker.take(&seen) {
             Ok(()) => failed = 0,
             Err(error) => {
                 failed += 1;
-                let last = failed == PATIENCE;
+                let last = failed == MAX_FAILURES;
                 if failed == 1 || last {
                     complain(&error, last);
                 }
@@ -102,10 +102,14 @@ fn serve(
     }
 }
 
-fn gather(first: Arc<Seen>, news: &Receiver<Arc<Seen>>, clock: &dyn Clock) -> Vec<Arc<Seen>> {
-    let until = clock.monotonic() + GATHER;
+fn collect_batch(
+    first: Arc<TrackerEvent>,
+    news: &Receiver<Arc<TrackerEvent>>,
+    clock: &dyn Clock,
+) -> Vec<Arc<TrackerEvent>> {
+    let until = clock.monotonic() + BATCH_WINDOW;
     let mut together = vec![first];
-    while together.len() < TOGETHER {
+    while together.len() < MAX_BATCH {
         match news.recv_timeout(until.saturating_sub(clock.monotonic())) {
             Ok(next) => together.push(next),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
@@ -114,28 +118,31 @@ fn gather(first: Arc<Seen>, news: &Receiver<Arc<Seen>>, clock: &dyn Clock) -> Ve
     together
 }
 
-impl Tracking {
-    fn tell(&self, seen: impl FnOnce() -> Seen) {
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+impl TrackingObserver {
+    fn publish(&self, seen: impl FnOnce() -> TrackerEvent) {
+        let threads = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
         if threads.is_empty() {
             return;
         }
         let seen = Arc::new(seen());
         for thread in threads.iter() {
-            if let Err(TrySendError::Full(_)) = thread.news.try_send(seen.clone()) {
-                thread.left_out.fetch_add(1, Ordering::Relaxed);
+            if let Err(TrySendError::Full(_)) = thread.sender.try_send(seen.clone()) {
+                thread.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
     /// Waits for a limited time until the trackers have taken the remaining events. Call it when the run is over.
     pub fn end(&self) {
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut left = FAREWELL;
-        for Thread { kind, news, over, left_out } in threads {
+        let threads = std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut left = SHUTDOWN_TIMEOUT;
+        for TrackerHandle { kind, sender: news, done: over, dropped: left_out } in threads {
             drop(news);
             let start = self.clock.monotonic();
             if over.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
-                self.inner.note(&format!("the tracker `{kind}` was not told the end within {} s", FAREWELL.as_secs()));
+                self.inner.note(&format!(
+                    "the tracker `{kind}` was not told the end within {} s",
+                    SHUTDOWN_TIMEOUT.as_secs()
+                ));
             }
             left = left.saturating_sub(self.clock.monotonic() - start);
             let left_out = left_out.load(Ordering::Relaxed);
@@ -146,11 +153,11 @@ impl Tracking {
     }
 }
 
-impl Observer for Tracking {
+impl Observer for TrackingObserver {
     fn opened(&self, run: &OpenedRun<'_>) {
         self.inner.opened(run);
-        self.tell(|| {
-            Seen::Opened(Opened {
+        self.publish(|| {
+            TrackerEvent::Opened(RunStart {
                 run: run.run.clone(),
                 workflow: run.workflow.to_string(),
                 params: run.params.clone(),
@@ -159,15 +166,15 @@ impl Observer for Tracking {
             })
         });
     }
-    fn event(&self, record: &Record) {
+    fn event(&self, record: &EventRecord) {
         self.inner.event(record);
-        self.tell(|| Seen::Event(record.clone()));
+        self.publish(|| TrackerEvent::Event(record.clone()));
     }
     fn message(&self, stage: &StageKey, attempt: AttemptNumber, message: &AttemptMessage) {
         self.inner.message(stage, attempt, message);
         if let AttemptMessage::Metric { name, step, value } = message {
             let (stage, name, at) = (stage.clone(), name.clone(), self.clock.unix_millis());
-            self.tell(|| Seen::Point(Point { stage, attempt, name, step: *step, value: *value, at }));
+            self.publish(|| TrackerEvent::Point(Point { stage, attempt, name, step: *step, value: *value, at }));
         }
     }
     fn note(&self, text: &str) {
@@ -182,13 +189,13 @@ mod tests {
     use trainyard_core::SystemClock;
 
     /// Fails on request.
-    struct Fragile {
+    struct FailingTracker {
         taken: Arc<Mutex<Vec<usize>>>,
         failures: u32,
     }
 
-    impl Tracker for Fragile {
-        fn take(&mut self, seen: &[&Seen]) -> Result<()> {
+    impl Tracker for FailingTracker {
+        fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()> {
             if self.failures > 0 {
                 self.failures -= 1;
                 return Err(Error::retryable("away"));
@@ -198,25 +205,25 @@ mod tests {
         }
     }
 
-    fn tracking(failures: u32) -> (Arc<Tracking>, Arc<Mutex<Vec<usize>>>, Arc<Notes>) {
+    fn tracking(failures: u32) -> (Arc<TrackingObserver>, Arc<Mutex<Vec<usize>>>, Arc<Notes>) {
         let (taken, notes) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Notes::default()));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let tracker = Box::new(Fragile { taken: taken.clone(), failures });
-        let thread = Thread::start("fragile".into(), tracker, clock.clone(), notes.clone()).unwrap();
-        (Arc::new(Tracking { inner: notes.clone(), clock, threads: Mutex::new(vec![thread]) }), taken, notes)
+        let tracker = Box::new(FailingTracker { taken: taken.clone(), failures });
+        let thread = TrackerHandle::start("fragile".into(), tracker, clock.clone(), notes.clone()).unwrap();
+        (Arc::new(TrackingObserver { inner: notes.clone(), clock, handles: Mutex::new(vec![thread]) }), taken, notes)
     }
 
     #[test]
     fn news_are_told_together_and_all_of_them() {
         let (tracking, taken, notes) = tracking(0);
-        tracking.tell(|| Seen::Opened(opened("r")));
+        tracking.publish(|| TrackerEvent::Opened(opened("r")));
         for step in 0..2_500 {
-            tracking.tell(|| Seen::Point(point("rl", "loss", step, 0.5)));
+            tracking.publish(|| TrackerEvent::Point(point("rl", "loss", step, 0.5)));
         }
         tracking.end();
         let taken = taken.lock().unwrap();
         assert_eq!(taken.iter().sum::<usize>(), 2_501);
-        assert!(taken.len() < 20 && taken.iter().all(|count| *count <= TOGETHER), "{taken:?}");
+        assert!(taken.len() < 20 && taken.iter().all(|count| *count <= MAX_BATCH), "{taken:?}");
         assert!(notes.all().is_empty());
     }
 
@@ -224,8 +231,8 @@ mod tests {
     fn a_tracker_that_fails_is_one_note_and_goes_on() {
         let (tracking, taken, notes) = tracking(1);
         for _ in 0..2 {
-            tracking.tell(|| Seen::Opened(opened("r")));
-            std::thread::sleep(2 * GATHER);
+            tracking.publish(|| TrackerEvent::Opened(opened("r")));
+            std::thread::sleep(2 * BATCH_WINDOW);
         }
         tracking.end();
         assert_eq!(*taken.lock().unwrap(), [1]);

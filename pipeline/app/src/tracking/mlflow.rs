@@ -1,6 +1,6 @@
 //! `mlflow`: runs of an MLflow server, over its REST interface (version 2.0).
 
-use super::tracker::{Opened, Seen, Tracker};
+use super::tracker::{RunStart, Tracker, TrackerEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use trainyard_api::PartOptions;
 use trainyard_core::event::{Event, RunOutcome};
 use trainyard_core::{Error, OptionProblem, Result, Secret};
-use trainyard_http::{Address, Call, Desk, Limits};
+use trainyard_http::{BaseUrl, HttpClient, JsonRequest, RequestLimits};
 
 /// Maximum metrics of one request; a limit of the server.
 const METRICS: usize = 1_000;
@@ -16,7 +16,8 @@ const METRICS: usize = 1_000;
 const PARAMS: usize = 100;
 /// Maximum characters of a parameter's value.
 const VALUE: usize = 500;
-const LIMITS: Limits = Limits { requests: 1, attempts: 3, timeout: Duration::from_secs(10), answer: 1 << 20 };
+const LIMITS: RequestLimits =
+    RequestLimits { requests: 1, attempts: 3, timeout: Duration::from_secs(10), response_bytes: 1 << 20 };
 /// Tag with the run's id, by which a resumed run is found again.
 const RUN: &str = "trainyard.run";
 
@@ -48,7 +49,7 @@ impl PartOptions for MlflowOptions {
         that another process goes on with is found again by its tag `trainyard.run`. Characters that MLflow does not \
         take in names become `.`, and numbers that are not finite are left out.";
     fn check(&self) -> Vec<OptionProblem> {
-        let url = Address::read(&self.url).err().map(|e| OptionProblem::new("/url", e.message));
+        let url = BaseUrl::read(&self.url).err().map(|e| OptionProblem::new("/url", e.message));
         let token = self.token.as_ref().filter(|token| !token.starts_with("env:")).map(|_| {
             OptionProblem::new("/token", "the token is not the name of a variable").help("write `env:VARIABLE`")
         });
@@ -58,9 +59,9 @@ impl PartOptions for MlflowOptions {
 
 /// The tracker `mlflow`.
 pub struct Mlflow {
-    desk: Desk,
+    client: HttpClient,
     experiment: Option<String>,
-    opened: Option<Opened>,
+    opened: Option<RunStart>,
     /// The server's id of the run, once assigned.
     run: Option<String>,
 }
@@ -69,11 +70,11 @@ impl Mlflow {
     /// Creates the tracker without a request. Errors: invalid (the address, a variable that is not set).
     pub fn new(options: MlflowOptions) -> Result<Self> {
         let token = options.token.as_deref().and_then(|token| token.strip_prefix("env:")).map(secret).transpose()?;
-        let desk = Desk::open(Address::read(&options.url)?, token, LIMITS)?;
-        Ok(Self { desk, experiment: options.experiment, opened: None, run: None })
+        let desk = HttpClient::open(BaseUrl::read(&options.url)?, token, LIMITS)?;
+        Ok(Self { client: desk, experiment: options.experiment, opened: None, run: None })
     }
-    fn ask(&self, path: &'static str, body: Value) -> Result<Value> {
-        Ok(self.desk.ask(Call::post(path, body))?)
+    fn post(&self, path: &'static str, body: Value) -> Result<Value> {
+        Ok(self.client.request(JsonRequest::post(path, body))?)
     }
     /// Returns the server's id of the run, created if necessary.
     fn run(&mut self) -> Result<String> {
@@ -82,7 +83,7 @@ impl Mlflow {
         }
         let opened = self.opened.clone().ok_or_else(|| Error::bug("news came before their run was opened"))?;
         let experiment = self.experiment(self.experiment.as_deref().unwrap_or(&opened.workflow))?;
-        let found = if opened.resumed { self.known(&experiment, &opened)? } else { None };
+        let found = if opened.resumed { self.find_run(&experiment, &opened)? } else { None };
         let run = match found {
             Some(run) => run,
             None => self.create(&experiment, &opened)?,
@@ -92,22 +93,22 @@ impl Mlflow {
     fn experiment(&self, name: &str) -> Result<String> {
         let filter = format!("name = '{}'", name.replace('\'', ""));
         let search = json!({"filter": filter, "max_results": 1});
-        let found = self.ask("/api/2.0/mlflow/experiments/search", search)?;
+        let found = self.post("/api/2.0/mlflow/experiments/search", search)?;
         if let Some(id) = found.pointer("/experiments/0/experiment_id").and_then(Value::as_str) {
             return Ok(id.to_string());
         }
-        let made = self.ask("/api/2.0/mlflow/experiments/create", json!({"name": name.replace('\'', "")}))?;
+        let made = self.post("/api/2.0/mlflow/experiments/create", json!({"name": name.replace('\'', "")}))?;
         text(&made, "/experiment_id")
     }
-    fn known(&self, experiment: &str, opened: &Opened) -> Result<Option<String>> {
+    fn find_run(&self, experiment: &str, opened: &RunStart) -> Result<Option<String>> {
         let filter = format!("tags.`{RUN}` = '{}'", opened.run);
         let search = json!({"experiment_ids": [experiment], "filter": filter, "max_results": 1});
-        let found = self.ask("/api/2.0/mlflow/runs/search", search)?;
+        let found = self.post("/api/2.0/mlflow/runs/search", search)?;
         Ok(found.pointer("/runs/0/info/run_id").and_then(Value::as_str).map(str::to_string))
     }
-    fn create(&self, experiment: &str, opened: &Opened) -> Result<String> {
+    fn create(&self, experiment: &str, opened: &RunStart) -> Result<String> {
         let tag = |key: &str, value: &str| json!({"key": key, "value": value});
-        let made = self.ask(
+        let made = self.post(
             "/api/2.0/mlflow/runs/create",
             json!({
                 "experiment_id": experiment,
@@ -119,20 +120,22 @@ impl Mlflow {
         let run = text(&made, "/run/info/run_id")?;
         let params: Vec<Value> = opened.params.iter().map(|(name, value)| parameter(name, value)).collect();
         for params in params.chunks(PARAMS) {
-            self.ask("/api/2.0/mlflow/runs/log-batch", json!({"run_id": run, "params": params}))?;
+            self.post("/api/2.0/mlflow/runs/log-batch", json!({"run_id": run, "params": params}))?;
         }
         Ok(run)
     }
 }
 
 impl Tracker for Mlflow {
-    fn take(&mut self, seen: &[&Seen]) -> Result<()> {
+    fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()> {
         let (mut metrics, mut end) = (Vec::new(), None);
         for seen in seen {
             match seen {
-                Seen::Opened(opened) => self.opened = Some(opened.clone()),
-                Seen::Point(p) => metrics.extend(metric(&format!("{}/{}", p.stage, p.name), p.value, p.at, p.step)),
-                Seen::Event(record) => match &record.event {
+                TrackerEvent::Opened(opened) => self.opened = Some(opened.clone()),
+                TrackerEvent::Point(p) => {
+                    metrics.extend(metric(&format!("{}/{}", p.stage, p.name), p.value, p.at, p.step))
+                }
+                TrackerEvent::Event(record) => match &record.event {
                     Event::Published { stage, metrics: last, .. } => {
                         let last = last
                             .iter()
@@ -146,10 +149,10 @@ impl Tracker for Mlflow {
         }
         let run = self.run()?;
         for metrics in metrics.chunks(METRICS) {
-            self.ask("/api/2.0/mlflow/runs/log-batch", json!({"run_id": run, "metrics": metrics}))?;
+            self.post("/api/2.0/mlflow/runs/log-batch", json!({"run_id": run, "metrics": metrics}))?;
         }
         if let Some((status, at)) = end {
-            self.ask("/api/2.0/mlflow/runs/update", json!({"run_id": run, "status": status, "end_time": at}))?;
+            self.post("/api/2.0/mlflow/runs/update", json!({"run_id": run, "status": status, "end_time": at}))?;
         }
         Ok(())
     }
@@ -194,11 +197,11 @@ fn status(outcome: RunOutcome) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tracking::testing::{Server, opened, point, whole_run};
+    use crate::tracking::testing::{RecordingServer, opened, point, whole_run};
     use std::collections::BTreeMap;
 
-    fn server() -> Server {
-        Server::start(|path, _| {
+    fn server() -> RecordingServer {
+        RecordingServer::start(|path, _| {
             let answer = match path.rsplit("mlflow/").next().unwrap() {
                 "experiments/search" => json!({}),
                 "experiments/create" => json!({"experiment_id": "7"}),
@@ -210,12 +213,12 @@ mod tests {
         })
     }
 
-    fn tracker(server: &Server) -> Mlflow {
+    fn tracker(server: &RecordingServer) -> Mlflow {
         Mlflow::new(MlflowOptions { url: server.url.clone(), ..MlflowOptions::default() }).unwrap()
     }
 
     /// Returns metrics by key.
-    fn told(asked: &[(String, String)]) -> BTreeMap<String, Vec<(u64, f64)>> {
+    fn logged_metrics(asked: &[(String, String)]) -> BTreeMap<String, Vec<(u64, f64)>> {
         let mut found: BTreeMap<String, Vec<(u64, f64)>> = BTreeMap::new();
         for (_, body) in asked.iter().filter(|(path, _)| path.ends_with("log-batch")) {
             let body: Value = serde_json::from_str(body).unwrap();
@@ -232,13 +235,13 @@ mod tests {
         let server = server();
         let run = whole_run();
         tracker(&server).take(&run.iter().collect::<Vec<_>>()).unwrap();
-        let asked = server.asked();
+        let asked = server.requests();
         let paths: Vec<&str> = asked.iter().map(|(path, _)| path.rsplit("mlflow/").next().unwrap()).collect();
         let wanted = ["experiments/search", "experiments/create", "runs/create", "runs/log-batch", "runs/log-batch"];
         assert_eq!(paths[..5], wanted);
         assert_eq!(paths[5..], ["runs/update"]);
         assert!(asked[3].1.contains(r#"{"key":"steps","value":"3"}"#), "{}", asked[3].1);
-        let metrics = told(&asked);
+        let metrics = logged_metrics(&asked);
         assert_eq!(metrics["sft/loss"], [(1, 2.5)], "NaN is left out");
         assert_eq!(metrics["sft/final/accuracy"], [(0, 0.75)]);
         assert_eq!(metrics["rl.seed.1./reward_mean"], [(1, 0.5)]);
@@ -249,9 +252,9 @@ mod tests {
     fn a_run_that_goes_on_is_found_again() {
         let server = server();
         let mut tracker = tracker(&server);
-        let opened = Seen::Opened(Opened { resumed: true, ..opened("r") });
-        tracker.take(&[&opened, &Seen::Point(point("rl", "loss", 4, 1.0))]).unwrap();
-        let asked = server.asked();
+        let opened = TrackerEvent::Opened(RunStart { resumed: true, ..opened("r") });
+        tracker.take(&[&opened, &TrackerEvent::Point(point("rl", "loss", 4, 1.0))]).unwrap();
+        let asked = server.requests();
         assert!(!asked.iter().any(|(path, _)| path.ends_with("runs/create")));
         assert!(asked.last().unwrap().1.contains(r#""run_id":"old""#));
     }

@@ -1,6 +1,6 @@
 //! `openlineage`: the artifacts that attempts read and wrote, as run events of OpenLineage (specification 2-0-2).
 
-use super::tracker::{Around, Opened, Seen, Tracker, identifier, timestamp};
+use super::tracker::{RunStart, Tracker, TrackerContext, TrackerEvent, identifier, timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -12,12 +12,13 @@ use tokio::runtime::Handle;
 use trainyard_api::PartOptions;
 use trainyard_core::artifact::{ArtifactRef, Manifest, Output};
 use trainyard_core::error::io_error;
-use trainyard_core::event::{AttemptOutcome, Event, Record, RunOutcome};
+use trainyard_core::event::{AttemptOutcome, Event, EventRecord, RunOutcome};
 use trainyard_core::{AttemptNumber, Digest, OptionProblem, Result, StageKey};
-use trainyard_http::{Address, Call, Desk, Limits};
+use trainyard_http::{BaseUrl, HttpClient, JsonRequest, RequestLimits};
 use trainyard_store::Store;
 
-const LIMITS: Limits = Limits { requests: 1, attempts: 3, timeout: Duration::from_secs(10), answer: 1 << 20 };
+const LIMITS: RequestLimits =
+    RequestLimits { requests: 1, attempts: 3, timeout: Duration::from_secs(10), response_bytes: 1 << 20 };
 const PRODUCER: &str = concat!("urn:trainyard:", env!("CARGO_PKG_VERSION"));
 const SCHEMA: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent";
 
@@ -49,50 +50,50 @@ impl PartOptions for OpenLineageOptions {
         `<digest of the stage>/<generation>/<output>`, their version the digest of their content, and tables have \
         their columns. `FAIL` has the error. An attempt whose stage is a cache hit does not exist, and has no event.";
     fn check(&self) -> Vec<OptionProblem> {
-        let url = self.url.as_ref().and_then(|url| Address::read(url).err());
+        let url = self.url.as_ref().and_then(|url| BaseUrl::read(url).err());
         url.map(|e| OptionProblem::new("/url", e.message)).into_iter().collect()
     }
 }
 
 /// Destination of events.
-enum Target {
-    Server(Box<Desk>),
+enum OpenLineageTarget {
+    Server(Box<HttpClient>),
     File(PathBuf),
 }
 
 /// The tracker `openlineage`.
 pub struct OpenLineage {
-    target: Target,
+    target: OpenLineageTarget,
     namespace: String,
     store: Store,
     handle: Handle,
-    opened: Option<Opened>,
+    opened: Option<RunStart>,
 }
 
 impl OpenLineage {
     /// Creates the tracker without a request. Errors: invalid (the address).
-    pub fn new(options: OpenLineageOptions, around: &Around) -> Result<Self> {
+    pub fn new(options: OpenLineageOptions, around: &TrackerContext) -> Result<Self> {
         let target = match &options.url {
-            Some(url) => Target::Server(Box::new(Desk::open(Address::read(url)?, None, LIMITS)?)),
-            None => Target::File(around.folder.join(&options.file)),
+            Some(url) => OpenLineageTarget::Server(Box::new(HttpClient::open(BaseUrl::read(url)?, None, LIMITS)?)),
+            None => OpenLineageTarget::File(around.folder.join(&options.file)),
         };
         let (store, handle) = (around.store.clone(), around.handle.clone());
         Ok(Self { target, namespace: options.namespace, store, handle, opened: None })
     }
-    fn events(&mut self, seen: &Seen) -> Result<Option<Value>> {
+    fn events(&mut self, seen: &TrackerEvent) -> Result<Option<Value>> {
         match seen {
-            Seen::Opened(opened) => {
+            TrackerEvent::Opened(opened) => {
                 self.opened = Some(opened.clone());
-                Ok((!opened.resumed).then(|| self.of_run("START", opened.at, opened)))
+                Ok((!opened.resumed).then(|| self.run_event("START", opened.at, opened)))
             }
-            Seen::Event(record) => self.of_event(record),
-            Seen::Point(_) => Ok(None),
+            TrackerEvent::Event(record) => self.event_json(record),
+            TrackerEvent::Point(_) => Ok(None),
         }
     }
-    fn of_event(&self, record: &Record) -> Result<Option<Value>> {
+    fn event_json(&self, record: &EventRecord) -> Result<Option<Value>> {
         let Some(opened) = &self.opened else { return Ok(None) };
         let of = |state: &str, stage: &StageKey, attempt: AttemptNumber| {
-            self.of_attempt(state, record.at, opened, (stage, attempt))
+            self.attempt_event(state, record.at, opened, (stage, attempt))
         };
         Ok(match &record.event {
             Event::AttemptStarted { stage, attempt, .. } => Some(of("START", stage, *attempt)),
@@ -119,7 +120,7 @@ impl OpenLineage {
                     RunOutcome::Failed => "FAIL",
                     RunOutcome::Cancelled => "ABORT",
                 };
-                Some(self.of_run(state, record.at, opened))
+                Some(self.run_event(state, record.at, opened))
             }
             _ => None,
         })
@@ -127,11 +128,17 @@ impl OpenLineage {
     fn manifest(&self, digest: &Digest, generation: u32) -> Result<Option<Manifest>> {
         self.handle.block_on(self.store.manifest_at(digest, generation))
     }
-    fn of_run(&self, state: &str, at: i64, opened: &Opened) -> Value {
+    fn run_event(&self, state: &str, at: i64, opened: &RunStart) -> Value {
         let run = json!({"runId": uuid(&[&opened.run.0]), "facets": {}});
         self.event(state, at, run, (&opened.workflow, "WORKFLOW"))
     }
-    fn of_attempt(&self, state: &str, at: i64, opened: &Opened, (stage, attempt): (&StageKey, AttemptNumber)) -> Value {
+    fn attempt_event(
+        &self,
+        state: &str,
+        at: i64,
+        opened: &RunStart,
+        (stage, attempt): (&StageKey, AttemptNumber),
+    ) -> Value {
         let name = stage.to_string();
         let parent = json!({
             "run": {"runId": uuid(&[&opened.run.0])},
@@ -183,10 +190,10 @@ impl OpenLineage {
     }
     fn send(&self, events: &[Value]) -> Result<()> {
         match &self.target {
-            Target::Server(desk) => events
-                .iter()
-                .try_for_each(|event| Ok(desk.ask(Call::post("/api/v1/lineage", event.clone())).map(drop)?)),
-            Target::File(path) => {
+            OpenLineageTarget::Server(desk) => events.iter().try_for_each(|event| {
+                Ok(desk.request(JsonRequest::post("/api/v1/lineage", event.clone())).map(drop)?)
+            }),
+            OpenLineageTarget::File(path) => {
                 let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
                 let file = OpenOptions::new().create(true).append(true).open(path);
                 file.and_then(|mut file| file.write_all(lines.as_bytes())).map_err(|e| io_error(path, &e))
@@ -196,7 +203,7 @@ impl OpenLineage {
 }
 
 impl Tracker for OpenLineage {
-    fn take(&mut self, seen: &[&Seen]) -> Result<()> {
+    fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()> {
         let mut events = Vec::new();
         for seen in seen {
             events.extend(self.events(seen)?);
@@ -231,7 +238,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let store = runtime.block_on(Store::open("memory://", StoreOptions::default())).unwrap();
-        let around = Around { store, handle: runtime.handle().clone(), folder: home.path().into() };
+        let around = TrackerContext { store, handle: runtime.handle().clone(), folder: home.path().into() };
         let mut tracker = OpenLineage::new(OpenLineageOptions::default(), &around).unwrap();
         let run = whole_run();
         tracker.take(&run.iter().collect::<Vec<_>>()).unwrap();

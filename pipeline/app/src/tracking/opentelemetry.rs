@@ -1,18 +1,19 @@
 //! `opentelemetry`: a span for the run and for each attempt, to any collector that accepts OTLP over HTTP as JSON
 //! (OpenTelemetry protocol 1.x).
 
-use super::tracker::{Opened, Seen, Tracker, identifier};
+use super::tracker::{RunStart, Tracker, TrackerEvent, identifier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use trainyard_api::PartOptions;
-use trainyard_core::event::{AttemptOutcome, Event, Record, RunOutcome};
+use trainyard_core::event::{AttemptOutcome, Event, EventRecord, RunOutcome};
 use trainyard_core::{AttemptNumber, OptionProblem, Result, StageKey};
-use trainyard_http::{Address, Call, Desk, Limits};
+use trainyard_http::{BaseUrl, HttpClient, JsonRequest, RequestLimits};
 
-const LIMITS: Limits = Limits { requests: 1, attempts: 3, timeout: Duration::from_secs(10), answer: 1 << 20 };
+const LIMITS: RequestLimits =
+    RequestLimits { requests: 1, attempts: 3, timeout: Duration::from_secs(10), response_bytes: 1 << 20 };
 /// Span kind: internal.
 const INTERNAL: u8 = 1;
 /// Span status codes.
@@ -44,12 +45,12 @@ impl PartOptions for OpenTelemetryOptions {
         names of run, stage and attempt, so a run that another process goes on with stays one trace; its own span then \
         begins where that process did.";
     fn check(&self) -> Vec<OptionProblem> {
-        Address::read(&self.url).err().map(|e| OptionProblem::new("/url", e.message)).into_iter().collect()
+        BaseUrl::read(&self.url).err().map(|e| OptionProblem::new("/url", e.message)).into_iter().collect()
     }
 }
 
 /// An attempt that has not ended.
-struct Open {
+struct ActiveSpan {
     start: i64,
     pool: String,
     digest: String,
@@ -57,30 +58,30 @@ struct Open {
 
 /// The tracker `opentelemetry`.
 pub struct OpenTelemetry {
-    desk: Desk,
+    client: HttpClient,
     service: String,
-    opened: Option<Opened>,
-    attempts: BTreeMap<(StageKey, AttemptNumber), Open>,
+    opened: Option<RunStart>,
+    attempts: BTreeMap<(StageKey, AttemptNumber), ActiveSpan>,
 }
 
 impl OpenTelemetry {
     /// Creates the tracker without a request. Errors: invalid (the address).
     pub fn new(options: OpenTelemetryOptions) -> Result<Self> {
-        let desk = Desk::open(Address::read(&options.url)?, None, LIMITS)?;
-        Ok(Self { desk, service: options.service, opened: None, attempts: BTreeMap::new() })
+        let desk = HttpClient::open(BaseUrl::read(&options.url)?, None, LIMITS)?;
+        Ok(Self { client: desk, service: options.service, opened: None, attempts: BTreeMap::new() })
     }
     /// Returns the span that an event ends.
-    fn span(&mut self, record: &Record) -> Option<Value> {
+    fn span(&mut self, record: &EventRecord) -> Option<Value> {
         let opened = self.opened.as_ref()?;
         let (run, at) = (&opened.run.0, record.at);
         match &record.event {
             Event::AttemptStarted { stage, attempt, digest, pool, .. } => {
-                let open = Open { start: at, pool: pool.clone(), digest: digest.to_string() };
+                let open = ActiveSpan { start: at, pool: pool.clone(), digest: digest.to_string() };
                 self.attempts.insert((stage.clone(), *attempt), open);
                 None
             }
             Event::AttemptEnded { stage, attempt, outcome, error } => {
-                let Open { start, pool, digest } = self.attempts.remove(&(stage.clone(), *attempt))?;
+                let ActiveSpan { start, pool, digest } = self.attempts.remove(&(stage.clone(), *attempt))?;
                 let message = error.as_ref().map(|error| error.message.clone());
                 let status = match outcome {
                     AttemptOutcome::Succeeded => json!({"code": OK}),
@@ -128,13 +129,13 @@ impl OpenTelemetry {
 }
 
 impl Tracker for OpenTelemetry {
-    fn take(&mut self, seen: &[&Seen]) -> Result<()> {
+    fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()> {
         let mut spans = Vec::new();
         for seen in seen {
             match seen {
-                Seen::Opened(opened) => self.opened = Some(opened.clone()),
-                Seen::Event(record) => spans.extend(self.span(record)),
-                Seen::Point(_) => {}
+                TrackerEvent::Opened(opened) => self.opened = Some(opened.clone()),
+                TrackerEvent::Event(record) => spans.extend(self.span(record)),
+                TrackerEvent::Point(_) => {}
             }
         }
         if spans.is_empty() {
@@ -147,7 +148,7 @@ impl Tracker for OpenTelemetry {
                 "spans": spans,
             }],
         }]});
-        self.desk.ask(Call::post("/v1/traces", body))?;
+        self.client.request(JsonRequest::post("/v1/traces", body))?;
         Ok(())
     }
 }
@@ -164,18 +165,18 @@ fn nanos(unix_millis: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tracking::testing::{Server, whole_run};
+    use crate::tracking::testing::{RecordingServer, whole_run};
 
     #[test]
     fn attempts_are_spans_below_the_span_of_their_run() {
-        let server = Server::start(|_, _| "{}".to_string());
+        let server = RecordingServer::start(|_, _| "{}".to_string());
         let options = OpenTelemetryOptions { url: server.url.clone(), ..OpenTelemetryOptions::default() };
         let mut tracker = OpenTelemetry::new(options).unwrap();
         // In batches, as events arrive.
         for piece in whole_run().chunks(3) {
             tracker.take(&piece.iter().collect::<Vec<_>>()).unwrap();
         }
-        let asked = server.asked();
+        let asked = server.requests();
         assert!(asked.iter().all(|(path, _)| path == "/v1/traces"));
         let bodies: Vec<Value> = asked.iter().map(|(_, body)| serde_json::from_str(body).unwrap()).collect();
         let all = |body: &Value| body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone();

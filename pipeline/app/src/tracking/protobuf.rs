@@ -2,9 +2,9 @@
 
 /// A message, built field by field.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(super) struct Message(Vec<u8>);
+pub(super) struct ProtobufMessage(Vec<u8>);
 
-impl Message {
+impl ProtobufMessage {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -59,12 +59,15 @@ mod tests {
 
     #[test]
     fn fields_have_the_bytes_of_the_documented_examples() {
-        assert_eq!(Message::default().number(1, 150).as_bytes(), [0x08, 0x96, 0x01]);
+        assert_eq!(ProtobufMessage::default().number(1, 150).as_bytes(), [0x08, 0x96, 0x01]);
         let testing = [&[0x12, 0x07][..], b"testing"].concat();
-        assert_eq!(Message::default().text(2, "testing").as_bytes(), testing);
-        let inner = Message::default().number(1, 150);
-        assert_eq!(Message::default().message(3, &inner).as_bytes(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
-        assert_eq!(Message::default().text(200, "").as_bytes(), [0xc2, 0x0c, 0x00]);
-        assert_eq!(Message::default().float(2, 0.5).double(1, 2.0).as_bytes()[..6], [0x15, 0, 0, 0, 0x3f, 0x09]);
+        assert_eq!(ProtobufMessage::default().text(2, "testing").as_bytes(), testing);
+        let inner = ProtobufMessage::default().number(1, 150);
+        assert_eq!(ProtobufMessage::default().message(3, &inner).as_bytes(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
+        assert_eq!(ProtobufMessage::default().text(200, "").as_bytes(), [0xc2, 0x0c, 0x00]);
+        assert_eq!(
+            ProtobufMessage::default().float(2, 0.5).double(1, 2.0).as_bytes()[..6],
+            [0x15, 0, 0, 0, 0x3f, 0x09]
+        );
     }
 }

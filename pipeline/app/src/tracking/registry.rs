@@ -4,24 +4,24 @@ use super::mlflow::{Mlflow, MlflowOptions};
 use super::openlineage::{OpenLineage, OpenLineageOptions};
 use super::opentelemetry::{OpenTelemetry, OpenTelemetryOptions};
 use super::tensorboard::{TensorBoard, TensorBoardOptions};
-use super::tracker::{Around, Tracker};
+use super::tracker::{Tracker, TrackerContext};
 use super::wandb::{Wandb, WandbOptions};
 use trainyard_api::Family;
 use trainyard_api::family::PartKind;
 
 /// Trackers that a site file may name under `tracking`.
-pub type Trackers = Family<dyn Tracker, Around>;
+pub type Trackers = Family<dyn Tracker, TrackerContext>;
 
-type Line = PartKind<dyn Tracker, Around>;
+type TrackerKind = PartKind<dyn Tracker, TrackerContext>;
 
 /// Returns all trackers of this build.
 pub fn family() -> Trackers {
     let members = vec![
-        Line::new(|options: MlflowOptions, _| Ok(Box::new(Mlflow::new(options)?))),
-        Line::new(|options: OpenLineageOptions, around| Ok(Box::new(OpenLineage::new(options, around)?))),
-        Line::new(|options: OpenTelemetryOptions, _| Ok(Box::new(OpenTelemetry::new(options)?))),
-        Line::new(|options: TensorBoardOptions, around| Ok(Box::new(TensorBoard::new(&options, around)))),
-        Line::new(|options: WandbOptions, around| Ok(Box::new(Wandb::new(options, around)))),
+        TrackerKind::new(|options: MlflowOptions, _| Ok(Box::new(Mlflow::new(options)?))),
+        TrackerKind::new(|options: OpenLineageOptions, around| Ok(Box::new(OpenLineage::new(options, around)?))),
+        TrackerKind::new(|options: OpenTelemetryOptions, _| Ok(Box::new(OpenTelemetry::new(options)?))),
+        TrackerKind::new(|options: TensorBoardOptions, around| Ok(Box::new(TensorBoard::new(&options, around)))),
+        TrackerKind::new(|options: WandbOptions, around| Ok(Box::new(Wandb::new(options, around)))),
     ];
     Family::new("trackers", "tracker", members)
 }

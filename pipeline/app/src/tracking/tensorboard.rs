@@ -3,8 +3,8 @@
 //! An event file is a sequence of records, each with a length, a checksum, a message and a checksum of that message.
 //! The messages are protocol buffers (tensorflow/core/util/event.proto) of four fields.
 
-use super::protobuf::Message;
-use super::tracker::{Around, Opened, Seen, Tracker};
+use super::protobuf::ProtobufMessage;
+use super::tracker::{RunStart, Tracker, TrackerContext, TrackerEvent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,13 +41,13 @@ impl PartOptions for TensorBoardOptions {
 /// The tracker `tensorboard`.
 pub struct TensorBoard {
     folder: PathBuf,
-    run: Option<Opened>,
+    run: Option<RunStart>,
     files: BTreeMap<StageKey, File>,
 }
 
 impl TensorBoard {
     /// Creates a tracker that writes below the folder of the options.
-    pub fn new(options: &TensorBoardOptions, around: &Around) -> Self {
+    pub fn new(options: &TensorBoardOptions, around: &TrackerContext) -> Self {
         Self { folder: around.folder.join(&options.folder), run: None, files: BTreeMap::new() }
     }
     fn file(&mut self, stage: &StageKey) -> Result<&mut File> {
@@ -71,16 +71,16 @@ impl TensorBoard {
 }
 
 impl Tracker for TensorBoard {
-    fn take(&mut self, seen: &[&Seen]) -> Result<()> {
+    fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()> {
         let mut points: BTreeMap<&StageKey, Vec<u8>> = BTreeMap::new();
         for seen in seen {
             match seen {
-                Seen::Opened(run) => self.run = Some(run.clone()),
-                Seen::Point(point) => {
+                TrackerEvent::Opened(run) => self.run = Some(run.clone()),
+                TrackerEvent::Point(point) => {
                     let event = scalar(point.at, point.step, &point.name, point.value);
                     points.entry(&point.stage).or_default().extend(record(&event));
                 }
-                Seen::Event(happened) => {
+                TrackerEvent::Event(happened) => {
                     if let Event::Published { stage, metrics, .. } = &happened.event {
                         let events = metrics
                             .iter()
@@ -102,7 +102,7 @@ fn name(text: &str) -> String {
 }
 
 /// Frames a message with its length and the checksums.
-fn record(message: &Message) -> Vec<u8> {
+fn record(message: &ProtobufMessage) -> Vec<u8> {
     let message = message.as_bytes();
     let length = (message.len() as u64).to_le_bytes();
     let mut bytes = length.to_vec();
@@ -113,18 +113,18 @@ fn record(message: &Message) -> Vec<u8> {
 }
 
 /// Returns the first message of a file. Fields of an event: 1 wall time, 2 step, 3 version, 5 summary.
-fn version(at: i64) -> Message {
+fn version(at: i64) -> ProtobufMessage {
     wall_time(at).text(3, "brain.Event:2")
 }
 
 /// Returns the event of one point. Fields of a value in a summary: 1 tag, 2 number.
-fn scalar(at: i64, step: u64, tag: &str, value: f64) -> Message {
-    let number = Message::default().text(1, tag).float(2, value as f32);
-    wall_time(at).number(2, step).message(5, &Message::default().message(1, &number))
+fn scalar(at: i64, step: u64, tag: &str, value: f64) -> ProtobufMessage {
+    let number = ProtobufMessage::default().text(1, tag).float(2, value as f32);
+    wall_time(at).number(2, step).message(5, &ProtobufMessage::default().message(1, &number))
 }
 
-fn wall_time(at: i64) -> Message {
-    Message::default().double(1, at as f64 / 1e3)
+fn wall_time(at: i64) -> ProtobufMessage {
+    ProtobufMessage::default().double(1, at as f64 / 1e3)
 }
 
 /// Computes CRC-32C (Castagnoli), bit by bit: a point has 50 bytes.

@@ -1,11 +1,11 @@
 //! Shared test helpers of trackers.
 
-use super::tracker::{Opened, Point, Seen};
+use super::tracker::{Point, RunStart, TrackerEvent};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use trainyard_core::attempt::AttemptMessage;
-use trainyard_core::event::{AttemptOutcome, Event, GrantSummary, Record, RunOutcome};
+use trainyard_core::event::{AttemptOutcome, Event, EventRecord, GrantSummary, RunOutcome};
 use trainyard_core::{AttemptNumber, Digest, Error, RunId, StageKey};
 use trainyard_runtime::Observer;
 
@@ -20,15 +20,15 @@ impl Notes {
 }
 
 impl Observer for Notes {
-    fn event(&self, _: &Record) {}
+    fn event(&self, _: &EventRecord) {}
     fn message(&self, _: &StageKey, _: AttemptNumber, _: &AttemptMessage) {}
     fn note(&self, text: &str) {
         self.0.lock().unwrap().push(text.to_string());
     }
 }
 
-pub fn opened(run: &str) -> Opened {
-    Opened {
+pub fn opened(run: &str) -> RunStart {
+    RunStart {
         run: RunId(run.into()),
         workflow: "agent".into(),
         params: [("steps".to_string(), 3.into())].into(),
@@ -41,12 +41,12 @@ pub fn point(stage: &str, name: &str, step: u64, value: f64) -> Point {
     Point { stage: StageKey(stage.into()), attempt: 1, name: name.into(), step, value, at: 2_000 + step as i64 }
 }
 
-fn event(at: i64, event: Event) -> Seen {
-    Seen::Event(Record { at, event })
+fn event(at: i64, event: Event) -> TrackerEvent {
+    TrackerEvent::Event(EventRecord { at, event })
 }
 
 /// Returns a run of two stages, of which the second fails once and is then retried.
-pub fn whole_run() -> Vec<Seen> {
+pub fn whole_run() -> Vec<TrackerEvent> {
     let (sft, rl) = (StageKey("sft".into()), StageKey("rl[seed=1]".into()));
     let started = |stage: &StageKey, attempt| Event::AttemptStarted {
         stage: stage.clone(),
@@ -74,16 +74,16 @@ pub fn whole_run() -> Vec<Seen> {
     };
     let crash = || Some(Error::data("row 3 is empty"));
     vec![
-        Seen::Opened(opened("20261123-100000-abc")),
+        TrackerEvent::Opened(opened("20261123-100000-abc")),
         event(1_001, started(&sft, 1)),
-        Seen::Point(point("sft", "loss", 1, 2.5)),
-        Seen::Point(point("sft", "loss", 2, f64::NAN)),
+        TrackerEvent::Point(point("sft", "loss", 1, 2.5)),
+        TrackerEvent::Point(point("sft", "loss", 2, f64::NAN)),
         event(3_000, ended(&sft, 1, AttemptOutcome::Succeeded, None)),
         event(3_001, published),
         event(3_002, started(&rl, 1)),
         event(3_100, ended(&rl, 1, AttemptOutcome::Lost, None)),
         event(3_200, started(&rl, 2)),
-        Seen::Point(point("rl[seed=1]", "reward_mean", 1, 0.5)),
+        TrackerEvent::Point(point("rl[seed=1]", "reward_mean", 1, 0.5)),
         event(3_300, ended(&rl, 2, AttemptOutcome::Failed, crash())),
         event(3_301, Event::StageFailed { stage: rl, error: Error::data("row 3 is empty") }),
         event(3_400, Event::RunFinished { outcome: RunOutcome::Failed }),
@@ -91,12 +91,12 @@ pub fn whole_run() -> Vec<Seen> {
 }
 
 /// A loopback server that responds by a function of path and body, and records its requests.
-pub struct Server {
+pub struct RecordingServer {
     pub url: String,
-    asked: Arc<Mutex<Vec<(String, String)>>>,
+    requests: Arc<Mutex<Vec<(String, String)>>>,
 }
 
-impl Server {
+impl RecordingServer {
     pub fn start(answer: impl Fn(&str, &str) -> String + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -138,10 +138,10 @@ impl Server {
                 stream.write_all(format!("{head}\r\ncontent-length: {length}\r\n\r\n{text}").as_bytes()).ok();
             }
         });
-        Self { url, asked }
+        Self { url, requests: asked }
     }
     /// Returns path and body of every request so far.
-    pub fn asked(&self) -> Vec<(String, String)> {
-        self.asked.lock().unwrap().clone()
+    pub fn requests(&self) -> Vec<(String, String)> {
+        self.requests.lock().unwrap().clone()
     }
 }

@@ -4,30 +4,30 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tokio::runtime::Handle;
-use trainyard_core::event::Record;
+use trainyard_core::event::EventRecord;
 use trainyard_core::{AttemptNumber, Digest, Result, RunId, StageKey};
 use trainyard_store::Store;
 
 /// Follows one run. All calls come from one thread, in chronological order.
 pub trait Tracker: Send {
     /// Takes the events since the last call, at least one. Errors: the events were not taken, and are not sent again.
-    fn take(&mut self, seen: &[&Seen]) -> Result<()>;
+    fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()>;
 }
 
 /// Events that trackers receive.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Seen {
+pub enum TrackerEvent {
     /// A writer opened the run. It is the first event.
-    Opened(Opened),
+    Opened(RunStart),
     /// An entry of the journal.
-    Event(Record),
+    Event(EventRecord),
     /// A point of a learning curve.
     Point(Point),
 }
 
 /// A run that a writer opened, for the first time or to resume it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Opened {
+pub struct RunStart {
     pub run: RunId,
     /// Workflow name.
     pub workflow: String,
@@ -55,7 +55,7 @@ pub struct Point {
 }
 
 /// Dependencies of trackers.
-pub struct Around {
+pub struct TrackerContext {
     /// Store of the run, for trackers that look up manifests.
     pub store: Store,
     /// Runtime of store requests.

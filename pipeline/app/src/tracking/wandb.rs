@@ -5,9 +5,9 @@
 
 mod log;
 
-use self::log::Log;
-use super::protobuf::Message;
-use super::tracker::{Around, Opened, Point, Seen, Tracker};
+use self::log::WandbLog;
+use super::protobuf::ProtobufMessage;
+use super::tracker::{Point, RunStart, Tracker, TrackerContext, TrackerEvent};
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,9 +61,9 @@ impl PartOptions for WandbOptions {
 pub struct Wandb {
     options: WandbOptions,
     folder: PathBuf,
-    opened: Option<Opened>,
+    opened: Option<RunStart>,
     /// File of the run, once a record is written.
-    log: Option<Log>,
+    log: Option<WandbLog>,
     /// Rows of the history so far.
     rows: u64,
     /// Metrics whose axis is defined in the file.
@@ -72,38 +72,38 @@ pub struct Wandb {
 
 impl Wandb {
     /// Creates a tracker that writes below the folder of the options.
-    pub fn new(options: WandbOptions, around: &Around) -> Self {
+    pub fn new(options: WandbOptions, around: &TrackerContext) -> Self {
         let folder = around.folder.join(&options.folder).join("wandb");
         Self { options, folder, opened: None, log: None, rows: 0, defined: BTreeSet::new() }
     }
-    fn create(&self) -> Result<Log> {
+    fn create(&self) -> Result<WandbLog> {
         let opened = self.opened.as_ref().ok_or_else(|| Error::bug("news came before their run was opened"))?;
         let begun = jiff::Timestamp::from_millisecond(opened.at).unwrap_or_default().to_zoned(TimeZone::UTC);
         let id = id(opened);
         let folder = self.folder.join(format!("offline-run-{}-{id}", begun.strftime("%Y%m%d_%H%M%S")));
-        let mut log = Log::create(&folder, &format!("run-{id}.wandb"))?;
+        let mut log = WandbLog::create(&folder, &format!("run-{id}.wandb"))?;
         let version = concat!("trainyard ", env!("CARGO_PKG_VERSION"));
         // The second version is that of the oldest client that can read the file.
-        let version = Message::default().text(1, version).text(2, "0.70.0");
-        log.write(HEADER, &Message::default().message(1, &version))?;
+        let version = ProtobufMessage::default().text(1, version).text(2, "0.70.0");
+        log.write(HEADER, &ProtobufMessage::default().message(1, &version))?;
         log.write(RUN, &self.run(opened, &id))?;
         Ok(log)
     }
-    fn run(&self, opened: &Opened, id: &str) -> Message {
-        let config = opened.params.iter().fold(Message::default(), |config, (name, value)| {
-            config.message(1, &Message::default().text(1, name).text(16, &value.to_string()))
+    fn run(&self, opened: &RunStart, id: &str) -> ProtobufMessage {
+        let config = opened.params.iter().fold(ProtobufMessage::default(), |config, (name, value)| {
+            config.message(1, &ProtobufMessage::default().text(1, name).text(16, &value.to_string()))
         });
         let (seconds, nanos) = (opened.at.max(0) as u64 / 1_000, opened.at.max(0) as u64 % 1_000 * 1_000_000);
-        let run = Message::default().text(1, id);
+        let run = ProtobufMessage::default().text(1, id);
         let run = self.options.entity.iter().fold(run, |run, entity| run.text(2, entity));
         run.text(3, self.options.project.as_deref().unwrap_or(&opened.workflow))
             .message(4, &config)
             .text(6, &opened.run.0)
             .text(8, &opened.run.0)
             .text(10, &opened.workflow)
-            .message(17, &Message::default().number(1, seconds).number(2, nanos))
+            .message(17, &ProtobufMessage::default().number(1, seconds).number(2, nanos))
     }
-    fn write(&mut self, kind: u32, message: &Message) -> Result<()> {
+    fn write(&mut self, kind: u32, message: &ProtobufMessage) -> Result<()> {
         if self.log.is_none() {
             self.log = Some(self.create()?);
         }
@@ -119,9 +119,9 @@ impl Wandb {
         if !self.defined.insert(name.clone()) {
             return Ok(());
         }
-        let options = Message::default().number(1, 1).number(3, 1);
+        let options = ProtobufMessage::default().number(1, 1).number(3, 1);
         let axis = escaped(&format!("{stage}/step"));
-        self.write(METRIC, &Message::default().text(1, &escaped(&name)).text(4, &axis).message(6, &options))
+        self.write(METRIC, &ProtobufMessage::default().text(1, &escaped(&name)).text(4, &axis).message(6, &options))
     }
     /// Writes a row of the history, and its values as the summary.
     fn row(&mut self, points: &[&Point]) -> Result<()> {
@@ -137,7 +137,7 @@ impl Wandb {
         let values = points.iter().map(|point| (format!("{}/{}", point.stage, point.name), point.value));
         let row: Vec<(String, String)> =
             row.into_iter().map(|(key, value)| (key, value.to_string())).chain(values.map(written)).collect();
-        let step = Message::default().number(1, self.rows);
+        let step = ProtobufMessage::default().number(1, self.rows);
         self.write(HISTORY, &items(&row).message(2, &step))?;
         self.rows += 1;
         self.write(SUMMARY, &items(&row))
@@ -151,7 +151,7 @@ impl Wandb {
             }
             Event::RunFinished { outcome } => {
                 let runtime = self.runtime(at) as u64;
-                let exit = Message::default().number(1, exit_code(*outcome)).number(2, runtime);
+                let exit = ProtobufMessage::default().number(1, exit_code(*outcome)).number(2, runtime);
                 self.write(EXIT, &exit)
             }
             _ => Ok(()),
@@ -160,10 +160,10 @@ impl Wandb {
 }
 
 impl Tracker for Wandb {
-    fn take(&mut self, seen: &[&Seen]) -> Result<()> {
+    fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()> {
         let mut row: Vec<&Point> = Vec::new();
         for seen in seen {
-            if let Seen::Point(point) = seen {
+            if let TrackerEvent::Point(point) = seen {
                 // Metrics of one step are one row.
                 let together = row.last().is_some_and(|last| {
                     (&last.stage, last.attempt, last.step) == (&point.stage, point.attempt, point.step)
@@ -176,9 +176,9 @@ impl Tracker for Wandb {
             }
             self.row(&std::mem::take(&mut row))?;
             match seen {
-                Seen::Opened(opened) => self.opened = Some(opened.clone()),
-                Seen::Event(record) => self.event(record.at, &record.event)?,
-                Seen::Point(_) => {}
+                TrackerEvent::Opened(opened) => self.opened = Some(opened.clone()),
+                TrackerEvent::Event(record) => self.event(record.at, &record.event)?,
+                TrackerEvent::Point(_) => {}
             }
         }
         self.row(&row)
@@ -186,16 +186,16 @@ impl Tracker for Wandb {
 }
 
 /// Returns the id of a run, or of a resumed part of one.
-fn id(opened: &Opened) -> String {
+fn id(opened: &RunStart) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
     let run: String = opened.run.0.chars().map(plain).take(ID).collect();
     if opened.resumed { format!("{run}-{}", opened.at) } else { run }
 }
 
 /// Returns items of a history or a summary: keys without nesting, and values as JSON.
-fn items(values: &[(String, String)]) -> Message {
-    values.iter().fold(Message::default(), |message, (key, value)| {
-        message.message(1, &Message::default().text(2, key).text(16, value))
+fn items(values: &[(String, String)]) -> ProtobufMessage {
+    values.iter().fold(ProtobufMessage::default(), |message, (key, value)| {
+        message.message(1, &ProtobufMessage::default().text(2, key).text(16, value))
     })
 }
 
@@ -264,10 +264,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let mut tracker = tracker(home.path());
         let seen = [
-            Seen::Opened(Opened { resumed: true, ..opened("r") }),
-            Seen::Point(point("rl", "loss", 4, 1.0)),
-            Seen::Point(point("rl", "kl.term", 4, 0.5)),
-            Seen::Point(point("rl", "loss", 5, 0.5)),
+            TrackerEvent::Opened(RunStart { resumed: true, ..opened("r") }),
+            TrackerEvent::Point(point("rl", "loss", 4, 1.0)),
+            TrackerEvent::Point(point("rl", "kl.term", 4, 0.5)),
+            TrackerEvent::Point(point("rl", "loss", 5, 0.5)),
         ];
         tracker.take(&seen.iter().collect::<Vec<_>>()).unwrap();
         assert_eq!(tracker.rows, 2);

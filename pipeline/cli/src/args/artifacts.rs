@@ -1,6 +1,6 @@
 //! Arguments of `trainyard artifacts`.
 
-use super::{Format, SiteArgs};
+use super::{OutputFormat, SiteArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct ArtifactsArgs {
     #[command(flatten)]
     pub site: SiteArgs,
     #[arg(long, value_enum, default_value_t, global = true)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// An artifact is named `RUN/STAGE/OUTPUT` (`latest/rl/model`), or `DIGEST/OUTPUT` with a stage digest or

@@ -1,6 +1,6 @@
 //! Arguments of `trainyard conformance`.
 
-use super::{Format, SiteArgs};
+use super::{OutputFormat, SiteArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub struct ConformanceArgs {
     #[command(flatten)]
     pub site: SiteArgs,
     #[arg(long, value_enum, default_value_t, global = true)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Subcommand)]

@@ -1,6 +1,6 @@
 //! The grammar of `init`.
 
-use super::Format;
+use super::OutputFormat;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -22,14 +22,14 @@ pub struct InitArgs {
     /// Also write an adapter, a program that turns environments of a package into Trainyard environments: `gymnasium`,
     /// `openenv`, `textworld` or `verifiers`. May be repeated.
     #[arg(long = "with", value_name = "PACKAGE", requires = "python", value_enum)]
-    pub adapters: Vec<Adapter>,
+    pub adapters: Vec<AdapterPackage>,
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Package whose environments an adapter provides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Adapter {
+pub enum AdapterPackage {
     Gymnasium,
     #[value(name = "openenv")]
     OpenEnv,

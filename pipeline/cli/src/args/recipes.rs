@@ -1,6 +1,6 @@
 //! Arguments of `recipes`.
 
-use super::{Format, SiteArgs};
+use super::{OutputFormat, SiteArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub struct RecipesArgs {
     #[command(flatten)]
     pub site: SiteArgs,
     #[arg(long, value_enum, default_value_t, global = true)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Subcommand)]

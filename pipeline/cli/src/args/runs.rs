@@ -1,6 +1,6 @@
 //! Arguments of `trainyard runs`.
 
-use super::{Format, SiteArgs};
+use super::{OutputFormat, SiteArgs};
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Clone, Args)]
@@ -10,7 +10,7 @@ pub struct RunsArgs {
     #[command(flatten)]
     pub site: SiteArgs,
     #[arg(long, value_enum, default_value_t, global = true)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Subcommand)]

@@ -1,6 +1,6 @@
 //! The arguments of `serve` and `schedules`.
 
-use super::{Format, SiteArgs};
+use super::{OutputFormat, SiteArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub struct SchedulesArgs {
     #[command(flatten)]
     pub site: SiteArgs,
     #[arg(long, value_enum, default_value_t, global = true)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Subcommand)]

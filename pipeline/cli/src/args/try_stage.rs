@@ -1,6 +1,6 @@
 //! Arguments of `trainyard try`.
 
-use super::{Format, SiteArgs, WorkflowArgs};
+use super::{OutputFormat, SiteArgs, WorkflowArgs};
 use clap::Args;
 
 #[derive(Debug, Clone, Args)]
@@ -23,5 +23,5 @@ pub struct TryArgs {
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }

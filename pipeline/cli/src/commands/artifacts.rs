@@ -9,14 +9,14 @@ mod query;
 mod show;
 
 use crate::args::{ArtifactsArgs, ArtifactsCommand};
-use crate::exit::Exit;
+use crate::exit::CliExit;
 use crate::session::{self, Access};
 use std::sync::Arc;
 use trainyard_app::Catalogue;
 use trainyard_core::Result;
 
 /// Opens the store, read-only unless the subcommand changes it, and runs the subcommand.
-pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let session = session::open(&args.site, access(&args.command), catalogue)?;
     match &args.command {
         ArtifactsCommand::List { run } => list::run(&session, run, args.format),
@@ -33,8 +33,8 @@ pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
 
 fn access(command: &ArtifactsCommand) -> Access {
     match command {
-        ArtifactsCommand::Gc(asked) if asked.dry_run => Access::Look,
-        ArtifactsCommand::Gc(_) | ArtifactsCommand::Pin { .. } | ArtifactsCommand::Unpin { .. } => Access::Change,
-        _ => Access::Look,
+        ArtifactsCommand::Gc(asked) if asked.dry_run => Access::Read,
+        ArtifactsCommand::Gc(_) | ArtifactsCommand::Pin { .. } | ArtifactsCommand::Unpin { .. } => Access::Write,
+        _ => Access::Read,
     }
 }

@@ -1,7 +1,7 @@
-//! `trainyard check FILE…`: every mistake of every file at once.
+//! `trainyard check PROBLEM_FILE…`: every mistake of every file at once.
 
-use crate::args::{CheckArgs, Format};
-use crate::exit::Exit;
+use crate::args::{CheckArgs, OutputFormat};
+use crate::exit::CliExit;
 use crate::output::diagnostics;
 use crate::output::human::{print_json, print_text};
 use crate::{compiled, session};
@@ -19,48 +19,48 @@ const SITE_KEYS: [&str; 7] =
     ["store:", "store_outage:", "pools:", "secrets:", "durability:", "notifications:", "tracking:"];
 
 /// Checks all files. Exit code 2 if any file has an error; warnings and notes leave it at 0.
-pub fn run(args: &CheckArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &CheckArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     if let Some(url) = &args.site.store {
         Store::check_url(url)?;
     }
     let site = match (session::site(&args.site, catalogue), args.format) {
-        (Err(error), Format::Json) => return site_is_wrong(&error),
+        (Err(error), OutputFormat::Json) => return report_site_error(&error),
         (site, _) => site?,
     };
     let (mut all, mut errors) = (Vec::new(), 0);
     for path in &args.files {
-        let Judged { what, diagnostics: found, sources } = judge(path, args, catalogue, &site)?;
+        let FileCheck { what, diagnostics: found, sources } = check_file(path, args, catalogue, &site)?;
         errors += found.iter().filter(|d| d.is_error()).count();
         match args.format {
-            Format::Json => all.extend(found.iter().map(|d| diagnostics::json(d, &sources))),
-            Format::Text => {
+            OutputFormat::Json => all.extend(found.iter().map(|d| diagnostics::json(d, &sources))),
+            OutputFormat::Text => {
                 diagnostics::print(&found, &sources);
                 print_text(&format!("{}: {what}{}", path.display(), diagnostics::count(&found)));
             }
         }
     }
-    if args.format == Format::Json {
+    if args.format == OutputFormat::Json {
         print_json(&json!({"errors": errors, "diagnostics": all}))?;
     }
-    Ok(if errors == 0 { Exit::Done } else { Exit::Invalid })
+    Ok(if errors == 0 { CliExit::Done } else { CliExit::Invalid })
 }
 
 /// The result for one file.
-struct Judged {
+struct FileCheck {
     /// `3 stages, `, or a description of another kind of file.
     what: String,
     diagnostics: Vec<Diagnostic>,
     sources: Sources,
 }
 
-fn judge(path: &Path, args: &CheckArgs, catalogue: &Catalogue, site: &Site) -> Result<Judged> {
+fn check_file(path: &Path, args: &CheckArgs, catalogue: &Catalogue, site: &Site) -> Result<FileCheck> {
     if is_site_file(path) {
         let (_, diagnostics, sources) = session::read_site(path, catalogue);
-        return Ok(Judged { what: "a site file, ".into(), diagnostics, sources });
+        return Ok(FileCheck { what: "a site file, ".into(), diagnostics, sources });
     }
     let found = compiled::file(path, &args.params.params, catalogue, site)?;
     let what = found.plan.as_ref().map(|p| format!("{} stages, ", p.nodes.len())).unwrap_or_default();
-    Ok(Judged { what, diagnostics: found.diagnostics, sources: found.sources })
+    Ok(FileCheck { what, diagnostics: found.diagnostics, sources: found.sources })
 }
 
 /// Whether a file is a site file: by its name, or because it has keys of a site file and no stages. An unreadable file
@@ -75,11 +75,11 @@ fn is_site_file(path: &Path) -> bool {
 }
 
 /// Reports a wrong site file as a diagnostic without a place, for JSON output; stderr has it already.
-fn site_is_wrong(error: &Error) -> Result<Exit> {
+fn report_site_error(error: &Error) -> Result<CliExit> {
     let wrong = json!({
         "file": Value::Null, "line": Value::Null, "column": Value::Null, "code": "site", "severity": "error",
         "message": error.message, "help": error.help,
     });
     print_json(&json!({"errors": 1, "diagnostics": [wrong]}))?;
-    Ok(Exit::Invalid)
+    Ok(CliExit::Invalid)
 }

@@ -1,7 +1,7 @@
-//! `trainyard conformance environment FILE`: the rules that an environment keeps, and the requirements that it misses.
+//! `trainyard conformance environment PROBLEM_FILE`: the rules that an environment keeps, and the requirements that it misses.
 
-use crate::args::{ConformanceArgs, ConformanceCommand, Format};
-use crate::exit::Exit;
+use crate::args::{ConformanceArgs, ConformanceCommand, OutputFormat};
+use crate::exit::CliExit;
 use crate::output::diagnostics;
 use crate::output::human::{print_json, print_note, print_text};
 use crate::session;
@@ -9,35 +9,35 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use trainyard_app::Catalogue;
-use trainyard_app::conformance::{Refusal, check};
+use trainyard_app::conformance::{ConformanceError, check};
 use trainyard_core::{Error, Result};
-use trainyard_envs::conformance::Finding;
+use trainyard_envs::conformance::PropertyFinding;
 
 /// Checks an environment. Exit code 1 if a rule is broken.
-pub fn run(args: &ConformanceArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &ConformanceArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let ConformanceCommand::Environment { file } = &args.command;
     let providers = || Ok(session::site(&args.site, catalogue)?.secrets);
     let findings = check(catalogue, file, Arc::new(|_, line| print_note(line)), providers);
     let findings = findings.map_err(|e| drawn(e, file))?;
     match args.format {
-        Format::Json => print_json(&document(&findings))?,
-        Format::Text => findings.iter().for_each(|finding| print_text(&line(finding))),
+        OutputFormat::Json => print_json(&document(&findings))?,
+        OutputFormat::Text => findings.iter().for_each(|finding| print_text(&line(finding))),
     }
     let broken = findings.iter().any(|finding| matches!(finding.result, Some(Err(_))));
-    Ok(if broken { Exit::Failed } else { Exit::Done })
+    Ok(if broken { CliExit::Failed } else { CliExit::Done })
 }
 
-fn drawn(refusal: Refusal, file: &Path) -> Error {
+fn drawn(refusal: ConformanceError, file: &Path) -> Error {
     match refusal {
-        Refusal::Error(error) => error,
-        Refusal::Text(found, sources) => {
+        ConformanceError::Error(error) => error,
+        ConformanceError::Text(found, sources) => {
             diagnostics::print(&found, &sources);
             Error::invalid(format!("{} has {}", file.display(), diagnostics::count(&found)))
         }
     }
 }
 
-fn line(finding: &Finding) -> String {
+fn line(finding: &PropertyFinding) -> String {
     match &finding.result {
         Some(Ok(())) => format!("ok       {}", finding.property),
         Some(Err(what)) => format!("failed   {}: {what}", finding.property),
@@ -45,8 +45,8 @@ fn line(finding: &Finding) -> String {
     }
 }
 
-fn document(findings: &[Finding]) -> Value {
-    let one = |finding: &Finding| {
+fn document(findings: &[PropertyFinding]) -> Value {
+    let one = |finding: &PropertyFinding| {
         let (outcome, missing) = match &finding.result {
             Some(Ok(())) => ("ok", None),
             Some(Err(what)) => ("failed", Some(what)),

@@ -1,25 +1,25 @@
 //! `trainyard doctor`: checks this machine, the site file and the promises of the store.
 
-use crate::args::{DoctorArgs, Format};
-use crate::exit::Exit;
+use crate::args::{DoctorArgs, OutputFormat};
+use crate::exit::CliExit;
 use crate::output::human::{print_json, print_text, table};
 use crate::session::{self, Access};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use trainyard_app::machine::gpus::Reading;
+use trainyard_app::machine::gpus::GpuInfo;
 use trainyard_app::{Catalogue, machine, notifications};
 use trainyard_core::units::format_size;
 use trainyard_core::{Result, StageKinds as _};
 use trainyard_envs::tools::{ToolHost, ToolLimits, missing_for_cpython};
-use trainyard_spec::site::{Notification, Pool, Recipient};
+use trainyard_spec::site::{Notification, Recipient, SitePool};
 
 /// Time limit for the first response of a new worker.
-const TOOL_PATIENCE: Duration = Duration::from_secs(10);
+const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Serialize)]
-struct Finding {
+struct DoctorFinding {
     what: &'static str,
     good: bool,
     /// Whether the finding is only a probable mistake.
@@ -28,7 +28,7 @@ struct Finding {
     detail: String,
 }
 
-impl Finding {
+impl DoctorFinding {
     fn new(what: &'static str, good: bool, detail: String) -> Self {
         Self { what, good, warning: false, detail }
     }
@@ -42,7 +42,7 @@ impl Finding {
 }
 
 /// Runs all checks. Exit code 3 if the store is unreachable, 2 if anything else is wrong.
-pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let mut findings = vec![machine_finding(), gpus(), kinds(catalogue), executors(catalogue), tool(), cpython()];
     let site = session::site(&args.site, catalogue)?;
     let here = machine::pool();
@@ -53,56 +53,56 @@ pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     // Opening verifies that of two puts of one name only one succeeds.
     let store = session::open(&args.site, Access::Run, catalogue);
     findings.push(match &store {
-        Ok(session) => Finding::new("store", true, format!("{} is create-only", session.store.url())),
-        Err(error) => Finding::new("store", false, error.to_string()),
+        Ok(session) => DoctorFinding::new("store", true, format!("{} is create-only", session.store.url())),
+        Err(error) => DoctorFinding::new("store", false, error.to_string()),
     });
     let good = findings.iter().all(|f| f.good);
     match args.format {
-        Format::Json => print_json(&json!({"good": good, "findings": findings}))?,
-        Format::Text => {
+        OutputFormat::Json => print_json(&json!({"good": good, "findings": findings}))?,
+        OutputFormat::Text => {
             let rows: Vec<Vec<String>> =
                 findings.iter().map(|f| vec![f.mark().into(), f.what.into(), f.detail.clone()]).collect();
             print_text(&table(&["", "what", "found"], &rows));
         }
     }
     Ok(match (&store, good) {
-        (_, true) => Exit::Done,
-        (Err(error), false) => Exit::from(error),
-        (Ok(_), false) => Exit::Invalid,
+        (_, true) => CliExit::Done,
+        (Err(error), false) => CliExit::from(error),
+        (Ok(_), false) => CliExit::Invalid,
     })
 }
 
-fn machine_finding() -> Finding {
+fn machine_finding() -> DoctorFinding {
     let pool = machine::pool();
     let detail = format!("{} cpus, {}, {} gpus", pool.cpus, format_size(pool.memory), pool.gpus.len());
-    Finding::new("machine", true, detail)
+    DoctorFinding::new("machine", true, detail)
 }
 
 /// Lists GPUs. A machine without GPUs is valid, so this finding is never bad.
-fn gpus() -> Finding {
-    let detail = match machine::gpus::readings() {
+fn gpus() -> DoctorFinding {
+    let detail = match machine::gpus::list_gpus() {
         Ok(found) if found.is_empty() => "none".to_string(),
         Ok(found) => {
-            let one = |gpu: &Reading| format!("{}: {}, {}, {}", gpu.index, gpu.name, format_size(gpu.memory), gpu.uuid);
+            let one = |gpu: &GpuInfo| format!("{}: {}, {}, {}", gpu.index, gpu.name, format_size(gpu.memory), gpu.uuid);
             found.iter().map(one).collect::<Vec<_>>().join("; ")
         }
         Err(why) => format!("none: {why}"),
     };
-    Finding::new("gpus", true, detail)
+    DoctorFinding::new("gpus", true, detail)
 }
 
-fn kinds(catalogue: &Catalogue) -> Finding {
-    Finding::new("stage kinds", true, catalogue.names().join(", "))
+fn kinds(catalogue: &Catalogue) -> DoctorFinding {
+    DoctorFinding::new("stage kinds", true, catalogue.names().join(", "))
 }
 
-fn executors(catalogue: &Catalogue) -> Finding {
+fn executors(catalogue: &Catalogue) -> DoctorFinding {
     let names: Vec<&str> = catalogue.executors().iter().map(|kind| kind.name).collect();
-    Finding::new("executors", true, names.join(", "))
+    DoctorFinding::new("executors", true, names.join(", "))
 }
 
 /// Compares a local pool with this machine. Executors were checked with the site file; remote machines are not
 /// contacted.
-fn pool(pool: &Pool, here: &Pool, catalogue: &Catalogue) -> Finding {
+fn pool(pool: &SitePool, here: &SitePool, catalogue: &Catalogue) -> DoctorFinding {
     let detail = format!("{} ({} × {} cpus, {} gpus)", pool.name, pool.nodes, pool.cpus, pool.gpus.len());
     let mut excess = Vec::new();
     if pool.cpus > here.cpus {
@@ -116,14 +116,14 @@ fn pool(pool: &Pool, here: &Pool, catalogue: &Catalogue) -> Finding {
     }
     let is_here = catalogue.executors().iter().any(|kind| kind.on_this_machine && kind.name == pool.executor);
     if !is_here || excess.is_empty() {
-        return Finding::new("pool", true, detail);
+        return DoctorFinding::new("pool", true, detail);
     }
     let detail = format!("{detail}: this machine has only {}; correct the amounts in the site file", excess.join(", "));
-    Finding { warning: true, ..Finding::new("pool", true, detail) }
+    DoctorFinding { warning: true, ..DoctorFinding::new("pool", true, detail) }
 }
 
 /// Shows the host or the program only: the rest may be a secret.
-fn notification(notification: &Notification) -> Finding {
+fn notification(notification: &Notification) -> DoctorFinding {
     let outcomes = notification.on.join(", ");
     let (good, detail) = match &notification.to {
         Recipient::Webhook(address) | Recipient::Slack(address) => match notifications::address(address) {
@@ -135,46 +135,46 @@ fn notification(notification: &Notification) -> Finding {
             (true, format!("{outcomes} to the command {program}"))
         }
     };
-    Finding::new("notification", good, detail)
+    DoctorFinding::new("notification", good, detail)
 }
 
 /// Checks the options of a tracker; its server is not contacted.
-fn tracker(options: &Value, catalogue: &Catalogue) -> Finding {
+fn tracker(options: &Value, catalogue: &Catalogue) -> DoctorFinding {
     let kind = options.get("kind").unwrap_or(options).as_str().unwrap_or_default().to_string();
     match catalogue.trackers().check(options).into_iter().next() {
-        None => Finding::new("tracker", true, kind),
-        Some(problem) => Finding::new("tracker", false, format!("{kind}: {}", problem.message)),
+        None => DoctorFinding::new("tracker", true, kind),
+        Some(problem) => DoctorFinding::new("tracker", false, format!("{kind}: {}", problem.message)),
     }
 }
 
-fn secret(name: &str, provider: &str) -> Finding {
+fn secret(name: &str, provider: &str) -> DoctorFinding {
     let set = provider.strip_prefix("env:").is_some_and(|v| std::env::var_os(v).is_some());
-    Finding::new("secret", set, format!("{name} from {provider}{}", if set { "" } else { ", which is not set" }))
+    DoctorFinding::new("secret", set, format!("{name} from {provider}{}", if set { "" } else { ", which is not set" }))
 }
 
 /// Starts a tool worker, computes 6 × 7 with it, and stops it.
-fn tool() -> Finding {
+fn tool() -> DoctorFinding {
     let answer =
-        ToolHost::new(1).open(&ToolLimits::default()).map(|session| session.submit("print(6 * 7)").wait(TOOL_PATIENCE));
+        ToolHost::new(1).open(&ToolLimits::default()).map(|session| session.submit("print(6 * 7)").wait(TOOL_TIMEOUT));
     let (good, detail) = match answer {
         Ok(Some(result)) if result.text == "42" => (true, "a worker process computes".to_string()),
         Ok(Some(result)) => (false, result.text),
         Ok(None) => (false, "the worker process does not answer".into()),
         Err(error) => (false, error.to_string()),
     };
-    Finding::new("python tool", good, detail)
+    DoctorFinding::new("python tool", good, detail)
 }
 
 /// Checks whether this kernel can confine programs, which only `interpreter: cpython` requires.
-fn cpython() -> Finding {
+fn cpython() -> DoctorFinding {
     let lacks = missing_for_cpython();
     if lacks.is_empty() {
         let detail = "Landlock and seccomp can confine it (`interpreter: cpython`)".to_string();
-        return Finding::new("python sandbox", true, detail);
+        return DoctorFinding::new("python sandbox", true, detail);
     }
     let detail = format!(
         "`interpreter: cpython` cannot run on this machine, which lacks {}; `interpreter: monty` can",
         lacks.join(" and ")
     );
-    Finding { warning: true, ..Finding::new("python sandbox", true, detail) }
+    DoctorFinding { warning: true, ..DoctorFinding::new("python sandbox", true, detail) }
 }

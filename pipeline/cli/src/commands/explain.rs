@@ -1,9 +1,9 @@
 //! `trainyard explain RUN STAGE`: why a stage is in its present state, from the journal, the manifest of a cache hit,
 //! and the executor of an attempt that outlives engines.
 
-use super::taken;
-use crate::args::{ExplainArgs, Format};
-use crate::exit::Exit;
+use super::resource_usage;
+use crate::args::{ExplainArgs, OutputFormat};
+use crate::exit::CliExit;
 use crate::names;
 use crate::output::human::{print_json, print_text};
 use crate::session::{self, Access};
@@ -17,8 +17,8 @@ use trainyard_runtime::executors::{Executors, Handle};
 use trainyard_store::Store;
 
 /// Reads the run's journal and explains the state of the stage.
-pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
-    let session = session::open(&args.site, Access::Look, catalogue)?;
+pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
+    let session = session::open(&args.site, Access::Read, catalogue)?;
     let executors = wiring::executors(&session, catalogue, None)?;
     let slots = wiring::slots(&session, catalogue);
     let (stage, lines) = session.block_on(async {
@@ -29,15 +29,15 @@ pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         if stage.status == StageStatus::Hit {
             lines.extend(origin(&session.store, stage).await?);
         }
-        lines.extend(taken::lines(&view, stage, &run.0, slots.as_ref(), &SystemClock::new()));
+        lines.extend(resource_usage::lines(&view, stage, &run.0, slots.as_ref(), &SystemClock::new()));
         lines.extend(executor_says(&executors, stage).await);
         Ok((stage.clone(), lines))
     })?;
     match args.format {
-        Format::Json => print_json(&json!({"stage": stage, "explanation": lines}))?,
-        Format::Text => print_text(&lines.join("\n")),
+        OutputFormat::Json => print_json(&json!({"stage": stage, "explanation": lines}))?,
+        OutputFormat::Text => print_text(&lines.join("\n")),
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Queries the executor about the open attempt of a stage, if it outlives engines.

@@ -3,9 +3,9 @@
 //! never overwritten.
 
 use super::recipes::library::Library;
-use crate::args::{Adapter, Format, InitArgs};
+use crate::args::{AdapterPackage, InitArgs, OutputFormat};
 use crate::compiled;
-use crate::exit::Exit;
+use crate::exit::CliExit;
 use crate::output::human::{print_json, print_text};
 use crate::shipped::ShippedFiles;
 use serde_json::json;
@@ -26,7 +26,7 @@ const SITE: &str = include_str!("../templates/trainyard.yaml");
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=schema.json\n";
 
 /// Writes a first workflow, the files to install a daemon, or the bridge for Python.
-pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     if args.serve {
         let next = "read both files; docs/schedules.md says more";
         return write(args, serve(&args.folder)?, next.to_string());
@@ -57,18 +57,24 @@ pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
 }
 
 /// Returns name and text of an adapter.
-fn adapter_file(adapter: Adapter) -> (String, String) {
+fn adapter_file(adapter: AdapterPackage) -> (String, String) {
     let (name, text) = match adapter {
-        Adapter::Gymnasium => ("gymnasium", include_str!("../../../../python/adapters/gymnasium_environment.py")),
-        Adapter::OpenEnv => ("openenv", include_str!("../../../../python/adapters/openenv_environment.py")),
-        Adapter::TextWorld => ("textworld", include_str!("../../../../python/adapters/textworld_environment.py")),
-        Adapter::Verifiers => ("verifiers", include_str!("../../../../python/adapters/verifiers_environment.py")),
+        AdapterPackage::Gymnasium => {
+            ("gymnasium", include_str!("../../../../python/adapters/gymnasium_environment.py"))
+        }
+        AdapterPackage::OpenEnv => ("openenv", include_str!("../../../../python/adapters/openenv_environment.py")),
+        AdapterPackage::TextWorld => {
+            ("textworld", include_str!("../../../../python/adapters/textworld_environment.py"))
+        }
+        AdapterPackage::Verifiers => {
+            ("verifiers", include_str!("../../../../python/adapters/verifiers_environment.py"))
+        }
     };
     (format!("{name}_environment.py"), text.to_string())
 }
 
 /// Writes all files, or none if one of them exists.
-fn write(args: &InitArgs, files: Vec<(String, String)>, next: String) -> Result<Exit> {
+fn write(args: &InitArgs, files: Vec<(String, String)>, next: String) -> Result<CliExit> {
     if let Some((name, _)) = files.iter().find(|(name, _)| args.folder.join(name).exists()) {
         return Err(
             Error::invalid(format!("{} exists already", args.folder.join(name).display())).help("name an empty folder")
@@ -82,13 +88,13 @@ fn write(args: &InitArgs, files: Vec<(String, String)>, next: String) -> Result<
         wrote.push(path.display().to_string());
     }
     match args.format {
-        Format::Json => print_json(&json!({"wrote": wrote, "next": next}))?,
-        Format::Text => {
+        OutputFormat::Json => print_json(&json!({"wrote": wrote, "next": next}))?,
+        OutputFormat::Text => {
             wrote.iter().for_each(|path| print_text(&format!("wrote {path}")));
             print_text(&format!("\nnext: {next}"));
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Returns a systemd unit and a Containerfile for this folder and this program.
@@ -111,7 +117,7 @@ fn recipe(name: &str, catalogue: &Catalogue) -> Result<Vec<(String, String)>> {
     let mut names: Vec<(PathBuf, String)> = vec![(library.recipe(name)?.path.clone(), "workflow.yaml".into())];
     let mut files = Vec::new();
     while let Some((path, name)) = names.get(files.len()).cloned() {
-        let mut place = |target: &Path| format!("./{}", beside(&mut names, target));
+        let mut place = |target: &Path| format!("./{}", unique_name(&mut names, target));
         let found = merged(&ShippedFiles, catalogue, &path, &working_directory, &mut place);
         let text = found.text.ok_or_else(|| Error::bug(format!("the shipped file {} is broken", path.display())))?;
         files.push((name, format!("{SCHEMA_LINE}{text}")));
@@ -120,7 +126,7 @@ fn recipe(name: &str, catalogue: &Catalogue) -> Result<Vec<(String, String)>> {
 }
 
 /// Returns the file name for `target`; records a new one.
-fn beside(names: &mut Vec<(PathBuf, String)>, target: &Path) -> String {
+fn unique_name(names: &mut Vec<(PathBuf, String)>, target: &Path) -> String {
     if let Some((_, name)) = names.iter().find(|(path, _)| path == target) {
         return name.clone();
     }

@@ -1,11 +1,11 @@
 //! `trainyard logs RUN [STAGE]`: the logs of the attempts of a run's stages, with times and levels. As JSON, one
 //! document for each record, so that a log can be filtered while it is read. Logs of earlier versions have no times.
 
-use crate::args::{Format, LogsArgs};
-use crate::exit::Exit;
+use crate::args::{LogsArgs, OutputFormat};
+use crate::exit::CliExit;
 use crate::names;
 use crate::output::clean::without_colors;
-use crate::output::human::{print_text, prints, shown};
+use crate::output::human::{print_text, sanitize, try_print};
 use crate::output::style::Style;
 use crate::session::{self, Access};
 use serde_json::json;
@@ -16,13 +16,13 @@ use trainyard_core::units::format_time;
 use trainyard_core::{AttemptNumber, Result, StageKey};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
 use trainyard_engine::pool::IN_PROCESS;
-use trainyard_store::{Chunk, Store};
+use trainyard_store::{AttemptStream, Store};
 
 /// Prints the log of every attempt as it is read, in the order of stages and attempts.
-pub fn run(args: &LogsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
-    let session = session::open(&args.site, Access::Look, catalogue)?;
+pub fn run(args: &LogsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
+    let session = session::open(&args.site, Access::Read, catalogue)?;
     session.block_on(print(&session.store, args))?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
@@ -34,8 +34,8 @@ async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
     };
     let mut is_empty = true;
     for (stage, attempt) in wanted.into_iter().flat_map(attempts) {
-        let mut page = Page { stage, attempt, is_begun: false, rest: Vec::new(), args };
-        let mut chunks = store.chunks(&run, stage, attempt, Chunk::Log, 0);
+        let mut page = LogPrinter { stage, attempt, is_begun: false, rest: Vec::new(), args };
+        let mut chunks = store.chunks(&run, stage, attempt, AttemptStream::Log, 0);
         while let Some(chunk) = chunks.next().await? {
             if !page.add(&chunk) {
                 return Ok(());
@@ -46,8 +46,8 @@ async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
         }
         is_empty &= !page.is_begun;
     }
-    if is_empty && args.format == Format::Text {
-        print_text(&nothing(&view));
+    if is_empty && args.format == OutputFormat::Text {
+        print_text(&no_logs_text(&view));
     }
     Ok(())
 }
@@ -59,7 +59,7 @@ fn attempts(stage: &StageView) -> impl Iterator<Item = (&StageKey, AttemptNumber
 }
 
 /// Log of one attempt, printed as it is read.
-struct Page<'a> {
+struct LogPrinter<'a> {
     stage: &'a StageKey,
     attempt: AttemptNumber,
     /// Whether something was printed.
@@ -69,7 +69,7 @@ struct Page<'a> {
     args: &'a LogsArgs,
 }
 
-impl Page<'_> {
+impl LogPrinter<'_> {
     /// Prints the records of one more chunk; returns whether the output is still open.
     fn add(&mut self, chunk: &[u8]) -> bool {
         self.rest.extend_from_slice(chunk);
@@ -88,23 +88,23 @@ impl Page<'_> {
         let text = String::from_utf8_lossy(lines);
         let records = text.lines().map(LogRecord::parse);
         let printed = match self.args.format {
-            Format::Json => records.map(|record| self.document(&record)).collect::<String>(),
-            Format::Text => records.map(|record| line(&record)).collect(),
+            OutputFormat::Json => records.map(|record| self.document(&record)).collect::<String>(),
+            OutputFormat::Text => records.map(|record| line(&record)).collect(),
         };
         if printed.is_empty() {
             return true;
         }
         let is_first = !std::mem::replace(&mut self.is_begun, true);
         let header = match self.args.format {
-            Format::Text if is_first => format!("== {} attempt {}\n", self.stage, self.attempt),
-            Format::Text | Format::Json => String::new(),
+            OutputFormat::Text if is_first => format!("== {} attempt {}\n", self.stage, self.attempt),
+            OutputFormat::Text | OutputFormat::Json => String::new(),
         };
         let page = format!("{header}{printed}");
         let page = page.strip_suffix('\n').unwrap_or(&page);
-        if self.args.raw || self.args.format == Format::Json {
-            prints(page)
+        if self.args.raw || self.args.format == OutputFormat::Json {
+            try_print(page)
         } else {
-            prints(&shown(&without_colors(page), Style::of_stdout()))
+            try_print(&sanitize(&without_colors(page), Style::of_stdout()))
         }
     }
 
@@ -125,7 +125,7 @@ fn line(record: &LogRecord) -> String {
 }
 
 /// Explains why there is no log.
-fn nothing(view: &RunView) -> String {
+fn no_logs_text(view: &RunView) -> String {
     let hits = view.stages.iter().filter(|s| s.status == StageStatus::Hit).count();
     let of = view.stages.len();
     match hits {

@@ -2,23 +2,23 @@
 
 use super::artifacts::fetch;
 use crate::names;
-use crate::session::Session;
+use crate::session::AppSession;
 use std::path::Path;
 use trainyard_api::InputArtifact;
-use trainyard_app::{Scratch, trial};
+use trainyard_app::{ScratchFolder, trial};
 use trainyard_core::{ArtifactKind, Error, Result};
 
 /// A model, and the folder that holds it if it was fetched.
-pub struct Model {
+pub struct ResolvedModel {
     pub input: InputArtifact,
-    _folder: Option<Scratch>,
+    _folder: Option<ScratchFolder>,
 }
 
 /// Finds a model: a folder, or an artifact by its name.
-pub fn find(session: &Session, name: &str) -> Result<Model> {
+pub fn find(session: &AppSession, name: &str) -> Result<ResolvedModel> {
     let path = Path::new(name);
     if path.is_dir() {
-        return Ok(Model { input: trial::model_in(path)?, _folder: None });
+        return Ok(ResolvedModel { input: trial::model_in(path)?, _folder: None });
     }
     if !name.contains('/') || path.is_absolute() || name.starts_with('.') {
         return Err(Error::invalid(format!("there is no folder {name}"))
@@ -32,5 +32,5 @@ pub fn find(session: &Session, name: &str) -> Result<Model> {
     let (digest, metadata) = (output.digest.clone(), output.metadata.clone());
     let folder = fetch::files(session, &found)?;
     let input = InputArtifact { digest, metadata, ..trial::model_in(folder.path())? };
-    Ok(Model { input, _folder: Some(folder) })
+    Ok(ResolvedModel { input, _folder: Some(folder) })
 }

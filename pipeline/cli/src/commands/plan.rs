@@ -1,10 +1,10 @@
-//! `trainyard plan FILE`: which stages a run would compute, and why. Writes nothing; a store that does not exist counts
+//! `trainyard plan PROBLEM_FILE`: which stages a run would compute, and why. Writes nothing; a store that does not exist counts
 //! as empty.
 
 use super::recipes::show::{merged_text, write_text};
 use crate::args::{PlanArgs, PlanFormat};
-use crate::compiled::{self, Reading};
-use crate::exit::Exit;
+use crate::compiled::{self, WorkflowSource};
+use crate::exit::CliExit;
 use crate::output::human::{print_json, print_lines, print_text, table};
 use crate::session::{self, Access};
 use crate::shipped::ShippedFiles;
@@ -14,24 +14,24 @@ use std::time::Duration;
 use trainyard_app::{Catalogue, wiring};
 use trainyard_core::units::format_duration;
 use trainyard_core::{Result, SystemClock};
-use trainyard_engine::forecast::{Decision, Forecast};
-use trainyard_runtime::{RunOptions, Silent};
-use trainyard_spec::Files as _;
+use trainyard_engine::forecast::{Forecast, ForecastDecision};
+use trainyard_runtime::{NoopObserver, RunOptions};
+use trainyard_spec::FileSystem as _;
 use trainyard_spec::files::absolute;
 
 /// Compiles the file and looks up every stage in the store; a stage that would fail leaves the exit code at 0.
-pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     if args.show_file {
         return show_file(args, catalogue);
     }
-    let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
+    let session = session::open(&args.site, Access::ReadOrEmpty, catalogue)?;
     let json = args.format == PlanFormat::Json;
-    let plan = compiled::plan_or_json(&args.workflow, Reading::PLAIN, &**catalogue, &session.site, json)?;
+    let plan = compiled::plan_or_json(&args.workflow, WorkflowSource::PLAIN, &**catalogue, &session.site, json)?;
     if args.format == PlanFormat::Mermaid {
         print_lines(&trainyard_spec::draw::mermaid(&plan));
-        return Ok(Exit::Done);
+        return Ok(CliExit::Done);
     }
-    let world = wiring::outside(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(Silent))?;
+    let world = wiring::run_context(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(NoopObserver))?;
     let forecasts = session.block_on(trainyard_runtime::forecast::forecast(&RunOptions::default(), &plan, &world))?;
     match args.format {
         PlanFormat::Json => {
@@ -40,12 +40,12 @@ pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         }
         PlanFormat::Text | PlanFormat::Mermaid => print_text(&text(&forecasts)),
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Prints the file with its parents merged in, whatever else is wrong with it; mistakes go to stderr and make the exit
 /// code 2.
-fn show_file(args: &PlanArgs, catalogue: &Catalogue) -> Result<Exit> {
+fn show_file(args: &PlanArgs, catalogue: &Catalogue) -> Result<CliExit> {
     let site = session::site(&args.site, catalogue)?;
     let path = absolute(&compiled::working_directory()?, &args.workflow.file.to_string_lossy());
     let header = ShippedFiles
@@ -55,7 +55,7 @@ fn show_file(args: &PlanArgs, catalogue: &Catalogue) -> Result<Exit> {
         .filter(|l| l.contains("yaml-language-server"))
         .map(|l| l.to_string() + "\n");
     write_text(&(header.unwrap_or_default() + &merged_text(&path, catalogue)?));
-    compiled::plan(&args.workflow, catalogue, &site).map(|_| Exit::Done)
+    compiled::plan(&args.workflow, catalogue, &site).map(|_| CliExit::Done)
 }
 
 fn stage_json(forecast: &Forecast) -> Value {
@@ -69,7 +69,7 @@ fn text(forecasts: &[Forecast]) -> String {
     let row = |f: &Forecast| {
         let estimate = f
             .seconds
-            .filter(|_| f.decision == Decision::Run)
+            .filter(|_| f.decision == ForecastDecision::Run)
             .map(|s| format!("~{}", format_duration(Duration::from_secs_f64(s))));
         let digest = f.digest.as_ref().map(|d| d.short().to_string());
         vec![
@@ -86,9 +86,9 @@ fn text(forecasts: &[Forecast]) -> String {
     let summary = format!(
         "{} stages: {} hits, {} to run, {} deferred",
         forecasts.len(),
-        count(Decision::Hit),
-        count(Decision::Run),
-        count(Decision::Deferred)
+        count(ForecastDecision::Hit),
+        count(ForecastDecision::Run),
+        count(ForecastDecision::Deferred)
     );
     format!("{}\n\n{summary}", table(&["stage", "kind", "decision", "digest", "takes", "why"], &rows))
 }

@@ -1,35 +1,35 @@
 //! `trainyard recipes`: published systems as recipe files. Without a subcommand a list, with `--write` the table of
 //! their effects, with `run` every recipe in both directions.
 
+mod ablation;
 mod arms;
 mod difference;
-mod directions;
 mod effects;
-mod found;
 pub mod library;
+mod loaded_recipe;
 mod page;
 mod seeds;
 pub mod show;
 mod systems;
 
-use crate::args::{Format, RecipesArgs, RecipesCommand};
-use crate::exit::Exit;
+use crate::args::{OutputFormat, RecipesArgs, RecipesCommand};
+use crate::exit::CliExit;
 use crate::output::human::{print_json, print_text, table};
 use crate::{compiled, session};
-use found::Found;
 use library::Library;
+use loaded_recipe::LoadedRecipe;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_app::Catalogue;
 use trainyard_core::Result;
 
 /// Lists the recipes, runs them, or writes their table.
-pub fn run(args: &RecipesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &RecipesArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     match (&args.command, &args.write) {
         (Some(RecipesCommand::Run { names, seeds }), _) if seeds.seeds.is_some() => {
             seeds::run(args, names, seeds, catalogue)
         }
-        (Some(RecipesCommand::Run { names, .. }), _) => directions::run(args, names, catalogue),
+        (Some(RecipesCommand::Run { names, .. }), _) => ablation::run(args, names, catalogue),
         (Some(RecipesCommand::Show { name, merged }), _) => show::run(args, name, *merged, catalogue),
         (None, Some(file)) => systems::run(args, file, catalogue),
         (None, None) => list(args, catalogue),
@@ -37,16 +37,16 @@ pub fn run(args: &RecipesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
 }
 
 /// Exit 2 if a file does not compile or is no sound recipe.
-fn list(args: &RecipesArgs, catalogue: &Catalogue) -> Result<Exit> {
+fn list(args: &RecipesArgs, catalogue: &Catalogue) -> Result<CliExit> {
     let site = session::site(&args.site, catalogue)?;
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
-    let mut recipes = found::find(&library, &[], &args.params, catalogue, &site)?;
+    let mut recipes = loaded_recipe::find(&library, &[], &args.params, catalogue, &site)?;
     recipes.sort_by(|a, b| (&a.subject, &a.name).cmp(&(&b.subject, &b.name)));
     match args.format {
-        Format::Json => print_json(&recipes.iter().map(as_json).collect::<Vec<Value>>())?,
-        Format::Text if recipes.is_empty() => print_text(&format!("no recipes in {}", library.place())),
-        Format::Text => {
-            let row = |f: &Found| {
+        OutputFormat::Json => print_json(&recipes.iter().map(as_json).collect::<Vec<Value>>())?,
+        OutputFormat::Text if recipes.is_empty() => print_text(&format!("no recipes in {}", library.place())),
+        OutputFormat::Text => {
+            let row = |f: &LoadedRecipe| {
                 let r = &f.recipe;
                 let subject = f.subject.clone().unwrap_or_default();
                 vec![f.name.clone(), subject, r.system.clone(), r.source.clone(), f.parts.join(", ")]
@@ -56,10 +56,10 @@ fn list(args: &RecipesArgs, catalogue: &Catalogue) -> Result<Exit> {
             print_text("\nnext: trainyard recipes show NAME, or trainyard recipes run NAME -p size=quick");
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn as_json(found: &Found) -> Value {
+fn as_json(found: &LoadedRecipe) -> Value {
     let r = &found.recipe;
     json!({
         "name": found.name, "subject": found.subject, "file": found.path, "system": r.system, "source": r.source,

@@ -1,12 +1,12 @@
-//! `trainyard run FILE`: compiles, runs, prints a summary.
+//! `trainyard run PROBLEM_FILE`: compiles, runs, prints a summary.
 
-use crate::args::{Format, ParamArgs, RunArgs, SiteArgs, WorkflowArgs};
-use crate::compiled::{self, Reading};
-use crate::exit::Exit;
+use crate::args::{OutputFormat, ParamArgs, RunArgs, SiteArgs, WorkflowArgs};
+use crate::compiled::{self, WorkflowSource};
+use crate::exit::CliExit;
 use crate::output::human::{print_json, print_text, print_warning};
-use crate::output::progress::Progress;
+use crate::output::progress::ProgressObserver;
 use crate::output::{reports, runs};
-use crate::session::{self, Access, Session};
+use crate::session::{self, Access, AppSession};
 use crate::shipped::ShippedFiles;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use trainyard_app::{Catalogue, notifications, tracking, wiring};
 use trainyard_core::event::{RunOutcome, Selection};
 use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
-use trainyard_daemon::texts::Texts;
+use trainyard_daemon::texts::WorkflowTexts;
 use trainyard_engine::fold::{RunView, StageStatus};
-use trainyard_runtime::{Ending, Interrupt, Observer, RunOptions, RunSummary};
+use trainyard_runtime::{Interrupt, Observer, RunEnding, RunOptions, RunSummary};
 use trainyard_spec::files::absolute;
 
 /// Starts a new run, or resumes the unfinished one of the same plan and selection.
-pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let options = RunOptions {
         selection: Selection { until: args.until.clone(), only: args.only.clone(), rerun: args.rerun.clone() },
         fail_fast: args.fail_fast,
@@ -30,13 +30,13 @@ pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         named: args.run_id.clone().map(RunId),
         interrupt: Interrupt::default(),
     };
-    let told = Told { tick: args.tick.as_deref(), texts: args.texts.as_deref() };
+    let told = DaemonInput { tick: args.tick.as_deref(), texts: args.texts.as_deref() };
     execute(&args.site, (&args.workflow, told), options, args.format, catalogue)
 }
 
 /// Input of a run from the daemon, in addition to its file.
 #[derive(Clone, Copy, Default)]
-struct Told<'a> {
+struct DaemonInput<'a> {
     /// The time of a schedule's tick.
     tick: Option<&'a str>,
     /// The object of the store that holds the texts.
@@ -49,39 +49,39 @@ pub fn resume(
     run: RunId,
     view: &RunView,
     take_over: bool,
-    format: Format,
+    format: OutputFormat,
     catalogue: &Arc<Catalogue>,
-) -> Result<Exit> {
+) -> Result<CliExit> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToString::to_string);
     let params = view.params.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
     let workflow = WorkflowArgs { file: PathBuf::from(&view.source), params: ParamArgs { params } };
     let options =
         RunOptions { selection: view.selection.clone(), take_over, resume: Some(run), ..RunOptions::default() };
-    execute(site, (&workflow, Told::default()), options, format, catalogue)
+    execute(site, (&workflow, DaemonInput::default()), options, format, catalogue)
 }
 
 fn execute(
     site: &SiteArgs,
-    (workflow, told): (&WorkflowArgs, Told<'_>),
+    (workflow, told): (&WorkflowArgs, DaemonInput<'_>),
     options: RunOptions,
-    format: Format,
+    format: OutputFormat,
     catalogue: &Arc<Catalogue>,
-) -> Result<Exit> {
+) -> Result<CliExit> {
     let session = session::open(site, Access::Run, catalogue)?;
-    let json = format == Format::Json;
+    let json = format == OutputFormat::Json;
     let plan = match told.texts {
         None => {
-            let reading = Reading { files: &ShippedFiles, tick: told.tick };
+            let reading = WorkflowSource { files: &ShippedFiles, tick: told.tick };
             compiled::plan_or_json(workflow, reading, &**catalogue, &session.site, json)?
         }
         Some(path) => {
             let folder = absolute(&compiled::working_directory()?, &workflow.file.to_string_lossy());
             let folder = folder.parent().unwrap_or(Path::new("/"));
-            let texts = session.block_on(Texts::fetch(&session.store, path, folder))?;
-            let files = texts.over(&ShippedFiles);
+            let texts = session.block_on(WorkflowTexts::fetch(&session.store, path, folder))?;
+            let files = texts.layered_over(&ShippedFiles);
             compiled::plan_or_json(
                 workflow,
-                Reading { files: &files, tick: told.tick },
+                WorkflowSource { files: &files, tick: told.tick },
                 &**catalogue,
                 &session.site,
                 json,
@@ -89,10 +89,10 @@ fn execute(
         }
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let progress: Arc<dyn Observer> = Arc::new(Progress::new(clock.clone()).comparing(&plan));
-    let around = wiring::around(&session);
+    let progress: Arc<dyn Observer> = Arc::new(ProgressObserver::new(clock.clone()).comparing(&plan));
+    let around = wiring::tracker_context(&session);
     let tracked = tracking::follow(catalogue.trackers(), &session.site.tracking, &around, clock.clone(), progress)?;
-    let world = wiring::outside(&session, catalogue, clock.clone(), tracked.clone())?;
+    let world = wiring::run_context(&session, catalogue, clock.clone(), tracked.clone())?;
     let interrupt = options.interrupt.clone();
     let ended = session.block_on(async {
         interrupt.on_signals()?;
@@ -104,7 +104,7 @@ fn execute(
     let (run, view) = (&summary.run, &summary.view);
     let failed = session.block_on(async {
         let asked = &session.site.notifications;
-        Ok(match notifications::of_run(asked, &session.store, run, view, runs::closing_line(run, view)).await {
+        Ok(match notifications::run_ended(asked, &session.store, run, view, runs::closing_line(run, view)).await {
             Ok(Some(news)) => notifications::send(asked, &news).await,
             Ok(None) => Vec::new(),
             Err(error) => vec![error.at("notifications were not sent")],
@@ -116,9 +116,9 @@ fn execute(
 
 /// Prints the headline table of the last report, the closing line, and the next command; the most important text comes
 /// last.
-fn print_summary(session: &Session, summary: &RunSummary, clock: &dyn Clock, format: Format) -> Result<()> {
+fn print_summary(session: &AppSession, summary: &RunSummary, clock: &dyn Clock, format: OutputFormat) -> Result<()> {
     let (run, view) = (&summary.run, &summary.view);
-    if format == Format::Json {
+    if format == OutputFormat::Json {
         let value = runs::json(run, view, clock)?;
         return print_json(&json!({"resumed": summary.resumed, "run": value}));
     }
@@ -132,7 +132,7 @@ fn print_summary(session: &Session, summary: &RunSummary, clock: &dyn Clock, for
 }
 
 /// Returns the command that shows most about the result of a run.
-fn next(run: &RunId, view: &RunView, report: Option<&reports::Shown>) -> String {
+fn next(run: &RunId, view: &RunView, report: Option<&reports::ReportHeadline>) -> String {
     let failed = view.stages.iter().find(|stage| stage.status == StageStatus::Failed);
     match (failed, report) {
         (Some(stage), _) if !stage.attempts.is_empty() && stage.digest.is_some() && stage.generation.is_none() => {
@@ -149,12 +149,14 @@ fn next(run: &RunId, view: &RunView, report: Option<&reports::Shown>) -> String 
     }
 }
 
-fn exit(summary: &RunSummary) -> Result<Exit> {
+fn exit(summary: &RunSummary) -> Result<CliExit> {
     match &summary.ending {
-        Ending::Finished(RunOutcome::Succeeded) => Ok(Exit::Done),
-        Ending::Finished(RunOutcome::Failed) => Ok(Exit::Failed),
-        Ending::Finished(RunOutcome::Cancelled) => Ok(Exit::Interrupted),
-        Ending::Fenced { by } => Err(Error::lost(format!("run {} belongs to another writer now: {by}", summary.run))
-            .help("this process published nothing after it lost the run")),
+        RunEnding::Finished(RunOutcome::Succeeded) => Ok(CliExit::Done),
+        RunEnding::Finished(RunOutcome::Failed) => Ok(CliExit::Failed),
+        RunEnding::Finished(RunOutcome::Cancelled) => Ok(CliExit::Interrupted),
+        RunEnding::Fenced { by } => {
+            Err(Error::lost(format!("run {} belongs to another writer now: {by}", summary.run))
+                .help("this process published nothing after it lost the run"))
+        }
     }
 }

@@ -2,28 +2,28 @@
 
 mod curves;
 
-use crate::args::{Format, RunsArgs, RunsCommand};
-use crate::exit::Exit;
+use crate::args::{OutputFormat, RunsArgs, RunsCommand};
+use crate::exit::CliExit;
 use crate::output::human::{json, print_json, print_note, print_raw, print_text, table};
 use crate::output::runs::{self, RunSummaryRow};
-use crate::session::{self, Access, Session};
+use crate::session::{self, Access, AppSession};
 use crate::{commands, names};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_app::{Catalogue, wiring};
 use trainyard_core::{Error, ErrorKind, Result, RunId, SystemClock};
-use trainyard_runtime::cancel::{Cancelled, cancel_run};
+use trainyard_runtime::cancel::{CancelOutcome, cancel_run};
 use trainyard_runtime::{resume, summary};
 
 /// Interval at which `show --watch` reads the journal.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 /// Opens the store, read-only unless a run is cancelled, and runs the subcommand (`list` by default).
-pub fn run(args: &RunsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &RunsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let command = args.command.clone().unwrap_or(RunsCommand::List { limit: 20 });
     let changes = matches!(command, RunsCommand::Cancel { .. } | RunsCommand::Afresh { .. });
-    let access = if changes { Access::Change } else { Access::Look };
+    let access = if changes { Access::Write } else { Access::Read };
     let session = session::open(&args.site, access, catalogue)?;
     match command {
         RunsCommand::List { limit } => list(&session, limit, args.format),
@@ -35,12 +35,12 @@ pub fn run(args: &RunsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     }
 }
 
-fn list(session: &Session, limit: usize, format: Format) -> Result<Exit> {
+fn list(session: &AppSession, limit: usize, format: OutputFormat) -> Result<CliExit> {
     let clock = SystemClock::new();
     let rows = session.block_on(async {
         let mut rows = Vec::new();
         for run in session.store.list_runs().await?.into_iter().rev().take(limit) {
-            rows.push(match summary::look(&session.store, &run).await {
+            rows.push(match summary::read_summary(&session.store, &run).await {
                 Ok(known) => RunSummaryRow::new(&run, &known, &clock),
                 // An unreachable store fails the whole list.
                 Err(error) if error.kind == ErrorKind::Retryable => return Err(error),
@@ -50,19 +50,19 @@ fn list(session: &Session, limit: usize, format: Format) -> Result<Exit> {
         Ok(rows)
     })?;
     match format {
-        Format::Json => print_json(&rows)?,
-        Format::Text if rows.is_empty() => print_text("no runs yet"),
-        Format::Text => {
+        OutputFormat::Json => print_json(&rows)?,
+        OutputFormat::Text if rows.is_empty() => print_text("no runs yet"),
+        OutputFormat::Text => {
             print_text(&table(&RunSummaryRow::HEADER, &rows.iter().map(RunSummaryRow::cells).collect::<Vec<_>>()));
             if rows.iter().any(RunSummaryRow::is_damaged) {
                 print_text("\n`trainyard runs show RUN` says what is wrong with a damaged one");
             }
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn show(session: &Session, name: &str, watch: bool, format: Format) -> Result<Exit> {
+fn show(session: &AppSession, name: &str, watch: bool, format: OutputFormat) -> Result<CliExit> {
     let clock = SystemClock::new();
     let mut last = String::new();
     let (run, (mut view, mut journal)) = session.block_on(async {
@@ -72,43 +72,43 @@ fn show(session: &Session, name: &str, watch: bool, format: Format) -> Result<Ex
     })?;
     loop {
         let text = match format {
-            Format::Json => json(&runs::json(&run, &view, &clock)?)?,
-            Format::Text => runs::text(&run, &view, &clock),
+            OutputFormat::Json => json(&runs::json(&run, &view, &clock)?)?,
+            OutputFormat::Text => runs::text(&run, &view, &clock),
         };
         if text != last {
             match format {
-                Format::Json => print_raw(&text),
-                Format::Text => print_text(&text),
+                OutputFormat::Json => print_raw(&text),
+                OutputFormat::Text => print_text(&text),
             }
             last = text;
         }
         if !watch || view.finished.is_some() {
-            return Ok(Exit::Done);
+            return Ok(CliExit::Done);
         }
         std::thread::sleep(WATCH_EVERY);
         session.block_on(resume::follow(&mut journal, &mut view))?;
     }
 }
 
-fn cancel(session: &Session, name: &str, format: Format) -> Result<Exit> {
+fn cancel(session: &AppSession, name: &str, format: OutputFormat) -> Result<CliExit> {
     let run: RunId = session.block_on(names::run(&session.store, name))?;
     let clock = SystemClock::new();
     let chance = wiring::chance(&clock);
     let outcome = session.block_on(cancel_run(&session.store, &run, &clock, &chance, print_note))?;
     let (outcome, text) = match outcome {
-        Cancelled::Requested => ("requested", format!("asked run {run} to stop; it will within seconds")),
-        Cancelled::Ended => ("ended", format!("run {run} had no writer any more; it is cancelled now")),
-        Cancelled::AlreadyFinished => ("already_finished", format!("run {run} was finished before")),
+        CancelOutcome::Requested => ("requested", format!("asked run {run} to stop; it will within seconds")),
+        CancelOutcome::Ended => ("ended", format!("run {run} had no writer any more; it is cancelled now")),
+        CancelOutcome::AlreadyFinished => ("already_finished", format!("run {run} was finished before")),
     };
     match format {
-        Format::Json => print_json(&json!({"run": run, "outcome": outcome}))?,
-        Format::Text => print_text(&text),
+        OutputFormat::Json => print_json(&json!({"run": run, "outcome": outcome}))?,
+        OutputFormat::Text => print_text(&text),
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Discards the resume points of a stage.
-fn afresh(session: &Session, run: &str, stage: &str, format: Format) -> Result<Exit> {
+fn afresh(session: &AppSession, run: &str, stage: &str, format: OutputFormat) -> Result<CliExit> {
     let (stage, removed) = session.block_on(async {
         let run = names::run(&session.store, run).await?;
         let view = names::view(&session.store, &run).await?;
@@ -119,16 +119,22 @@ fn afresh(session: &Session, run: &str, stage: &str, format: Format) -> Result<E
         Ok((stage.key().clone(), session.store.remove_checkpoints(&digest).await?))
     })?;
     match format {
-        Format::Json => print_json(&json!({"stage": stage, "removed": removed}))?,
-        Format::Text => {
+        OutputFormat::Json => print_json(&json!({"stage": stage, "removed": removed}))?,
+        OutputFormat::Text => {
             print_text(&format!("{removed} resume points of {stage} removed; its next attempt begins anew"))
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Resumes an interrupted run with its file and parameters.
-fn resume(session: &Session, args: &RunsArgs, name: &str, take_over: bool, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+fn resume(
+    session: &AppSession,
+    args: &RunsArgs,
+    name: &str,
+    take_over: bool,
+    catalogue: &Arc<Catalogue>,
+) -> Result<CliExit> {
     let (run, view) = session.block_on(async {
         let run = names::run(&session.store, name).await?;
         let view = names::view(&session.store, &run).await?;

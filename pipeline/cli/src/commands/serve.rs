@@ -1,10 +1,10 @@
 //! `trainyard serve`: the daemon that fires schedules, with its HTTP API.
 
 use crate::args::{OnStop, ServeArgs};
-use crate::exit::Exit;
+use crate::exit::CliExit;
 use crate::logging;
 use crate::output::human::print_note;
-use crate::session::{self, Access, Session};
+use crate::session::{self, Access, AppSession};
 use crate::shipped::ShippedFiles;
 use serde_json::json;
 use std::collections::VecDeque;
@@ -15,13 +15,13 @@ use std::time::Duration;
 use trainyard_app::session::home;
 use trainyard_app::{Catalogue, notifications, wiring, workflow};
 use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
-use trainyard_daemon::api::tokens::Tokens;
-use trainyard_daemon::api::{self, App};
-use trainyard_daemon::daemon::{Daemon, Shared};
-use trainyard_daemon::folder::{Compile, Folder};
-use trainyard_daemon::outside::News;
-use trainyard_daemon::processes::{Processes, Started};
-use trainyard_daemon::schedule::event::Skip;
+use trainyard_daemon::api::tokens::ApiTokens;
+use trainyard_daemon::api::{self, ApiState};
+use trainyard_daemon::daemon::{Daemon, DaemonShared};
+use trainyard_daemon::effects::DaemonNotification;
+use trainyard_daemon::folder::{CompileFn, WorkflowFolder};
+use trainyard_daemon::processes::{RunProcesses, StartedProcesses};
+use trainyard_daemon::schedule::event::SkipReason;
 use trainyard_runtime::Interrupt;
 use trainyard_runtime::resume::ProcessId;
 use trainyard_spec::site::Site;
@@ -34,18 +34,18 @@ const OUTAGE: Duration = Duration::from_secs(20);
 const STOPPING: Duration = Duration::from_secs(60);
 
 /// Runs until a signal arrives.
-pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let session = session::open(&args.site, Access::Run, catalogue)?;
-    let tokens = args.token_file.as_deref().map(Tokens::read).transpose()?.unwrap_or_default();
+    let tokens = args.token_file.as_deref().map(ApiTokens::read).transpose()?.unwrap_or_default();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let chance = wiring::chance(clock.as_ref()).child("serve", &[clock.monotonic().as_nanos() as u64]);
-    let started = Arc::new(Started::default());
-    let shared = Arc::new(Shared::default());
+    let started = Arc::new(StartedProcesses::default());
+    let shared = Arc::new(DaemonShared::default());
     let daemon = daemon(args, &session, catalogue, (clock.clone(), chance), (&started, &shared))?;
     // An API client waits for the response.
     let store = session.store.with_outage(Duration::ZERO);
     let version = env!("CARGO_PKG_VERSION");
-    let app = Arc::new(App { store, clock, chance, daemon: shared, tokens, version, changes: AtomicU64::new(0) });
+    let app = Arc::new(ApiState { store, clock, chance, daemon: shared, tokens, version, changes: AtomicU64::new(0) });
     session.block_on(async {
         let interrupt = Interrupt::default();
         interrupt.on_signals()?;
@@ -66,20 +66,20 @@ pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         }
         answer
     })?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn daemon(
     args: &ServeArgs,
-    session: &Session,
+    session: &AppSession,
     catalogue: &Arc<Catalogue>,
     (clock, chance): (Arc<dyn Clock>, Chance),
-    (started, shared): (&Arc<Started>, &Arc<Shared>),
+    (started, shared): (&Arc<StartedProcesses>, &Arc<DaemonShared>),
 ) -> Result<Daemon> {
-    let folder = Folder::new(&args.workflows)?;
+    let folder = WorkflowFolder::new(&args.workflows)?;
     let own = ProcessId::own();
     let nonce = chance.at("daemon", &[]).next_u32();
-    let outside = Processes {
+    let outside = RunProcesses {
         program: wiring::program()?,
         site: args.site.site.as_deref().map(absolute).transpose()?,
         folder: folder.path().to_path_buf(),
@@ -89,7 +89,7 @@ fn daemon(
         clock: clock.clone(),
         chance,
         handle: session.handle(),
-        tell: teller(session),
+        notify: notifier(session),
         started: started.clone(),
     };
     Ok(Daemon {
@@ -99,7 +99,7 @@ fn daemon(
         chance,
         home: format!("{}:{}", host(&own), folder.path().display()),
         name: format!("{own}:{nonce:08x}"),
-        outside: Arc::new(outside),
+        effects: Arc::new(outside),
         compile: compiler(catalogue, session.site.clone()),
         folder,
         shared: shared.clone(),
@@ -108,10 +108,10 @@ fn daemon(
 }
 
 /// Returns a function that sends the daemon's notifications without waiting for them.
-fn teller(session: &Session) -> Box<dyn Fn(News) + Send + Sync> {
+fn notifier(session: &AppSession) -> Box<dyn Fn(DaemonNotification) + Send + Sync> {
     let (asked, handle) = (session.site.notifications.clone(), session.handle());
     Box::new(move |news| {
-        let (asked, news) = (asked.clone(), told(news));
+        let (asked, news) = (asked.clone(), notification_message(news));
         handle.spawn(async move {
             for error in notifications::send(&asked, &news).await {
                 tracing::warn!("{error}");
@@ -120,29 +120,29 @@ fn teller(session: &Session) -> Box<dyn Fn(News) + Send + Sync> {
     })
 }
 
-fn told(news: News) -> notifications::News {
+fn notification_message(news: DaemonNotification) -> notifications::NotificationMessage {
     match news {
-        News::Missed { schedule, tick, why, passed_over } => {
+        DaemonNotification::Missed { schedule, tick, why, passed_over } => {
             let before = if passed_over > 0 { format!(", with {passed_over} before it") } else { String::new() };
             let what = match why {
                 None => "came late",
-                Some(Skip::Missed) => "passed: nothing was there to start it",
-                Some(Skip::Overlap) => "passed: the run before is still going",
-                Some(Skip::Full) => "passed: too many ticks wait already",
-                Some(Skip::Done) => "had its run",
+                Some(SkipReason::Missed) => "passed: nothing was there to start it",
+                Some(SkipReason::Overlap) => "passed: the run before is still going",
+                Some(SkipReason::Full) => "passed: too many ticks wait already",
+                Some(SkipReason::Done) => "had its run",
             };
-            notifications::News {
+            notifications::NotificationMessage {
                 events: vec!["missed"],
                 text: format!("tick {} of {schedule} {what}{before}", tick.id),
                 details: json!({"workflow": schedule, "tick": tick.id, "why": why, "passed_over": passed_over}),
             }
         }
-        News::NotStarted { schedule, tick, run, why } => notifications::News {
+        DaemonNotification::NotStarted { schedule, tick, run, why } => notifications::NotificationMessage {
             events: vec!["failed"],
             text: format!("the run of tick {} of {schedule} did not begin: {why}", tick.id),
             details: json!({"workflow": schedule, "tick": tick.id, "run": run, "status": "not_started", "why": why}),
         },
-        News::Broken { file, why } => notifications::News {
+        DaemonNotification::Broken { file, why } => notifications::NotificationMessage {
             events: vec!["broken"],
             text: format!("{file} has mistakes; what it said before stays in force: {why}"),
             details: json!({"file": file, "why": why}),
@@ -155,7 +155,7 @@ fn host(process: &ProcessId) -> &str {
     process.host.rsplit_once('-').map_or(process.host.as_str(), |(name, _)| name)
 }
 
-fn compiler(catalogue: &Arc<Catalogue>, site: Site) -> Box<Compile> {
+fn compiler(catalogue: &Arc<Catalogue>, site: Site) -> Box<CompileFn> {
     let catalogue = catalogue.clone();
     Box::new(move |path| workflow::compiled_for_tick(&ShippedFiles, path, (&[], Some(SOME_TICK)), &*catalogue, &site))
 }

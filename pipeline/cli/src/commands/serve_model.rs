@@ -2,7 +2,7 @@
 
 use super::models;
 use crate::args::ServeModelArgs;
-use crate::exit::Exit;
+use crate::exit::CliExit;
 use crate::output::human::print_note;
 use crate::session::{self, Access};
 use serde_json::json;
@@ -14,18 +14,18 @@ use trainyard_core::{Clock, Error, Result, Secret, Secrets, SystemClock};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::SamplerOptions;
 use trainyard_lm::backend::registry::BackendSlot;
-use trainyard_model_api::Settings;
+use trainyard_model_api::ModelApiSettings;
 use trainyard_model_api::server;
-use trainyard_model_server::{Host, HostOptions};
+use trainyard_model_server::{ModelServer, ModelServerOptions};
 use trainyard_runtime::Interrupt;
 
 /// Serves until a signal arrives, then finishes active requests; a second signal aborts them.
-pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
-    let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
+pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
+    let session = session::open(&args.site, Access::ReadOrEmpty, catalogue)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let chance = wiring::chance(clock.as_ref()).child("serve_model", &[clock.monotonic().as_nanos() as u64]);
     let key = args.key_file.as_deref().map(key).transpose()?;
-    let settings = Settings { key, ..Settings::new(clock, chance) };
+    let settings = ModelApiSettings { key, ..ModelApiSettings::new(clock, chance) };
     // Before minutes of loading: the address may be unavailable.
     let listener = session.block_on(server::bind(args.bind, &settings))?;
     let address = listener.local_addr().unwrap_or(args.bind);
@@ -34,7 +34,7 @@ pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let backend = backend(catalogue, &args.backend)?;
     let threads = args.threads.unwrap_or_else(machine::cpus) as usize;
     let sampler = backend.sampler(&model, &SamplerOptions { threads })?;
-    let options = HostOptions {
+    let options = ModelServerOptions {
         name: args.name.clone().unwrap_or_else(|| args.model.clone()),
         max_batch: args.max_batch as usize,
         max_waiting: args.max_waiting as usize,
@@ -42,7 +42,7 @@ pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         chance,
     };
     let name = options.name.clone();
-    let host = Arc::new(Host::start(&model.chat, &model.generation, sampler, options)?);
+    let host = Arc::new(ModelServer::start(&model.chat, &model.generation, sampler, options)?);
     drop(model);
     print_note(&format!("serving {name} on http://{address}/v1"));
     session.block_on(async {
@@ -54,7 +54,7 @@ pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
             () = interrupt.beyond(1) => Ok(()),
         }
     })?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Parses a backend as in stages. Errors: invalid, with all problems.

@@ -2,7 +2,7 @@
 
 use crate::args::ServeToolsArgs;
 use crate::compiled;
-use crate::exit::Exit;
+use crate::exit::CliExit;
 use crate::output::human::print_note;
 use serde_json::Value;
 use std::io::{BufRead as _, Write as _};
@@ -14,7 +14,7 @@ use trainyard_envs::tools::mcp::ToolServer;
 use trainyard_envs::{ToolHost, ToolLimits};
 
 /// Serves until standard input ends.
-pub fn run(args: &ServeToolsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &ServeToolsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let chosen = choices(catalogue, &args.tools, &compiled::working_directory()?)?;
     // Standard output is reserved for the protocol.
     let host = ToolHost::with_log(1, Arc::new(|_, line| print_note(line)));
@@ -33,16 +33,16 @@ pub fn run(args: &ServeToolsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
             continue;
         }
         if let Some(answer) = server.answer(&line)
-            && !said(&answer)
+            && !write_line(&answer)
         {
             // The client has disconnected.
             break;
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn said(answer: &Value) -> bool {
+fn write_line(answer: &Value) -> bool {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{answer}").and_then(|()| out.flush()).is_ok()
 }

@@ -1,49 +1,49 @@
 //! `trainyard stages [NAME]`: the pages of stage kinds (`rl`), families (`losses`), parts (`losses/clip`, `grpo`) and
 //! executors, from the catalogue.
 
-use crate::args::{Format, StagesArgs};
-use crate::exit::Exit;
+use crate::args::{OutputFormat, StagesArgs};
+use crate::exit::CliExit;
 use crate::output::human::{print_json, print_text, table};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use trainyard_api::PartPage;
-use trainyard_app::{Catalogue, Entry};
-use trainyard_core::metric::{Declared, Direction, Metric};
+use trainyard_app::{Catalogue, CatalogueEntry};
+use trainyard_core::metric::{DeclaredMetrics, MetricDirection, MetricInfo};
 use trainyard_core::{Cardinality, KindInfo, PortInfo, Result};
 use trainyard_runtime::executors::ExecutorKind;
 
 /// Prints a list of all kinds and families, or the page of one name.
-pub fn run(args: &StagesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &StagesArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let Some(name) = &args.kind else {
         list(catalogue, args.format)?;
-        return Ok(Exit::Done);
+        return Ok(CliExit::Done);
     };
     match (catalogue.find(name)?, args.format) {
-        (Entry::Stage(info), Format::Json) => print_json(info)?,
-        (Entry::Stage(info), Format::Text) => print_text(&page(info, catalogue)),
-        (Entry::Part(page), Format::Json) => print_json(&*page)?,
-        (Entry::Part(page), Format::Text) => print_text(&part_page(&page)?),
-        (Entry::Family(pages), Format::Json) => print_json(&pages)?,
-        (Entry::Family(pages), Format::Text) => print_text(&family(name, &pages)),
-        (Entry::Executor(kind), Format::Json) => print_json(&executor_json(kind))?,
-        (Entry::Executors(kinds), Format::Json) => {
+        (CatalogueEntry::Stage(info), OutputFormat::Json) => print_json(info)?,
+        (CatalogueEntry::Stage(info), OutputFormat::Text) => print_text(&page(info, catalogue)),
+        (CatalogueEntry::Part(page), OutputFormat::Json) => print_json(&*page)?,
+        (CatalogueEntry::Part(page), OutputFormat::Text) => print_text(&part_page(&page)?),
+        (CatalogueEntry::Family(pages), OutputFormat::Json) => print_json(&pages)?,
+        (CatalogueEntry::Family(pages), OutputFormat::Text) => print_text(&family(name, &pages)),
+        (CatalogueEntry::Executor(kind), OutputFormat::Json) => print_json(&executor_json(kind))?,
+        (CatalogueEntry::Executors(kinds), OutputFormat::Json) => {
             print_json(&kinds.iter().map(executor_json).collect::<Vec<_>>())?;
         }
-        (Entry::Executors(kinds), Format::Text) => {
+        (CatalogueEntry::Executors(kinds), OutputFormat::Text) => {
             let row = |kind: &ExecutorKind| vec![format!("executors/{}", kind.name), kind.summary.to_string()];
             let rows: Vec<Vec<String>> = kinds.iter().map(row).collect();
             let list = table(&["executor", ""], &rows);
             print_text(&format!("{list}\n\n`trainyard stages executors/NAME` prints the options of one."));
         }
-        (Entry::Executor(kind), Format::Text) => print_text(&executor_page(kind)),
+        (CatalogueEntry::Executor(kind), OutputFormat::Text) => print_text(&executor_page(kind)),
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn list(catalogue: &Catalogue, format: Format) -> Result<()> {
+fn list(catalogue: &Catalogue, format: OutputFormat) -> Result<()> {
     let kinds: Vec<&KindInfo> = catalogue.stages().collect();
-    if format == Format::Json {
+    if format == OutputFormat::Json {
         return print_json(&kinds);
     }
     let rows: Vec<Vec<String>> = kinds.iter().map(|k| vec![k.name.to_string(), k.summary.to_string()]).collect();
@@ -117,8 +117,9 @@ fn executor_page(kind: &ExecutorKind) -> String {
 }
 
 /// Formats the metrics of a kind; those of its parts are on the parts' own pages.
-fn declared(text: &mut String, declared: &Declared) {
-    let (parts, own): (Vec<Metric>, Vec<Metric>) = declared.metrics.iter().cloned().partition(|m| m.name.contains('.'));
+fn declared(text: &mut String, declared: &DeclaredMetrics) {
+    let (parts, own): (Vec<MetricInfo>, Vec<MetricInfo>) =
+        declared.metrics.iter().cloned().partition(|m| m.name.contains('.'));
     metrics(text, "metrics", &own);
     if !parts.is_empty() {
         text.push_str("\n  <kind>.<name>: metrics of a part, on the page of the part (`trainyard stages PART`)\n");
@@ -129,15 +130,15 @@ fn declared(text: &mut String, declared: &Declared) {
     }
 }
 
-fn metrics(text: &mut String, title: &str, list: &[Metric]) {
+fn metrics(text: &mut String, title: &str, list: &[MetricInfo]) {
     if list.is_empty() {
         return;
     }
-    let row = |m: &Metric| {
+    let row = |m: &MetricInfo| {
         let better = match m.direction {
-            Direction::Higher => "higher",
-            Direction::Lower => "lower",
-            Direction::Neutral => "",
+            MetricDirection::Higher => "higher",
+            MetricDirection::Lower => "lower",
+            MetricDirection::Neutral => "",
         };
         let over = m.reduce.map(|reduce| format!(" ({})", reduce.describe())).unwrap_or_default();
         vec![format!("  {}", m.name), m.unit.to_string(), better.into(), format!("{}{over}", m.doc)]

@@ -1,11 +1,11 @@
-//! `trainyard try FILE --stage STAGE`: a few episodes of a stage, before anything is trained. Stores nothing.
+//! `trainyard try PROBLEM_FILE --stage STAGE`: a few episodes of a stage, before anything is trained. Stores nothing.
 
 use super::models;
-use crate::args::{Format, TryArgs};
-use crate::compiled::{self, Reading};
-use crate::exit::Exit;
+use crate::args::{OutputFormat, TryArgs};
+use crate::compiled::{self, WorkflowSource};
+use crate::exit::CliExit;
 use crate::output::human::{print_json, print_note, print_text};
-use crate::output::tried;
+use crate::output::trial as output;
 use crate::session::{self, Access};
 use std::sync::Arc;
 use trainyard_api::{CancelToken, Reporter};
@@ -14,31 +14,31 @@ use trainyard_core::Result;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
 
 /// Plays and prints the episodes. The exit code does not depend on their outcome.
-pub fn run(args: &TryArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
-    let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
-    let json = args.format == Format::Json;
-    let plan = compiled::plan_or_json(&args.workflow, Reading::PLAIN, &**catalogue, &session.site, json)?;
+pub fn run(args: &TryArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
+    let session = session::open(&args.site, Access::ReadOrEmpty, catalogue)?;
+    let json = args.format == OutputFormat::Json;
+    let plan = compiled::plan_or_json(&args.workflow, WorkflowSource::PLAIN, &**catalogue, &session.site, json)?;
     let model = args.model.as_deref().map(|name| models::find(&session, name)).transpose()?;
-    let asked = trial::Asked {
+    let asked = trial::TrialOptions {
         stage: &args.stage,
         episodes: args.episodes as usize,
         seed: args.seed,
         model: model.as_ref().map(|model| model.input.clone()),
         cancel: CancelToken::default(),
-        reporter: Arc::new(OnStderr),
+        reporter: Arc::new(TrialReporter),
     };
-    let played = trial::play(&session, catalogue, plan, asked)?;
+    let played = trial::run_trial(&session, catalogue, plan, asked)?;
     match args.format {
-        Format::Json => print_json(&tried::document(&played))?,
-        Format::Text => print_text(&tried::text(&played)),
+        OutputFormat::Json => print_json(&output::document(&played))?,
+        OutputFormat::Text => print_text(&output::text(&played)),
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Reporter that prints a stage's messages to stderr.
-struct OnStderr;
+struct TrialReporter;
 
-impl Reporter for OnStderr {
+impl Reporter for TrialReporter {
     fn report(&self, message: AttemptMessage) {
         match message {
             AttemptMessage::Log { level: LogLevel::Warn, text } => print_note(&format!("warning: {text}")),

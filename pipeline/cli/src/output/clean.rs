@@ -9,18 +9,18 @@ use std::borrow::Cow;
 
 /// Terminal codes that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum AllowedCodes {
     /// No codes.
     Nothing,
     /// Colors that this program uses.
-    Ours,
+    AppColors,
     /// Every code for colors, bold or underline.
     Colors,
 }
 
 /// Escapes (as in `\u{1b}`) control characters and characters that change the direction of a line, except line feeds
 /// and tabs; carriage returns before line feeds are dropped.
-pub fn clean(text: &str, kept: Kept) -> Cow<'_, str> {
+pub fn clean(text: &str, kept: AllowedCodes) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);
     }
@@ -63,11 +63,13 @@ pub fn without_colors(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns the number of bytes of a kept code at the beginning of a text; 0 without one.
-fn passing(text: &str, kept: Kept) -> usize {
+fn passing(text: &str, kept: AllowedCodes) -> usize {
     match kept {
-        Kept::Nothing => 0,
-        Kept::Ours => style::CODES.iter().find(|code| text.starts_with(**code)).map_or(0, |code| code.len()),
-        Kept::Colors => color_code(text),
+        AllowedCodes::Nothing => 0,
+        AllowedCodes::AppColors => {
+            style::CODES.iter().find(|code| text.starts_with(**code)).map_or(0, |code| code.len())
+        }
+        AllowedCodes::Colors => color_code(text),
     }
 }
 
@@ -93,24 +95,24 @@ mod tests {
 
     #[test]
     fn sequences_and_reordering_are_written_out() {
-        let told = clean("\x1b]0;title\x07 a\u{202e}b \u{9b}2J\x08 c\rd", Kept::Nothing);
+        let told = clean("\x1b]0;title\x07 a\u{202e}b \u{9b}2J\x08 c\rd", AllowedCodes::Nothing);
         assert_eq!(told, r"\u{1b}]0;title\u{7} a\u{202e}b \u{9b}2J\u{8} c\u{d}d");
-        assert_eq!(clean(&told, Kept::Nothing), told, "once is enough");
+        assert_eq!(clean(&told, AllowedCodes::Nothing), told, "once is enough");
     }
 
     #[test]
     fn other_text_stays_as_it_is() {
         let text = "grüße\t→ 数\n  مرحبا 👩‍🔬\n";
-        assert!(matches!(clean(text, Kept::Nothing), Cow::Borrowed(same) if same == text));
-        assert_eq!(clean("dos\r\nlines\r\n", Kept::Nothing), "dos\nlines\n");
+        assert!(matches!(clean(text, AllowedCodes::Nothing), Cow::Borrowed(same) if same == text));
+        assert_eq!(clean("dos\r\nlines\r\n", AllowedCodes::Nothing), "dos\nlines\n");
     }
 
     #[test]
     fn codes_pass_only_where_they_are_ours() {
         let painted = format!("{} \x1b[8mhidden\x1b[2J", style::Style::ON.red("failed"));
-        assert_eq!(clean(&painted, Kept::Ours), "\x1b[31;1mfailed\x1b[0m \\u{1b}[8mhidden\\u{1b}[2J");
-        assert_eq!(clean(&painted, Kept::Colors), "\x1b[31;1mfailed\x1b[0m \x1b[8mhidden\\u{1b}[2J");
-        assert_eq!(clean("\x1b[31", Kept::Colors), "\\u{1b}[31", "cut off");
+        assert_eq!(clean(&painted, AllowedCodes::AppColors), "\x1b[31;1mfailed\x1b[0m \\u{1b}[8mhidden\\u{1b}[2J");
+        assert_eq!(clean(&painted, AllowedCodes::Colors), "\x1b[31;1mfailed\x1b[0m \x1b[8mhidden\\u{1b}[2J");
+        assert_eq!(clean("\x1b[31", AllowedCodes::Colors), "\\u{1b}[31", "cut off");
     }
 
     #[test]

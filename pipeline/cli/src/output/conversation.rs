@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// Most items of a list that are shown.
 const ITEMS: usize = 12;
 /// Columns of a trajectory shown in the head and the verdicts; the rest are listed below.
-const TOLD: [&str; 12] = [
+const HEAD_COLUMNS: [&str; 12] = [
     "messages",
     "rewards",
     "reward",
@@ -33,12 +33,12 @@ pub fn row(row: &Value) -> String {
 }
 
 fn trajectory(cells: &Map<String, Value>, messages: &[Value]) -> String {
-    let hidden: Vec<&str> = TOLD.iter().chain(&PER_TOKEN).copied().collect();
+    let hidden: Vec<&str> = HEAD_COLUMNS.iter().chain(&PER_TOKEN).copied().collect();
     format!("{}\n\n{}", conversation(cells, messages), record(cells, &hidden)).trim_end().to_string()
 }
 
 /// Formats the conversation of a trajectory and its outcome.
-pub fn told(row: &Value) -> String {
+pub fn conversation_text(row: &Value) -> String {
     let messages = row.get("messages").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
     row.as_object().map_or_else(|| row.to_string(), |cells| conversation(cells, messages))
 }

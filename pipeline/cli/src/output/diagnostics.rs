@@ -1,6 +1,6 @@
 //! Diagnostics as snippets of the file, drawn by miette, and as JSON.
 
-use super::clean::{Kept, clean};
+use super::clean::{AllowedCodes, clean};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Severity as Grade};
 use serde_json::{Value, json};
 use std::io::{IsTerminal as _, Write as _};
@@ -18,7 +18,7 @@ pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
         let drawn = handler.render_report(&mut text, report(diagnostic, sources).as_ref());
         // A report that cannot be drawn is printed in one line; a closed stderr is ignored.
         let line = if drawn.is_ok() { text } else { sources.line(diagnostic) };
-        let kept = if color { Kept::Colors } else { Kept::Nothing };
+        let kept = if color { AllowedCodes::Colors } else { AllowedCodes::Nothing };
         let _ = writeln!(err, "{}", clean(line.trim_end(), kept));
     }
 }

@@ -1,6 +1,6 @@
 //! Text and errors on the terminal, JSON for programs.
 
-use super::clean::{Kept, clean};
+use super::clean::{AllowedCodes, clean};
 use super::style::Style;
 pub use super::table::table;
 use super::width;
@@ -21,7 +21,7 @@ pub fn print_warning(error: &Error) {
 /// Prints a message about the progress of a command to stderr.
 pub fn print_note(text: &str) {
     // A closed stderr is ignored.
-    let _ = writeln!(std::io::stderr(), "{}", shown(text, Style::of_stderr()));
+    let _ = writeln!(std::io::stderr(), "{}", sanitize(text, Style::of_stderr()));
 }
 
 /// Formats message and help on one line, and each cause on a separate line below.
@@ -53,7 +53,7 @@ pub fn print_json(value: &impl serde::Serialize) -> trainyard_core::Result<()> {
 
 /// Prints to stdout; on a terminal, long lines are wrapped between words.
 pub fn print_text(text: &str) {
-    let text = shown(text, Style::of_stdout());
+    let text = sanitize(text, Style::of_stdout());
     match width::of_stdout() {
         Some(width) => print_raw(&width::wrap(&text, width)),
         None => print_raw(&text),
@@ -62,23 +62,23 @@ pub fn print_text(text: &str) {
 
 /// Prints to stdout without wrapping lines.
 pub fn print_lines(text: &str) {
-    print_raw(&shown(text, Style::of_stdout()));
+    print_raw(&sanitize(text, Style::of_stdout()));
 }
 
 /// Escapes a text for output: only the colors of this program are kept, if colors are enabled.
-pub fn shown(text: &str, style: Style) -> Cow<'_, str> {
-    clean(text, if style.is_on() { Kept::Ours } else { Kept::Nothing })
+pub fn sanitize(text: &str, style: Style) -> Cow<'_, str> {
+    clean(text, if style.is_on() { AllowedCodes::AppColors } else { AllowedCodes::Nothing })
 }
 
 /// Prints text to stdout unchanged, for programs or on request. A closed pipe (`| head`) ends the output and is not an
 /// error.
 pub fn print_raw(text: &str) {
-    let _ = prints(text);
+    let _ = try_print(text);
 }
 
 /// Prints long output likewise ([`print_raw`]); returns whether stdout is still open.
 #[must_use]
-pub fn prints(text: &str) -> bool {
+pub fn try_print(text: &str) -> bool {
     writeln!(std::io::stdout().lock(), "{text}").is_ok()
 }
 

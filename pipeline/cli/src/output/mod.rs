@@ -11,5 +11,5 @@ pub mod runs;
 pub mod schedules;
 pub mod style;
 pub mod table;
-pub mod tried;
+pub mod trial;
 pub mod width;

@@ -6,8 +6,8 @@
 
 mod words;
 
-use crate::output::clean::{Kept, clean, without_colors};
-use crate::output::human::{shown, with_causes};
+use crate::output::clean::{AllowedCodes, clean, without_colors};
+use crate::output::human::{sanitize, with_causes};
 use crate::output::metrics;
 use crate::output::style::Style;
 use crate::output::width;
@@ -18,7 +18,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
-use trainyard_core::event::{AttemptOutcome, Event, Record};
+use trainyard_core::event::{AttemptOutcome, Event, EventRecord};
 use trainyard_core::{AttemptNumber, Clock, Comparison, Error, StageKey};
 use trainyard_runtime::Observer;
 use trainyard_spec::plan::Plan;
@@ -35,21 +35,21 @@ const MANY_SHOWN: usize = 18;
 const LAST_LINES: usize = 8;
 
 /// Shows a run on stderr.
-pub struct Progress {
+pub struct ProgressObserver {
     clock: Arc<dyn Clock>,
     bars: Option<MultiProgress>,
     /// Names of the models that each evaluation compares, by stage id.
     models: BTreeMap<String, Vec<String>>,
-    state: Mutex<State>,
+    state: Mutex<ProgressState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ProgressState {
     stages: usize,
     ended: usize,
     hits: usize,
     totals: Option<ProgressBar>,
-    running: BTreeMap<StageKey, Running>,
+    running: BTreeMap<StageKey, RunningStage>,
     /// Kind and main metric by stage id.
     kinds: BTreeMap<String, (String, Option<String>)>,
     /// Last log lines of running commands.
@@ -58,25 +58,25 @@ struct State {
     failures: BTreeMap<StageKey, (AttemptNumber, String)>,
 }
 
-struct Running {
+struct RunningStage {
     bar: Option<ProgressBar>,
     /// Counted unit and its first progress value: a resumed stage has a separate rate, and so does each part of a stage
     /// (rollouts, then steps).
-    origin: Option<Origin>,
+    origin: Option<ProgressStart>,
     last_plain: Duration,
 }
 
 /// Metrics and comparisons of a stage.
-type Reported<'a> = (&'a BTreeMap<String, f64>, &'a [Comparison]);
+type StageMetrics<'a> = (&'a BTreeMap<String, f64>, &'a [Comparison]);
 
-struct Origin {
+struct ProgressStart {
     unit: String,
     total: u64,
     at: Duration,
     done: u64,
 }
 
-impl Progress {
+impl ProgressObserver {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let bars = std::io::stderr().is_terminal().then(MultiProgress::new);
         Self { clock, bars, models: BTreeMap::new(), state: Mutex::default() }
@@ -90,8 +90,8 @@ impl Progress {
         self
     }
 
-    fn say(&self, line: &str) {
-        let line = shown(line, Style::of_stderr());
+    fn print_line(&self, line: &str) {
+        let line = sanitize(line, Style::of_stderr());
         match &self.bars {
             // A closed terminal is detected elsewhere.
             Some(bars) => drop(bars.println(width::hang(&line, width::of_stderr().unwrap_or(usize::MAX)))),
@@ -100,11 +100,11 @@ impl Progress {
     }
 
     /// Whether stages that succeed have separate lines.
-    fn is_detailed(&self, state: &State) -> bool {
+    fn is_detailed(&self, state: &ProgressState) -> bool {
         state.stages <= if self.bars.is_some() { MANY_SHOWN } else { MANY_PIPED }
     }
 
-    fn start(&self, state: &mut State, stage: &StageKey, attempt: AttemptNumber) {
+    fn start(&self, state: &mut ProgressState, stage: &StageKey, attempt: AttemptNumber) {
         let now = self.clock.monotonic();
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(ProgressBar::new_spinner());
@@ -116,19 +116,19 @@ impl Progress {
         });
         if bar.is_none() {
             let again = if attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
-            self.say(&format!("{stage}: started{again}"));
+            self.print_line(&format!("{stage}: started{again}"));
         }
-        state.running.insert(stage.clone(), Running { bar, origin: None, last_plain: now });
+        state.running.insert(stage.clone(), RunningStage { bar, origin: None, last_plain: now });
     }
 
-    fn end(&self, state: &mut State, stage: &StageKey) {
+    fn end(&self, state: &mut ProgressState, stage: &StageKey) {
         if let Some(bar) = state.running.remove(stage).and_then(|running| running.bar) {
             bar.finish_and_clear();
         }
     }
 
     /// Counts a finished stage; shows the totals of a workflow of many stages.
-    fn count(&self, state: &mut State) {
+    fn count(&self, state: &mut ProgressState) {
         state.ended += 1;
         let Some(bars) = self.bars.as_ref().filter(|_| !self.is_detailed(state)) else { return };
         let bar = state.totals.get_or_insert_with(|| {
@@ -146,10 +146,10 @@ impl Progress {
         let now = self.clock.monotonic();
         let Ok(mut state) = self.state.lock() else { return };
         let Some(running) = state.running.get_mut(stage) else { return };
-        let same = |o: &Origin| o.unit == unit && o.total == total;
+        let same = |o: &ProgressStart| o.unit == unit && o.total == total;
         let origin = match running.origin.take().filter(same) {
             Some(origin) => origin,
-            None => Origin { unit: unit.to_string(), total, at: now, done },
+            None => ProgressStart { unit: unit.to_string(), total, at: now, done },
         };
         let seconds = (now - origin.at).as_secs_f64();
         let text = progress_text(done, total, unit, metric, seconds, done.saturating_sub(origin.done));
@@ -158,14 +158,14 @@ impl Progress {
             Some(bar) => bar.set_message(foreign(&text)),
             None if now - running.last_plain >= PLAIN_EVERY => {
                 running.last_plain = now;
-                self.say(&format!("{stage}: {text}"));
+                self.print_line(&format!("{stage}: {text}"));
             }
             None => {}
         }
     }
 
     /// Prints a published stage: `rl: done 1a2b3c  reward_mean 0.749 …`.
-    fn published(&self, state: &State, stage: &StageKey, word: &str, note: &str, reported: Reported<'_>) {
+    fn published(&self, state: &ProgressState, stage: &StageKey, word: &str, note: &str, reported: StageMetrics<'_>) {
         if !self.is_detailed(state) {
             return;
         }
@@ -174,20 +174,20 @@ impl Progress {
         let models = self.models.get(id).map_or(&[][..], Vec::as_slice);
         let word = Style::of_stderr().status(word);
         let (values, comparisons) = reported;
-        self.say(&format!("{stage}: {word} {note}{}", metrics::line(values, comparisons, main, models)));
+        self.print_line(&format!("{stage}: {word} {note}{}", metrics::line(values, comparisons, main, models)));
     }
 
-    fn failed(&self, state: &mut State, stage: &StageKey, error: &Error) {
+    fn failed(&self, state: &mut ProgressState, stage: &StageKey, error: &Error) {
         let attempts = state.failures.remove(stage).map_or(0, |(attempt, _)| attempt);
         let after = if attempts > 1 { format!(" after {attempts} attempts") } else { String::new() };
-        self.say(&format!("{stage}: {}{after}: {}", Style::of_stderr().red("failed"), with_causes(error)));
+        self.print_line(&format!("{stage}: {}{after}: {}", Style::of_stderr().red("failed"), with_causes(error)));
         let is_command = state.kinds.get(stage.stage_id()).is_some_and(|(kind, _)| kind == run_stage::KIND);
         for line in state.logs.remove(stage).filter(|_| is_command).into_iter().flatten() {
-            self.say(&format!("  | {line}"));
+            self.print_line(&format!("  | {line}"));
         }
     }
 
-    fn keep_line(&self, stage: &StageKey, text: &str) {
+    fn buffer_line(&self, stage: &StageKey, text: &str) {
         let Ok(mut state) = self.state.lock() else { return };
         let lines = state.logs.entry(stage.clone()).or_default();
         lines.extend(foreign(&without_colors(text)).lines().map(str::to_string));
@@ -199,7 +199,7 @@ impl Progress {
 
 /// Escapes a text from elsewhere, without any colors.
 fn foreign(text: &str) -> String {
-    clean(text, Kept::Nothing).into_owned()
+    clean(text, AllowedCodes::Nothing).into_owned()
 }
 
 fn template(text: &str) -> ProgressStyle {
@@ -217,8 +217,8 @@ fn compared_models(config: &Template) -> Vec<String> {
     names.filter_map(|name| name.as_str().map(str::to_string)).collect()
 }
 
-impl Observer for Progress {
-    fn event(&self, record: &Record) {
+impl Observer for ProgressObserver {
+    fn event(&self, record: &EventRecord) {
         let Ok(mut state) = self.state.lock() else { return };
         match &record.event {
             Event::RunCreated { stages, .. } => {
@@ -233,7 +233,7 @@ impl Observer for Progress {
             }
             // Found again, not started.
             Event::AttemptSubmitted { stage, attempt, handle } if !state.running.contains_key(stage) => {
-                self.say(&format!("{stage}: attempt {attempt} goes on as {handle}"));
+                self.print_line(&format!("{stage}: attempt {attempt} goes on as {handle}"));
                 self.start(&mut state, stage, *attempt);
             }
             Event::AttemptWaiting { stage, why, .. } => {
@@ -252,7 +252,7 @@ impl Observer for Progress {
                     let why = error.as_ref().map_or_else(|| format!("{outcome:?}").to_lowercase(), ToString::to_string);
                     state.failures.insert(stage.clone(), (*attempt, why));
                 } else if let Some(why) = error {
-                    self.say(&format!("{stage}: attempt {attempt} is done, but not published: {why}"));
+                    self.print_line(&format!("{stage}: attempt {attempt} is done, but not published: {why}"));
                 }
             }
             Event::CacheHit { stage, digest, metrics, comparisons, .. } => {
@@ -271,35 +271,35 @@ impl Observer for Progress {
             // stage's error.
             Event::ChecksEvaluated { stage, results } => {
                 let told = results.iter().filter(|r| r.role.is_some() || (!r.passed && !r.gates));
-                told.for_each(|r| self.say(&format!("{stage}: {}", check_text(r))));
+                told.for_each(|r| self.print_line(&format!("{stage}: {}", check_text(r))));
             }
             // The stage does not wait for a pool but for its inputs or another run.
             Event::Queued { stage, why } => {
                 if let Some((failed, told)) = state.failures.remove(stage) {
-                    self.say(&format!("{stage}: attempt {failed} ended: {told}; {why}"));
+                    self.print_line(&format!("{stage}: attempt {failed} ended: {told}; {why}"));
                 }
             }
             Event::RetryScheduled { stage, attempt, .. } => {
                 if let Some((failed, why)) = state.failures.remove(stage) {
-                    self.say(&format!("{stage}: attempt {failed} failed: {why}; attempt {attempt} follows"));
+                    self.print_line(&format!("{stage}: attempt {failed} failed: {why}; attempt {attempt} follows"));
                 }
             }
             Event::Skipped { stage, why } => {
                 self.count(&mut state);
-                self.say(&format!("{stage}: skipped: {why}"));
+                self.print_line(&format!("{stage}: skipped: {why}"));
             }
             Event::Blocked { stage, by } => {
                 self.count(&mut state);
-                self.say(&format!("{stage}: blocked by {by}"));
+                self.print_line(&format!("{stage}: blocked by {by}"));
             }
             Event::StageFailed { stage, error } => {
                 self.count(&mut state);
                 self.failed(&mut state, stage, error);
             }
             Event::StageCancelled { stage } if state.failures.remove(stage).is_some() => {
-                self.say(&format!("{stage}: stopped"));
+                self.print_line(&format!("{stage}: stopped"));
             }
-            Event::CancelRequested { why } => self.say(&format!("stopping: {why}")),
+            Event::CancelRequested { why } => self.print_line(&format!("stopping: {why}")),
             _ => {}
         }
     }
@@ -310,14 +310,14 @@ impl Observer for Progress {
                 self.progress(stage, *done, *total, unit, metric.as_ref())
             }
             AttemptMessage::Log { level: LogLevel::Warn | LogLevel::Error, text } => {
-                self.say(&foreign(&format!("{stage}: {}", without_colors(text))))
+                self.print_line(&foreign(&format!("{stage}: {}", without_colors(text))))
             }
-            AttemptMessage::Log { level: LogLevel::Info, text } => self.keep_line(stage, text),
+            AttemptMessage::Log { level: LogLevel::Info, text } => self.buffer_line(stage, text),
             _ => {}
         }
     }
 
     fn note(&self, text: &str) {
-        self.say(text);
+        self.print_line(text);
     }
 }

@@ -14,7 +14,7 @@ const TEXT: &str = "report.md";
 const ROWS: usize = 14;
 
 /// The short form of a report.
-pub struct Shown {
+pub struct ReportHeadline {
     /// `RUN/STAGE/OUTPUT`.
     pub artifact: String,
     /// Title and first table.
@@ -22,7 +22,7 @@ pub struct Shown {
 }
 
 /// Returns the reports in plan order; empty for a run that failed before its last stage.
-pub async fn of_run(store: &Store, run: &RunId, view: &RunView) -> Result<Vec<Shown>> {
+pub async fn of_run(store: &Store, run: &RunId, view: &RunView) -> Result<Vec<ReportHeadline>> {
     if view.finished.is_some_and(|(_, outcome)| outcome == RunOutcome::Cancelled) {
         return Ok(Vec::new());
     }
@@ -39,7 +39,7 @@ fn last_stages(view: &RunView) -> Vec<&StageView> {
     view.stages.iter().filter(|stage| !followed.contains(stage.key())).collect()
 }
 
-async fn texts_of(store: &Store, run: &RunId, stage: &StageView) -> Result<Vec<Shown>> {
+async fn texts_of(store: &Store, run: &RunId, stage: &StageView) -> Result<Vec<ReportHeadline>> {
     let (Some(digest), Some(generation)) = (&stage.digest, stage.generation) else { return Ok(Vec::new()) };
     if stage.outputs.values().all(|o| o.kind != ArtifactKind::Report) {
         return Ok(Vec::new());
@@ -50,7 +50,10 @@ async fn texts_of(store: &Store, run: &RunId, stage: &StageView) -> Result<Vec<S
         let file = |name: &str| -> Option<&FileEntry> { output.files.iter().find(|f| f.path == name) };
         let Some(text) = file(TEXT) else { continue };
         let markdown = String::from_utf8_lossy(&store.read_object(&text.digest).await?).into_owned();
-        texts.push(Shown { artifact: format!("{run}/{}/{port}", stage.stage.0), headline: headline(&markdown) });
+        texts.push(ReportHeadline {
+            artifact: format!("{run}/{}/{port}", stage.stage.0),
+            headline: headline(&markdown),
+        });
     }
     Ok(texts)
 }
@@ -80,7 +83,7 @@ fn headline(markdown: &str) -> String {
 mod tests {
     use super::*;
     use trainyard_core::Digest;
-    use trainyard_core::event::{Event, PlannedStage, Record, Selection};
+    use trainyard_core::event::{Event, EventRecord, PlannedStage, Selection};
 
     fn view(stages: Vec<(String, Vec<StageKey>)>) -> RunView {
         let planned =
@@ -95,7 +98,7 @@ mod tests {
             stages: stages.into_iter().map(planned).collect(),
         };
         let mut view = RunView::default();
-        view.apply(&Record { at: 0, event });
+        view.apply(&EventRecord { at: 0, event });
         view
     }
 

@@ -8,12 +8,12 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 use trainyard_core::event::{CheckResult, RunOutcome};
-use trainyard_core::metric::address;
+use trainyard_core::metric::qualified_name;
 use trainyard_core::units::{format_duration, format_time};
 use trainyard_core::{Clock, Error, Result, RunId};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
 use trainyard_runtime::resume::{WriterState, writer_state};
-use trainyard_runtime::summary::Known;
+use trainyard_runtime::summary::LoadedSummary;
 
 /// A run in a list.
 #[derive(Debug, Serialize)]
@@ -25,12 +25,12 @@ pub struct RunSummaryRow {
     why: Option<String>,
     /// `None` if the journal cannot be read: zeros would be wrong.
     #[serde(flatten)]
-    told: Option<Told>,
+    journal: Option<JournalSummary>,
 }
 
 /// Content of a run's journal.
 #[derive(Debug, Serialize)]
-struct Told {
+struct JournalSummary {
     workflow: String,
     /// RFC 3339, UTC.
     created: String,
@@ -44,12 +44,12 @@ struct Told {
 impl RunSummaryRow {
     pub const HEADER: [&str; 7] = ["run", "workflow", "status", "created (UTC)", "took", "stages", "hits"];
 
-    pub fn new(run: &RunId, known: &Known, clock: &dyn Clock) -> Self {
+    pub fn new(run: &RunId, known: &LoadedSummary, clock: &dyn Clock) -> Self {
         let (status, totals) = match known {
-            Known::Totals(totals) => (word(totals.outcome), Cow::Borrowed(totals)),
-            Known::View(view) => (state(view, clock), Cow::Owned(view.totals())),
+            LoadedSummary::Totals(totals) => (word(totals.outcome), Cow::Borrowed(totals)),
+            LoadedSummary::View(view) => (state(view, clock), Cow::Owned(view.totals())),
         };
-        let told = Told {
+        let told = JournalSummary {
             workflow: totals.workflow.clone(),
             created: format_time(totals.created),
             seconds: millis(totals.until - totals.created).as_secs_f64(),
@@ -58,22 +58,23 @@ impl RunSummaryRow {
             hits: totals.of(StageStatus::Hit),
             failed: totals.of(StageStatus::Failed),
         };
-        Self { run: run.0.clone(), status, why: None, told: Some(told) }
+        Self { run: run.0.clone(), status, why: None, journal: Some(told) }
     }
     /// Creates the row of a run whose journal is damaged, or newer than this program.
     pub fn damaged(run: &RunId, error: &Error) -> Self {
-        Self { run: run.0.clone(), status: DAMAGED, why: Some(error.to_string()), told: None }
+        Self { run: run.0.clone(), status: DAMAGED, why: Some(error.to_string()), journal: None }
     }
     pub fn is_damaged(&self) -> bool {
         self.status == DAMAGED
     }
     pub fn cells(&self) -> Vec<String> {
-        let [workflow, created, took, stages, hits] = self.told.as_ref().map(Told::cells).unwrap_or_default();
+        let [workflow, created, took, stages, hits] =
+            self.journal.as_ref().map(JournalSummary::cells).unwrap_or_default();
         vec![self.run.clone(), workflow, self.status.to_string(), created, took, stages, hits]
     }
 }
 
-impl Told {
+impl JournalSummary {
     fn cells(&self) -> [String; 5] {
         let took = format_duration(Duration::from_secs_f64(self.seconds));
         // Time to the second; the header names the zone.
@@ -159,7 +160,7 @@ pub fn text(run: &RunId, view: &RunView, clock: &dyn Clock) -> String {
                 text,
                 "\n{}: {role}check {grade}: {} is {value}{}",
                 stage.stage.0,
-                address(&check.metric, check.of),
+                qualified_name(&check.metric, check.of),
                 bounds(check.min, check.max)
             );
         }

@@ -2,8 +2,8 @@
 
 use super::human::table;
 use std::fmt::Write as _;
-use trainyard_daemon::book::{BackfillRow, PastTick, SchedulePage, ScheduleRow, Status};
-use trainyard_spec::schedule::{Start, Trigger};
+use trainyard_daemon::operations::{BackfillRow, PastTick, SchedulePage, ScheduleRow, ScheduleStatus};
+use trainyard_spec::schedule::{ScheduleStart, Trigger};
 
 pub fn list(rows: &[ScheduleRow]) -> String {
     if rows.is_empty() {
@@ -76,19 +76,19 @@ fn word(value: &impl serde::Serialize) -> String {
     json.as_str().unwrap_or_default().replace('_', " ")
 }
 
-fn status(status: Status) -> &'static str {
+fn status(status: ScheduleStatus) -> &'static str {
     match status {
-        Status::Active => "active",
-        Status::Paused => "paused",
-        Status::Removed => "removed",
+        ScheduleStatus::Active => "active",
+        ScheduleStatus::Paused => "paused",
+        ScheduleStatus::Removed => "removed",
     }
 }
 
-fn starts(start: &Start) -> String {
+fn starts(start: &ScheduleStart) -> String {
     match start {
-        Start::Cron { cron, timezone } => format!("{cron} {timezone}"),
-        Start::On { on: Trigger::Artifact(name) } => format!("on {name}"),
-        Start::On { on: Trigger::Files(place) } => format!("on files in {place}"),
+        ScheduleStart::Cron { cron, timezone } => format!("{cron} {timezone}"),
+        ScheduleStart::On { on: Trigger::Artifact(name) } => format!("on {name}"),
+        ScheduleStart::On { on: Trigger::Files(place) } => format!("on files in {place}"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables for text output: padded columns that fit the terminal.
 
-use super::clean::{Kept, clean};
+use super::clean::{AllowedCodes, clean};
 use super::style::Style;
 use super::width;
 
@@ -15,7 +15,7 @@ const STATUS: [&str; 3] = ["", "decision", "status"];
 /// terminal, wide cells are wrapped between words. A line feed in a cell is shown as a symbol, so that no name looks
 /// like a row.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let cell = |cell: &String| clean(cell, Kept::Nothing).replace('\n', "⏎");
+    let cell = |cell: &String| clean(cell, AllowedCodes::Nothing).replace('\n', "⏎");
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     draw(header, &rows, width::of_stdout(), Style::of_stdout())
 }

@@ -88,7 +88,7 @@ pub struct CheckResult {
     pub metric: String,
     /// Number of a comparison that is checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub of: Option<crate::metric::Of>,
+    pub of: Option<crate::metric::ComparisonField>,
     /// Value; `None` if the manifest has no such metric, which fails the check.
     pub value: Option<f64>,
     /// Lower bound, inclusive.

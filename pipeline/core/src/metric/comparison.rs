@@ -36,7 +36,7 @@ pub struct Comparison {
 /// One number of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Of {
+pub enum ComparisonField {
     /// The first side.
     A,
     /// The second side.
@@ -51,10 +51,10 @@ pub enum Of {
     N,
 }
 
-impl Of {
+impl ComparisonField {
     /// All numbers, the most used first.
     pub const ALL: [Self; 6] = [Self::Difference, Self::Low, Self::High, Self::A, Self::B, Self::N];
-    /// Names, in the order of [`Of::ALL`].
+    /// Names, in the order of [`ComparisonField::ALL`].
     pub const NAMES: [&'static str; 6] = ["difference", "low", "high", "a", "b", "n"];
 
     /// Returns the name in a workflow file.
@@ -81,24 +81,32 @@ impl Comparison {
         Self { metric: metric.to_string(), a, b, difference, low, high, n, unit: String::new() }
     }
     /// Returns one of the row's numbers.
-    pub fn get(&self, of: Of) -> Option<f64> {
+    pub fn get(&self, of: ComparisonField) -> Option<f64> {
         match of {
-            Of::A => self.a,
-            Of::B => self.b,
-            Of::Difference => self.difference,
-            Of::Low => self.low,
-            Of::High => self.high,
-            Of::N => self.n.map(|n| n as f64),
+            ComparisonField::A => self.a,
+            ComparisonField::B => self.b,
+            ComparisonField::Difference => self.difference,
+            ComparisonField::Low => self.low,
+            ComparisonField::High => self.high,
+            ComparisonField::N => self.n.map(|n| n as f64),
         }
     }
     /// Returns a number that is not finite, with its name.
-    pub fn broken(&self) -> Option<(Of, f64)> {
-        Of::ALL.into_iter().filter_map(|of| Some((of, self.get(of)?))).find(|(_, value)| !value.is_finite())
+    pub fn first_non_finite(&self) -> Option<(ComparisonField, f64)> {
+        ComparisonField::ALL
+            .into_iter()
+            .filter_map(|of| Some((of, self.get(of)?)))
+            .find(|(_, value)| !value.is_finite())
     }
 }
 
 /// Returns the number that a check or expression names, in a stage's report.
-pub fn look_up(metrics: &BTreeMap<String, f64>, comparisons: &[Comparison], name: &str, of: Option<Of>) -> Option<f64> {
+pub fn look_up(
+    metrics: &BTreeMap<String, f64>,
+    comparisons: &[Comparison],
+    name: &str,
+    of: Option<ComparisonField>,
+) -> Option<f64> {
     match of {
         None => metrics.get(name).copied(),
         Some(of) => comparisons.iter().find(|c| c.metric == name)?.get(of),
@@ -106,7 +114,7 @@ pub fn look_up(metrics: &BTreeMap<String, f64>, comparisons: &[Comparison], name
 }
 
 /// Returns the name of a number in messages: `kl`, or `tokens.difference`.
-pub fn address(name: &str, of: Option<Of>) -> String {
+pub fn qualified_name(name: &str, of: Option<ComparisonField>) -> String {
     of.map_or_else(|| name.to_string(), |of| format!("{name}.{}", of.name()))
 }
 
@@ -129,11 +137,16 @@ mod tests {
         let metrics = BTreeMap::from([("tokens".to_string(), 9.0)]);
         let get = |of| look_up(&metrics, std::slice::from_ref(&row), "tokens", of);
         assert_eq!(
-            (get(None), get(Some(Of::A)), get(Some(Of::B)), get(Some(Of::N))),
+            (get(None), get(Some(ComparisonField::A)), get(Some(ComparisonField::B)), get(Some(ComparisonField::N))),
             (Some(9.0), Some(1.0), None, Some(3.0))
         );
-        assert!(Of::ALL.iter().zip(Of::NAMES).all(|(of, name)| of.name() == name && Of::parse(name) == Some(*of)));
+        assert!(
+            ComparisonField::ALL
+                .iter()
+                .zip(ComparisonField::NAMES)
+                .all(|(of, name)| of.name() == name && ComparisonField::parse(name) == Some(*of))
+        );
         let nan = Comparison { low: Some(f64::NAN), ..row };
-        assert_eq!(nan.broken().unwrap().0, Of::Low);
+        assert_eq!(nan.first_non_finite().unwrap().0, ComparisonField::Low);
     }
 }

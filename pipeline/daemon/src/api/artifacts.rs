@@ -1,8 +1,8 @@
 //! Artifacts: those that a run published, and the manifest of one output.
 
-use super::app::App;
 use super::error::{ApiError, ApiResult};
 use super::runs::{self, OutputRow};
+use super::state::ApiState;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -22,7 +22,7 @@ const MOST_FILES: usize = 1_000;
 /// Selects artifacts.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ListQuery {
+pub struct ArtifactListQuery {
     /// Run that published the artifacts or took them from the cache (the latest).
     #[serde(default)]
     pub run: Option<String>,
@@ -36,7 +36,7 @@ pub struct ListQuery {
 
 /// Page of a run's artifacts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Artifacts {
+pub struct ArtifactList {
     /// Run id.
     pub run: RunId,
     /// Artifacts, in the order of the run's stages.
@@ -114,9 +114,9 @@ pub struct FileRow {
 }
 
 pub async fn list(
-    State(app): State<Arc<App>>,
-    query: Result<Query<ListQuery>, QueryRejection>,
-) -> ApiResult<Artifacts> {
+    State(app): State<Arc<ApiState>>,
+    query: Result<Query<ArtifactListQuery>, QueryRejection>,
+) -> ApiResult<ArtifactList> {
     let Query(query) = query?;
     let (run, view) = runs::open(&app, query.run.as_deref().unwrap_or("latest")).await?;
     let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(100).clamp(1, MOST));
@@ -139,11 +139,11 @@ pub async fn list(
         .collect();
     let next = (rows.len() > limit).then_some(from + limit);
     rows.truncate(limit);
-    Ok(Json(Artifacts { run, artifacts: rows, next }))
+    Ok(Json(ArtifactList { run, artifacts: rows, next }))
 }
 
 pub async fn show(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<ApiState>>,
     Path((digest, port)): Path<(String, String)>,
 ) -> ApiResult<ArtifactPage> {
     let manifest = manifest(&app, &digest).await?;
@@ -182,7 +182,7 @@ pub async fn show(
 }
 
 /// Returns the newest manifest of a stage digest.
-pub async fn manifest(app: &App, digest: &str) -> Result<Manifest, ApiError> {
+pub async fn manifest(app: &ApiState, digest: &str) -> Result<Manifest, ApiError> {
     let missing = || {
         let message = format!("no stage of digest `{digest}` is published");
         ApiError::not_found(message, "GET /api/v1/artifacts lists artifacts with their stage digests")

@@ -1,8 +1,8 @@
 //! The learning curves of a stage.
 
-use super::app::App;
 use super::error::ApiResult;
-use super::pieces::{PieceQuery, read};
+use super::state::ApiState;
+use super::stream_page::{StreamQuery, read};
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use trainyard_core::AttemptNumber;
 use trainyard_runtime::curves;
-use trainyard_store::Chunk;
+use trainyard_store::AttemptStream;
 
 /// Page of an attempt's learning curves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Curves {
+pub struct CurvePage {
     /// Attempt number; 0 if the stage has no attempt.
     pub attempt: AttemptNumber,
     /// Points in the order of reporting.
@@ -38,13 +38,13 @@ pub struct CurvePoint {
 }
 
 pub async fn show(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<ApiState>>,
     Path(run): Path<String>,
-    query: Result<Query<PieceQuery>, QueryRejection>,
-) -> ApiResult<Curves> {
+    query: Result<Query<StreamQuery>, QueryRejection>,
+) -> ApiResult<CurvePage> {
     let Query(query) = query?;
-    let piece = read(&app, &run, query, Chunk::Metrics).await?;
+    let piece = read(&app, &run, query, AttemptStream::Metrics).await?;
     let point = |(name, step, value)| CurvePoint { name, step, value };
     let points = curves::points(&piece.bytes).into_iter().map(point).collect();
-    Ok(Json(Curves { attempt: piece.attempt, points, next: piece.next, more: piece.more }))
+    Ok(Json(CurvePage { attempt: piece.attempt, points, next: piece.next, more: piece.more }))
 }

@@ -5,8 +5,8 @@
 //! origin cannot change anything, since a change requires a JSON body, for which a browser sends a preflight request
 //! that is denied.
 
-use super::app::App;
 use super::error::ApiError;
+use super::state::ApiState;
 use super::tokens::Role;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 /// Sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sender(pub String);
+pub struct RequestSender(pub String);
 
 /// Path that requires no token, for health checks.
 pub const HEALTH: &str = "/api/v1/health";
 
 /// Passes a request on or rejects it.
-pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+pub async fn guard(State(app): State<Arc<ApiState>>, mut request: Request, next: Next) -> Response {
     match admitted(&app, &request) {
         Ok(sender) => {
             request.extensions_mut().insert(sender);
@@ -32,14 +32,14 @@ pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next
     }
 }
 
-fn admitted(app: &App, request: &Request) -> Result<Sender, ApiError> {
+fn admitted(app: &ApiState, request: &Request) -> Result<RequestSender, ApiError> {
     if app.tokens.is_empty() {
         require_loopback(request)?;
         require_own_origin(request.headers())?;
-        return Ok(Sender("api:local".to_string()));
+        return Ok(RequestSender("api:local".to_string()));
     }
     if request.uri().path() == HEALTH {
-        return Ok(Sender("api:anybody".to_string()));
+        return Ok(RequestSender("api:anybody".to_string()));
     }
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = header.and_then(|text| text.strip_prefix("Bearer "));
@@ -53,7 +53,7 @@ fn admitted(app: &App, request: &Request) -> Result<Sender, ApiError> {
         let message = format!("{name} may only look");
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message, Some(help)));
     }
-    Ok(Sender(format!("api:{name}")))
+    Ok(RequestSender(format!("api:{name}")))
 }
 
 /// Returns the role that a method requires.

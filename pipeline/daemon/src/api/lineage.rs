@@ -1,8 +1,8 @@
 //! Lineage: from an artifact back to all artifacts that it was made of.
 
-use super::app::App;
 use super::artifacts::{InputRow, input, manifest};
 use super::error::ApiResult;
+use super::state::ApiState;
 use axum::Json;
 use axum::extract::{Path, State};
 use schemars::JsonSchema;
@@ -38,7 +38,7 @@ pub struct Ancestor {
     pub inputs: Vec<InputRow>,
 }
 
-pub async fn show(State(app): State<Arc<App>>, Path(digest): Path<String>) -> ApiResult<Lineage> {
+pub async fn show(State(app): State<Arc<ApiState>>, Path(digest): Path<String>) -> ApiResult<Lineage> {
     let first = manifest(&app, &digest).await?;
     let mut seen = BTreeSet::from([first.stage_digest.clone()]);
     let mut queue: VecDeque<_> = VecDeque::from([(first.stage_digest.clone(), Some(first))]);

@@ -1,8 +1,8 @@
 //! Logs of a stage.
 
-use super::app::App;
 use super::error::ApiResult;
-use super::pieces::{PieceQuery, read};
+use super::state::ApiState;
+use super::stream_page::{StreamQuery, read};
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -12,11 +12,11 @@ use std::sync::Arc;
 use trainyard_core::AttemptNumber;
 use trainyard_core::attempt::LogRecord;
 use trainyard_core::units::format_time;
-use trainyard_store::Chunk;
+use trainyard_store::AttemptStream;
 
 /// Page of a log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Log {
+pub struct LogPage {
     /// Attempt number; 0 if no attempt of the stage has a log.
     pub attempt: AttemptNumber,
     /// Records in the order of writing.
@@ -39,17 +39,17 @@ pub struct LogLine {
 }
 
 pub async fn show(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<ApiState>>,
     Path(run): Path<String>,
-    query: Result<Query<PieceQuery>, QueryRejection>,
-) -> ApiResult<Log> {
+    query: Result<Query<StreamQuery>, QueryRejection>,
+) -> ApiResult<LogPage> {
     let Query(query) = query?;
-    let piece = read(&app, &run, query, Chunk::Log).await?;
+    let piece = read(&app, &run, query, AttemptStream::Log).await?;
     let line = |record: LogRecord| LogLine {
         at: record.at.map(format_time),
         level: record.level.name().to_string(),
         text: record.text,
     };
     let records = String::from_utf8_lossy(&piece.bytes).lines().map(|text| line(LogRecord::parse(text))).collect();
-    Ok(Json(Log { attempt: piece.attempt, records, next: piece.next, more: piece.more }))
+    Ok(Json(LogPage { attempt: piece.attempt, records, next: piece.next, more: piece.more }))
 }

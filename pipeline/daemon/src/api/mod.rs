@@ -3,7 +3,6 @@
 //! One list of routes (`routes`) makes both the server and its OpenAPI document, so the two always agree. Browser pages
 //! and programs access the store through it; it makes no decisions.
 
-mod app;
 mod artifacts;
 mod curves;
 mod error;
@@ -11,16 +10,17 @@ mod guard;
 mod lineage;
 mod logs;
 mod openapi;
-mod pieces;
 mod route;
 mod routes;
 mod runs;
 mod schedules;
 mod server;
+mod state;
 mod status;
+mod stream_page;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
 
-pub use app::App;
 pub use server::{bind, router, serve};
+pub use state::ApiState;

@@ -2,7 +2,7 @@
 
 use super::error::ErrorBody;
 use super::guard::{HEALTH, needed};
-use super::route::Route;
+use super::route::ApiRoute;
 use super::tokens::Role;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 pub const ROOT: &str = "/api/v1";
 
 /// Returns the document: OpenAPI 3.1, whose schemas are JSON Schema 2020-12.
-pub fn document(routes: &[Route]) -> Value {
+pub fn document(routes: &[ApiRoute]) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| s.definitions_path = "/components/schemas".into());
     let mut generator = SchemaGenerator::new(settings);
     let error = generator.subschema_for::<ErrorBody>().to_value();
@@ -37,7 +37,7 @@ pub fn document(routes: &[Route]) -> Value {
     })
 }
 
-fn operation(route: &Route, path: &str, error: &Value, generator: &mut SchemaGenerator) -> Value {
+fn operation(route: &ApiRoute, path: &str, error: &Value, generator: &mut SchemaGenerator) -> Value {
     let mut parameters: Vec<Value> = names(route.path)
         .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
         .collect();
@@ -45,7 +45,7 @@ fn operation(route: &Route, path: &str, error: &Value, generator: &mut SchemaGen
         parameters.extend(of_query(&query(generator).to_value()));
     }
     let content = |schema: &Value| json!({"application/json": {"schema": schema}});
-    let answer = (route.answer)(generator).to_value();
+    let answer = (route.response)(generator).to_value();
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,

@@ -1,6 +1,6 @@
 //! The type of routes.
 
-use super::app::App;
+use super::state::ApiState;
 use axum::http::Method;
 use axum::routing::MethodRouter;
 use schemars::{Schema, SchemaGenerator};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Generates a type's schema.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-pub struct Route {
+pub struct ApiRoute {
     pub method: Method,
     /// Path below `/api/v1`, with parameters in braces.
     pub path: &'static str,
@@ -18,6 +18,6 @@ pub struct Route {
     /// Schema whose properties are the parameters of the query string.
     pub query: Option<SchemaOf>,
     pub body: Option<SchemaOf>,
-    pub answer: SchemaOf,
-    pub handler: MethodRouter<Arc<App>>,
+    pub response: SchemaOf,
+    pub handler: MethodRouter<Arc<ApiState>>,
 }

@@ -1,10 +1,10 @@
 //! All routes: path, request, response and handler of each.
 
-use super::app::App;
-use super::pieces::PieceQuery;
-use super::route::Route;
+use super::route::ApiRoute;
+use super::state::ApiState;
+use super::stream_page::StreamQuery;
 use super::{artifacts, curves, lineage, logs, openapi, runs, schedules, status};
-use crate::book::{BackfillRow, OpenTick, Range, SchedulePage};
+use crate::operations::{BackfillRange, BackfillRow, OpenTick, SchedulePage};
 use axum::Json;
 use axum::http::Method;
 use axum::routing::{MethodRouter, get, post};
@@ -20,10 +20,10 @@ fn read<A: JsonSchema>(
     path: &'static str,
     id: &'static str,
     summary: &'static str,
-    handler: MethodRouter<Arc<App>>,
-) -> Route {
+    handler: MethodRouter<Arc<ApiState>>,
+) -> ApiRoute {
     let answer = schema_of::<A>;
-    Route { method: Method::GET, path, id, summary, query: None, body: None, answer, handler }
+    ApiRoute { method: Method::GET, path, id, summary, query: None, body: None, response: answer, handler }
 }
 
 /// Builds a route that reads, with a query string.
@@ -31,9 +31,9 @@ fn query<Q: JsonSchema, A: JsonSchema>(
     path: &'static str,
     id: &'static str,
     summary: &'static str,
-    handler: MethodRouter<Arc<App>>,
-) -> Route {
-    Route { query: Some(Q::json_schema), ..read::<A>(path, id, summary, handler) }
+    handler: MethodRouter<Arc<ApiState>>,
+) -> ApiRoute {
+    ApiRoute { query: Some(Q::json_schema), ..read::<A>(path, id, summary, handler) }
 }
 
 /// Builds a route that changes something.
@@ -41,9 +41,9 @@ fn change<B: JsonSchema, A: JsonSchema>(
     path: &'static str,
     id: &'static str,
     summary: &'static str,
-    handler: MethodRouter<Arc<App>>,
-) -> Route {
-    Route { method: Method::POST, body: Some(schema_of::<B>), ..read::<A>(path, id, summary, handler) }
+    handler: MethodRouter<Arc<ApiState>>,
+) -> ApiRoute {
+    ApiRoute { method: Method::POST, body: Some(schema_of::<B>), ..read::<A>(path, id, summary, handler) }
 }
 
 async fn document() -> Json<Value> {
@@ -51,24 +51,24 @@ async fn document() -> Json<Value> {
 }
 
 /// Returns all routes, in the order of the document.
-pub fn all() -> Vec<Route> {
-    use schedules::{Changed, Nothing, Reason, Schedules};
+pub fn all() -> Vec<ApiRoute> {
+    use schedules::{ChangeResponse, EmptyBody, PauseRequest, Schedules};
     vec![
         read::<status::Health>("/health", "health", "How the server is; takes no token", get(status::health)),
         read::<status::Version>("/version", "version", "The program and its version", get(status::version)),
         read::<status::Problems>("/problems", "problems", "Broken files, unreadable schedules", get(status::problems)),
         read::<Value>("/openapi.json", "openapi", "This document", get(document)),
-        query::<runs::ListQuery, runs::Runs>("/runs", "runs", "Runs, newest first", get(runs::list)),
-        query::<runs::ShowQuery, runs::RunPage>("/runs/{run}", "run", "A run and its stages", get(runs::show)),
-        query::<PieceQuery, logs::Log>("/runs/{run}/logs", "logs", "What a stage logged", get(logs::show)),
-        query::<PieceQuery, curves::Curves>(
+        query::<runs::RunListQuery, runs::Runs>("/runs", "runs", "Runs, newest first", get(runs::list)),
+        query::<runs::RunStagesQuery, runs::RunPage>("/runs/{run}", "run", "A run and its stages", get(runs::show)),
+        query::<StreamQuery, logs::LogPage>("/runs/{run}/logs", "logs", "What a stage logged", get(logs::show)),
+        query::<StreamQuery, curves::CurvePage>(
             "/runs/{run}/curves",
             "curves",
             "Learning curves of a stage",
             get(curves::show),
         ),
-        change::<Nothing, runs::Cancelled>("/runs/{run}/cancel", "cancel_run", "Stop a run", post(runs::cancel)),
-        query::<artifacts::ListQuery, artifacts::Artifacts>(
+        change::<EmptyBody, runs::CancelResponse>("/runs/{run}/cancel", "cancel_run", "Stop a run", post(runs::cancel)),
+        query::<artifacts::ArtifactListQuery, artifacts::ArtifactList>(
             "/artifacts",
             "artifacts",
             "What a run published or took from the cache",
@@ -88,31 +88,31 @@ pub fn all() -> Vec<Route> {
         ),
         read::<Schedules>("/schedules", "schedules", "All schedules", get(schedules::list)),
         read::<SchedulePage>("/schedules/{name}", "schedule", "A schedule", get(schedules::show)),
-        change::<Reason, Changed>(
+        change::<PauseRequest, ChangeResponse>(
             "/schedules/{name}/pause",
             "pause_schedule",
             "Let a schedule start no runs",
             post(schedules::pause),
         ),
-        change::<Nothing, Changed>(
+        change::<EmptyBody, ChangeResponse>(
             "/schedules/{name}/resume",
             "resume_schedule",
             "Let a schedule start runs again",
             post(schedules::resume),
         ),
-        change::<Nothing, OpenTick>(
+        change::<EmptyBody, OpenTick>(
             "/schedules/{name}/trigger",
             "trigger_schedule",
             "Start a run now",
             post(schedules::trigger),
         ),
-        change::<Range, BackfillRow>(
+        change::<BackfillRange, BackfillRow>(
             "/schedules/{name}/backfills",
             "backfill_schedule",
             "Run the ticks of a range",
             post(schedules::backfill),
         ),
-        change::<Nothing, Changed>(
+        change::<EmptyBody, ChangeResponse>(
             "/schedules/{name}/backfills/{backfill}/cancel",
             "cancel_backfill",
             "Let a backfill start no more runs",

@@ -1,8 +1,8 @@
 //! Runs: list, show and cancel.
 
-use super::app::App;
 use super::error::{ApiError, ApiResult};
-use super::schedules::Nothing;
+use super::schedules::EmptyBody;
+use super::state::ApiState;
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
@@ -18,7 +18,7 @@ use trainyard_core::{AttemptNumber, Error, ErrorKind, RunId, StageKey};
 use trainyard_engine::fold::{RunView, StageStatus, StageView, Totals};
 use trainyard_runtime::cancel::cancel_run;
 use trainyard_runtime::resume::{self, WriterState, writer_state};
-use trainyard_runtime::summary::{self, Known};
+use trainyard_runtime::summary::{self, LoadedSummary};
 
 /// Maximum runs in one response.
 const MOST_RUNS: usize = 200;
@@ -30,7 +30,7 @@ const AT_ONCE: usize = 8;
 /// Selects runs.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ListQuery {
+pub struct RunListQuery {
     /// Maximum number of runs (20, and never more than 200).
     #[serde(default)]
     pub limit: Option<usize>,
@@ -70,7 +70,7 @@ pub struct RunRow {
 /// Selects stages of a run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ShowQuery {
+pub struct RunStagesQuery {
     /// Index of the first stage (0).
     #[serde(default)]
     pub from: Option<usize>,
@@ -143,14 +143,17 @@ pub struct OutputRow {
 
 /// Outcome of a request to cancel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Cancelled {
+pub struct CancelResponse {
     /// Run id.
     pub run: RunId,
     /// `requested`: the run ends within seconds; `finished`: the run was over before.
     pub outcome: String,
 }
 
-pub async fn list(State(app): State<Arc<App>>, query: Result<Query<ListQuery>, QueryRejection>) -> ApiResult<Runs> {
+pub async fn list(
+    State(app): State<Arc<ApiState>>,
+    query: Result<Query<RunListQuery>, QueryRejection>,
+) -> ApiResult<Runs> {
     let Query(query) = query?;
     let limit = query.limit.unwrap_or(20).clamp(1, MOST_RUNS);
     let mut all = app.store.list_runs().await?;
@@ -168,9 +171,9 @@ pub async fn list(State(app): State<Arc<App>>, query: Result<Query<ListQuery>, Q
 }
 
 pub async fn show(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<ApiState>>,
     Path(run): Path<String>,
-    query: Result<Query<ShowQuery>, QueryRejection>,
+    query: Result<Query<RunStagesQuery>, QueryRejection>,
 ) -> ApiResult<RunPage> {
     let Query(query) = query?;
     let (run, view) = open(&app, &run).await?;
@@ -190,14 +193,14 @@ pub async fn show(
 
 /// Requests a run to stop. Checking a writer on another host takes half a minute, too long for a response.
 pub async fn cancel(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<ApiState>>,
     Path(run): Path<String>,
-    body: Result<Json<Nothing>, JsonRejection>,
-) -> ApiResult<Cancelled> {
-    let Json(Nothing {}) = body?;
+    body: Result<Json<EmptyBody>, JsonRejection>,
+) -> ApiResult<CancelResponse> {
+    let Json(EmptyBody {}) = body?;
     let (run, view) = open(&app, &run).await?;
     if view.finished.is_some() {
-        return Ok(Json(Cancelled { run, outcome: "finished".to_string() }));
+        return Ok(Json(CancelResponse { run, outcome: "finished".to_string() }));
     }
     let (app, of) = (app.clone(), run.clone());
     tokio::spawn(async move {
@@ -207,11 +210,11 @@ pub async fn cancel(
         }
         app.daemon.wake();
     });
-    Ok(Json(Cancelled { run, outcome: "requested".to_string() }))
+    Ok(Json(CancelResponse { run, outcome: "requested".to_string() }))
 }
 
 /// Finds a run by its id, or `latest`.
-pub async fn find(app: &App, name: &str) -> Result<RunId, ApiError> {
+pub async fn find(app: &ApiState, name: &str) -> Result<RunId, ApiError> {
     let missing = || ApiError::not_found(format!("there is no run `{name}`"), "GET /api/v1/runs lists them");
     if name == "latest" {
         return app.store.list_runs().await?.pop().ok_or_else(missing);
@@ -222,7 +225,7 @@ pub async fn find(app: &App, name: &str) -> Result<RunId, ApiError> {
 }
 
 /// Folds a run's journal.
-pub async fn open(app: &App, name: &str) -> Result<(RunId, RunView), ApiError> {
+pub async fn open(app: &ApiState, name: &str) -> Result<(RunId, RunView), ApiError> {
     let run = find(app, name).await?;
     match resume::read_run(&app.store, &run).await {
         Ok(view) => Ok((run, view)),
@@ -233,10 +236,10 @@ pub async fn open(app: &App, name: &str) -> Result<(RunId, RunView), ApiError> {
     }
 }
 
-async fn row(app: &App, run: &RunId) -> Result<RunRow, ApiError> {
-    match summary::look(&app.store, run).await {
-        Ok(Known::Totals(totals)) => Ok(row_of(run, word(totals.outcome), &totals)),
-        Ok(Known::View(view)) => Ok(row_of(run, state(app, &view), &view.totals())),
+async fn row(app: &ApiState, run: &RunId) -> Result<RunRow, ApiError> {
+    match summary::read_summary(&app.store, run).await {
+        Ok(LoadedSummary::Totals(totals)) => Ok(row_of(run, word(totals.outcome), &totals)),
+        Ok(LoadedSummary::View(view)) => Ok(row_of(run, state(app, &view), &view.totals())),
         Err(error) if error.kind == ErrorKind::Retryable => Err(error.into()),
         Err(error) => Ok(damaged(run, &error)),
     }
@@ -290,7 +293,7 @@ fn stage_row(stage: &StageView) -> StageRow {
 }
 
 /// Returns the status. A run without an end is `running` while its writer is alive.
-fn state(app: &App, view: &RunView) -> &'static str {
+fn state(app: &ApiState, view: &RunView) -> &'static str {
     match (view.finished, writer_state(&view.writer, app.clock.as_ref())) {
         (None, WriterState::Alive) => "running",
         (finished, _) => word(finished.map(|(_, outcome)| outcome)),

@@ -1,9 +1,9 @@
 //! Schedules: list, show, pause, resume, trigger and backfill.
 
-use super::app::App;
 use super::error::{ApiError, ApiResult};
-use super::guard::Sender;
-use crate::book::{self, BackfillRow, OpenTick, Range, SchedulePage, ScheduleRow};
+use super::guard::RequestSender;
+use super::state::ApiState;
+use crate::operations::{self, BackfillRange, BackfillRow, OpenTick, SchedulePage, ScheduleRow};
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
@@ -21,7 +21,7 @@ pub struct Schedules {
 /// Request to pause a schedule.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Reason {
+pub struct PauseRequest {
     /// Reason, shown with the schedule.
     #[serde(default)]
     pub why: Option<String>,
@@ -30,96 +30,96 @@ pub struct Reason {
 /// Empty body.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Nothing {}
+pub struct EmptyBody {}
 
 /// Outcome of a change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Changed {
+pub struct ChangeResponse {
     /// Whether the request changed anything.
     pub changed: bool,
 }
 
-type Body<T> = Result<Json<T>, JsonRejection>;
+type JsonBody<T> = Result<Json<T>, JsonRejection>;
 
-pub async fn list(State(app): State<Arc<App>>) -> ApiResult<Schedules> {
-    Ok(Json(Schedules { schedules: book::list(&app.store, app.clock.unix_millis()).await? }))
+pub async fn list(State(app): State<Arc<ApiState>>) -> ApiResult<Schedules> {
+    Ok(Json(Schedules { schedules: operations::list(&app.store, app.clock.unix_millis()).await? }))
 }
 
-pub async fn show(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiResult<SchedulePage> {
+pub async fn show(State(app): State<Arc<ApiState>>, Path(name): Path<String>) -> ApiResult<SchedulePage> {
     require(&app, &name).await?;
-    Ok(Json(book::show(&app.store, &name, app.clock.unix_millis()).await?))
+    Ok(Json(operations::show(&app.store, &name, app.clock.unix_millis()).await?))
 }
 
 pub async fn pause(
-    State(app): State<Arc<App>>,
-    Extension(Sender(sender)): Extension<Sender>,
+    State(app): State<Arc<ApiState>>,
+    Extension(RequestSender(sender)): Extension<RequestSender>,
     Path(name): Path<String>,
-    body: Body<Reason>,
-) -> ApiResult<Changed> {
-    let Json(Reason { why }) = body?;
+    body: JsonBody<PauseRequest>,
+) -> ApiResult<ChangeResponse> {
+    let Json(PauseRequest { why }) = body?;
     require(&app, &name).await?;
-    changed(&app, book::pause(&app.store, &name, app.actor(&sender), why).await?)
+    changed(&app, operations::pause(&app.store, &name, app.actor(&sender), why).await?)
 }
 
 pub async fn resume(
-    State(app): State<Arc<App>>,
-    Extension(Sender(sender)): Extension<Sender>,
+    State(app): State<Arc<ApiState>>,
+    Extension(RequestSender(sender)): Extension<RequestSender>,
     Path(name): Path<String>,
-    body: Body<Nothing>,
-) -> ApiResult<Changed> {
-    let Json(Nothing {}) = body?;
+    body: JsonBody<EmptyBody>,
+) -> ApiResult<ChangeResponse> {
+    let Json(EmptyBody {}) = body?;
     require(&app, &name).await?;
-    changed(&app, book::resume(&app.store, &name, app.actor(&sender)).await?)
+    changed(&app, operations::resume(&app.store, &name, app.actor(&sender)).await?)
 }
 
 pub async fn trigger(
-    State(app): State<Arc<App>>,
-    Extension(Sender(sender)): Extension<Sender>,
+    State(app): State<Arc<ApiState>>,
+    Extension(RequestSender(sender)): Extension<RequestSender>,
     Path(name): Path<String>,
-    body: Body<Nothing>,
+    body: JsonBody<EmptyBody>,
 ) -> ApiResult<OpenTick> {
-    let Json(Nothing {}) = body?;
+    let Json(EmptyBody {}) = body?;
     require(&app, &name).await?;
-    let tick = book::trigger(&app.store, &name, app.actor(&sender)).await?;
+    let tick = operations::trigger(&app.store, &name, app.actor(&sender)).await?;
     app.daemon.wake();
     Ok(Json(tick))
 }
 
 pub async fn backfill(
-    State(app): State<Arc<App>>,
-    Extension(Sender(sender)): Extension<Sender>,
+    State(app): State<Arc<ApiState>>,
+    Extension(RequestSender(sender)): Extension<RequestSender>,
     Path(name): Path<String>,
-    body: Body<Range>,
+    body: JsonBody<BackfillRange>,
 ) -> ApiResult<BackfillRow> {
     let Json(range) = body?;
     require(&app, &name).await?;
-    let row = book::backfill(&app.store, &name, app.actor(&sender), &range).await?;
+    let row = operations::backfill(&app.store, &name, app.actor(&sender), &range).await?;
     app.daemon.wake();
     Ok(Json(row))
 }
 
 pub async fn cancel_backfill(
-    State(app): State<Arc<App>>,
-    Extension(Sender(sender)): Extension<Sender>,
+    State(app): State<Arc<ApiState>>,
+    Extension(RequestSender(sender)): Extension<RequestSender>,
     Path((name, id)): Path<(String, String)>,
-    body: Body<Nothing>,
-) -> ApiResult<Changed> {
-    let Json(Nothing {}) = body?;
-    let page = book::show(&app.store, &name, app.clock.unix_millis());
+    body: JsonBody<EmptyBody>,
+) -> ApiResult<ChangeResponse> {
+    let Json(EmptyBody {}) = body?;
+    let page = operations::show(&app.store, &name, app.clock.unix_millis());
     require(&app, &name).await?;
     if !page.await?.backfills.iter().any(|backfill| backfill.id == id) {
         return Err(ApiError::not_found(format!("schedule `{name}` has no backfill `{id}`"), "look at the schedule"));
     }
-    changed(&app, book::cancel_backfill(&app.store, &name, &id, app.actor(&sender)).await?)
+    changed(&app, operations::cancel_backfill(&app.store, &name, &id, app.actor(&sender)).await?)
 }
 
-fn changed(app: &App, changed: bool) -> ApiResult<Changed> {
+fn changed(app: &ApiState, changed: bool) -> ApiResult<ChangeResponse> {
     app.daemon.wake();
-    Ok(Json(Changed { changed }))
+    Ok(Json(ChangeResponse { changed }))
 }
 
-async fn require(app: &App, name: &str) -> Result<(), ApiError> {
-    if book::exists(&app.store, name).await? {
+async fn require(app: &ApiState, name: &str) -> Result<(), ApiError> {
+    if operations::exists(&app.store, name).await? {
         return Ok(());
     }
     Err(ApiError::not_found(format!("there is no schedule `{name}`"), "GET /api/v1/schedules lists them"))

@@ -1,11 +1,11 @@
 //! The HTTP server: guarded routes, bounded bodies, and shutdown on interrupt.
 
-use super::app::App;
 use super::error::ApiError;
 use super::guard::guard;
 use super::openapi::ROOT;
 use super::routes;
-use super::tokens::Tokens;
+use super::state::ApiState;
+use super::tokens::ApiTokens;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
@@ -20,7 +20,7 @@ use trainyard_runtime::Interrupt;
 const MOST_BYTES: usize = 64 * 1024;
 
 /// Builds the router of all API routes.
-pub fn router(app: Arc<App>) -> Router {
+pub fn router(app: Arc<ApiState>) -> Router {
     let mut router = Router::new();
     for route in routes::all() {
         router = router.route(&format!("{ROOT}{}", route.path), route.handler);
@@ -34,7 +34,7 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 /// Listens on an address. Errors: invalid (a network address without tokens, one that cannot be bound).
-pub async fn bind(address: SocketAddr, tokens: &Tokens) -> Result<TcpListener> {
+pub async fn bind(address: SocketAddr, tokens: &ApiTokens) -> Result<TcpListener> {
     if tokens.is_empty() && !address.ip().is_loopback() {
         return Err(Error::invalid(format!("{address} can be reached by others, and nobody would need a token"))
             .help("give `--token-file FILE`, or bind to 127.0.0.1"));
@@ -45,7 +45,7 @@ pub async fn bind(address: SocketAddr, tokens: &Tokens) -> Result<TcpListener> {
 }
 
 /// Serves until interrupted. Errors: retryable (the server stopped by itself).
-pub async fn serve(listener: TcpListener, app: Arc<App>, interrupt: Interrupt) -> Result<()> {
+pub async fn serve(listener: TcpListener, app: Arc<ApiState>, interrupt: Interrupt) -> Result<()> {
     let stop = async move { interrupt.beyond(0).await };
     axum::serve(listener, router(app))
         .with_graceful_shutdown(stop)

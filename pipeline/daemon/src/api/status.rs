@@ -1,7 +1,7 @@
 //! Health of the server and its daemon.
 
-use super::app::App;
 use super::error::ApiResult;
+use super::state::ApiState;
 use crate::schedule::event::time;
 use axum::Json;
 use axum::extract::State;
@@ -31,35 +31,35 @@ pub struct Version {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Problems {
     /// Workflow files with mistakes; their previous content stays in force.
-    pub broken: Vec<Problem>,
+    pub broken: Vec<ServerProblem>,
     /// Schedules that could not be checked; an empty name means the folder.
-    pub schedules: Vec<Problem>,
+    pub schedules: Vec<ServerProblem>,
 }
 
 /// Problem with a file or schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Problem {
+pub struct ServerProblem {
     /// File or schedule.
     pub name: String,
     /// Description of the problem.
     pub why: String,
 }
 
-pub async fn health(State(app): State<Arc<App>>) -> ApiResult<Health> {
-    let seen = app.daemon.seen();
-    let good = seen.broken.is_empty() && seen.troubles.is_empty();
+pub async fn health(State(app): State<Arc<ApiState>>) -> ApiResult<Health> {
+    let seen = app.daemon.status();
+    let good = seen.broken.is_empty() && seen.errors.is_empty();
     let looked = (seen.looked > 0).then(|| time(seen.looked));
     Ok(Json(Health { status: if good { "ok" } else { "degraded" }.to_string(), looked }))
 }
 
-pub async fn version(State(app): State<Arc<App>>) -> ApiResult<Version> {
+pub async fn version(State(app): State<Arc<ApiState>>) -> ApiResult<Version> {
     Ok(Json(Version { name: "trainyard".to_string(), version: app.version.to_string() }))
 }
 
-pub async fn problems(State(app): State<Arc<App>>) -> ApiResult<Problems> {
-    let seen = app.daemon.seen();
+pub async fn problems(State(app): State<Arc<ApiState>>) -> ApiResult<Problems> {
+    let seen = app.daemon.status();
     let list = |map: std::collections::BTreeMap<String, String>| {
-        map.into_iter().map(|(name, why)| Problem { name, why }).collect()
+        map.into_iter().map(|(name, why)| ServerProblem { name, why }).collect()
     };
-    Ok(Json(Problems { broken: list(seen.broken), schedules: list(seen.troubles) }))
+    Ok(Json(Problems { broken: list(seen.broken), schedules: list(seen.errors) }))
 }

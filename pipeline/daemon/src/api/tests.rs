@@ -1,14 +1,14 @@
 //! Checks the document against the server: every path responds, every response matches its schema, and unauthorized
 //! requests are rejected.
 
-use super::app::App;
 use super::openapi::document;
 use super::routes;
 use super::server::router;
-use super::tokens::Tokens;
-use crate::daemon::Shared;
-use crate::log::Log;
-use crate::schedule::event::{Definition, Event as ScheduleEvent};
+use super::state::ApiState;
+use super::tokens::ApiTokens;
+use crate::daemon::DaemonShared;
+use crate::log::ScheduleLog;
+use crate::schedule::event::{Definition, ScheduleEvent};
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode, header};
 use serde_json::{Value, json};
@@ -19,10 +19,10 @@ use std::sync::atomic::AtomicU64;
 use tower::ServiceExt as _;
 use trainyard_core::artifact::TableSummary;
 use trainyard_core::clock::ManualClock;
-use trainyard_core::event::{Event, Record};
+use trainyard_core::event::{Event, EventRecord};
 use trainyard_core::{ArtifactKind, Chance, Digest, Manifest, Output, RunId, StageKey};
 use trainyard_spec::Schedule;
-use trainyard_store::{Chunk, JournalWriter, Store, StoreOptions};
+use trainyard_store::{AttemptStream, JournalWriter, Store, StoreOptions};
 
 /// 2026-11-21T04:15:30Z.
 const NOW: i64 = 1_795_234_530_000;
@@ -37,7 +37,7 @@ async fn filled() -> (Store, Manifest) {
         home: "here".into(),
         texts: Digest::of(b"texts"),
     };
-    let mut log = Log::open(&store, "nightly").await.unwrap();
+    let mut log = ScheduleLog::open(&store, "nightly").await.unwrap();
     log.append(NOW - 86_400_000, "test", |_| Some(ScheduleEvent::Defined { definition: definition.clone() }))
         .await
         .unwrap();
@@ -69,8 +69,9 @@ async fn publish(store: &Store) -> Manifest {
 }
 
 async fn write_run(store: &Store, manifest: &Manifest) {
-    let event =
-        |value: Value| Record { at: NOW, event: serde_json::from_value::<Event>(value).unwrap() }.to_value().unwrap();
+    let event = |value: Value| {
+        EventRecord { at: NOW, event: serde_json::from_value::<Event>(value).unwrap() }.to_value().unwrap()
+    };
     let run = RunId(RUN.into());
     let opened = |epoch| event(json!({"type": "writer_opened", "epoch": epoch, "writer": "test"}));
     let (mut writer, _) = JournalWriter::open(store, &run, "test", opened).await.unwrap();
@@ -96,47 +97,47 @@ async fn write_run(store: &Store, manifest: &Manifest) {
     ];
     writer.append(&events.map(event)).await.unwrap();
     let point = "{\"type\":\"metric\",\"name\":\"loss\",\"step\":1,\"value\":0.5}\n";
-    store.put_chunk(&run, &StageKey("one".into()), 1, Chunk::Metrics, 0, point.into()).await.unwrap();
+    store.put_chunk(&run, &StageKey("one".into()), 1, AttemptStream::Metrics, 0, point.into()).await.unwrap();
     let line = "{\"at\":1795234530042,\"level\":\"info\",\"text\":\"hello\"}\n";
-    store.put_chunk(&run, &StageKey("one".into()), 1, Chunk::Log, 0, line.into()).await.unwrap();
+    store.put_chunk(&run, &StageKey("one".into()), 1, AttemptStream::Log, 0, line.into()).await.unwrap();
 }
 
-fn app(store: &Store, tokens: Tokens) -> Arc<App> {
-    Arc::new(App {
+fn app(store: &Store, tokens: ApiTokens) -> Arc<ApiState> {
+    Arc::new(ApiState {
         store: store.clone(),
         clock: Arc::new(ManualClock::at_millis(NOW)),
         chance: Chance::new(1),
-        daemon: Arc::new(Shared::default()),
+        daemon: Arc::new(DaemonShared::default()),
         tokens,
         version: "0.0.0",
         changes: AtomicU64::new(0),
     })
 }
 
-fn tokens() -> Tokens {
+fn tokens() -> ApiTokens {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tokens");
     std::fs::write(&path, "operator alice operator-token-1234\nviewer bob viewer-token-12345\n").unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    Tokens::read(&path).unwrap()
+    ApiTokens::read(&path).unwrap()
 }
 
 fn request(method: Method, path: &str) -> axum::http::request::Builder {
     Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1:8675")
 }
 
-async fn answer(app: &Arc<App>, request: Request<Body>) -> (StatusCode, Value) {
+async fn answer(app: &Arc<ApiState>, request: Request<Body>) -> (StatusCode, Value) {
     let response = router(app.clone()).oneshot(request).await.unwrap();
     let status = response.status();
     let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
     (status, serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{status}: {e}: {bytes:?}")))
 }
 
-async fn get(app: &Arc<App>, path: &str) -> (StatusCode, Value) {
+async fn get(app: &Arc<ApiState>, path: &str) -> (StatusCode, Value) {
     answer(app, request(Method::GET, path).body(Body::empty()).unwrap()).await
 }
 
-async fn post(app: &Arc<App>, path: &str, body: &Value) -> (StatusCode, Value) {
+async fn post(app: &Arc<ApiState>, path: &str, body: &Value) -> (StatusCode, Value) {
     let request = request(Method::POST, path).header(header::CONTENT_TYPE, "application/json");
     answer(app, request.body(Body::from(body.to_string())).unwrap()).await
 }
@@ -165,7 +166,7 @@ fn body_of(id: &str) -> Value {
 #[tokio::test]
 async fn every_path_of_the_document_answers_as_it_says() {
     let (store, manifest) = filled().await;
-    let app = app(&store, Tokens::default());
+    let app = app(&store, ApiTokens::default());
     let document = document(&routes::all());
     let (_, backfill) = post(&app, "/api/v1/schedules/nightly/backfills", &body_of("backfill_schedule")).await;
     let digest = manifest.stage_digest.to_string();
@@ -201,7 +202,7 @@ async fn every_path_of_the_document_answers_as_it_says() {
 #[tokio::test]
 async fn errors_are_json_that_the_document_describes() {
     let (store, _) = filled().await;
-    let app = app(&store, Tokens::default());
+    let app = app(&store, ApiTokens::default());
     let document = document(&routes::all());
     let schema = json!({"$ref": "#/components/schemas/ErrorBody"});
     let missing = Digest::of(b"missing").to_string();
@@ -247,7 +248,7 @@ async fn lists_come_in_pages() {
     let other = RunId("20261121-041531-0000abd".into());
     let opened = |epoch| json!({"type": "writer_opened", "epoch": epoch, "writer": "test", "at": NOW});
     JournalWriter::open(&store, &other, "test", opened).await.unwrap();
-    let app = app(&store, Tokens::default());
+    let app = app(&store, ApiTokens::default());
     let (_, first) = get(&app, "/api/v1/runs?limit=1").await;
     assert_eq!((&first["runs"][0]["run"], &first["next"]), (&json!(other), &json!(other)));
     let (_, second) = get(&app, &format!("/api/v1/runs?limit=1&before={other}")).await;
@@ -270,7 +271,7 @@ async fn lists_come_in_pages() {
 #[tokio::test]
 async fn what_is_asked_for_stands_in_the_log() {
     let (store, _) = filled().await;
-    let app = app(&store, Tokens::default());
+    let app = app(&store, ApiTokens::default());
     let path = "/api/v1/schedules/nightly";
     assert_eq!(post(&app, &format!("{path}/pause"), &json!({"why": "to see"})).await.1, json!({"changed": true}));
     assert_eq!(post(&app, &format!("{path}/pause"), &json!({})).await.1, json!({"changed": false}));
@@ -286,7 +287,7 @@ async fn what_is_asked_for_stands_in_the_log() {
         (&page["next"], &page["next_local"]),
         (&json!("2026-11-21T05:00:00Z"), &json!("2026-11-21 06:00:00 CET"))
     );
-    let log = Log::open(&store, "nightly").await.unwrap();
+    let log = ScheduleLog::open(&store, "nightly").await.unwrap();
     assert_eq!(log.state().own().count(), 1);
 }
 
@@ -311,14 +312,14 @@ async fn roles_are_kept_apart() {
     assert_eq!(ask(Method::POST, pause, Some("viewer-token-12345")).await, 403);
     assert_eq!(ask(Method::POST, pause, None).await, 401);
     assert_eq!(ask(Method::POST, pause, Some("operator-token-1234")).await, 200);
-    let page = crate::book::show(&store, "nightly", NOW).await.unwrap();
+    let page = crate::operations::show(&store, "nightly", NOW).await.unwrap();
     assert_eq!(page.paused.unwrap().by, "api:alice");
 }
 
 #[tokio::test]
 async fn without_tokens_only_this_machine_is_answered() {
     let (store, _) = filled().await;
-    let app = app(&store, Tokens::default());
+    let app = app(&store, ApiTokens::default());
     let ask = async |host: &str, origin: Option<&str>| {
         let mut request = Request::builder().uri("/api/v1/runs").header(header::HOST, host);
         if let Some(origin) = origin {
@@ -330,6 +331,6 @@ async fn without_tokens_only_this_machine_is_answered() {
     assert_eq!(ask("evil.example:8675", None).await, 403);
     assert_eq!(ask("127.0.0.1:8675", Some("http://127.0.0.1:8675")).await, 200);
     assert_eq!(ask("127.0.0.1:8675", Some("https://evil.example")).await, 403);
-    let nobody = super::bind("0.0.0.0:0".parse().unwrap(), &Tokens::default()).await;
+    let nobody = super::bind("0.0.0.0:0".parse().unwrap(), &ApiTokens::default()).await;
     assert!(nobody.unwrap_err().message.contains("nobody would need a token"));
 }

@@ -28,7 +28,7 @@ pub enum Role {
 
 /// Name, role and token of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Holder {
+struct TokenHolder {
     role: Role,
     name: String,
     /// SHA-256 of the token, in hexadecimal.
@@ -37,9 +37,9 @@ struct Holder {
 
 /// All tokens of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tokens(Vec<Holder>);
+pub struct ApiTokens(Vec<TokenHolder>);
 
-impl Tokens {
+impl ApiTokens {
     /// Reads a file of tokens. Errors: invalid (an unreadable line, a token that is too short, a file that other users
     /// may read).
     pub fn read(path: &Path) -> Result<Self> {
@@ -84,7 +84,7 @@ impl Tokens {
 const LINE: &str = "write lines of a role (viewer, operator), a name, and a token of 16 characters or more, or \
     `sha256:` and the SHA-256 of a token";
 
-fn holder(line: &str) -> Result<Holder> {
+fn holder(line: &str) -> Result<TokenHolder> {
     // The line itself stays out of errors: it contains a secret.
     let wrong = |what: &str| Error::invalid(what).help(LINE);
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -99,7 +99,7 @@ fn holder(line: &str) -> Result<Holder> {
         None if token.len() < SHORTEST => return Err(wrong("the token is too short to be a secret")),
         None => Digest::of(token.as_bytes()),
     };
-    Ok(Holder { role, name: name.to_string(), hash })
+    Ok(TokenHolder { role, name: name.to_string(), hash })
 }
 
 #[cfg(test)]
@@ -111,7 +111,8 @@ mod tests {
     fn tokens_are_known_plain_and_hashed() {
         let hash = Digest::of(b"the-other-secret-token");
         let tokens =
-            Tokens::parse(&format!("# who\n\noperator alice a-secret-of-mine-1\n viewer bob sha256:{hash}\n")).unwrap();
+            ApiTokens::parse(&format!("# who\n\noperator alice a-secret-of-mine-1\n viewer bob sha256:{hash}\n"))
+                .unwrap();
         assert_eq!(tokens.holder("a-secret-of-mine-1"), Some((Role::Operator, "alice")));
         assert_eq!(tokens.holder("the-other-secret-token"), Some((Role::Viewer, "bob")));
         assert_eq!(tokens.holder("a-secret-of-mine-2"), None);
@@ -127,7 +128,7 @@ mod tests {
             ("operator a-secret-of-mine-1", "not a role"),
             ("viewer x sha256:abc", "no SHA-256"),
         ] {
-            let error = Tokens::parse(text).unwrap_err().to_string();
+            let error = ApiTokens::parse(text).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains("a-secret"), "{error}");
         }
     }
@@ -138,10 +139,10 @@ mod tests {
         let path = folder.path().join("tokens");
         std::fs::write(&path, "operator alice a-secret-of-mine-1\n").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(Tokens::read(&path).unwrap_err().message.contains("others may read"));
+        assert!(ApiTokens::read(&path).unwrap_err().message.contains("others may read"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(!Tokens::read(&path).unwrap().is_empty());
+        assert!(!ApiTokens::read(&path).unwrap().is_empty());
         std::fs::write(&path, "# nobody\n").unwrap();
-        assert!(Tokens::read(&path).unwrap_err().message.contains("no token"));
+        assert!(ApiTokens::read(&path).unwrap_err().message.contains("no token"));
     }
 }

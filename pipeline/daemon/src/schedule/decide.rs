@@ -4,12 +4,12 @@
 //! fate. The newest tick that was missed by less than a minute counts as on time, so that a restart loses none. A clock
 //! that is set forward makes missed ticks. One that is set back never fires a tick again, since decisions are final.
 
-use super::event::{Skip, Tick};
-use super::state::State;
+use super::event::{SkipReason, Tick};
+use super::state::ScheduleState;
 use std::time::Duration;
 use trainyard_core::Chance;
 use trainyard_spec::Schedule;
-use trainyard_spec::schedule::{Catchup, Overlap, Pattern};
+use trainyard_spec::schedule::{Catchup, CronPattern, Overlap};
 
 /// A daemon that checked no longer ago than this has seen all ticks since, and a tick no later than this may still
 /// count as on time.
@@ -21,7 +21,7 @@ const COUNTED: usize = 10_000;
 
 /// Time of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct DecisionTime {
     /// Current time in Unix milliseconds.
     pub now: i64,
     /// Time of this daemon's last check of the schedule, by the same clock.
@@ -30,7 +30,7 @@ pub struct Moment {
 
 /// Decision about a tick. Later decisions build on earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum TickDecision {
     /// Gives the tick a run.
     Fire {
         /// Tick.
@@ -43,33 +43,33 @@ pub enum Decision {
         /// Tick.
         tick: Tick,
         /// Reason.
-        why: Skip,
+        why: SkipReason,
         /// Earlier ticks skipped with this one.
         passed_over: u64,
     },
 }
 
 /// Decides about the ticks that came due, oldest first. `name` is that of the schedule.
-pub fn decide(name: &str, state: &State, moment: Moment) -> Vec<Decision> {
-    let Some(definition) = state.in_force().filter(|_| state.paused.is_none()) else { return Vec::new() };
+pub fn decide(name: &str, state: &ScheduleState, moment: DecisionTime) -> Vec<TickDecision> {
+    let Some(definition) = state.active_definition().filter(|_| state.paused.is_none()) else { return Vec::new() };
     let Some(pattern) = definition.schedule.pattern() else { return Vec::new() };
-    let due = Due { name, schedule: &definition.schedule, pattern: &pattern, state, moment };
+    let due = DueTicks { name, schedule: &definition.schedule, pattern: &pattern, state, moment };
     let candidates = due.candidates();
     let mut busy = state.own().count();
     let mut decisions = Vec::new();
-    for Candidate { at, late, passed_over, missed } in candidates {
-        let tick = Tick::of_clock(at);
+    for TickCandidate { at, late, passed_over, missed } in candidates {
+        let tick = Tick::scheduled(at);
         let skip = match definition.schedule.overlap {
-            _ if missed => Some(Skip::Missed),
-            _ if busy >= MOST => Some(Skip::Full),
-            Overlap::Skip if busy > 0 && !late => Some(Skip::Overlap),
+            _ if missed => Some(SkipReason::Missed),
+            _ if busy >= MOST => Some(SkipReason::Full),
+            Overlap::Skip if busy > 0 && !late => Some(SkipReason::Overlap),
             Overlap::Skip | Overlap::Queue | Overlap::Cancel | Overlap::Allow => None,
         };
         decisions.push(match skip {
-            Some(why) => Decision::Skip { tick, why, passed_over },
+            Some(why) => TickDecision::Skip { tick, why, passed_over },
             None => {
                 busy += 1;
-                Decision::Fire { tick, passed_over }
+                TickDecision::Fire { tick, passed_over }
             }
         });
     }
@@ -78,8 +78,8 @@ pub fn decide(name: &str, state: &State, moment: Moment) -> Vec<Decision> {
 
 /// Returns when the next tick comes due, in Unix milliseconds; `None` for a schedule that does not start by the clock,
 /// is paused or removed.
-pub fn next_due(name: &str, state: &State, now: i64) -> Option<i64> {
-    let definition = state.in_force().filter(|_| state.paused.is_none())?;
+pub fn next_due(name: &str, state: &ScheduleState, now: i64) -> Option<i64> {
+    let definition = state.active_definition().filter(|_| state.paused.is_none())?;
     let pattern = definition.schedule.pattern()?;
     // A tick whose delay is not over is in the past.
     let from = now.saturating_sub_unsigned(definition.schedule.jitter_millis);
@@ -96,7 +96,7 @@ pub fn delay(name: &str, schedule: &Schedule, tick: i64) -> u64 {
 }
 
 /// An undecided tick.
-struct Candidate {
+struct TickCandidate {
     at: i64,
     /// Whether the tick is caught up: it waits for the runs before it, whatever `overlap` is.
     late: bool,
@@ -104,23 +104,23 @@ struct Candidate {
     missed: bool,
 }
 
-struct Due<'a> {
+struct DueTicks<'a> {
     name: &'a str,
     schedule: &'a Schedule,
-    pattern: &'a Pattern,
-    state: &'a State,
-    moment: Moment,
+    pattern: &'a CronPattern,
+    state: &'a ScheduleState,
+    moment: DecisionTime,
 }
 
-impl Due<'_> {
-    fn candidates(&self) -> Vec<Candidate> {
+impl DueTicks<'_> {
+    fn candidates(&self) -> Vec<TickCandidate> {
         let now = self.moment.now;
         let Some(newest) = self.newest() else { return Vec::new() };
         let on_time = self.undecided(self.looked(), now);
         if self.schedule.catchup == Catchup::All {
             return self.all(newest, &on_time);
         }
-        let mut found: Vec<Candidate> = on_time.iter().map(|at| self.candidate(*at, false)).collect();
+        let mut found: Vec<TickCandidate> = on_time.iter().map(|at| self.candidate(*at, false)).collect();
         if on_time.last() != Some(&newest) && self.is_open_question(newest) {
             let patience = match self.schedule.catchup {
                 Catchup::None => grace(),
@@ -134,7 +134,7 @@ impl Due<'_> {
         found
     }
     /// Returns every tick of the window, and one that counts the older ones.
-    fn all(&self, newest: i64, on_time: &[i64]) -> Vec<Candidate> {
+    fn all(&self, newest: i64, on_time: &[i64]) -> Vec<TickCandidate> {
         let (now, looked) = (self.moment.now, self.looked());
         let window = self.schedule.catchup_window_millis.max(grace());
         // A daemon that checked a moment ago has settled all earlier ticks.
@@ -147,9 +147,9 @@ impl Due<'_> {
             gone.passed_over = self.passed_before(newest);
             return vec![gone];
         }
-        let mut found: Vec<Candidate> = ticks
+        let mut found: Vec<TickCandidate> = ticks
             .into_iter()
-            .map(|at| Candidate {
+            .map(|at| TickCandidate {
                 late: self.lateness(at) > grace() && !on_time.contains(&at),
                 ..self.candidate(at, false)
             })
@@ -159,8 +159,8 @@ impl Due<'_> {
         }
         found
     }
-    fn candidate(&self, at: i64, missed: bool) -> Candidate {
-        Candidate { at, late: false, passed_over: 0, missed }
+    fn candidate(&self, at: i64, missed: bool) -> TickCandidate {
+        TickCandidate { at, late: false, passed_over: 0, missed }
     }
     /// Returns the time since which this daemon has seen every due tick.
     fn looked(&self) -> i64 {

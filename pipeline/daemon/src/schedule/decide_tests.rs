@@ -1,8 +1,8 @@
 //! Hand-made cases of ticks: on time, missed, caught up, overlapping, delayed, and under clocks that jump.
 
 use super::decide::*;
-use super::event::{Definition, Event, Outcome, Record, Skip, Tick};
-use super::state::State;
+use super::event::{Definition, ScheduleEvent, ScheduleRecord, SkipReason, Tick, TickOutcome};
+use super::state::ScheduleState;
 use proptest::prelude::*;
 use trainyard_core::{Digest, RunId};
 use trainyard_spec::Schedule;
@@ -14,52 +14,52 @@ const HOUR: i64 = 60 * MINUTE;
 const MIDNIGHT: i64 = 1_795_219_200_000;
 
 /// A schedule's log without a store.
-struct Told {
-    state: State,
+struct ScheduleFixture {
+    state: ScheduleState,
     seen: Option<i64>,
     runs: u32,
 }
 
-impl Told {
+impl ScheduleFixture {
     fn new(cron: &str, change: impl FnOnce(&mut Schedule)) -> Self {
         let mut schedule = Schedule::cron(cron, "UTC");
         change(&mut schedule);
-        let mut told = Self { state: State::default(), seen: None, runs: 0 };
+        let mut told = Self { state: ScheduleState::default(), seen: None, runs: 0 };
         let definition = Definition { schedule, file: "f.yaml".into(), home: String::new(), texts: Digest::of(b"") };
-        told.record(MIDNIGHT, Event::Defined { definition });
+        told.record(MIDNIGHT, ScheduleEvent::Defined { definition });
         told
     }
-    fn record(&mut self, at: i64, event: Event) {
-        self.state.apply(&Record { at, by: "test".into(), event });
+    fn record(&mut self, at: i64, event: ScheduleEvent) {
+        self.state.apply(&ScheduleRecord { at, by: "test".into(), event });
     }
     /// Makes one pass at this time; returns the decisions as `+<minutes>`, `skip <minutes> <why>`, with `(n)` for
     /// skipped ticks.
     fn look(&mut self, now: i64) -> Vec<String> {
-        let decisions = decide("s", &self.state, Moment { now, seen: self.seen });
+        let decisions = decide("s", &self.state, DecisionTime { now, seen: self.seen });
         self.seen = Some(now);
         decisions.into_iter().map(|decision| self.take(now, decision)).collect()
     }
-    fn take(&mut self, now: i64, decision: Decision) -> String {
+    fn take(&mut self, now: i64, decision: TickDecision) -> String {
         let minutes = |tick: &Tick| (tick.at - MIDNIGHT) / MINUTE;
         let over = |n: u64| if n == 0 { String::new() } else { format!(" ({n})") };
         match decision {
-            Decision::Fire { tick, passed_over } => {
+            TickDecision::Fire { tick, passed_over } => {
                 self.runs += 1;
                 let run = RunId(format!("r{}", self.runs));
                 let text = format!("+{}{}", minutes(&tick), over(passed_over));
-                self.record(now, Event::Fired { tick, run, passed_over, backfill: None, listing: None });
+                self.record(now, ScheduleEvent::Fired { tick, run, passed_over, backfill: None, listing: None });
                 text
             }
-            Decision::Skip { tick, why, passed_over } => {
+            TickDecision::Skip { tick, why, passed_over } => {
                 let text = format!("skip {} {why:?}{}", minutes(&tick), over(passed_over));
-                self.record(now, Event::Skipped { tick, why, passed_over, backfill: None });
+                self.record(now, ScheduleEvent::Skipped { tick, why, passed_over, backfill: None });
                 text
             }
         }
     }
     fn end_all(&mut self, at: i64) {
         for run in self.state.open.iter().map(|open| open.run.clone()).collect::<Vec<_>>() {
-            self.record(at, Event::Ended { run, outcome: Outcome::Succeeded, why: None });
+            self.record(at, ScheduleEvent::Ended { run, outcome: TickOutcome::Succeeded, why: None });
         }
     }
 }
@@ -70,7 +70,7 @@ fn nothing() -> Vec<String> {
 
 #[test]
 fn a_tick_fires_when_it_comes_due_and_only_then() {
-    let mut told = Told::new("0 * * * *", |_| {});
+    let mut told = ScheduleFixture::new("0 * * * *", |_| {});
     assert_eq!(told.look(MIDNIGHT + 1), nothing(), "the tick at which it was defined is none of its own");
     assert_eq!(told.look(MIDNIGHT + HOUR - 1), nothing());
     assert_eq!(told.look(MIDNIGHT + HOUR), ["+60"]);
@@ -82,7 +82,7 @@ fn missed_ticks_are_made_up_for_as_the_schedule_says() {
     // No daemon is running from 0:00 to 9:20.
     let late = MIDNIGHT + 9 * HOUR + 20 * MINUTE;
     let missed = |catchup: Catchup, window: i64| {
-        let mut told = Told::new("0 * * * *", |s| {
+        let mut told = ScheduleFixture::new("0 * * * *", |s| {
             s.catchup = catchup;
             s.catchup_window_millis = window.cast_unsigned();
         });
@@ -101,14 +101,14 @@ fn missed_ticks_are_made_up_for_as_the_schedule_says() {
 #[test]
 fn a_restart_loses_no_tick_of_the_last_minute() {
     for catchup in [Catchup::None, Catchup::Latest, Catchup::All] {
-        let mut told = Told::new("0 * * * *", |s| s.catchup = catchup);
+        let mut told = ScheduleFixture::new("0 * * * *", |s| s.catchup = catchup);
         assert_eq!(told.look(MIDNIGHT + HOUR + 59_000), ["+60"], "{catchup:?}");
     }
 }
 
 #[test]
 fn a_daemon_that_looked_seconds_ago_sees_every_tick_of_a_fast_schedule() {
-    let mut told = Told::new("*/10 * * * * *", |s| {
+    let mut told = ScheduleFixture::new("*/10 * * * * *", |s| {
         s.catchup = Catchup::None;
         s.overlap = Overlap::Allow;
     });
@@ -120,7 +120,7 @@ fn a_daemon_that_looked_seconds_ago_sees_every_tick_of_a_fast_schedule() {
 #[test]
 fn a_tick_during_a_run_follows_the_overlap_rule() {
     let during = |overlap: Overlap| {
-        let mut told = Told::new("0 * * * *", |s| s.overlap = overlap);
+        let mut told = ScheduleFixture::new("0 * * * *", |s| s.overlap = overlap);
         told.look(MIDNIGHT + HOUR - MINUTE / 2);
         assert_eq!(told.look(MIDNIGHT + HOUR), ["+60"]);
         told.look(MIDNIGHT + 2 * HOUR - MINUTE / 2);
@@ -134,7 +134,7 @@ fn a_tick_during_a_run_follows_the_overlap_rule() {
 
 #[test]
 fn ticks_that_are_made_up_for_wait_for_each_other() {
-    let mut told = Told::new("0 * * * *", |s| s.catchup = Catchup::All);
+    let mut told = ScheduleFixture::new("0 * * * *", |s| s.catchup = Catchup::All);
     assert_eq!(told.look(MIDNIGHT + 3 * HOUR + 5 * MINUTE), ["+60", "+120", "+180"], "although overlap is skip");
     told.end_all(MIDNIGHT + 4 * HOUR - MINUTE);
     told.look(MIDNIGHT + 4 * HOUR - MINUTE / 2);
@@ -143,17 +143,17 @@ fn ticks_that_are_made_up_for_wait_for_each_other() {
 
 #[test]
 fn what_passes_during_a_pause_is_no_concern() {
-    let mut told = Told::new("0 * * * *", |s| s.catchup = Catchup::All);
-    told.record(MIDNIGHT + MINUTE, Event::Paused { why: None });
+    let mut told = ScheduleFixture::new("0 * * * *", |s| s.catchup = Catchup::All);
+    told.record(MIDNIGHT + MINUTE, ScheduleEvent::Paused { why: None });
     assert_eq!(told.look(MIDNIGHT + 2 * HOUR), nothing());
-    told.record(MIDNIGHT + 2 * HOUR + MINUTE, Event::Resumed {});
+    told.record(MIDNIGHT + 2 * HOUR + MINUTE, ScheduleEvent::Resumed {});
     assert_eq!(told.look(MIDNIGHT + 2 * HOUR + 2 * MINUTE), nothing());
     assert_eq!(told.look(MIDNIGHT + 3 * HOUR), ["+180"]);
 }
 
 #[test]
 fn another_pattern_begins_when_it_is_defined_and_another_text_does_not() {
-    let mut told = Told::new("0 0 1 1 *", |_| {});
+    let mut told = ScheduleFixture::new("0 0 1 1 *", |_| {});
     let definition = |cron: &str, text: &[u8]| Definition {
         schedule: Schedule { catchup: Catchup::All, ..Schedule::cron(cron, "UTC") },
         file: "f.yaml".into(),
@@ -161,17 +161,17 @@ fn another_pattern_begins_when_it_is_defined_and_another_text_does_not() {
         texts: Digest::of(text),
     };
     let noon = MIDNIGHT + 12 * HOUR + MINUTE;
-    told.record(noon, Event::Defined { definition: definition("0 * * * *", b"1") });
+    told.record(noon, ScheduleEvent::Defined { definition: definition("0 * * * *", b"1") });
     assert_eq!(told.look(noon + MINUTE), nothing(), "no tick before it");
-    told.record(noon + 3 * HOUR, Event::Defined { definition: definition("0 * * * *", b"2") });
+    told.record(noon + 3 * HOUR, ScheduleEvent::Defined { definition: definition("0 * * * *", b"2") });
     assert_eq!(told.look(noon + 3 * HOUR + MINUTE), ["+780", "+840", "+900"], "what was missed is still missed");
-    told.record(noon + 3 * HOUR, Event::Removed {});
+    told.record(noon + 3 * HOUR, ScheduleEvent::Removed {});
     assert_eq!(told.look(noon + 5 * HOUR), nothing());
 }
 
 #[test]
 fn clocks_that_jump_fire_nothing_twice() {
-    let mut told = Told::new("0 * * * *", |s| s.overlap = Overlap::Allow);
+    let mut told = ScheduleFixture::new("0 * * * *", |s| s.overlap = Overlap::Allow);
     told.look(MIDNIGHT + MINUTE);
     // Six hours forward: ticks were missed, and the newest replaces all of them.
     assert_eq!(told.look(MIDNIGHT + 6 * HOUR + MINUTE), ["+360 (5)"]);
@@ -186,7 +186,7 @@ fn clocks_that_jump_fire_nothing_twice() {
 
 #[test]
 fn a_definition_from_the_future_does_not_silence_a_schedule() {
-    let mut told = Told::new("0 * * * *", |_| {});
+    let mut told = ScheduleFixture::new("0 * * * *", |_| {});
     let definition = told.state.definition.clone().unwrap();
     told.state.since = MIDNIGHT + 10_000 * HOUR;
     assert_eq!(told.state.definition, Some(definition));
@@ -201,7 +201,7 @@ fn a_delay_is_short_the_same_for_all_and_different_by_tick() {
     assert!(delays.iter().all(|d| *d < 600_000));
     assert!(delays.iter().collect::<std::collections::BTreeSet<_>>().len() > 40);
     assert_ne!(delay("s", &schedule, MIDNIGHT), delay("t", &schedule, MIDNIGHT));
-    let mut told = Told::new("0 * * * *", |s| s.jitter_millis = 600_000);
+    let mut told = ScheduleFixture::new("0 * * * *", |s| s.jitter_millis = 600_000);
     let due = MIDNIGHT + HOUR + delay("s", &schedule, MIDNIGHT + HOUR).cast_signed();
     assert_eq!(next_due("s", &told.state, MIDNIGHT + MINUTE), Some(due));
     told.look(due - 1_000);
@@ -211,7 +211,7 @@ fn a_delay_is_short_the_same_for_all_and_different_by_tick() {
 
 #[test]
 fn no_more_wait_than_can_be_kept_in_sight() {
-    let mut told = Told::new("* * * * * *", |s| {
+    let mut told = ScheduleFixture::new("* * * * * *", |s| {
         s.overlap = Overlap::Queue;
         s.catchup = Catchup::All;
     });
@@ -230,7 +230,7 @@ proptest! {
         overlap in prop::sample::select(vec![Overlap::Skip, Overlap::Queue, Overlap::Cancel, Overlap::Allow]),
         jitter in prop::sample::select(vec![0_u64, 400_000]),
     ) {
-        let mut told = Told::new("*/10 * * * *", |s| {
+        let mut told = ScheduleFixture::new("*/10 * * * *", |s| {
             s.catchup = catchup;
             s.overlap = overlap;
             s.jitter_millis = jitter;
@@ -260,7 +260,7 @@ proptest! {
         catchup in prop::sample::select(vec![Catchup::None, Catchup::Latest, Catchup::All]),
         jitter in prop::sample::select(vec![0_u64, 25_000]),
     ) {
-        let mut told = Told::new("*/30 * * * * *", |s| {
+        let mut told = ScheduleFixture::new("*/30 * * * * *", |s| {
             s.catchup = catchup;
             s.overlap = Overlap::Allow;
             s.jitter_millis = jitter;
@@ -280,6 +280,6 @@ proptest! {
 
 #[test]
 fn skipped_ticks_are_told_apart_in_json() {
-    let past = serde_json::to_value(Skip::Missed).unwrap();
+    let past = serde_json::to_value(SkipReason::Missed).unwrap();
     assert_eq!(past, "missed");
 }

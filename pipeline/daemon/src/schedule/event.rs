@@ -11,20 +11,20 @@ use trainyard_spec::Schedule;
 
 /// A numbered record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct ScheduleRecord {
     /// Time by the clock of the author, in Unix milliseconds.
     pub at: i64,
     /// Unique name of the author.
     pub by: String,
     /// Decision.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: ScheduleEvent,
 }
 
 /// A decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Event {
+pub enum ScheduleEvent {
     /// The schedule is new, or its file changed.
     Defined {
         /// Definition from now on.
@@ -52,7 +52,7 @@ pub enum Event {
         /// Backfill of the tick.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         backfill: Option<String>,
-        /// Listing of the place of files, if the tick is for files: see [`Event::Listed`].
+        /// Listing of the place of files, if the tick is for files: see [`ScheduleEvent::Listed`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         listing: Option<Digest>,
     },
@@ -66,7 +66,7 @@ pub enum Event {
         /// Tick.
         tick: Tick,
         /// Reason.
-        why: Skip,
+        why: SkipReason,
         /// Number of earlier ticks skipped with it.
         #[serde(default)]
         passed_over: u64,
@@ -79,7 +79,7 @@ pub enum Event {
         /// Run id.
         run: RunId,
         /// Outcome of the run.
-        outcome: Outcome,
+        outcome: TickOutcome,
         /// Reason why the run did not begin, or was given up.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
@@ -125,7 +125,7 @@ pub struct Tick {
 /// Reason for skipping a tick.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Skip {
+pub enum SkipReason {
     /// Another run of the schedule was in progress.
     Overlap,
     /// No daemon detected the tick in time.
@@ -139,7 +139,7 @@ pub enum Skip {
 /// Outcome of a tick's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum TickOutcome {
     /// All selected stages succeeded.
     Succeeded,
     /// A stage failed.
@@ -169,15 +169,15 @@ pub struct BackfillRequest {
 
 impl Tick {
     /// Returns a tick of the clock.
-    pub fn of_clock(at: i64) -> Self {
+    pub fn scheduled(at: i64) -> Self {
         Self { at, id: time(at) }
     }
     /// Returns a tick of a trigger: `what` identifies it among all triggers.
-    pub fn of_thing(at: i64, what: &str) -> Self {
+    pub fn from_trigger(at: i64, what: &str) -> Self {
         Self { at, id: format!("on:{what}") }
     }
     /// Returns a tick requested by a user.
-    pub fn by_hand(at: i64, mark: u32) -> Self {
+    pub fn manual(at: i64, mark: u32) -> Self {
         Self { at, id: format!("{}:by-hand-{mark:08x}", time(at)) }
     }
     /// Returns the time in RFC 3339: the value of a param `tick`.
@@ -197,14 +197,14 @@ mod tests {
 
     #[test]
     fn ticks_are_named_by_their_time() {
-        assert_eq!(Tick::of_clock(1_795_234_530_000).id, "2026-11-21T04:15:30Z");
-        assert_eq!(Tick::of_thing(0, "ab").id, "on:ab");
-        assert_eq!(Tick::by_hand(1_795_234_530_042, 7).id, "2026-11-21T04:15:30.042Z:by-hand-00000007");
+        assert_eq!(Tick::scheduled(1_795_234_530_000).id, "2026-11-21T04:15:30Z");
+        assert_eq!(Tick::from_trigger(0, "ab").id, "on:ab");
+        assert_eq!(Tick::manual(1_795_234_530_042, 7).id, "2026-11-21T04:15:30.042Z:by-hand-00000007");
     }
 
     #[test]
     fn records_of_later_versions_are_skipped() {
-        let record: Record = serde_json::from_str(r#"{"at":1,"by":"x","type":"renamed","to":"y"}"#).unwrap();
-        assert_eq!(record.event, Event::Unknown);
+        let record: ScheduleRecord = serde_json::from_str(r#"{"at":1,"by":"x","type":"renamed","to":"y"}"#).unwrap();
+        assert_eq!(record.event, ScheduleEvent::Unknown);
     }
 }

@@ -1,6 +1,6 @@
 //! The state of a schedule: a fold that is a function of the log's records alone, like that of a run's journal.
 
-use super::event::{BackfillRequest, Definition, Event, Outcome, Record, Skip, Tick};
+use super::event::{BackfillRequest, Definition, ScheduleEvent, ScheduleRecord, SkipReason, Tick, TickOutcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
@@ -15,7 +15,7 @@ const BACKFILLS: usize = 20;
 
 /// State of a schedule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct ScheduleState {
     /// Number of the next record.
     pub next: u64,
     /// Definition in force; `None` before the first file was read.
@@ -33,11 +33,11 @@ pub struct State {
     /// Digest of the last listing of the place of files.
     pub listing: Option<Digest>,
     /// Ticks with unfinished runs, in the order of firing.
-    pub open: Vec<Open>,
+    pub open: Vec<PendingTick>,
     /// Finished or skipped ticks, oldest first.
-    pub recent: VecDeque<Past>,
+    pub recent: VecDeque<ClosedTick>,
     /// Last finished tick.
-    pub last: Option<Past>,
+    pub last: Option<ClosedTick>,
     /// Backfills, oldest first.
     pub backfills: Vec<Backfill>,
     /// Number of fired ticks.
@@ -59,7 +59,7 @@ pub struct Pause {
 
 /// Tick with an unfinished run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Open {
+pub struct PendingTick {
     /// Tick.
     pub tick: Tick,
     /// Run id.
@@ -76,15 +76,15 @@ pub struct Open {
 
 /// Finished or skipped tick.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Past {
+pub struct ClosedTick {
     /// Tick.
     pub tick: Tick,
     /// Run id; `None` if the tick was skipped.
     pub run: Option<RunId>,
     /// Outcome of the run.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<TickOutcome>,
     /// Reason for skipping.
-    pub skip: Option<Skip>,
+    pub skip: Option<SkipReason>,
     /// Reason why the run did not begin.
     pub why: Option<String>,
     /// Time of the decision, in Unix milliseconds.
@@ -112,13 +112,13 @@ pub struct Backfill {
     pub skipped: u64,
 }
 
-impl State {
+impl ScheduleState {
     /// Applies the next record.
-    pub fn apply(&mut self, record: &Record) {
+    pub fn apply(&mut self, record: &ScheduleRecord) {
         self.next += 1;
         let at = record.at;
         match &record.event {
-            Event::Defined { definition } => {
+            ScheduleEvent::Defined { definition } => {
                 let same = !self.removed && self.definition.as_ref().is_some_and(|d| d.schedule == definition.schedule);
                 // Another text with the same times does not forget missed ticks.
                 if !same {
@@ -128,23 +128,23 @@ impl State {
                 self.removed = false;
                 self.definition = Some(definition.clone());
             }
-            Event::Removed {} => self.removed = true,
-            Event::Paused { why } => {
+            ScheduleEvent::Removed {} => self.removed = true,
+            ScheduleEvent::Paused { why } => {
                 self.paused.get_or_insert(Pause { at, by: record.by.clone(), why: why.clone() });
             }
-            Event::Resumed {} => {
+            ScheduleEvent::Resumed {} => {
                 if self.paused.take().is_some() {
                     self.since = at;
                 }
             }
-            Event::Fired { tick, run, backfill, listing, .. } => {
+            ScheduleEvent::Fired { tick, run, backfill, listing, .. } => {
                 self.listing = listing.clone().or(self.listing.take());
                 self.fire(record, tick, run, backfill.as_ref());
             }
-            Event::Listed { listing } => self.listing = Some(listing.clone()),
-            Event::Skipped { tick, why, passed_over, backfill } => {
+            ScheduleEvent::Listed { listing } => self.listing = Some(listing.clone()),
+            ScheduleEvent::Skipped { tick, why, passed_over, backfill } => {
                 let past =
-                    Past { tick: tick.clone(), run: None, outcome: None, skip: Some(why.clone()), why: None, at };
+                    ClosedTick { tick: tick.clone(), run: None, outcome: None, skip: Some(why.clone()), why: None, at };
                 match backfill.as_ref().and_then(|id| self.backfill_mut(id)) {
                     Some(backfill) => {
                         backfill.reached = Some(tick.at);
@@ -157,8 +157,8 @@ impl State {
                     }
                 }
             }
-            Event::Ended { run, outcome, why } => self.end(run, *outcome, why.as_ref(), at),
-            Event::BackfillRequested { backfill } => self.backfills.push(Backfill {
+            ScheduleEvent::Ended { run, outcome, why } => self.end(run, *outcome, why.as_ref(), at),
+            ScheduleEvent::BackfillRequested { backfill } => self.backfills.push(Backfill {
                 request: backfill.clone(),
                 at,
                 by: record.by.clone(),
@@ -168,24 +168,24 @@ impl State {
                 failed: 0,
                 skipped: 0,
             }),
-            Event::BackfillCancelled { id } => {
+            ScheduleEvent::BackfillCancelled { id } => {
                 if let Some(backfill) = self.backfill_mut(id) {
                     backfill.cancelled = true;
                 }
             }
-            Event::Unknown => {}
+            ScheduleEvent::Unknown => {}
         }
     }
     /// Returns the open tick of a run.
-    pub fn open(&self, run: &RunId) -> Option<&Open> {
+    pub fn open(&self, run: &RunId) -> Option<&PendingTick> {
         self.open.iter().find(|open| open.run == *run)
     }
     /// Returns the open ticks of the schedule itself.
-    pub fn own(&self) -> impl Iterator<Item = &Open> {
+    pub fn own(&self) -> impl Iterator<Item = &PendingTick> {
         self.open.iter().filter(|open| open.backfill.is_none())
     }
     /// Returns the open ticks of a backfill.
-    pub fn of_backfill<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Open> {
+    pub fn of_backfill<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a PendingTick> {
         self.open.iter().filter(move |open| open.backfill.as_deref() == Some(id))
     }
     /// Returns the backfill of this id.
@@ -193,11 +193,11 @@ impl State {
         self.backfills.iter().find(|backfill| backfill.request.id == id)
     }
     /// Returns the definition in force, unless its file was removed.
-    pub fn in_force(&self) -> Option<&Definition> {
+    pub fn active_definition(&self) -> Option<&Definition> {
         self.definition.as_ref().filter(|_| !self.removed)
     }
 
-    fn fire(&mut self, record: &Record, tick: &Tick, run: &RunId, backfill: Option<&String>) {
+    fn fire(&mut self, record: &ScheduleRecord, tick: &Tick, run: &RunId, backfill: Option<&String>) {
         // A process that fires has read a definition.
         let Some(definition) = self.definition.clone() else { return };
         match backfill {
@@ -211,7 +211,7 @@ impl State {
                 }
             }
         }
-        self.open.push(Open {
+        self.open.push(PendingTick {
             tick: tick.clone(),
             run: run.clone(),
             by: record.by.clone(),
@@ -220,24 +220,30 @@ impl State {
             backfill: backfill.cloned(),
         });
     }
-    fn end(&mut self, run: &RunId, outcome: Outcome, why: Option<&String>, at: i64) {
+    fn end(&mut self, run: &RunId, outcome: TickOutcome, why: Option<&String>, at: i64) {
         let Some(index) = self.open.iter().position(|open| open.run == *run) else { return };
         let open = self.open.remove(index);
         if let Some(backfill) = open.backfill.as_ref().and_then(|id| self.backfill_mut(id)) {
             match outcome {
-                Outcome::Succeeded => backfill.succeeded += 1,
+                TickOutcome::Succeeded => backfill.succeeded += 1,
                 _ => backfill.failed += 1,
             }
         }
-        let past =
-            Past { tick: open.tick, run: Some(open.run), outcome: Some(outcome), skip: None, why: why.cloned(), at };
+        let past = ClosedTick {
+            tick: open.tick,
+            run: Some(open.run),
+            outcome: Some(outcome),
+            skip: None,
+            why: why.cloned(),
+            at,
+        };
         self.last = Some(past.clone());
         self.remember(past);
         self.forget_backfills();
     }
     /// Marks a tick as decided.
     fn decide(&mut self, tick: &Tick) {
-        if tick.id == Tick::of_clock(tick.at).id {
+        if tick.id == Tick::scheduled(tick.at).id {
             self.decided.insert(tick.at);
             if self.decided.len() > REMEMBERED {
                 self.decided.pop_first();
@@ -249,7 +255,7 @@ impl State {
             }
         }
     }
-    fn remember(&mut self, past: Past) {
+    fn remember(&mut self, past: ClosedTick) {
         self.recent.push_back(past);
         if self.recent.len() > RECENT {
             self.recent.pop_front();

@@ -7,10 +7,10 @@
 mod stepping;
 mod world;
 
-use crate::keeper::{Around, Keeper};
-use crate::log::Log;
-use crate::schedule::event::{BackfillRequest, Definition, Event, Outcome, Record};
-use crate::schedule::state::State;
+use crate::log::ScheduleLog;
+use crate::reconciler::{ReconcileContext, ScheduleReconciler};
+use crate::schedule::event::{BackfillRequest, Definition, ScheduleEvent, ScheduleRecord, TickOutcome};
+use crate::schedule::state::ScheduleState;
 use futures::poll;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -18,11 +18,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use stepping::Stepping;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Chance, Digest, RunId};
 use trainyard_spec::Schedule;
 use trainyard_spec::schedule::{Catchup, Overlap};
-use trainyard_store::faults::{Fault, Faulty};
+use trainyard_store::faults::{FaultyStore, StoreFault};
 use trainyard_store::{JournalReader, Store, StoreOptions};
 use world::{Host, SimulatedClock, World};
 
@@ -90,9 +90,9 @@ impl Setting {
 
 struct Simulation {
     setting: Setting,
-    draw: Draws,
+    draw: PhiloxRng,
     world: Arc<World>,
-    faulty: Arc<Faulty>,
+    faulty: Arc<FaultyStore>,
     stepping: Arc<Stepping>,
     store: Store,
     daemons: Vec<Daemon>,
@@ -113,19 +113,19 @@ struct Daemon {
 impl Simulation {
     async fn new(setting: Setting) -> Self {
         let stepping = Stepping::new();
-        let faulty = Faulty::new(stepping.clone());
+        let faulty = FaultyStore::new(stepping.clone());
         let options = StoreOptions { probe: false, ..StoreOptions::default() };
-        let store = Store::over(faulty.clone(), "memory://simulation", options).await.unwrap();
+        let store = Store::from_object_store(faulty.clone(), "memory://simulation", options).await.unwrap();
         let mut schedule = Schedule::cron("* * * * *", "UTC");
         schedule.catchup = setting.catchup;
         schedule.overlap = setting.overlap;
         let definition = Definition { schedule, file: "f.yaml".into(), home: String::new(), texts: Digest::of(b"") };
-        let mut log = Log::open(&store, NAME).await.unwrap();
-        log.append(BEGIN, "test", |_| Some(Event::Defined { definition: definition.clone() })).await.unwrap();
+        let mut log = ScheduleLog::open(&store, NAME).await.unwrap();
+        log.append(BEGIN, "test", |_| Some(ScheduleEvent::Defined { definition: definition.clone() })).await.unwrap();
         if setting.backfill {
             let (from, to) = (BEGIN - BACKFILLED * MINUTE, BEGIN - MINUTE);
             let backfill = BackfillRequest { id: "b".into(), from, to, concurrency: 2, again: true };
-            let event = Event::BackfillRequested { backfill };
+            let event = ScheduleEvent::BackfillRequested { backfill };
             log.append(BEGIN, "test", |_| Some(event.clone())).await.unwrap();
         }
         let daemons = (0..2)
@@ -151,7 +151,7 @@ impl Simulation {
         while self.now < BEGIN + SPAN {
             self.turn(true).await;
         }
-        self.faulty.heal();
+        self.faulty.clear_faults();
         for daemon in &mut self.daemons {
             daemon.clock.set(self.now, self.now - BEGIN);
         }
@@ -177,10 +177,15 @@ impl Simulation {
             self.tally.crashes += usize::from(self.world.crash_a_process(self.draw.next_u64()));
         }
         if chaos && self.setting.faults && self.one_in(100) {
-            let fault = [Fault::LostAnswer, Fault::ExistsAfterRetry, Fault::LostAnswer, Fault::LostRequest];
+            let fault = [
+                StoreFault::LostResponse,
+                StoreFault::ExistsAfterRetry,
+                StoreFault::LostResponse,
+                StoreFault::LostRequest,
+            ];
             let fault = fault[self.draw.below(4) as usize];
             // Lost requests are repeated after a real pause, so they are rare.
-            if fault != Fault::LostRequest || self.one_in(10) {
+            if fault != StoreFault::LostRequest || self.one_in(10) {
                 self.faulty.inject(fault, "", 1);
                 self.tally.faults += 1;
             }
@@ -218,10 +223,10 @@ impl Simulation {
         let chance = Chance::new(self.setting.seed).child("daemon", &[which as u64, u64::from(daemon.life)]);
         daemon.task = Some(Box::pin(async move {
             // A daemon that cannot read its log ends, and is started again.
-            let Ok(log) = Log::open(&store, NAME).await else { return };
-            let mut keeper = Keeper::new(log, &name, chance);
+            let Ok(log) = ScheduleLog::open(&store, NAME).await else { return };
+            let mut keeper = ScheduleReconciler::new(log, &name, chance);
             loop {
-                let around = Around { store: &store, clock: clock.as_ref(), outside: &outside };
+                let around = ReconcileContext { store: &store, clock: clock.as_ref(), effects: &outside };
                 // Errors are those of the store, and the next pass continues.
                 let _ = keeper.pass(around).await;
                 outside.pause().await;
@@ -243,9 +248,9 @@ impl Simulation {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
-    async fn state(&self) -> State {
+    async fn state(&self) -> ScheduleState {
         self.stepping.run_through(true);
-        let state = Log::open(&self.store, NAME).await.unwrap().state().clone();
+        let state = ScheduleLog::open(&self.store, NAME).await.unwrap().state().clone();
         self.stepping.run_through(false);
         state
     }
@@ -271,16 +276,20 @@ impl Simulation {
         let mut superseded = BTreeSet::new();
         for path in records {
             let bytes = self.store.get(&path).await.unwrap().unwrap();
-            let record: Record = serde_json::from_slice(&bytes).unwrap();
+            let record: ScheduleRecord = serde_json::from_slice(&bytes).unwrap();
             match record.event {
-                Event::Fired { tick, run, backfill, .. } => {
+                ScheduleEvent::Fired { tick, run, backfill, .. } => {
                     let own = backfill.is_none();
                     let ticks = if own { &mut fired } else { &mut filled };
                     assert!(ticks.insert(tick.at), "{setting:?}: {} was fired twice", tick.id);
                     assert!(runs.insert(run, own).is_none(), "{setting:?}: a run has two ticks");
                 }
-                Event::Ended { run, outcome: outcome @ (Outcome::Superseded | Outcome::NotStarted), .. } => {
-                    if outcome == Outcome::Superseded {
+                ScheduleEvent::Ended {
+                    run,
+                    outcome: outcome @ (TickOutcome::Superseded | TickOutcome::NotStarted),
+                    ..
+                } => {
+                    if outcome == TickOutcome::Superseded {
                         superseded.insert(run.clone());
                     }
                     given_up.insert(run);

@@ -1,6 +1,6 @@
 //! Surroundings of simulated daemons: clocks, and processes of runs that write real journals.
 
-use crate::outside::{News, Order, Outside, Process};
+use crate::effects::{DaemonEffects, DaemonNotification, RunProcessState, StartRunRequest};
 use futures::future::BoxFuture;
 use futures::poll;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
-use trainyard_core::event::{EVENT_FORMAT, Event, Record, RunOutcome, Selection};
+use trainyard_core::event::{EVENT_FORMAT, Event, EventRecord, RunOutcome, Selection};
 use trainyard_core::{Clock, Digest, Result, RunId};
 use trainyard_store::{JournalReader, JournalWriter, Store};
 
@@ -179,21 +179,23 @@ impl Host {
     }
 }
 
-impl Outside for Host {
+impl DaemonEffects for Host {
     fn is_alive(&self, name: &str) -> Option<bool> {
         self.world.sees_alive(self.host, name)
     }
-    fn start<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<()>> {
+    fn start<'a>(&'a self, order: &'a StartRunRequest) -> BoxFuture<'a, Result<()>> {
         lock(&self.world.ended).insert((self.daemon.clone(), order.run.clone()), None);
         let (world, host, run) = (self.world.clone(), self.host, order.run.clone());
         self.spawn(&order.run, |name| Box::pin(carry_out(world, host, run, name)));
         Box::pin(async { Ok(()) })
     }
-    fn process(&self, run: &RunId) -> Process {
+    fn process(&self, run: &RunId) -> RunProcessState {
         match lock(&self.world.ended).get(&(self.daemon.clone(), run.clone())) {
-            None => Process::None,
-            Some(None) => Process::Alive,
-            Some(Some(code)) => Process::Ended { code: Some(*code).filter(|code| *code >= 0), said: String::new() },
+            None => RunProcessState::None,
+            Some(None) => RunProcessState::Alive,
+            Some(Some(code)) => {
+                RunProcessState::Ended { code: Some(*code).filter(|code| *code >= 0), said: String::new() }
+            }
         }
     }
     fn forget(&self, _: &RunId) {}
@@ -207,11 +209,11 @@ impl Outside for Host {
         let running = Running { name, run: run.clone(), by: format!("{} cancels", self.daemon), task };
         lock(&self.world.processes).push(running);
     }
-    fn tell(&self, _: News) {}
+    fn notify(&self, _: DaemonNotification) {}
 }
 
 fn record(event: Event) -> serde_json::Value {
-    Record { at: 0, event }.to_value().unwrap()
+    EventRecord { at: 0, event }.to_value().unwrap()
 }
 
 /// Reads a journal: whether it has a beginning, an end, and its writer.

@@ -66,7 +66,7 @@ impl StageStatus {
 /// One stage of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StageView {
-    pub stage: Key,
+    pub stage: ViewKey,
     pub kind: String,
     /// Metric shown as progress.
     pub main_metric: Option<String>,
@@ -109,9 +109,9 @@ pub struct StageView {
 /// Stage key with an empty default, so that views can be built field by field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Key(pub StageKey);
+pub struct ViewKey(pub StageKey);
 
-impl Default for Key {
+impl Default for ViewKey {
     fn default() -> Self {
         Self(StageKey(String::new()))
     }

@@ -9,7 +9,7 @@ fn key(name: &str) -> StageKey {
 fn fold(events: Vec<Event>) -> RunView {
     let mut view = RunView::default();
     for (at, event) in (1..).zip(events) {
-        view.apply(&Record { at, event });
+        view.apply(&EventRecord { at, event });
     }
     view
 }
@@ -53,7 +53,7 @@ fn an_attempt_that_a_new_writer_finds_goes_on() {
     let submitted = || Event::AttemptSubmitted { stage: key("a"), attempt: 1, handle: "4711".into() };
     let journal = vec![opened(1), created(&["a"]), started("a", 1), submitted(), opened(2)];
     let left = fold(journal.clone());
-    let resumed = crate::Resumed::from_view(&left);
+    let resumed = crate::ResumeState::from_view(&left);
     assert_eq!(resumed.attempts[&key("a")].open.as_ref().unwrap().handle.as_deref(), Some("4711"));
     let mut journal = journal;
     journal.push(submitted());
@@ -76,7 +76,7 @@ fn instances_follow_their_stage() {
 fn a_clock_that_is_set_back_takes_no_time() {
     let mut view = RunView::default();
     for (at, event) in [(9, created(&["a"])), (10, started("a", 1)), (4, Event::StageCancelled { stage: key("a") })] {
-        view.apply(&Record { at, event });
+        view.apply(&EventRecord { at, event });
     }
     let a = view.stage(&key("a")).unwrap();
     assert_eq!((a.started, a.ended, a.seconds()), (Some(10), Some(4), Some(0.0)));

@@ -3,15 +3,15 @@
 use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};
 use crate::fold::StageStatus::{Blocked, Cancelled, Done, Failed, Hit, Skipped};
-use crate::forecast::{Answer, Decision, Question, forecast};
-use crate::{Command, Engine, Input, Looked, Setup};
+use crate::forecast::{ForecastDecision, ForecastQuery, ForecastResponse, forecast};
+use crate::{Command, EngineSetup, Input, LookupResult, RunEngine};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{AttemptOutcome, Event, RunOutcome};
 use trainyard_core::{Cardinality, Digest, Error, Placement};
-use trainyard_spec::expression::Expression;
-use trainyard_spec::plan::{Cache, Request, Severity, Source, When};
+use trainyard_spec::expression::Expr;
+use trainyard_spec::plan::{CacheMode, CheckSeverity, ResourceRequest, RunCondition, SourceRef};
 use trainyard_spec::template::Template;
 
 pub type Metrics = BTreeMap<String, f64>;
@@ -62,7 +62,7 @@ fn a_rerun_upstream_with_equal_bytes_leaves_downstream_a_hit() {
 #[test]
 fn uncached_stages_publish_a_new_generation_in_every_run_but_once_in_each() {
     let mut uncached = node("a");
-    uncached.cache = Cache::Disabled;
+    uncached.cache = CacheMode::Disabled;
     let plan = plan(vec![uncached]);
     let mut first = Simulation::new(&plan, setup());
     first.finish();
@@ -88,7 +88,7 @@ fn a_lost_object_gives_a_new_generation_with_that_reason() {
     again.store = first.store.clone();
     again.feed(Input::Begin);
     let Some(Command::Lookup { node, .. }) = again.pending.pop() else { panic!("no lookup") };
-    again.feed(Input::Looked { node, answer: Ok(Looked::Lost { generation: 0, what: "file `f`".into() }) });
+    again.feed(Input::LookedUp { node, answer: Ok(LookupResult::Lost { generation: 0, missing: "file `f`".into() }) });
     assert_eq!(again.finish(), RunOutcome::Succeeded);
     let manifest = again.store.values().find(|m| m.generation == 1).unwrap();
     assert_eq!(manifest.reason, Some(trainyard_core::artifact::GenerationReason::Lost));
@@ -147,7 +147,7 @@ fn checks_gate_the_run_on_fresh_results_and_on_hits() {
     assert_eq!(again.finish(), RunOutcome::Failed);
     assert!(again.launched.is_empty());
     let mut lenient = plan(vec![node("a").check("accuracy", 0.9), node("b").reads(&["a"])]);
-    lenient.nodes[0].checks[0].severity = Severity::Warn;
+    lenient.nodes[0].checks[0].severity = CheckSeverity::Warn;
     let mut again = Simulation::new(&lenient, setup());
     again.store = sim.store.clone();
     assert_eq!(again.finish(), RunOutcome::Succeeded);
@@ -167,7 +167,7 @@ fn late_conditions_skip_and_skips_travel_along_data_only() {
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
     assert_eq!((sim.status("a"), sim.status("b"), sim.status("c"), sim.status("d")), (Skipped, Skipped, Done, Done));
     let mut never = node("a");
-    never.when = When::Never("`params.rl` is false".into());
+    never.when = RunCondition::Never("`params.rl` is false".into());
     let mut sim = Simulation::new(&plan(vec![never, node("b").reads(&["a"])]), setup());
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
     assert_eq!((sim.status("a"), sim.status("b")), (Skipped, Skipped));
@@ -190,7 +190,7 @@ fn late_values_enter_config_and_digest() {
     let mut late = node("b").needs(&["a"]);
     late.config = Template::Map(BTreeMap::from([(
         "threshold".to_string(),
-        Template::Expression(Expression::parse("stages.a.metrics.accuracy * 2").unwrap()),
+        Template::Expression(Expr::parse("stages.a.metrics.accuracy * 2").unwrap()),
     )]));
     let plan = plan(vec![node("a"), late]);
     let mut sim = Simulation::new(&plan, setup());
@@ -260,14 +260,14 @@ fn until_runs_what_is_needed_and_only_runs_one() {
     assert!(without.error("a").contains("leave out `--only`"), "{}", without.error("a"));
     let mut unknown = setup();
     unknown.selection.rerun = vec!["x".into()];
-    assert!(Engine::new(&plan, unknown).err().unwrap().message.contains("--rerun names `x`"));
+    assert!(RunEngine::new(&plan, unknown).err().unwrap().message.contains("--rerun names `x`"));
 }
 
 #[test]
 fn an_unplaceable_stage_is_refused_at_once() {
     let mut large = node("a");
-    large.resources = vec![Request { gpus: 8, ..Request::default() }];
-    let error = Engine::new(&plan(vec![large]), setup()).err().unwrap();
+    large.resources = vec![ResourceRequest { gpus: 8, ..ResourceRequest::default() }];
+    let error = RunEngine::new(&plan(vec![large]), setup()).err().unwrap();
     assert!(
         error.message.contains("w.yaml:1:1: stage `a` can never be placed: pool `local`: needs 8 GPUs; it has 0"),
         "{error}"
@@ -317,7 +317,7 @@ fn stale_attempts_change_nothing() {
     sim.feed(Input::Tick);
     let before = sim.journal.len();
     let late = sim.result(&spec, BTreeMap::new());
-    sim.feed(Input::Ended { node, attempt: 1, finished: crate::Finished::succeeded(late) });
+    sim.feed(Input::Ended { node, attempt: 1, finished: crate::AttemptCompletion::succeeded(late) });
     assert_eq!(sim.journal.len(), before);
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
     assert_eq!(sim.store.values().next().unwrap().provenance.attempt, 2);
@@ -331,18 +331,23 @@ fn a_forecast_says_what_a_run_would_do() {
     first.finish();
     let mut store = first.store.clone();
     store.retain(|_, m| m.provenance.stage != key("b"));
-    let ask = |questions: Vec<Question>| {
-        let answer = |q: Question| match q {
-            Question::Lookup(d) => {
-                Answer::Looked(Ok(store.get(&(d, 0)).map_or(Looked::Miss, |m| Looked::Hit(Arc::new(m.clone())))))
-            }
-            Question::Rows { .. } => Answer::Rows(Ok(Vec::new())),
+    let ask = |questions: Vec<ForecastQuery>| {
+        let answer = |q: ForecastQuery| match q {
+            ForecastQuery::Lookup(d) => ForecastResponse::Lookup(Ok(store
+                .get(&(d, 0))
+                .map_or(LookupResult::Miss, |m| LookupResult::Hit(Arc::new(m.clone()))))),
+            ForecastQuery::Rows { .. } => ForecastResponse::Rows(Ok(Vec::new())),
         };
         Ok(questions.into_iter().map(answer).collect())
     };
-    let decisions: Vec<(String, Decision)> =
+    let decisions: Vec<(String, ForecastDecision)> =
         forecast(&plan, setup(), ask).unwrap().into_iter().map(|f| (f.stage.0, f.decision)).collect();
-    let expected = [("a", Decision::Hit), ("b", Decision::Run), ("c", Decision::Deferred), ("d", Decision::Hit)];
+    let expected = [
+        ("a", ForecastDecision::Hit),
+        ("b", ForecastDecision::Run),
+        ("c", ForecastDecision::Deferred),
+        ("d", ForecastDecision::Hit),
+    ];
     assert_eq!(decisions, expected.map(|(s, v)| (s.to_string(), v)));
 }
 
@@ -361,12 +366,12 @@ fn a_missing_secret_is_named() {
 
 #[test]
 fn specs_name_local_sources_and_how_the_store_is_kept() {
-    let source = |location: &str| Source { location: location.into(), digest: Digest::of(location.as_bytes()) };
+    let source = |location: &str| SourceRef { location: location.into(), digest: Digest::of(location.as_bytes()) };
     let mut reader = node("a");
     reader.sources =
         BTreeMap::from([("/data".to_string(), source("/x/data")), ("/model".to_string(), source("hf://a/b@1"))]);
     let plan = plan(vec![reader]);
-    let mut sim = Simulation::new(&plan, Setup { fsync: true, ..setup() });
+    let mut sim = Simulation::new(&plan, EngineSetup { fsync: true, ..setup() });
     sim.feed(Input::Begin);
     sim.carry_out(0);
     let Some(Command::Launch { spec, .. }) = sim.pending.first() else { panic!("no launch") };

@@ -7,13 +7,13 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use trainyard_core::Error;
 use trainyard_core::event::{AttemptOutcome, RunOutcome};
-use trainyard_spec::expression::Expression;
+use trainyard_spec::expression::Expr;
 use trainyard_spec::plan::Plan;
 use trainyard_spec::template::Template;
 
-fn with_item(mut node: trainyard_spec::plan::Node, expression: &str) -> trainyard_spec::plan::Node {
+fn with_item(mut node: trainyard_spec::plan::PlanNode, expression: &str) -> trainyard_spec::plan::PlanNode {
     let name = node.key.0.clone();
-    let item = Template::Expression(Expression::parse(expression).unwrap());
+    let item = Template::Expression(Expr::parse(expression).unwrap());
     node.config =
         Template::Map(BTreeMap::from([("x".to_string(), item), ("name".to_string(), Template::Literal(json!(name)))]));
     node

@@ -3,30 +3,30 @@
 use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};
 use crate::fold::StageStatus::{Blocked, Cancelled, Done, Hit, Skipped};
-use crate::forecast::{Answer, Decision, forecast};
-use crate::{Command, Engine, Finished, Input, Looked, NodeId, Resumed, Setup};
+use crate::forecast::{ForecastDecision, ForecastResponse, forecast};
+use crate::{AttemptCompletion, Command, EngineSetup, Input, LookupResult, NodeId, ResumeState, RunEngine};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use trainyard_core::Error;
 use trainyard_core::attempt::AttemptSpec;
-use trainyard_core::event::{AttemptOutcome, Event, Record, RunOutcome};
-use trainyard_core::peers::Peer;
-use trainyard_spec::plan::{Node, Request};
+use trainyard_core::event::{AttemptOutcome, Event, EventRecord, RunOutcome};
+use trainyard_core::peers::AttemptPeer;
+use trainyard_spec::plan::{PlanNode, ResourceRequest};
 use trainyard_spec::template::Template;
 
 const TRAIN: NodeId = NodeId(0);
 const SERVER: NodeId = NodeId(1);
 
-fn beside(name: &str, lead: &str) -> Node {
-    Node { beside: Some(key(lead)), outputs: BTreeMap::new(), ..node(name) }
+fn beside(name: &str, lead: &str) -> PlanNode {
+    PlanNode { beside: Some(key(lead)), outputs: BTreeMap::new(), ..node(name) }
 }
-fn cpus(node: Node, cpus: u32) -> Node {
-    Node { resources: vec![Request { cpus: Some(cpus), ..Request::default() }], ..node }
+fn cpus(node: PlanNode, cpus: u32) -> PlanNode {
+    PlanNode { resources: vec![ResourceRequest { cpus: Some(cpus), ..ResourceRequest::default() }], ..node }
 }
-fn group() -> Vec<Node> {
+fn group() -> Vec<PlanNode> {
     vec![node("train"), beside("server", "train")]
 }
-fn begun(nodes: Vec<Node>) -> Simulation {
+fn begun(nodes: Vec<PlanNode>) -> Simulation {
     let mut sim = Simulation::new(&plan(nodes), setup());
     sim.feed(Input::Begin);
     look_up(&mut sim);
@@ -50,11 +50,11 @@ fn ends(sim: &mut Simulation, node: NodeId, attempt: u32, error: Error) {
     let is_of =
         |c: &Command| matches!(c, Command::Launch { node: n, .. } | Command::Stop { node: n, .. } if *n == node);
     sim.pending.retain(|command| !is_of(command));
-    let finished = Finished::failed(AttemptOutcome::Failed, error);
+    let finished = AttemptCompletion::failed(AttemptOutcome::Failed, error);
     sim.feed(Input::Ended { node, attempt, finished });
 }
-fn peer(stage: &str, attempt: u32) -> Peer {
-    Peer { stage: key(stage), attempt, nodes: 1 }
+fn peer(stage: &str, attempt: u32) -> AttemptPeer {
+    AttemptPeer { stage: key(stage), attempt, nodes: 1 }
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn there_is_room_for_all_of_a_group_or_nothing_is_taken() {
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
     assert_eq!(sim.launched, ["other", "train", "server"]);
     let large = vec![cpus(node("train"), 2), cpus(beside("server", "train"), 1)];
-    let error = Engine::new(&plan(large), setup()).err().unwrap();
+    let error = RunEngine::new(&plan(large), setup()).err().unwrap();
     assert!(error.message.contains("start together, and the pools do not hold all of them"), "{error}");
 }
 
@@ -145,7 +145,7 @@ fn one_that_ends_well_leaves_the_rest_alone() {
 fn a_hit_starts_nothing_and_another_server_is_a_miss() {
     let mut first = Simulation::new(&plan(group()), setup());
     first.finish();
-    let again = |nodes: Vec<Node>| {
+    let again = |nodes: Vec<PlanNode>| {
         let mut sim = Simulation::new(&plan(nodes), setup());
         sim.store = first.store.clone();
         assert_eq!(sim.finish(), RunOutcome::Succeeded);
@@ -167,8 +167,7 @@ fn what_one_waits_for_the_other_waits_for() {
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
     assert_eq!(sim.launched, ["model", "train", "server"]);
     let mut broken = vec![model(), node("train").needs(&["model"]), beside("server", "train").reads(&["model"])];
-    broken[2].config =
-        Template::Expression(trainyard_spec::expression::Expression::parse("stages.model.metrics.x").unwrap());
+    broken[2].config = Template::Expression(trainyard_spec::expression::Expr::parse("stages.model.metrics.x").unwrap());
     let mut sim = Simulation::new(&plan(broken), setup());
     assert_eq!(sim.finish(), RunOutcome::Failed);
     assert_eq!((sim.status("train"), sim.launched.len()), (Blocked, 1), "a group without its server does not start");
@@ -180,10 +179,10 @@ fn the_next_engine_follows_the_whole_group() {
     let mut sim = begun(group());
     sim.feed(Input::Submitted { node: SERVER, attempt: 1, handle: "7".into() });
     let mut journal = sim.journal;
-    journal.push(Record { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
+    journal.push(EventRecord { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
     let mut view = crate::fold::RunView::default();
     journal.iter().for_each(|record| view.apply(record));
-    let mut next = Simulation::new(&plan, Setup { resumed: Resumed::from_view(&view), ..setup() });
+    let mut next = Simulation::new(&plan, EngineSetup { resumed: ResumeState::from_view(&view), ..setup() });
     next.journal = journal;
     next.feed(Input::Begin);
     look_up(&mut next);
@@ -203,10 +202,10 @@ fn a_server_that_an_earlier_engine_left_alone_is_stopped_first() {
     let mut sim = begun(group());
     ends(&mut sim, TRAIN, 1, Error::retryable("out of luck"));
     let mut journal = sim.journal;
-    journal.push(Record { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
+    journal.push(EventRecord { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
     let mut view = crate::fold::RunView::default();
     journal.iter().for_each(|record| view.apply(record));
-    let mut next = Simulation::new(&plan, Setup { resumed: Resumed::from_view(&view), ..setup() });
+    let mut next = Simulation::new(&plan, EngineSetup { resumed: ResumeState::from_view(&view), ..setup() });
     next.journal = journal;
     next.feed(Input::Begin);
     let at = next.pending.iter().position(|c| matches!(c, Command::Lookup { node: TRAIN, .. })).unwrap();
@@ -222,15 +221,16 @@ fn a_server_that_an_earlier_engine_left_alone_is_stopped_first() {
 #[test]
 fn a_forecast_shows_the_whole_group() {
     let plan = plan(group());
-    let forecasts =
-        forecast(&plan, setup(), |asked| Ok(asked.iter().map(|_| Answer::Looked(Ok(Looked::Miss))).collect()));
-    let decisions: Vec<Decision> = forecasts.unwrap().iter().map(|f| f.decision).collect();
-    assert_eq!(decisions, [Decision::Run, Decision::Run]);
+    let forecasts = forecast(&plan, setup(), |asked| {
+        Ok(asked.iter().map(|_| ForecastResponse::Lookup(Ok(LookupResult::Miss))).collect())
+    });
+    let decisions: Vec<ForecastDecision> = forecasts.unwrap().iter().map(|f| f.decision).collect();
+    assert_eq!(decisions, [ForecastDecision::Run, ForecastDecision::Run]);
 }
 
 #[test]
 fn a_stage_waits_for_its_machines_only_so_long() {
-    let short = Node { wait: Some(Duration::from_secs(30)), ..cpus(node("b"), 2) };
+    let short = PlanNode { wait: Some(Duration::from_secs(30)), ..cpus(node("b"), 2) };
     let mut sim = begun(vec![cpus(node("a"), 2), short]);
     assert_eq!(sim.launched, ["a"]);
     for _ in 0..3 {
@@ -249,7 +249,7 @@ fn a_stage_waits_for_its_machines_only_so_long() {
 
 #[test]
 fn what_is_left_of_the_time_goes_with_the_attempt() {
-    let patient = Node { wait: Some(Duration::from_secs(30)), ..node("a") };
+    let patient = PlanNode { wait: Some(Duration::from_secs(30)), ..node("a") };
     let sim = begun(vec![patient, node("b")]);
     let specs = launches(&sim);
     assert_eq!((specs[0].wait_millis, specs[1].wait_millis), (Some(30_000), None));

@@ -3,17 +3,17 @@
 use super::simulation::Simulation;
 use super::{Build, node, plan, setup};
 use crate::fold::StageStatus;
-use crate::{Command, Engine, Input, Looked, NodeId};
+use crate::{Command, Input, LookupResult, NodeId, RunEngine};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use trainyard_core::attempt::AttemptResult;
 use trainyard_core::event::RunOutcome;
 use trainyard_core::{Error, Placement};
-use trainyard_spec::plan::Node;
+use trainyard_spec::plan::PlanNode;
 
-fn inside(name: &str) -> Node {
-    Node { placement: Placement::InProcess, ..node(name) }
+fn inside(name: &str) -> PlanNode {
+    PlanNode { placement: Placement::InProcess, ..node(name) }
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_long_line_inside_the_process_is_cancelled_and_nothing_of_it_starts() {
 fn of_many_stages_inside_the_process_only_some_are_under_way_at_once() {
     let names: Vec<String> = (0..5_000).map(|i| format!("n{i}")).collect();
     let plan = plan(names.iter().map(|name| inside(name)).collect());
-    let mut engine = Engine::new(&plan, setup()).unwrap();
+    let mut engine = RunEngine::new(&plan, setup()).unwrap();
     let mut asked: VecDeque<NodeId> = VecDeque::new();
     let (mut most, mut answered) = (0, 0);
     let mut step = engine.step(0, Input::Begin);
@@ -50,14 +50,14 @@ fn of_many_stages_inside_the_process_only_some_are_under_way_at_once() {
         answered += 1;
         // One node fails, to cover room made by another kind of end.
         let answer = if answered == 9 { Err(Error::invalid("403")) } else { Ok(hit(&engine, node)) };
-        step = engine.step(0, Input::Looked { node, answer });
+        step = engine.step(0, Input::LookedUp { node, answer });
     }
-    assert_eq!((most, answered, engine.under_way()), (2_048, 5_000, 0));
+    assert_eq!((most, answered, engine.in_process_count()), (2_048, 5_000, 0));
     assert!(engine.is_finished());
 }
 
 /// Returns the store's state of a node's digest.
-fn hit(engine: &Engine, node: NodeId) -> Looked {
+fn hit(engine: &RunEngine, node: NodeId) -> LookupResult {
     let spec = engine.state(node).spec.clone().unwrap();
     let result = AttemptResult {
         format: 1,
@@ -70,7 +70,7 @@ fn hit(engine: &Engine, node: NodeId) -> Looked {
         comparisons: Vec::new(),
         measured: Default::default(),
     };
-    Looked::Hit(Arc::new(spec.manifest(result, 0, None)))
+    LookupResult::Hit(Arc::new(spec.manifest(result, 0, None)))
 }
 
 #[test]

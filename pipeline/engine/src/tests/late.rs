@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::event::RunOutcome;
-use trainyard_core::{Digest, KindInfo, OptionProblem, Placement, Result, Settled, StageKinds};
-use trainyard_spec::expression::Expression;
-use trainyard_spec::plan::{Node, Source};
+use trainyard_core::{Digest, KindInfo, OptionProblem, Placement, Result, StageKinds, ValidatedOptions};
+use trainyard_spec::expression::Expr;
+use trainyard_spec::plan::{PlanNode, SourceRef};
 use trainyard_spec::template::Template;
 
 /// Catalog with the kind of [`node`].
@@ -40,7 +40,7 @@ impl OneKind {
             plays: false,
             example: "{}",
             main_metric: None,
-            metrics: trainyard_core::Declared::default(),
+            metrics: trainyard_core::DeclaredMetrics::default(),
             families: Vec::new(),
         })
     }
@@ -54,7 +54,7 @@ impl StageKinds for OneKind {
         (name == "test").then_some(&self.0)
     }
     /// Checks a rule that no schema can express.
-    fn settle(&self, _: &str, config: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+    fn validate_options(&self, _: &str, config: &Value) -> Result<Box<dyn ValidatedOptions + '_>, Vec<OptionProblem>> {
         if config["steps"] == 3 {
             return Err(vec![OptionProblem::new("/steps", "three is one too many").help("two will do")]);
         }
@@ -67,14 +67,14 @@ impl StageKinds for OneKind {
 }
 
 /// Returns a stage after `a`, which reports an accuracy of 0.5.
-fn late(option: &str, expression: &str) -> Node {
+fn late(option: &str, expression: &str) -> PlanNode {
     let mut late = node("b").needs(&["a"]);
-    let value = Template::Expression(Expression::parse(expression).unwrap());
+    let value = Template::Expression(Expr::parse(expression).unwrap());
     late.config = Template::Map(BTreeMap::from([(option.to_string(), value)]));
     late
 }
 
-fn ran(late: Node) -> Simulation {
+fn ran(late: PlanNode) -> Simulation {
     let mut setup = setup();
     setup.catalogue = Arc::new(OneKind::new());
     let mut sim = Simulation::new(&plan(vec![node("a"), late]), setup);
@@ -88,7 +88,7 @@ fn late_options_get_their_declared_types_and_defaults() {
     if let Template::Map(entries) = &mut b.config {
         entries.insert("folder".into(), Template::Literal(json!("/data")));
     }
-    b.sources.insert("/folder".into(), Source { location: "/data".into(), digest: Digest::of(b"data") });
+    b.sources.insert("/folder".into(), SourceRef { location: "/data".into(), digest: Digest::of(b"data") });
     let sim = ran(b);
     assert_eq!(sim.status("b"), Done, "{}", sim.error("b"));
     let manifest = sim.store.values().find(|m| m.provenance.stage == key("b")).unwrap();

@@ -12,7 +12,7 @@ mod random;
 mod recovery;
 mod simulation;
 
-use crate::{MachinePool, Resumed, Setup};
+use crate::{EngineSetup, MachinePool, ResumeState};
 use petgraph::graph::DiGraph;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -23,11 +23,14 @@ use trainyard_core::attempt::AttemptOutput;
 use trainyard_core::event::Selection;
 use trainyard_core::units::Backoff;
 use trainyard_core::{
-    ArtifactKind, Cardinality, Digest, ErrorKind, KindInfo, OptionProblem, Placement, Result, RunId, Settled, StageKey,
-    StageKinds,
+    ArtifactKind, Cardinality, Digest, ErrorKind, KindInfo, OptionProblem, Placement, Result, RunId, StageKey,
+    StageKinds, ValidatedOptions,
 };
-use trainyard_spec::expression::Expression;
-use trainyard_spec::plan::{Cache, Check, FanOut, InputBinding, Node, OutputOf, Plan, Request, Retry, Severity, When};
+use trainyard_spec::expression::Expr;
+use trainyard_spec::plan::{
+    CacheMode, CheckSeverity, FanOut, InputBinding, MetricCheck, Plan, PlanNode, ResourceRequest, Retry, RunCondition,
+    StageOutput,
+};
 use trainyard_spec::template::Template;
 
 /// Catalog without kinds: late configs are taken as they are.
@@ -40,7 +43,7 @@ impl StageKinds for NoKinds {
     fn kind(&self, _: &str) -> Option<&KindInfo> {
         None
     }
-    fn settle(&self, _: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+    fn validate_options(&self, _: &str, options: &Value) -> Result<Box<dyn ValidatedOptions + '_>, Vec<OptionProblem>> {
         Ok(Box::new(Complete(options.clone())))
     }
 }
@@ -48,7 +51,7 @@ impl StageKinds for NoKinds {
 /// Complete config without further information.
 pub struct Complete(pub Value);
 
-impl Settled for Complete {
+impl ValidatedOptions for Complete {
     fn config(&self) -> &Value {
         &self.0
     }
@@ -59,8 +62,8 @@ pub fn key(name: &str) -> StageKey {
 }
 
 /// Returns a process stage with one output `out`, whose config contains its name, so that digests differ.
-pub fn node(name: &str) -> Node {
-    Node {
+pub fn node(name: &str) -> PlanNode {
+    PlanNode {
         key: key(name),
         kind: "test".into(),
         kind_version: 1,
@@ -72,7 +75,7 @@ pub fn node(name: &str) -> Node {
         inputs: Vec::new(),
         outputs: BTreeMap::from([("out".to_string(), AttemptOutput { kind: ArtifactKind::Files, optional: false })]),
         after: Vec::new(),
-        when: When::Always,
+        when: RunCondition::Always,
         fan_out: None,
         checks: Vec::new(),
         retry: Retry {
@@ -81,10 +84,10 @@ pub fn node(name: &str) -> Node {
             on: vec![ErrorKind::Retryable, ErrorKind::Lost],
         },
         timeout: None,
-        resources: vec![Request::default()],
+        resources: vec![ResourceRequest::default()],
         wait: None,
         beside: None,
-        cache: Cache::Enabled,
+        cache: CacheMode::Enabled,
         env: BTreeMap::new(),
         secrets: Vec::new(),
         description: String::new(),
@@ -102,12 +105,12 @@ pub trait Build: Sized {
     fn over(self, stage: &str, cap: u32) -> Self;
 }
 
-impl Build for Node {
+impl Build for PlanNode {
     fn reads(self, from: &[&str]) -> Self {
         self.reads_as("in", Cardinality::Many, from)
     }
     fn reads_as(mut self, port: &str, cardinality: Cardinality, from: &[&str]) -> Self {
-        let of = |stage: &&str| OutputOf { stage: key(stage), output: "out".into() };
+        let of = |stage: &&str| StageOutput { stage: key(stage), output: "out".into() };
         self.inputs.push(InputBinding {
             port: port.into(),
             kind: ArtifactKind::Files,
@@ -123,28 +126,28 @@ impl Build for Node {
         self
     }
     fn when(mut self, condition: &str) -> Self {
-        self.when = When::Late(Expression::parse(condition).unwrap());
+        self.when = RunCondition::Late(Expr::parse(condition).unwrap());
         self
     }
     fn check(mut self, metric: &str, min: f64) -> Self {
-        self.checks.push(Check {
+        self.checks.push(MetricCheck {
             metric: metric.into(),
             of: None,
             min: Some(min),
             max: None,
-            severity: Severity::Error,
+            severity: CheckSeverity::Error,
             role: None,
             pooled: false,
         });
         self
     }
     fn over(mut self, stage: &str, cap: u32) -> Self {
-        self.fan_out = Some(FanOut { rows_of: OutputOf { stage: key(stage), output: "out".into() }, cap });
+        self.fan_out = Some(FanOut { rows_of: StageOutput { stage: key(stage), output: "out".into() }, cap });
         self.needs(&[stage])
     }
 }
 
-pub fn plan(nodes: Vec<Node>) -> Plan {
+pub fn plan(nodes: Vec<PlanNode>) -> Plan {
     Plan {
         workflow: "w".into(),
         source: PathBuf::from("/w.yaml"),
@@ -159,8 +162,8 @@ pub fn plan(nodes: Vec<Node>) -> Plan {
 }
 
 /// Returns a setup with one machine with two CPUs.
-pub fn setup() -> Setup {
-    Setup {
+pub fn setup() -> EngineSetup {
+    EngineSetup {
         run: RunId("20261121-000000-000000".into()),
         selection: Selection::default(),
         fail_fast: false,
@@ -170,6 +173,6 @@ pub fn setup() -> Setup {
         fsync: false,
         store_outage: Duration::from_secs(60),
         orphan_timeout: Duration::from_secs(600),
-        resumed: Resumed::default(),
+        resumed: ResumeState::default(),
     }
 }

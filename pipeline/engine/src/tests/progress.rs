@@ -22,7 +22,7 @@ fn run(attempts: u32, step_of: impl Fn(AttemptNumber) -> u64) -> Simulation {
     while !sim.engine.is_finished() {
         if let Some(Command::Launch { node, spec, .. }) = sim.pending.first() {
             let (node, attempt) = (*node, spec.attempt);
-            sim.feed(Input::Saved { node, attempt, step: step_of(attempt) });
+            sim.feed(Input::CheckpointSaved { node, attempt, step: step_of(attempt) });
         }
         if sim.pending.is_empty() {
             sim.now = sim.engine.next_wake().expect("something is left to do");

@@ -4,7 +4,7 @@ use super::cases::metrics;
 use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};
 use crate::fold::StageStatus::Publishing;
-use crate::{Command, Input, Resumed, Setup};
+use crate::{Command, EngineSetup, Input, ResumeState};
 use std::collections::BTreeMap;
 use trainyard_core::Error;
 use trainyard_core::event::RunOutcome;
@@ -68,7 +68,7 @@ fn a_result_that_was_never_published_is_published_by_the_next_writer() {
     }
     assert_eq!(sim.finish(), RunOutcome::Failed);
     assert!(sim.error("a").contains("503; wait; the result is kept, `trainyard runs resume"), "{}", sim.error("a"));
-    let mut resumed = Simulation::new(&plan, Setup { resumed: Resumed::from_view(&sim.view()), ..setup() });
+    let mut resumed = Simulation::new(&plan, EngineSetup { resumed: ResumeState::from_view(&sim.view()), ..setup() });
     resumed.results = sim.results.clone();
     assert_eq!(resumed.finish(), RunOutcome::Succeeded);
     assert!(resumed.launched.is_empty());
@@ -103,7 +103,7 @@ fn a_missing_output_is_named_with_where_to_look() {
     let Some(Command::Launch { spec, node, .. }) = sim.pending.pop() else { panic!("no launch") };
     let mut result = sim.result(&spec, BTreeMap::new());
     result.outputs.clear();
-    sim.feed(Input::Ended { node, attempt: 1, finished: crate::Finished::succeeded(result) });
+    sim.feed(Input::Ended { node, attempt: 1, finished: crate::AttemptCompletion::succeeded(result) });
     assert_eq!(sim.finish(), RunOutcome::Failed);
     assert!(sim.error("a").contains("left no output `out`; `trainyard logs` shows"), "{}", sim.error("a"));
 }

@@ -4,16 +4,16 @@
 use super::simulation::Simulation;
 use super::{Build, node, plan, setup};
 use crate::fold::RunView;
-use crate::{Command, Input, Resumed, Setup};
+use crate::{Command, EngineSetup, Input, ResumeState};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::attempt::AttemptSpec;
-use trainyard_core::chance::Draws;
-use trainyard_core::event::{AttemptOutcome, Event, Record};
+use trainyard_core::chance::PhiloxRng;
+use trainyard_core::event::{AttemptOutcome, Event, EventRecord};
 use trainyard_core::{Chance, Digest, Error};
-use trainyard_spec::plan::{Cache, Node, Plan, Request};
+use trainyard_spec::plan::{CacheMode, Plan, PlanNode, ResourceRequest};
 
-fn random_plan(d: &mut Draws) -> Plan {
+fn random_plan(d: &mut PhiloxRng) -> Plan {
     let count = 2 + d.below(9) as usize;
     let mut nodes = Vec::new();
     for at in 0..count {
@@ -21,21 +21,21 @@ fn random_plan(d: &mut Draws) -> Plan {
         let upstream: Vec<String> = (0..at).filter(|_| d.below(3) == 0).map(|i| format!("s{i}")).collect();
         let names: Vec<&str> = upstream.iter().map(String::as_str).collect();
         one = if d.below(2) == 0 { one.reads(&names) } else { one.needs(&names) };
-        one.resources = vec![Request { cpus: Some(1 + d.below(2) as u32), ..Request::default() }];
+        one.resources = vec![ResourceRequest { cpus: Some(1 + d.below(2) as u32), ..ResourceRequest::default() }];
         match d.below(10) {
-            0 => one.cache = Cache::Disabled,
+            0 => one.cache = CacheMode::Disabled,
             1 => one = one.check("accuracy", 0.9),
             2 if at > 0 => one = one.needs(&["s0"]).when("stages.s0.metrics.accuracy > 0.7"),
             // A twin: the digest of an earlier stage, if the inputs agree.
-            3 if at > 0 => one.config = nodes.first().map_or(one.config.clone(), |n: &Node| n.config.clone()),
+            3 if at > 0 => one.config = nodes.first().map_or(one.config.clone(), |n: &PlanNode| n.config.clone()),
             _ => {}
         }
         // A companion server, for which there has to be room.
         let server = (d.below(4) == 0 && one.resources[0].cpus == Some(1)).then(|| {
             let server = node(&format!("c{at}"));
             let (after, beside) = (one.after.clone(), Some(one.key.clone()));
-            let resources = vec![Request { cpus: Some(1), ..Request::default() }];
-            Node { after, beside, resources, outputs: BTreeMap::new(), ..server }
+            let resources = vec![ResourceRequest { cpus: Some(1), ..ResourceRequest::default() }];
+            PlanNode { after, beside, resources, outputs: BTreeMap::new(), ..server }
         });
         nodes.push(one);
         nodes.extend(server);
@@ -62,8 +62,10 @@ fn faults(seed: u64) -> impl Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (
     }
 }
 
-fn run_randomly(sim: &mut Simulation, d: &mut Draws) {
-    if sim.journal.is_empty() || matches!(sim.journal.last(), Some(Record { event: Event::WriterOpened { .. }, .. })) {
+fn run_randomly(sim: &mut Simulation, d: &mut PhiloxRng) {
+    if sim.journal.is_empty()
+        || matches!(sim.journal.last(), Some(EventRecord { event: Event::WriterOpened { .. }, .. }))
+    {
         sim.feed(Input::Begin);
     }
     while !sim.engine.is_finished() {
@@ -71,7 +73,7 @@ fn run_randomly(sim: &mut Simulation, d: &mut Draws) {
     }
 }
 
-fn random_step(sim: &mut Simulation, d: &mut Draws) {
+fn random_step(sim: &mut Simulation, d: &mut PhiloxRng) {
     // Now and then an old input comes again.
     if d.below(6) == 0 && sim.seen.len() > 1 {
         let old = sim.seen[1 + d.below(sim.seen.len() as u64 - 1) as usize].clone();
@@ -97,15 +99,15 @@ fn published(sim: &Simulation) -> BTreeSet<(Digest, u32, Vec<Digest>)> {
         .collect()
 }
 
-fn resumed_setup(journal: &[Record]) -> Setup {
+fn resumed_setup(journal: &[EventRecord]) -> EngineSetup {
     let mut view = RunView::default();
     journal.iter().for_each(|r| view.apply(r));
-    Setup { resumed: Resumed::from_view(&view), ..setup() }
+    EngineSetup { resumed: ResumeState::from_view(&view), ..setup() }
 }
 
 /// Simulates a crash of the engine: some commands in progress take effect, but no answer arrives. A new engine takes
 /// over.
-fn crash(sim: Simulation, plan: &Plan, seed: u64, d: &mut Draws) -> Simulation {
+fn crash(sim: Simulation, plan: &Plan, seed: u64, d: &mut PhiloxRng) -> Simulation {
     let mut dying = sim;
     for command in std::mem::take(&mut dying.pending) {
         if matches!(command, Command::Publish { .. } | Command::Launch { .. }) && d.below(2) == 0 {
@@ -113,7 +115,7 @@ fn crash(sim: Simulation, plan: &Plan, seed: u64, d: &mut Draws) -> Simulation {
         }
     }
     let mut journal = dying.journal;
-    journal.push(Record { at: dying.now, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
+    journal.push(EventRecord { at: dying.now, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
     let mut next = Simulation::new(plan, resumed_setup(&journal)).with(faults(seed));
     next.store = dying.store;
     next.results = dying.results;

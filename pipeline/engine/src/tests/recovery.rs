@@ -2,9 +2,9 @@
 
 use super::simulation::Simulation;
 use super::{key, node, plan, setup};
-use crate::{Command, Finished, Input, NodeId, Resumed, Setup};
+use crate::{AttemptCompletion, Command, EngineSetup, Input, NodeId, ResumeState};
 use trainyard_core::Error;
-use trainyard_core::event::{AttemptOutcome, Event, Record, RunOutcome};
+use trainyard_core::event::{AttemptOutcome, Event, EventRecord, RunOutcome};
 use trainyard_spec::plan::Plan;
 
 const A: NodeId = NodeId(0);
@@ -22,10 +22,10 @@ fn launched(plan: &Plan) -> Simulation {
 /// Returns the next engine, which must recover the attempt.
 fn next(plan: &Plan, before: Simulation) -> Simulation {
     let mut journal = before.journal;
-    journal.push(Record { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
+    journal.push(EventRecord { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
     let mut view = crate::fold::RunView::default();
     journal.iter().for_each(|record| view.apply(record));
-    let mut sim = Simulation::new(plan, Setup { resumed: Resumed::from_view(&view), ..setup() });
+    let mut sim = Simulation::new(plan, EngineSetup { resumed: ResumeState::from_view(&view), ..setup() });
     sim.journal = journal;
     sim.feed(Input::Begin);
     sim.carry_out(0);
@@ -49,9 +49,9 @@ fn what_a_recovered_attempt_says_is_journaled_like_that_of_any_other() {
     let mut sim = next(&plan, launched(&plan));
     let before = sim.journal.len();
     sim.feed(Input::Submitted { node: A, attempt: 1, handle: "4711".into() });
-    sim.feed(Input::Waits { node: A, attempt: 1, why: Some("requeued".into()) });
-    sim.feed(Input::Waits { node: A, attempt: 1, why: None });
-    sim.feed(Input::Waits { node: A, attempt: 2, why: Some("another attempt".into()) });
+    sim.feed(Input::AttemptWaits { node: A, attempt: 1, why: Some("requeued".into()) });
+    sim.feed(Input::AttemptWaits { node: A, attempt: 1, why: None });
+    sim.feed(Input::AttemptWaits { node: A, attempt: 2, why: Some("another attempt".into()) });
     let types: Vec<&Event> = sim.journal[before..].iter().map(|record| &record.event).collect();
     assert!(
         matches!(
@@ -71,7 +71,7 @@ fn the_failure_of_a_recovered_attempt_is_a_try() {
         let plan = plan(vec![stage]);
         let mut sim = next(&plan, launched(&plan));
         sim.pending.clear();
-        let finished = Some(Finished::failed(AttemptOutcome::Failed, error()));
+        let finished = Some(AttemptCompletion::failed(AttemptOutcome::Failed, error()));
         sim.feed(Input::Recovered { node: A, attempt: 1, finished });
         assert_eq!(sim.finish(), outcome, "{attempts} attempts");
     }

@@ -1,14 +1,14 @@
 //! A simulated store, executor and journal around the engine, with the invariants of a run.
 
 use crate::fold::{RunView, StageStatus};
-use crate::node::{Ending, Phase};
-use crate::{Command, Engine, Finished, Input, Looked, NodeId, Publication, Setup, Step};
+use crate::node::{NodeOutcome, NodePhase};
+use crate::{AttemptCompletion, Command, EngineSetup, EngineStep, Input, LookupResult, NodeId, Publication, RunEngine};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use trainyard_core::artifact::TableSummary;
 use trainyard_core::attempt::{AttemptResult, AttemptSpec};
-use trainyard_core::event::{AttemptOutcome, Event, Record, RunOutcome};
+use trainyard_core::event::{AttemptOutcome, Event, EventRecord, RunOutcome};
 use trainyard_core::{Digest, Error, FileEntry, Manifest, Output};
 use trainyard_spec::plan::Plan;
 
@@ -16,7 +16,7 @@ use trainyard_spec::plan::Plan;
 pub type Script = Box<dyn Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (AttemptOutcome, Error)>>;
 
 pub struct Simulation {
-    pub engine: Engine,
+    pub engine: RunEngine,
     pub store: BTreeMap<(Digest, u32), Manifest>,
     /// Manifests that cannot be read, or whose objects are gone.
     pub damaged: BTreeSet<(Digest, u32)>,
@@ -25,7 +25,7 @@ pub struct Simulation {
     pub unread: BTreeSet<(Digest, u32)>,
     /// Results of attempts, which a recovery may find.
     pub results: BTreeMap<(String, u32), AttemptResult>,
-    pub journal: Vec<Record>,
+    pub journal: Vec<EventRecord>,
     pub pending: Vec<Command>,
     pub script: Script,
     /// Rows of every table output.
@@ -43,8 +43,8 @@ pub fn succeed() -> Script {
 }
 
 impl Simulation {
-    pub fn new(plan: &Plan, setup: Setup) -> Self {
-        let engine = Engine::new(plan, setup).unwrap();
+    pub fn new(plan: &Plan, setup: EngineSetup) -> Self {
+        let engine = RunEngine::new(plan, setup).unwrap();
         Self {
             engine,
             store: BTreeMap::new(),
@@ -72,7 +72,7 @@ impl Simulation {
     /// Gives the engine one input, records the step, and checks the invariants.
     pub fn feed(&mut self, input: Input) {
         self.seen.push(input.clone());
-        let Step { records, commands } = self.engine.step(self.now, input);
+        let EngineStep { records, commands } = self.engine.step(self.now, input);
         for command in &commands {
             if let Command::Launch { spec, .. } = command {
                 self.launched.push(spec.stage.0.clone());
@@ -105,11 +105,11 @@ impl Simulation {
     /// Carries out a command and returns the engine's next input.
     pub fn effect(&mut self, command: Command) -> Option<Input> {
         match command {
-            Command::Lookup { node, digest } => Some(Input::Looked { node, answer: Ok(self.look_up(&digest)) }),
+            Command::Lookup { node, digest } => Some(Input::LookedUp { node, answer: Ok(self.look_up(&digest)) }),
             Command::ReadRows { node, limit, .. } => {
                 Some(Input::Rows { node, rows: Ok(self.rows.iter().take(limit as usize).cloned().collect()) })
             }
-            Command::Watch { node, digest, .. } => Some(Input::Looked { node, answer: Ok(self.look_up(&digest)) }),
+            Command::Watch { node, digest, .. } => Some(Input::LookedUp { node, answer: Ok(self.look_up(&digest)) }),
             Command::Inspect { node, inputs } => {
                 let names = inputs.iter().map(|input| (input.stage_digest.clone(), input.generation));
                 Some(Input::Inspected { node, lost: Ok(names.filter(|name| self.damaged.contains(name)).collect()) })
@@ -120,12 +120,16 @@ impl Simulation {
             }
             Command::Recover { node, spec, .. } => {
                 let found = self.results.get(&(spec.stage.0.clone(), spec.attempt)).cloned();
-                Some(Input::Recovered { node, attempt: spec.attempt, finished: found.map(Finished::succeeded) })
+                Some(Input::Recovered {
+                    node,
+                    attempt: spec.attempt,
+                    finished: found.map(AttemptCompletion::succeeded),
+                })
             }
             Command::Stop { node, attempt, .. } => Some(Input::Ended {
                 node,
                 attempt,
-                finished: Finished::failed(AttemptOutcome::Cancelled, Error::cancelled("stopped")),
+                finished: AttemptCompletion::failed(AttemptOutcome::Cancelled, Error::cancelled("stopped")),
             }),
             Command::Publish { node, attempt, manifest, .. } => {
                 Some(Input::Published { node, attempt, answer: Ok(self.put(Arc::unwrap_or_clone(manifest))) })
@@ -134,13 +138,13 @@ impl Simulation {
         }
     }
 
-    fn look_up(&self, digest: &Digest) -> Looked {
+    fn look_up(&self, digest: &Digest) -> LookupResult {
         match self.store.iter().rfind(|((d, _), _)| d == digest) {
-            None => Looked::Miss,
+            None => LookupResult::Miss,
             Some((name, _)) if self.damaged.contains(name) => {
-                Looked::Lost { generation: name.1, what: "it is unreadable".into() }
+                LookupResult::Lost { generation: name.1, missing: "it is unreadable".into() }
             }
-            Some((_, manifest)) => Looked::Hit(Arc::new(manifest.clone())),
+            Some((_, manifest)) => LookupResult::Hit(Arc::new(manifest.clone())),
         }
     }
 
@@ -161,20 +165,20 @@ impl Simulation {
         }
     }
 
-    fn attempt(&mut self, spec: &AttemptSpec) -> Finished {
+    fn attempt(&mut self, spec: &AttemptSpec) -> AttemptCompletion {
         let reads = spec.inputs.values().flatten().map(|input| (input.stage_digest.clone(), input.generation));
         let found: Vec<_> = reads.filter(|name| self.unread.remove(name) || self.damaged.contains(name)).collect();
         if !found.is_empty() {
             self.damaged.extend(found);
-            return Finished::failed(AttemptOutcome::Failed, Error::data("an object is damaged"));
+            return AttemptCompletion::failed(AttemptOutcome::Failed, Error::data("an object is damaged"));
         }
         match (self.script)(spec) {
             Ok(metrics) => {
                 let result = self.result(spec, metrics);
                 self.results.insert((spec.stage.0.clone(), spec.attempt), result.clone());
-                Finished::succeeded(result)
+                AttemptCompletion::succeeded(result)
             }
-            Err((outcome, error)) => Finished::failed(outcome, error),
+            Err((outcome, error)) => AttemptCompletion::failed(outcome, error),
         }
     }
 
@@ -250,23 +254,26 @@ impl Simulation {
     fn audit(&self) {
         let engine = &self.engine;
         let running = engine.states.iter().filter_map(|s| s.grant.as_ref()).filter(|g| !g.is_in_process());
-        engine.ledger.audit(running);
+        engine.allocator.audit(running);
         assert_eq!(engine.open, engine.states.iter().filter(|s| s.ending().is_none()).count());
         for (at, state) in engine.states.iter().enumerate() {
             let unfinished = || state.after.iter().filter(|d| engine.state(**d).ending().is_none());
             let open = unfinished().count();
             // Other stages may have begun with a result that is made again.
-            let first = unfinished().filter(|d| engine.state(**d).healed == 0).count();
+            let first = unfinished().filter(|d| engine.state(**d).recomputed == 0).count();
             if state.item.is_none() {
                 assert_eq!(state.waits_for, open, "counter of {}", state.key);
             }
             assert_eq!(
                 state.grant.is_some(),
-                matches!(state.phase, Phase::Running { .. }),
+                matches!(state.phase, NodePhase::Running { .. }),
                 "{} holds what it should not",
                 state.key
             );
-            let started = !matches!(state.phase, Phase::Waiting | Phase::Ended(Ending::Skipped | Ending::Excluded));
+            let started = !matches!(
+                state.phase,
+                NodePhase::Waiting | NodePhase::Ended(NodeOutcome::Skipped | NodeOutcome::Excluded)
+            );
             assert!(!started || first == 0 || engine.stopping.is_some(), "{} started before its time", state.key);
             if let Some(leader) = state.digest.as_ref().and_then(|d| engine.leaders.get(d)) {
                 assert!(engine.state(*leader).ending().is_none(), "a leader that ended still leads");
@@ -275,8 +282,8 @@ impl Simulation {
             if state.lead.is_some() {
                 continue;
             }
-            if state.phase == Phase::Looking
-                || matches!(state.phase, Phase::Running { .. } | Phase::Queued | Phase::Publishing { .. })
+            if state.phase == NodePhase::LookingUp
+                || matches!(state.phase, NodePhase::Running { .. } | NodePhase::Queued | NodePhase::Publishing { .. })
             {
                 assert_eq!(
                     state.digest.as_ref().and_then(|d| engine.leaders.get(d)),

@@ -1,7 +1,7 @@
 //! Tests of the executor against a small API server.
 
 mod ends;
-mod place;
+mod fixture;
 mod processes;
 mod server;
 mod states;

@@ -1,6 +1,6 @@
 //! Pods as real processes, and the states that the executor derives from them.
 
-use crate::place::Place;
+use crate::fixture::KubernetesFixture;
 use crate::server::{OUT_OF_MEMORY, Server};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
@@ -8,26 +8,26 @@ use std::time::Duration;
 use tempfile::TempDir;
 use trainyard_core::ErrorKind;
 use trainyard_core::event::AttemptOutcome;
-use trainyard_runtime::executors::{Control, Ended, Executor, Handle, State};
+use trainyard_runtime::executors::{AttemptExit, AttemptState, Control, Executor, Handle};
 
 /// Creates a fixture whose attempts are this `sh` script; `$1` is `attempt`, `$2` the URL.
-async fn place(script: &str) -> (Place, TempDir) {
+async fn place(script: &str) -> (KubernetesFixture, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("program");
     std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    (Place::on(Server::running().await, json!({"program": path})).await, folder)
+    (KubernetesFixture::on(Server::running().await, json!({"program": path})).await, folder)
 }
 
-async fn until_started(place: &Place, handle: &Handle) {
-    while place.state(handle).await != State::Started {
+async fn until_started(place: &KubernetesFixture, handle: &Handle) {
+    while place.state(handle).await != AttemptState::Started {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-async fn until_ended(place: &Place, handle: &Handle) -> Ended {
+async fn until_ended(place: &KubernetesFixture, handle: &Handle) -> AttemptExit {
     loop {
-        if let State::Ended(ended) = place.state(handle).await {
+        if let AttemptState::Ended(ended) = place.state(handle).await {
             return ended;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -39,7 +39,7 @@ async fn a_process_gets_its_url_and_its_log_is_kept() {
     let (place, _program) = place(r#"echo "$1 $2"; echo "mark $TRAINYARD_ATTEMPT" >&2"#).await;
     let task = place.task("sft");
     let handle = place.submit(&task).await;
-    assert_eq!(until_ended(&place, &handle).await, Ended::well());
+    assert_eq!(until_ended(&place, &handle).await, AttemptExit::succeeded_unread());
     let log = place.executor.logs(&handle).await.unwrap();
     assert!(log.contains(&format!("attempt {}\n", task.url())), "{log}");
     assert!(log.contains(&format!("mark {}\n", task.url())), "{log}");
@@ -57,7 +57,7 @@ async fn a_process_that_fails_is_quoted() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_invalid() {
-    let place = Place::on(Server::running().await, json!({"program": "/nowhere/trainyard"})).await;
+    let place = KubernetesFixture::on(Server::running().await, json!({"program": "/nowhere/trainyard"})).await;
     let handle = place.submit(&place.task("sft")).await;
     let error = until_ended(&place, &handle).await.error.unwrap();
     assert_eq!(error.kind, ErrorKind::Invalid, "{error}");

@@ -3,12 +3,12 @@ use serde_json::json;
 use trainyard_core::clock::ManualClock;
 use trainyard_core::{Digest, Error};
 use trainyard_store::StoreOptions;
-use trainyard_store::faults::{Fault, Faulty};
+use trainyard_store::faults::{FaultyStore, StoreFault};
 
 /// Creates a writer over a store that fails on command.
-async fn writer() -> (Arc<Faulty>, Store, ChunkWriter) {
-    let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
-    let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
+async fn writer() -> (Arc<FaultyStore>, Store, ChunkWriter) {
+    let faulty = FaultyStore::new(Arc::new(object_store::memory::InMemory::new()));
+    let store = Store::from_object_store(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
     let writer = ChunkWriter::new(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
     (faulty, store, writer)
 }
@@ -32,7 +32,7 @@ impl ChunkWriter {
 
 /// Returns the stored log.
 async fn stored(store: &Store) -> Vec<LogRecord> {
-    let (text, _) = store.read_chunks(&spec().run, &spec().stage, 1, Chunk::Log, 0).await.unwrap();
+    let (text, _) = store.read_chunks(&spec().run, &spec().stage, 1, AttemptStream::Log, 0).await.unwrap();
     String::from_utf8(text).unwrap().lines().map(LogRecord::parse).collect()
 }
 
@@ -63,7 +63,7 @@ async fn a_chunk_that_fails_is_put_again_and_hides_nothing_behind_it() {
     writer.raw("one");
     writer.put().await.unwrap();
     writer.raw("two");
-    faulty.inject(Fault::Denied, "/log/", 1);
+    faulty.inject(StoreFault::Denied, "/log/", 1);
     writer.put().await.unwrap_err();
     writer.raw("three");
     assert_eq!(texts(&store).await, ["one"]);
@@ -75,9 +75,11 @@ async fn a_chunk_that_fails_is_put_again_and_hides_nothing_behind_it() {
 async fn chunks_of_an_earlier_engine_stay_in_front() {
     let (_, store, writer) = writer().await;
     let spec = spec();
-    let before =
-        store.put_chunk(&spec.run, &spec.stage, 1, Chunk::Log, 0, Bytes::from_static(b"before\n")).await.unwrap();
-    assert_eq!(before, Created::Ours);
+    let before = store
+        .put_chunk(&spec.run, &spec.stage, 1, AttemptStream::Log, 0, Bytes::from_static(b"before\n"))
+        .await
+        .unwrap();
+    assert_eq!(before, CreateOutcome::Ours);
     writer.raw("after");
     writer.put().await.unwrap();
     assert_eq!(texts(&store).await, ["before", "after"]);
@@ -88,7 +90,7 @@ async fn chunks_of_an_earlier_engine_stay_in_front() {
 async fn a_store_that_stays_away_costs_no_more_memory_than_the_limit() {
     let (faulty, store, writer) = writer().await;
     let line = "x".repeat(1 << 20);
-    faulty.inject(Fault::Denied, "/log/", 1);
+    faulty.inject(StoreFault::Denied, "/log/", 1);
     writer.raw(&line);
     writer.put().await.unwrap_err();
     for _ in 0..20 {
@@ -114,7 +116,7 @@ async fn curves_are_a_stream_of_their_own() {
     writer.message(&AttemptMessage::Result {});
     writer.message(&point(2));
     writer.flush().await;
-    let (text, _) = store.read_chunks(&spec().run, &spec().stage, 1, Chunk::Metrics, 0).await.unwrap();
+    let (text, _) = store.read_chunks(&spec().run, &spec().stage, 1, AttemptStream::Metrics, 0).await.unwrap();
     let lines = String::from_utf8(text).unwrap();
     let points: Vec<AttemptMessage> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(points, [point(1), point(2)]);
@@ -149,7 +151,7 @@ async fn an_end_that_cannot_be_stored_is_told() {
     let (writer, task) = ChunkWriter::open(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), move |text| {
         hear.lock().unwrap().push(text.to_string());
     });
-    faulty.inject(Fault::ReadOnly, "/log/", u32::MAX);
+    faulty.inject(StoreFault::ReadOnly, "/log/", u32::MAX);
     writer.raw("last");
     writer.close();
     task.await.unwrap();
@@ -165,8 +167,8 @@ async fn a_line_is_put_behind_what_the_attempt_stored_itself() {
         writer.raw(line);
         writer.put().await.unwrap();
     }
-    ChunkWriter::append_behind(&store, &spec(), clock.clone(), "words of the executor").await.unwrap();
-    ChunkWriter::append_behind(&store, &spec(), clock, "more").await.unwrap();
+    ChunkWriter::append_after_end(&store, &spec(), clock.clone(), "words of the executor").await.unwrap();
+    ChunkWriter::append_after_end(&store, &spec(), clock, "more").await.unwrap();
     assert_eq!(texts(&store).await, ["one", "two", "words of the executor", "more"]);
 }
 
@@ -208,6 +210,6 @@ async fn a_second_process_goes_on_behind_the_pages_of_the_first() {
     let texts = texts(&store).await;
     assert_eq!((texts.len(), &texts[69..]), (72, &["69", "again", "and again"].map(String::from)[..]));
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_millis(NOW));
-    ChunkWriter::append_behind(&store, &spec(), clock, "words of the executor").await.unwrap();
+    ChunkWriter::append_after_end(&store, &spec(), clock, "words of the executor").await.unwrap();
     assert_eq!(stored(&store).await.last().unwrap().text, "words of the executor");
 }

@@ -9,12 +9,12 @@ const LINE_LIMIT: usize = 1 << 20;
 pub const TEXT_LIMIT: usize = LINE_LIMIT / 8;
 
 /// Splits the chunks read from a pipe into lines of at most `limit` bytes. Invalid UTF-8 is replaced.
-pub struct Lines {
+pub struct LineSplitter {
     line: Vec<u8>,
     limit: usize,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Starts at the beginning of a line.
     pub fn new(limit: usize) -> Self {
         Self { line: Vec::new(), limit }
@@ -44,7 +44,7 @@ impl Lines {
 
 /// Calls `see` for every line until the pipe ends.
 pub(super) async fn for_each_line(mut pipe: impl AsyncRead + Unpin, mut see: impl FnMut(&str)) {
-    let mut lines = Lines::new(LINE_LIMIT);
+    let mut lines = LineSplitter::new(LINE_LIMIT);
     let mut piece = vec![0; 64 * 1024];
     // A broken pipe counts as the end; the exit status reports how the process ended.
     while let Ok(size) = pipe.read(&mut piece).await
@@ -74,7 +74,7 @@ mod tests {
     fn a_text_at_its_limit_fits_into_a_line_however_it_is_escaped() {
         for byte in [0, b'"', b'x', 0xff] {
             let mut texts = Vec::new();
-            let mut lines = Lines::new(TEXT_LIMIT);
+            let mut lines = LineSplitter::new(TEXT_LIMIT);
             lines.feed(&vec![byte; 2 * TEXT_LIMIT], &mut |_| panic!("no line has ended"));
             lines.finish(&mut |l| texts.push(l.to_string()));
             let message = AttemptMessage::Log { level: LogLevel::Info, text: texts.concat() };

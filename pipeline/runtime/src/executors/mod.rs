@@ -3,7 +3,7 @@
 //! An attempt needs only its URL: `spec.json` is in the store before it is submitted, `result.json` or `failure.json`
 //! is there at its end, and in between it writes heartbeats and chunks of log and metrics there (`follow.rs` reads
 //! them). An executor therefore only transports a command line to a machine. An executor that holds the attempt's pipes
-//! forwards its messages through [`Task::reports`] instead.
+//! forwards its messages through [`AttemptTask::reports`] instead.
 
 mod lines;
 mod local;
@@ -13,11 +13,11 @@ mod slurm;
 #[cfg(target_os = "linux")]
 mod tree;
 
-pub use lines::{Lines, TEXT_LIMIT};
-pub use local::{Launcher, Local, LocalOptions, Order, Orphans, Said, is_host};
-pub use ray::{Ray, RayOptions};
-pub use registry::{ExecutorKind, Executors, Launching, kinds};
-pub use slurm::{Slurm, SlurmOptions};
+pub use lines::{LineSplitter, TEXT_LIMIT};
+pub use local::{HostReport, HostRequest, Launcher, LocalExecutor, LocalOptions, Orphans, is_host};
+pub use ray::{RayExecutor, RayOptions};
+pub use registry::{ExecutorContext, ExecutorKind, Executors, kinds};
+pub use slurm::{SlurmExecutor, SlurmOptions};
 #[cfg(target_os = "linux")]
 pub use tree::{kill_marked, kill_started};
 
@@ -31,7 +31,7 @@ use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Digest, Error, Result};
-use trainyard_engine::{Grant, Outside};
+use trainyard_engine::{ExternalUsage, Grant};
 use trainyard_store::Store;
 
 /// Environment variable that marks every process of an attempt; its value is the attempt's URL.
@@ -41,7 +41,7 @@ pub const MARK: &str = "TRAINYARD_ATTEMPT";
 /// means that the engine died; its value is the attempt's URL. Batch systems start their jobs on `/dev/null`.
 pub const SUPERVISED: &str = "TRAINYARD_SUPERVISED";
 
-/// Environment variable that lists the GPUs that a process may use; [`visible`] builds its value.
+/// Environment variable that lists the GPUs that a process may use; [`format_gpus`] builds its value.
 pub const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 
 /// Environment variable that defines the order of the indices in [`GPUS`].
@@ -51,7 +51,7 @@ pub const GPU_ORDER: &str = "CUDA_DEVICE_ORDER";
 pub const BY_INDEX: &str = "PCI_BUS_ID";
 
 /// Formats GPU indices as a value of [`GPUS`].
-pub fn visible(gpus: &[u32]) -> String {
+pub fn format_gpus(gpus: &[u32]) -> String {
     gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
@@ -74,7 +74,7 @@ pub fn kill_started(_: &str) -> usize {
 
 /// Attempt to start.
 #[derive(Clone)]
-pub struct Task {
+pub struct AttemptTask {
     /// Spec of the attempt; it is in the store.
     pub spec: Arc<AttemptSpec>,
     /// Resources granted to the attempt.
@@ -86,10 +86,10 @@ pub struct Task {
     /// Time limit from the start of the attempt; the wait for a machine does not count.
     pub timeout: Option<Duration>,
     /// Receiver of the attempt's messages, for executors that relay ([`Capabilities::relays`]).
-    pub reports: Arc<dyn Reports>,
+    pub reports: Arc<dyn AttemptReporter>,
 }
 
-impl Task {
+impl AttemptTask {
     /// Returns the attempt's URL: the only argument of `trainyard attempt`, and the mark of its processes.
     pub fn url(&self) -> String {
         format!("{}#{}", self.store.url(), self.folder)
@@ -114,7 +114,7 @@ pub struct Handle(pub String);
 
 /// State of an attempt, as known to the executor.
 #[derive(Debug, Clone, PartialEq)]
-pub enum State {
+pub enum AttemptState {
     /// The attempt waits for a machine.
     Pending {
         /// Reason, if the executor gives one.
@@ -124,7 +124,7 @@ pub enum State {
     Started,
     /// The attempt is over, and all of its processes have ended. Its objects in the store take precedence over this
     /// end.
-    Ended(Ended),
+    Ended(AttemptExit),
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -151,7 +151,7 @@ pub enum Control {
 }
 
 /// Receives the messages of an attempt.
-pub trait Reports: Send + Sync {
+pub trait AttemptReporter: Send + Sync {
     fn message(&self, message: AttemptMessage);
     /// Receives a line that is not a message (stderr, or stray stdout), for the log.
     fn raw(&self, line: &str);
@@ -161,7 +161,7 @@ pub trait Reports: Send + Sync {
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
+pub struct AttemptExit {
     /// Outcome for the journal.
     pub outcome: AttemptOutcome,
     /// `result.json` of the attempt, if it succeeded and the executor has read it.
@@ -170,28 +170,28 @@ pub struct Ended {
     pub error: Option<Error>,
 }
 
-impl Ended {
+impl AttemptExit {
     /// Creates a success with the result that the attempt left in the store.
     pub fn succeeded(result: AttemptResult) -> Self {
         Self { outcome: AttemptOutcome::Succeeded, result: Some(Box::new(result)), error: None }
     }
     /// Creates a success as far as the executor knows; the result is in the store.
-    pub fn well() -> Self {
+    pub fn succeeded_unread() -> Self {
         Self { outcome: AttemptOutcome::Succeeded, result: None, error: None }
     }
     /// Creates the end of an attempt that was stopped on request.
     pub fn cancelled() -> Self {
-        Self::with(AttemptOutcome::Cancelled, Error::cancelled("the attempt was stopped"))
+        Self::with_error(AttemptOutcome::Cancelled, Error::cancelled("the attempt was stopped"))
     }
     /// Creates the end of an attempt that exceeded its timeout.
     pub fn timed_out(limit: Option<Duration>) -> Self {
         let limit = limit.map(|limit| format!(" of {}", format_duration(limit))).unwrap_or_default();
         let error = Error::retryable(format!("the attempt did not end within its timeout{limit}"))
             .help("raise `timeout`, or let the stage do less");
-        Self::with(AttemptOutcome::TimedOut, error)
+        Self::with_error(AttemptOutcome::TimedOut, error)
     }
     /// Creates any other end.
-    pub fn with(outcome: AttemptOutcome, error: Error) -> Self {
+    pub fn with_error(outcome: AttemptOutcome, error: Error) -> Self {
         Self { outcome, result: None, error: Some(error) }
     }
 }
@@ -202,18 +202,22 @@ impl Ended {
 /// refuses, and would refuse again).
 pub trait Executor: Send + Sync {
     fn capabilities(&self) -> Capabilities;
-    /// Starts attempts, with one request if possible; returns one result per task, in order. A task whose [`Task::key`]
+    /// Starts attempts, with one request if possible; returns one result per task, in order. A task whose [`AttemptTask::key`]
     /// was submitted before, by any client, is not started again: the result is the handle of the first submission.
-    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>>;
+    fn submit<'a>(&'a self, tasks: &'a [AttemptTask]) -> BoxFuture<'a, Vec<Result<Handle>>>;
     /// Returns the states of attempts, with one request if possible, in order. An attempt that the executor does not
-    /// know any more has ended with [`AttemptOutcome::Lost`].
-    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>>;
-    /// Ends an attempt and all processes that it started. It is over once its state is [`State::Ended`]. The attempt
+    /// know any more has ended with [`AttemptOutcome::ToolWorkerLoss`].
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<AttemptState>>>;
+    /// Ends an attempt and all processes that it started. It is over once its state is [`AttemptState::Ended`]. The attempt
     /// itself was requested to stop before ([`trainyard_core::attempt::CancelRequest`]), except for a kill.
     fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>>;
     /// Finds an attempt that an earlier engine submitted, by its handle or, if the engine died before it journaled one,
     /// by its key; returns `None` if there is no such attempt.
-    fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>>;
+    fn reattach<'a>(
+        &'a self,
+        task: &'a AttemptTask,
+        handle: Option<&'a Handle>,
+    ) -> BoxFuture<'a, Result<Option<Handle>>>;
     /// Returns the attempt's output as kept by the executor: in most cases the error of a program that could not start.
     fn logs<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<String>> {
         let _ = handle;
@@ -230,7 +234,7 @@ pub trait Executor: Send + Sync {
         Box::pin(tokio::time::sleep(POLL))
     }
     /// Returns the resources of this executor's machines that other runs hold now; `None` if unknown.
-    fn outside(&self) -> BoxFuture<'_, Option<Result<Outside>>> {
+    fn external_usage(&self) -> BoxFuture<'_, Option<Result<ExternalUsage>>> {
         Box::pin(std::future::ready(None))
     }
 }

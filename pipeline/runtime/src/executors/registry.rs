@@ -1,6 +1,6 @@
 //! Registry of this crate's executors, one line each, and the executors of a program by pool.
 
-use super::{Executor, Launcher, Local, LocalOptions, Ray, RayOptions, Slurm, SlurmOptions};
+use super::{Executor, Launcher, LocalExecutor, LocalOptions, RayExecutor, RayOptions, SlurmExecutor, SlurmOptions};
 use crate::slots::Slots;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -11,7 +11,7 @@ use trainyard_core::{Error, Result};
 
 /// Arguments for building an executor, in addition to the options of its pool.
 #[derive(Clone)]
-pub struct Launching {
+pub struct ExecutorContext {
     pub pool: String,
     /// How an attempt is started as a process.
     pub launcher: Launcher,
@@ -19,7 +19,7 @@ pub struct Launching {
     pub slots: Option<Slots>,
 }
 
-type Build = Box<dyn Fn(&Launching, &Value) -> Result<Arc<dyn Executor>> + Send + Sync>;
+type ExecutorBuilder = Box<dyn Fn(&ExecutorContext, &Value) -> Result<Arc<dyn Executor>> + Send + Sync>;
 
 pub struct ExecutorKind {
     /// Name in pool definitions.
@@ -33,7 +33,7 @@ pub struct ExecutorKind {
     /// Whether one stage can run on several machines at once, with one process on each that knows its rank
     /// ([`super::NODE`]).
     pub several_nodes: bool,
-    build: Build,
+    build: ExecutorBuilder,
 }
 
 impl ExecutorKind {
@@ -42,10 +42,10 @@ impl ExecutorKind {
     pub fn new<O: DeserializeOwned + JsonSchema>(
         name: &'static str,
         summary: &'static str,
-        build: impl Fn(&Launching, O) -> Result<Arc<dyn Executor>> + Send + Sync + 'static,
+        build: impl Fn(&ExecutorContext, O) -> Result<Arc<dyn Executor>> + Send + Sync + 'static,
     ) -> Self {
         let schema = schemars::schema_for!(O).to_value();
-        let build: Build = Box::new(move |launching, options| {
+        let build: ExecutorBuilder = Box::new(move |launching, options| {
             let read = O::deserialize(options).map_err(|e| {
                 Error::invalid(format!("the pool `{}`: its options under `with` cannot be read: {e}", launching.pool))
                     .help(format!("`trainyard stages executors/{name}` prints its options"))
@@ -65,7 +65,7 @@ impl ExecutorKind {
         Self { several_nodes: true, ..self }
     }
     /// Builds the executor of one pool. Errors: invalid (the options).
-    pub fn build(&self, launching: &Launching, options: &Value) -> Result<Arc<dyn Executor>> {
+    pub fn build(&self, launching: &ExecutorContext, options: &Value) -> Result<Arc<dyn Executor>> {
         (self.build)(launching, options)
     }
 }
@@ -73,16 +73,20 @@ impl ExecutorKind {
 /// Returns all executors of this crate, sorted by name.
 pub fn kinds() -> Vec<ExecutorKind> {
     vec![
-        ExecutorKind::new(Local::NAME, "attempts as processes of this machine", |with, options: LocalOptions| {
-            options.check()?;
-            Ok(Arc::new(Local::new(with.launcher.clone(), with.slots.clone(), options)))
-        })
+        ExecutorKind::new(
+            LocalExecutor::NAME,
+            "attempts as processes of this machine",
+            |with, options: LocalOptions| {
+                options.check()?;
+                Ok(Arc::new(LocalExecutor::new(with.launcher.clone(), with.slots.clone(), options)))
+            },
+        )
         .on_this_machine(),
-        ExecutorKind::new(Ray::NAME, "attempts as jobs of a Ray cluster", |with, options: RayOptions| {
-            Ok(Arc::new(Ray::new(&with.launcher, &options)?))
+        ExecutorKind::new(RayExecutor::NAME, "attempts as jobs of a Ray cluster", |with, options: RayOptions| {
+            Ok(Arc::new(RayExecutor::new(&with.launcher, &options)?))
         }),
-        ExecutorKind::new(Slurm::NAME, "attempts as jobs of Slurm", |with, options: SlurmOptions| {
-            Ok(Arc::new(Slurm::new(with.launcher.clone(), options)?))
+        ExecutorKind::new(SlurmExecutor::NAME, "attempts as jobs of Slurm", |with, options: SlurmOptions| {
+            Ok(Arc::new(SlurmExecutor::new(with.launcher.clone(), options)?))
         })
         .several_nodes(),
     ]

@@ -76,7 +76,7 @@ fn kill_round(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
 }
 
 /// Line of `/proc/<pid>/stat`.
-struct Process {
+struct ProcStat {
     pid: u32,
     parent: u32,
     group: u32,
@@ -87,8 +87,8 @@ fn members(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
     let all = processes();
     // A batch system's script has the mark too if it is set for the whole job.
     let spared = with_ancestors(std::process::id(), &all);
-    let processes: Vec<Process> = all.into_iter().filter(|p| !p.zombie && !spared.contains(&p.pid)).collect();
-    let belongs = |p: &&Process| Some(p.group) == root || Some(p.parent) == root || is_marked(p.pid, mark);
+    let processes: Vec<ProcStat> = all.into_iter().filter(|p| !p.zombie && !spared.contains(&p.pid)).collect();
+    let belongs = |p: &&ProcStat| Some(p.group) == root || Some(p.parent) == root || is_marked(p.pid, mark);
     let mut members: BTreeSet<u32> = processes.iter().filter(belongs).map(|p| p.pid).collect();
     loop {
         let before = members.len();
@@ -101,7 +101,7 @@ fn members(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
 }
 
 /// Returns a process and its ancestors.
-fn with_ancestors(pid: u32, processes: &[Process]) -> BTreeSet<u32> {
+fn with_ancestors(pid: u32, processes: &[ProcStat]) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let mut next = Some(pid);
     while let Some(pid) = next.filter(|pid| found.insert(*pid)) {
@@ -110,19 +110,19 @@ fn with_ancestors(pid: u32, processes: &[Process]) -> BTreeSet<u32> {
     found
 }
 
-fn processes() -> Vec<Process> {
+fn processes() -> Vec<ProcStat> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
     pids.filter_map(|pid| parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).collect()
 }
 
 /// Parses `pid (name) state ppid pgrp …`; the name may contain spaces and parentheses.
-fn parse_stat(stat: &str) -> Option<Process> {
+fn parse_stat(stat: &str) -> Option<ProcStat> {
     let (pid, rest) = stat.split_once(" (")?;
     let (_, rest) = rest.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let zombie = matches!(fields.next()?, "Z" | "X");
-    Some(Process {
+    Some(ProcStat {
         pid: pid.parse().ok()?,
         zombie,
         parent: fields.next()?.parse().ok()?,
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn whoever_kills_spares_itself_and_those_above() {
-        let process = |pid, parent| Process { pid, parent, group: 1, zombie: false };
+        let process = |pid, parent| ProcStat { pid, parent, group: 1, zombie: false };
         let processes = [process(1, 0), process(5, 1), process(7, 5), process(8, 5), process(9, 7)];
         assert_eq!(with_ancestors(7, &processes), BTreeSet::from([0, 1, 5, 7]));
         let circle = [process(3, 4), process(4, 3)];

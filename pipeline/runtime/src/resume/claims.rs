@@ -7,11 +7,11 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{Digest, Error, Result, RunId};
-use trainyard_store::{Created, Store, layout};
+use trainyard_store::{CreateOutcome, Store, layout};
 
 /// Run of a plan, and the process that begins it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Claim {
+pub(crate) struct RunClaim {
     pub run: RunId,
     /// Name of the first writer of its journal.
     pub writer: String,
@@ -21,7 +21,7 @@ pub(crate) struct Claim {
 /// cannot be parsed.
 ///
 /// A listing provides the starting number; from there, claims are read until one is missing.
-pub(crate) async fn last(store: &Store, identity: &Digest) -> Result<(Option<Claim>, u64)> {
+pub(crate) async fn last(store: &Store, identity: &Digest) -> Result<(Option<RunClaim>, u64)> {
     let names = store.list_names(&layout::claims(identity)).await?;
     let numbers = names.iter().filter_map(|name| name.parse::<u64>().ok());
     let (mut claim, mut next) = (None, numbers.max().unwrap_or(0));
@@ -33,8 +33,8 @@ pub(crate) async fn last(store: &Store, identity: &Digest) -> Result<(Option<Cla
 }
 
 /// Creates a claim under a number; returns false if the number is taken.
-pub(crate) async fn put(store: &Store, identity: &Digest, number: u64, claim: &Claim) -> Result<bool> {
+pub(crate) async fn put(store: &Store, identity: &Digest, number: u64, claim: &RunClaim) -> Result<bool> {
     let bytes =
         serde_json::to_vec(claim).map_err(|e| Error::bug(format!("the claim of a run has no JSON form: {e}")))?;
-    Ok(store.create(&layout::claim(identity, number), Bytes::from(bytes)).await? == Created::Ours)
+    Ok(store.create(&layout::claim(identity, number), Bytes::from(bytes)).await? == CreateOutcome::Ours)
 }

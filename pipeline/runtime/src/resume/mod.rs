@@ -8,17 +8,17 @@
 pub(crate) mod claims;
 mod silence;
 
-pub use crate::process::{ProcessId, Processes, ThisMachine};
+pub use crate::process::{LocalMachine, MachineProcesses, ProcessId};
 pub use silence::SILENCE;
 pub(crate) use silence::is_silent;
 
 use crate::context::RunContext;
 use crate::options::RunOptions;
 use crate::totals;
-use claims::Claim;
+use claims::RunClaim;
 use serde::Serialize;
 use trainyard_core::error::Context;
-use trainyard_core::event::{Event, Record, RunOutcome, Selection};
+use trainyard_core::event::{Event, EventRecord, RunOutcome, Selection};
 use trainyard_core::{Chance, Clock, Digest, Error, ErrorKind, Result, RunId};
 use trainyard_engine::fold::{RunView, WriterView};
 use trainyard_spec::plan::Plan;
@@ -28,7 +28,7 @@ use trainyard_store::{AppendError, JournalReader, JournalWriter, Store};
 const TRIES: u64 = 64;
 
 /// Run that this process may write.
-pub(crate) struct Opened {
+pub(crate) struct WritableRun {
     pub run: RunId,
     pub writer: JournalWriter,
     /// Fold of the journal up to this writer's opening.
@@ -80,7 +80,7 @@ pub(crate) fn no_such_run(store: &Store, run: &RunId) -> Error {
 /// Judges a writer by its process if that is on this host, otherwise by its last record.
 pub fn writer_state(writer: &WriterView, clock: &dyn Clock) -> WriterState {
     let silent = clock.unix_millis().saturating_sub(writer.last_seen);
-    match ThisMachine.is_alive(&writer.name) {
+    match LocalMachine.is_alive(&writer.name) {
         Some(false) => WriterState::Dead,
         None if silent >= SILENCE.as_millis() as i64 => WriterState::Silent,
         Some(true) | None => WriterState::Alive,
@@ -88,7 +88,7 @@ pub fn writer_state(writer: &WriterView, clock: &dyn Clock) -> WriterState {
 }
 
 /// Returns a writer name for this process, unique even among the writers of one process.
-pub(crate) fn writer_name(processes: &dyn Processes, clock: &dyn Clock, chance: &Chance) -> String {
+pub(crate) fn writer_name(processes: &dyn MachineProcesses, clock: &dyn Clock, chance: &Chance) -> String {
     let nonce = chance.at("writer", &[clock.unix_millis() as u64, clock.monotonic().as_nanos() as u64]).next_u32();
     format!("{}:{nonce:08x}", processes.own())
 }
@@ -100,14 +100,14 @@ fn own_name(context: &RunContext) -> String {
 /// Returns the identity of a command: two commands with the same identity continue the same run.
 pub(crate) fn identity(plan: &Plan, selection: &Selection) -> Result<Digest> {
     #[derive(Serialize)]
-    struct Form<'a> {
+    struct RunIdentity<'a> {
         plan: &'a Digest,
         selection: &'a Selection,
     }
-    Digest::of_json(&Form { plan: &plan.digest, selection })
+    Digest::of_json(&RunIdentity { plan: &plan.digest, selection })
 }
 
-pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext) -> Result<Opened> {
+pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext) -> Result<WritableRun> {
     if let Some(run) = &options.resume {
         let opened = reopen(options, plan, context, run, None).await?;
         return opened.ok_or_else(|| no_such_run(&context.store, run));
@@ -119,13 +119,13 @@ pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext
     for turn in 0..TRIES {
         let (last, next) = claims::last(&context.store, &identity).await?;
         if let Some(claim) = last.filter(|_| !options.new)
-            && let Some(opened) = go_on(options, plan, context, &claim).await?
+            && let Some(opened) = resume_claimed(options, plan, context, &claim).await?
         {
             return Ok(opened);
         }
         let clock = context.clock.as_ref();
         let chance = context.chance.child("run", &[clock.monotonic().as_nanos() as u64, turn]);
-        let claim = Claim { run: RunId::new(clock, &chance), writer: own_name(context) };
+        let claim = RunClaim { run: RunId::new(clock, &chance), writer: own_name(context) };
         // If another process was first, the next turn finds its claim.
         if claims::put(&context.store, &identity, next, &claim).await?
             && let Some(opened) = begin(context, &claim).await?
@@ -138,7 +138,7 @@ pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext
 
 /// Begins the run with this id, or resumes it. Errors: invalid (it is over, or has another plan), retryable (another
 /// process writes it).
-async fn open_named(options: &RunOptions, plan: &Plan, context: &RunContext, run: &RunId) -> Result<Opened> {
+async fn open_named(options: &RunOptions, plan: &Plan, context: &RunContext, run: &RunId) -> Result<WritableRun> {
     let (view, _) = read(&context.store, run).await.at(format!("run {run}"))?;
     if view.finished.is_some() {
         return Err(Error::invalid(format!("run {run} is over")).help("`trainyard runs show` says how it ended"));
@@ -152,12 +152,17 @@ async fn open_named(options: &RunOptions, plan: &Plan, context: &RunContext, run
         });
     }
     let writer = own_name(context);
-    let begun = begin(context, &Claim { run: run.clone(), writer }).await?;
+    let begun = begin(context, &RunClaim { run: run.clone(), writer }).await?;
     begun.ok_or_else(|| Error::retryable(format!("another process began run {run} at the same moment")))
 }
 
 /// Resumes the run of a claim, unless it is over or its journal is damaged.
-async fn go_on(options: &RunOptions, plan: &Plan, context: &RunContext, claim: &Claim) -> Result<Option<Opened>> {
+async fn resume_claimed(
+    options: &RunOptions,
+    plan: &Plan,
+    context: &RunContext,
+    claim: &RunClaim,
+) -> Result<Option<WritableRun>> {
     // The summary of a long finished run avoids reading its journal of many megabytes.
     if totals::read(&context.store, &claim.run).await?.is_some_and(|totals| totals.outcome.is_some()) {
         return Ok(None);
@@ -198,12 +203,12 @@ async fn reopen(
     context: &RunContext,
     run: &RunId,
     claimed_by: Option<&str>,
-) -> Result<Option<Opened>> {
+) -> Result<Option<WritableRun>> {
     for _ in 0..TRIES {
         match reopen_once(options, plan, context, run, claimed_by).await? {
-            Reopened::Opened(opened) => return Ok(Some(*opened)),
-            Reopened::Refused => return Ok(None),
-            Reopened::WroteOn => {}
+            TakeoverResult::Opened(opened) => return Ok(Some(*opened)),
+            TakeoverResult::Refused => return Ok(None),
+            TakeoverResult::WriterActive => {}
         }
     }
     Err(Error::retryable(format!("the writer of run {run} is faster than whoever takes it over"))
@@ -211,12 +216,12 @@ async fn reopen(
 }
 
 /// Result of a takeover.
-enum Reopened {
-    Opened(Box<Opened>),
+enum TakeoverResult {
+    Opened(Box<WritableRun>),
     /// The run is finished and was not requested by id, or is a run of another plan with the same id.
     Refused,
     /// The previous writer has written meanwhile.
-    WroteOn,
+    WriterActive,
 }
 
 /// Takes over a run if that is allowed; `claimed_by` is the process that began it, or `None` if the run was requested
@@ -227,7 +232,7 @@ async fn reopen_once(
     context: &RunContext,
     run: &RunId,
     claimed_by: Option<&str>,
-) -> Result<Reopened> {
+) -> Result<TakeoverResult> {
     let asked = claimed_by.is_none();
     let (mut view, reader) = read(&context.store, run).await.at(format!("run {run}"))?;
     match (&view.plan_digest, view.finished) {
@@ -236,35 +241,35 @@ async fn reopen_once(
             return Err(Error::invalid(format!("run {run} has another plan: the file or its parameters changed"))
                 .help("restore the file as it was, or start a new run with `trainyard run`"));
         }
-        (Some(digest), _) if *digest != plan.digest => return Ok(Reopened::Refused),
+        (Some(digest), _) if *digest != plan.digest => return Ok(TakeoverResult::Refused),
         (_, Some((_, RunOutcome::Succeeded))) if asked => {
             return Err(Error::invalid(format!("run {run} succeeded; there is nothing to resume"))
                 .help("`trainyard run` starts another run of its file; `--rerun STAGE` computes a stage again"));
         }
-        (_, Some(_)) if !asked => return Ok(Reopened::Refused),
+        (_, Some(_)) if !asked => return Ok(TakeoverResult::Refused),
         _ => {}
     }
     if let Some(writer) = claimed_by.filter(|_| view.writer.epoch == 0) {
         view.writer.name = writer.to_string();
     }
     if view.finished.is_none() && !options.take_over {
-        wait_for_the_right(context, run, &view.writer, &reader).await?;
+        wait_for_takeover(context, run, &view.writer, &reader).await?;
     }
     let name = own_name(context);
     let resumed = view.plan_digest.is_some();
     match open_journal(context, reader, &mut view, &name).await {
-        Ok(writer) => Ok(Reopened::Opened(Box::new(Opened { run: run.clone(), writer, view, resumed }))),
-        Err(AppendError::Fenced(fenced)) if fenced.epoch == view.writer.epoch => Ok(Reopened::WroteOn),
+        Ok(writer) => Ok(TakeoverResult::Opened(Box::new(WritableRun { run: run.clone(), writer, view, resumed }))),
+        Err(AppendError::Fenced(fenced)) if fenced.epoch == view.writer.epoch => Ok(TakeoverResult::WriterActive),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Begins the run of this process's claim. Returns `None` if another process has written its first batch.
-async fn begin(context: &RunContext, claim: &Claim) -> Result<Option<Opened>> {
+async fn begin(context: &RunContext, claim: &RunClaim) -> Result<Option<WritableRun>> {
     let mut view = RunView::default();
     let reader = JournalReader::new(&context.store, &claim.run);
     match open_journal(context, reader, &mut view, &claim.writer).await {
-        Ok(writer) => Ok(Some(Opened { run: claim.run.clone(), writer, view, resumed: false })),
+        Ok(writer) => Ok(Some(WritableRun { run: claim.run.clone(), writer, view, resumed: false })),
         Err(AppendError::Fenced(_)) => Ok(None),
         Err(AppendError::Failed(error)) => Err(error),
     }
@@ -281,7 +286,7 @@ async fn open_journal(
     let writer = reader
         .open_writer(name, |epoch| {
             let event = Event::WriterOpened { epoch, writer: name.to_string() };
-            let record = Record { at: context.clock.unix_millis(), event };
+            let record = EventRecord { at: context.clock.unix_millis(), event };
             let value = record.to_value().unwrap_or_default();
             opening = Some(record);
             value
@@ -294,7 +299,7 @@ async fn open_journal(
 }
 
 /// Returns if an unfinished run may be taken over. Errors: retryable (its writer is alive).
-async fn wait_for_the_right(
+async fn wait_for_takeover(
     context: &RunContext,
     run: &RunId,
     writer: &WriterView,
@@ -303,7 +308,7 @@ async fn wait_for_the_right(
     let (name, note) = (&writer.name, |text: String| context.observer.note(&text));
     match context.processes.is_alive(&writer.name) {
         Some(false) => note(format!("resuming run {run}: its writer {name} is gone")),
-        Some(true) => return Err(lives(run, name)),
+        Some(true) => return Err(writer_alive_error(run, name)),
         None => {
             let seconds = SILENCE.as_secs();
             note(format!(
@@ -311,7 +316,7 @@ async fn wait_for_the_right(
                  s to see whether it still writes; `--take-over` goes on at once, `--new` starts another run"
             ));
             if !is_silent(&context.store, reader, context.clock.as_ref()).await? {
-                return Err(lives(run, name));
+                return Err(writer_alive_error(run, name));
             }
             note(format!("resuming run {run}: its writer {name} wrote nothing for {seconds} s"));
         }
@@ -319,7 +324,7 @@ async fn wait_for_the_right(
     Ok(())
 }
 
-fn lives(run: &RunId, writer: &str) -> Error {
+fn writer_alive_error(run: &RunId, writer: &str) -> Error {
     Error::retryable(format!("run {run} of this plan is being written by {writer}")).help(
         "wait for it, follow it with `trainyard runs show --watch`, take it over with `--take-over`, \
          or start another run with `--new`",

@@ -4,7 +4,7 @@
 //! therefore measured by this process: the journal did not grow while 30 s passed on its own monotonic clock. An
 //! unavailable store silences every writer, so after a slow read the 30 s start again.
 
-use crate::patience::{SHORT_WAITS, patiently};
+use crate::retry::{SHORT_RETRY_DELAYS, with_retries};
 use std::time::Duration;
 use trainyard_core::{Clock, Result};
 use trainyard_store::{JournalReader, Store};
@@ -22,7 +22,7 @@ pub(crate) async fn is_silent(store: &Store, reader: &JournalReader, clock: &dyn
     loop {
         // Taken before the read, so that the last read starts after the whole time.
         let asked = clock.monotonic();
-        let goes_on = patiently(store, &SHORT_WAITS, || {
+        let goes_on = with_retries(store, &SHORT_RETRY_DELAYS, || {
             let mut ahead = reader.clone();
             async move { Ok(ahead.next().await?.is_some()) }
         });
@@ -45,7 +45,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
     use trainyard_core::RunId;
-    use trainyard_core::event::{Event, Record};
+    use trainyard_core::event::{Event, EventRecord};
     use trainyard_store::{JournalWriter, StoreOptions};
 
     /// Clock on which the first read takes 40 s, and which does not advance afterwards.
@@ -64,7 +64,7 @@ mod tests {
     async fn an_outage_of_the_store_is_no_silence_of_the_writer() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let run = RunId("20261121-000000-000000".into());
-        let event = |event| Record { at: 0, event }.to_value().unwrap();
+        let event = |event| EventRecord { at: 0, event }.to_value().unwrap();
         let opened = |epoch| event(Event::WriterOpened { epoch, writer: "elsewhere".into() });
         let (mut writer, _) = JournalWriter::open(&store, &run, "elsewhere", opened).await.unwrap();
         let mut reader = JournalReader::new(&store, &run);

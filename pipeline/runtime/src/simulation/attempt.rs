@@ -13,10 +13,10 @@ use trainyard_core::attempt::{
 };
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Clock, Error, ErrorKind, Result};
-use trainyard_store::{Created, Store};
+use trainyard_store::{CreateOutcome, Store};
 
 /// Poll interval for cancel requests.
-const ASKED: Duration = Duration::from_secs(5);
+const CANCEL_POLL: Duration = Duration::from_secs(5);
 /// Maximum time that a stage takes to react to a stop, in milliseconds.
 const GRACE: u64 = 10_000;
 
@@ -47,8 +47,14 @@ pub async fn run(world: Arc<World>, process: Arc<Process>, folder: String, signa
     {
         return Err(Error::lost("the attempt has ended already"));
     }
-    let attempt =
-        Attempt { impatient: store.with_outage(Duration::ZERO), world, process, store, spec, said: Mutex::default() };
+    let attempt = Attempt {
+        impatient: store.with_outage(Duration::ZERO),
+        world,
+        process,
+        store,
+        spec,
+        last_report: Mutex::default(),
+    };
     attempt.to_its_end(signal).await
 }
 
@@ -59,7 +65,7 @@ struct Attempt {
     impatient: Store,
     spec: AttemptSpec,
     /// Progress and checkpoint for the next heartbeat.
-    said: Mutex<(Option<AttemptMessage>, Option<u64>)>,
+    last_report: Mutex<(Option<AttemptMessage>, Option<u64>)>,
 }
 
 impl Attempt {
@@ -78,7 +84,7 @@ impl Attempt {
                 Err(stop)
             }
             () = self.beat() => return Ok(()),
-            outcome = work::carry_out(&self.world, &self.store, &self.spec, &maker, |message| self.say(message)) => {
+            outcome = work::carry_out(&self.world, &self.store, &self.spec, &maker, |message| self.report(message)) => {
                 outcome.map_err(|error| Stop::with(outcome_of(&error), error))
             }
         };
@@ -90,16 +96,16 @@ impl Attempt {
 
     async fn leave(&self, result: AttemptResult) -> Exit {
         match self.store.put_result(&result).await {
-            Ok(Created::Ours) => {
-                self.world.trace.tell(self.process.name(), format_args!("left the result of {}", self.spec.stage));
+            Ok(CreateOutcome::Ours) => {
+                self.world.trace.record(self.process.name(), format_args!("left the result of {}", self.spec.stage));
                 Ok(())
             }
-            Ok(Created::Theirs(_)) => Err(Error::lost("somebody else ended this attempt")),
+            Ok(CreateOutcome::Theirs(_)) => Err(Error::lost("somebody else ended this attempt")),
             Err(error) => self.fail(Stop::with(AttemptOutcome::Failed, error)).await,
         }
     }
     async fn fail(&self, Stop { outcome, error, unwanted }: Stop) -> Exit {
-        self.world.trace.tell(self.process.name(), format_args!("fails {}: {error}", self.spec.stage));
+        self.world.trace.record(self.process.name(), format_args!("fails {}: {error}", self.spec.stage));
         let spec = &self.spec;
         let (run, stage, attempt) = (spec.run.clone(), spec.stage.clone(), spec.attempt);
         let failure = AttemptFailure { format: 1, run, stage, attempt, outcome, error: error.clone(), unwanted };
@@ -107,8 +113,8 @@ impl Attempt {
         let _ = self.store.put_failure(&failure).await;
         Err(error)
     }
-    fn say(&self, message: AttemptMessage) {
-        let mut said = self.said.lock().unwrap();
+    fn report(&self, message: AttemptMessage) {
+        let mut said = self.last_report.lock().unwrap();
         match message {
             AttemptMessage::Checkpoint { step } => said.1 = Some(step),
             other => said.0 = Some(other),
@@ -122,7 +128,7 @@ impl Attempt {
         let mut beat = last.ok().flatten().map_or(0, |last| last.beat);
         loop {
             beat += 1;
-            let (progress, checkpoint) = self.said.lock().unwrap().clone();
+            let (progress, checkpoint) = self.last_report.lock().unwrap().clone();
             let heartbeat = Heartbeat {
                 format: 1,
                 beat,
@@ -157,7 +163,7 @@ impl Attempt {
             if let Ok(Some(request)) = self.impatient.cancel_request(&self.spec).await {
                 return request.timed_out;
             }
-            tokio::time::sleep(ASKED).await;
+            tokio::time::sleep(CANCEL_POLL).await;
         }
     }
 }
@@ -190,7 +196,7 @@ pub async fn run_on_pipes(
 ) -> Result<AttemptResult> {
     let result = work::carry_out(world, store, spec, maker, says).await?;
     match store.put_result(&result).await? {
-        Created::Ours => Ok(result),
-        Created::Theirs(_) => Err(Error::lost("somebody else ended this attempt")),
+        CreateOutcome::Ours => Ok(result),
+        CreateOutcome::Theirs(_) => Err(Error::lost("somebody else ended this attempt")),
     }
 }

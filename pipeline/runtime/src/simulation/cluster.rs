@@ -4,12 +4,12 @@ use super::attempt::{self, Exit};
 use super::process::Process;
 use super::setting::Mutant;
 use super::world::World;
-use crate::executors::{Control, Ended, Handle, State, Task};
+use crate::executors::{AttemptExit, AttemptState, AttemptTask, Control, Handle};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::watch;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind};
 
@@ -26,7 +26,7 @@ pub struct Cluster(Mutex<BTreeMap<String, Vec<Job>>>);
 /// One submission.
 struct Job {
     handle: Handle,
-    state: State,
+    state: AttemptState,
     control: watch::Sender<Control>,
     /// Whether the cluster has forgotten the job.
     forgotten: bool,
@@ -35,7 +35,7 @@ struct Job {
 
 /// Fault of a job's machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mishap {
+enum MachineFault {
     /// The machine is lost, and the cluster reports it.
     Lost,
     /// The machine is lost, and the cluster does not notice.
@@ -52,9 +52,9 @@ enum Mishap {
     Killed,
 }
 
-impl Mishap {
-    fn drawn(draw: &mut Draws) -> Self {
-        use Mishap::{CutOff, Forgotten, Killed, Lost, Preempted, Requeued, Silent};
+impl MachineFault {
+    fn drawn(draw: &mut PhiloxRng) -> Self {
+        use MachineFault::{CutOff, Forgotten, Killed, Lost, Preempted, Requeued, Silent};
         *draw.choose(&[Lost, Silent, CutOff, Preempted, Requeued, Requeued, Forgotten, Killed])
     }
     fn name(self) -> &'static str {
@@ -75,7 +75,7 @@ impl Cluster {
         self.0.lock().unwrap()
     }
     /// Accepts a submission, unless one with its key exists.
-    pub fn submit(&self, world: &Arc<World>, task: &Task) -> Handle {
+    pub fn submit(&self, world: &Arc<World>, task: &AttemptTask) -> Handle {
         let key = task.key();
         if let Some(job) = self.jobs().get(&key).and_then(|jobs| jobs.first())
             && !world.is(Mutant::ExecutorDoubles)
@@ -85,17 +85,24 @@ impl Cluster {
         let number = self.jobs().values().map(Vec::len).sum::<usize>() + 1;
         let handle = Handle(format!("job-{number}"));
         let (control, controls) = watch::channel(Control::Run);
-        let state = State::Pending { why: None };
+        let state = AttemptState::Pending { why: None };
         let job = Job { handle: handle.clone(), state, control, forgotten: false, process: None };
         self.jobs().entry(key.clone()).or_default().push(job);
-        world.trace.tell("cluster", format_args!("takes {} of {} as {}", task.spec.attempt, task.spec.stage, handle.0));
+        world
+            .trace
+            .record("cluster", format_args!("takes {} of {} as {}", task.spec.attempt, task.spec.stage, handle.0));
         tokio::spawn(carry(world.clone(), key, handle.clone(), task.folder.clone(), controls));
         handle
     }
-    pub fn state(&self, handle: &Handle) -> State {
+    pub fn state(&self, handle: &Handle) -> AttemptState {
         let jobs = self.jobs();
         let found = jobs.values().flatten().find(|job| job.handle == *handle && !job.forgotten);
-        let lost = || State::Ended(Ended::with(AttemptOutcome::Lost, Error::lost("the cluster does not know it")));
+        let lost = || {
+            AttemptState::Ended(AttemptExit::with_error(
+                AttemptOutcome::Lost,
+                Error::lost("the cluster does not know it"),
+            ))
+        };
         found.map_or_else(lost, |job| job.state.clone())
     }
     pub fn find(&self, key: &str, handle: Option<&Handle>) -> Option<Handle> {
@@ -120,8 +127,8 @@ impl Cluster {
             change(job);
         }
     }
-    fn is(&self, world: &World, handle: &Handle, state: State) {
-        world.trace.tell("cluster", format_args!("{} is {state:?}", handle.0));
+    fn is(&self, world: &World, handle: &Handle, state: AttemptState) {
+        world.trace.record("cluster", format_args!("{} is {state:?}", handle.0));
         self.change(handle, |job| job.state = state);
     }
     /// Returns whether a process of this submission is alive on another machine.
@@ -144,14 +151,14 @@ async fn carry(world: Arc<World>, key: String, handle: Handle, folder: String, m
     }
     let mut mishap = world
         .goes_wrong(&mut draw, world.setting.lost_machines)
-        .then(|| (Mishap::drawn(&mut draw), Duration::from_millis(draw.below(12_000))));
+        .then(|| (MachineFault::drawn(&mut draw), Duration::from_millis(draw.below(12_000))));
     loop {
         let process = world.population.born(FIRST_HOST + draw.below(MACHINES) as u32);
         if cluster.runs_already(&key) {
             world.complain(format_args!("{folder} runs twice at one time"));
         }
         cluster.change(&handle, |job| job.process = Some(process.clone()));
-        cluster.is(&world, &handle, State::Started);
+        cluster.is(&world, &handle, AttemptState::Started);
         let at = folder.clone();
         let ledger = world.server.ledger.lock().unwrap().starts(&process, &at);
         ledger.into_iter().for_each(|what| world.complain(what));
@@ -162,7 +169,7 @@ async fn carry(world: Arc<World>, key: String, handle: Handle, folder: String, m
         let machine = Machine { world: world.clone(), process, signal, handle: handle.clone() };
         match machine.run(running, happened, &mut control).await {
             Some(state) => return cluster.is(&world, &handle, state),
-            None => cluster.is(&world, &handle, State::Pending { why: Some("it is started again".into()) }),
+            None => cluster.is(&world, &handle, AttemptState::Pending { why: Some("it is started again".into()) }),
         }
         tokio::time::sleep(Duration::from_millis(draw.below(5_000))).await;
     }
@@ -181,9 +188,9 @@ impl Machine {
     async fn run(
         self,
         running: impl Future<Output = Exit> + Send + 'static,
-        mishap: Option<(Mishap, Duration)>,
+        mishap: Option<(MachineFault, Duration)>,
         control: &mut watch::Receiver<Control>,
-    ) -> Option<State> {
+    ) -> Option<AttemptState> {
         let process = self.process.clone();
         let mut running = tokio::spawn(async move {
             let exit = running.await;
@@ -207,46 +214,49 @@ impl Machine {
             }
             () = tokio::time::sleep(after) => {}
         }
-        self.suffer(what?, running, control).await
+        self.apply_fault(what?, running, control).await
     }
 
-    async fn suffer(
+    async fn apply_fault(
         self,
-        mishap: Mishap,
+        mishap: MachineFault,
         mut running: tokio::task::JoinHandle<Exit>,
         control: &mut watch::Receiver<Control>,
-    ) -> Option<State> {
+    ) -> Option<AttemptState> {
         self.world.trace.count(mishap.name());
-        self.world.trace.tell("cluster", format_args!("{}: {mishap:?}", self.handle.0));
+        self.world.trace.record("cluster", format_args!("{}: {mishap:?}", self.handle.0));
         match mishap {
-            Mishap::Lost => {
+            MachineFault::Lost => {
                 self.kill(&running);
                 tokio::time::sleep(Duration::from_secs(20)).await;
                 Some(lost("its machine is lost"))
             }
-            Mishap::Silent => {
+            MachineFault::Silent => {
                 self.kill(&running);
                 reaches(control, Control::Kill).await;
                 Some(cancelled())
             }
-            Mishap::CutOff => Some(lost("its machine does not answer")),
-            Mishap::Forgotten => {
+            MachineFault::CutOff => Some(lost("its machine does not answer")),
+            MachineFault::Forgotten => {
                 self.world.cluster.change(&self.handle, |job| job.forgotten = true);
                 Some(lost("forgotten"))
             }
-            Mishap::Preempted => {
+            MachineFault::Preempted => {
                 self.signal.send_replace(true);
                 let _ = tokio::time::timeout(GRACE, &mut running).await;
                 self.kill(&running);
                 Some(lost("preempted"))
             }
-            Mishap::Requeued => {
+            MachineFault::Requeued => {
                 self.kill(&running);
                 None
             }
-            Mishap::Killed => {
+            MachineFault::Killed => {
                 self.kill(&running);
-                Some(State::Ended(Ended::with(AttemptOutcome::Failed, Error::bug("ended with signal 9"))))
+                Some(AttemptState::Ended(AttemptExit::with_error(
+                    AttemptOutcome::Failed,
+                    Error::bug("ended with signal 9"),
+                )))
             }
         }
     }
@@ -257,20 +267,20 @@ impl Machine {
     }
 }
 
-fn ended(exit: Result<Exit, tokio::task::JoinError>) -> State {
-    State::Ended(match exit {
-        Ok(Ok(())) => Ended::well(),
-        Ok(Err(error)) if error.kind == ErrorKind::Lost => Ended::with(AttemptOutcome::Lost, error),
-        Ok(Err(_)) | Err(_) => Ended::with(AttemptOutcome::Failed, Error::bug("ended with exit code 1")),
+fn ended(exit: Result<Exit, tokio::task::JoinError>) -> AttemptState {
+    AttemptState::Ended(match exit {
+        Ok(Ok(())) => AttemptExit::succeeded_unread(),
+        Ok(Err(error)) if error.kind == ErrorKind::Lost => AttemptExit::with_error(AttemptOutcome::Lost, error),
+        Ok(Err(_)) | Err(_) => AttemptExit::with_error(AttemptOutcome::Failed, Error::bug("ended with exit code 1")),
     })
 }
 
-fn lost(why: &str) -> State {
-    State::Ended(Ended::with(AttemptOutcome::Lost, Error::lost(why)))
+fn lost(why: &str) -> AttemptState {
+    AttemptState::Ended(AttemptExit::with_error(AttemptOutcome::Lost, Error::lost(why)))
 }
 
-fn cancelled() -> State {
-    State::Ended(Ended::with(AttemptOutcome::Cancelled, Error::cancelled("cancelled by its user")))
+fn cancelled() -> AttemptState {
+    AttemptState::Ended(AttemptExit::with_error(AttemptOutcome::Cancelled, Error::cancelled("cancelled by its user")))
 }
 
 async fn reaches(control: &mut watch::Receiver<Control>, least: Control) {

@@ -4,7 +4,7 @@
 //! no responses and sends no requests: its tasks wait forever, as if they were gone. Requests that it has sent may
 //! still arrive.
 
-use crate::resume::Processes;
+use crate::resume::MachineProcesses;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Clock for SimulatedClock {
 
 /// When a process dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Doom {
+pub struct CrashPoint {
     /// Index of the journal write, from 0.
     pub write: u64,
     /// Whether it dies after the store has accepted the write, or before it is sent.
@@ -69,7 +69,7 @@ pub struct Process {
     pub host: u32,
     pub clock: Arc<SimulatedClock>,
     ended: watch::Sender<bool>,
-    doom: Mutex<Option<Doom>>,
+    crash_point: Mutex<Option<CrashPoint>>,
 }
 
 impl Process {
@@ -94,14 +94,14 @@ impl Process {
             std::future::pending().await
         }
     }
-    pub fn dies_at(&self, doom: Doom) {
-        *self.doom.lock().unwrap() = Some(doom);
+    pub fn crashes_at(&self, doom: CrashPoint) {
+        *self.crash_point.lock().unwrap() = Some(doom);
     }
     /// Counts a write to a journal; returns the doom if the process dies at this write.
-    pub fn writes_journal(&self) -> Option<Doom> {
-        let mut doom = self.doom.lock().unwrap();
+    pub fn writes_journal(&self) -> Option<CrashPoint> {
+        let mut doom = self.crash_point.lock().unwrap();
         match doom.as_mut() {
-            Some(Doom { write: 0, .. }) => doom.take(),
+            Some(CrashPoint { write: 0, .. }) => doom.take(),
             Some(later) => {
                 later.write -= 1;
                 None
@@ -129,7 +129,7 @@ impl Population {
             host,
             clock: Arc::new(SimulatedClock { time: self.time, wrong: AtomicI64::new(0) }),
             ended: watch::Sender::new(false),
-            doom: Mutex::default(),
+            crash_point: Mutex::default(),
         });
         all.push(process.clone());
         process
@@ -143,12 +143,12 @@ impl Population {
 }
 
 /// Processes as seen by one of them: those of its host.
-pub struct Sight {
+pub struct SimulatedProcesses {
     pub population: Arc<Population>,
     pub process: Arc<Process>,
 }
 
-impl Processes for Sight {
+impl MachineProcesses for SimulatedProcesses {
     fn own(&self) -> String {
         self.process.name()
     }

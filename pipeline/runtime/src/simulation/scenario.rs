@@ -2,12 +2,12 @@
 //! undisturbed one, and every other run of the plan likewise.
 
 use super::audit::{Outcome, at_the_end, outcome_of};
-use super::engine::{Engine, Left};
-use super::people::{Witness, operate, stop, stop_runs};
+use super::engine::{Engine, EngineEnd};
+use super::operators::{EngineObservations, operate, stop, stop_runs};
 use super::setting::Setting;
 use super::world::World;
 use crate::resume::read_run;
-use crate::{Ending, RunOptions};
+use crate::{RunEnding, RunOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn in_a_world(setting: Setting, expected: Option<Outcome>) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
         let world = World::new(setting);
-        let witness = Arc::new(Witness::default());
+        let witness = Arc::new(EngineObservations::default());
         let outcome = live(&world, &witness, expected.as_ref()).await;
         at_the_end(&world, &witness).await;
         Report {
@@ -52,7 +52,7 @@ fn in_a_world(setting: Setting, expected: Option<Outcome>) -> Report {
     })
 }
 
-async fn live(world: &Arc<World>, witness: &Arc<Witness>, expected: Option<&Outcome>) -> Option<Outcome> {
+async fn live(world: &Arc<World>, witness: &Arc<EngineObservations>, expected: Option<&Outcome>) -> Option<Outcome> {
     if !world.is_calm() {
         chaos(world, witness).await;
     }
@@ -76,7 +76,7 @@ async fn live(world: &Arc<World>, witness: &Arc<Witness>, expected: Option<&Outc
     outcome
 }
 
-async fn chaos(world: &Arc<World>, witness: &Arc<Witness>) {
+async fn chaos(world: &Arc<World>, witness: &Arc<EngineObservations>) {
     let people: Vec<_> =
         (0..world.setting.operators).map(|n| tokio::spawn(operate(world.clone(), witness.clone(), n))).collect();
     let stopping = tokio::spawn(stop_runs(world.clone()));
@@ -89,7 +89,7 @@ async fn chaos(world: &Arc<World>, witness: &Arc<Witness>) {
         stop(world, run, 0).await;
     }
     if everybody_dies {
-        let engines: Vec<_> = witness.ears.lock().unwrap().iter().map(|ear| ear.process.clone()).collect();
+        let engines: Vec<_> = witness.collectors.lock().unwrap().iter().map(|ear| ear.process.clone()).collect();
         engines.iter().for_each(|process| process.end());
     }
     for person in people {
@@ -105,7 +105,7 @@ async fn chaos(world: &Arc<World>, witness: &Arc<Witness>) {
 /// Starts the command until the run has the expected outcome.
 async fn carry_to_the_end(
     world: &Arc<World>,
-    witness: &Witness,
+    witness: &EngineObservations,
     run: Option<RunId>,
     expected: Option<&Outcome>,
 ) -> Option<Outcome> {
@@ -114,27 +114,28 @@ async fn carry_to_the_end(
     for _ in 0..STARTS {
         let engine = Engine::start(world, 0, options.clone()).await;
         let process = engine.process.clone();
-        let Ok(left) = tokio::time::timeout(LONGEST, witness.hear(world, engine)).await else {
+        let Ok(left) = tokio::time::timeout(LONGEST, witness.collect(world, engine)).await else {
             process.end();
             world.complain("a run does not end although everything is healed");
             return None;
         };
         match left {
-            Left::Ended(summary) => {
+            EngineEnd::Ended(summary) => {
                 let outcome = outcome_of(&summary.view);
                 last = format!("{:?}: {outcome:?}", summary.ending);
-                if matches!(summary.ending, Ending::Finished(_)) && expected.is_none_or(|expected| *expected == outcome)
+                if matches!(summary.ending, RunEnding::Finished(_))
+                    && expected.is_none_or(|expected| *expected == outcome)
                 {
                     return Some(outcome);
                 }
                 options.resume = Some(summary.run.clone());
             }
-            Left::Failed(error) if error.kind == ErrorKind::Retryable => last = error.to_string(),
-            Left::Failed(error) => {
+            EngineEnd::Failed(error) if error.kind == ErrorKind::Retryable => last = error.to_string(),
+            EngineEnd::Failed(error) => {
                 world.complain(format_args!("a healthy engine fails: {error}"));
                 return None;
             }
-            Left::Died => last = "it died".into(),
+            EngineEnd::Died => last = "it died".into(),
         }
         tokio::time::sleep(Duration::from_secs(40)).await;
     }

@@ -47,7 +47,9 @@ impl Server {
         }
         let options = PutOptions { mode, ..PutOptions::default() };
         let put = self.objects.put_opts(name, bytes.clone().into(), options).await;
-        world.trace.tell(process.name(), format_args!("put {name}: {}", if put.is_ok() { "taken" } else { "refused" }));
+        world
+            .trace
+            .record(process.name(), format_args!("put {name}: {}", if put.is_ok() { "taken" } else { "refused" }));
         if put.is_ok() {
             let now = (world.time.now(), world.time.unix_millis());
             self.written.lock().unwrap().insert(name.to_string(), now);
@@ -57,7 +59,7 @@ impl Server {
         put
     }
     pub async fn delete(&self, world: &World, process: &Process, name: &Name) -> Result<()> {
-        world.trace.tell(process.name(), format_args!("delete {name}"));
+        world.trace.record(process.name(), format_args!("delete {name}"));
         let found = self.ledger.lock().unwrap().delete(name.as_ref());
         found.into_iter().for_each(|what| world.complain(what));
         self.objects.delete(name).await

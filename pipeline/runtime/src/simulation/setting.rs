@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use trainyard_core::Chance;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 
 /// Component broken on purpose, to check that an auditor detects it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Setting {
     }
 }
 
-fn outage(draw: &mut Draws, chaos: Duration) -> Outage {
+fn outage(draw: &mut PhiloxRng, chaos: Duration) -> Outage {
     let from = seconds(draw.between(0, chaos.as_secs() as i64));
     let length = if draw.below(4) == 0 { draw.between(30, 100) } else { draw.between(1, 25) };
     Outage { from, to: from + seconds(length), host: (draw.below(2) == 0).then(|| draw.below(3) as u32) }

@@ -24,7 +24,7 @@ impl Trace {
         Self { time, hasher: Mutex::new(Hasher::new()), counts: Mutex::default(), prints }
     }
     /// Records an event of `who`.
-    pub fn tell(&self, who: impl fmt::Display, what: impl fmt::Display) {
+    pub fn record(&self, who: impl fmt::Display, what: impl fmt::Display) {
         let line = format!("{:>9} {who} {what}\n", self.time.now().as_millis());
         self.hasher.lock().unwrap().update(line.as_bytes());
         if self.prints {

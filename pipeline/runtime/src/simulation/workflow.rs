@@ -6,12 +6,14 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use trainyard_core::attempt::AttemptOutput;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 use trainyard_core::units::Backoff;
 use trainyard_core::{ArtifactKind, Chance, Digest, ErrorKind};
-use trainyard_engine::{Machine, MachinePool};
-use trainyard_spec::expression::Expression;
-use trainyard_spec::plan::{Cache, Check, FanOut, Node, OutputOf, Plan, Request, Retry, Severity, When};
+use trainyard_engine::{MachinePool, PoolMachine};
+use trainyard_spec::expression::Expr;
+use trainyard_spec::plan::{
+    CacheMode, CheckSeverity, FanOut, MetricCheck, Plan, PlanNode, ResourceRequest, Retry, RunCondition, StageOutput,
+};
 use trainyard_spec::template::Template;
 
 /// Pools: attempts of `FAR` outlive their engine, those of `NEAR` end with it.
@@ -22,7 +24,7 @@ pub const NEAR: &str = "near";
 pub fn random(seed: u64) -> Plan {
     let mut draw = Chance::new(seed).at("workflow", &[]);
     let count = 2 + draw.below(8) as usize;
-    let mut nodes: Vec<Node> = Vec::new();
+    let mut nodes: Vec<PlanNode> = Vec::new();
     for at in 0..count {
         let next = stage(at, &nodes, &mut draw);
         nodes.push(next);
@@ -44,12 +46,12 @@ pub fn pools(seed: u64) -> Vec<MachinePool> {
         priority: 0,
         tags: vec![name.into()],
         several_nodes: false,
-        machines: vec![Machine { name: "m".into(), cpus, memory: 0, gpus: Vec::new() }],
+        machines: vec![PoolMachine { name: "m".into(), cpus, memory: 0, gpus: Vec::new() }],
     };
     vec![pool(FAR, 2 + draw.below(6) as u32), pool(NEAR, 2 + draw.below(3) as u32)]
 }
 
-fn stage(at: usize, before: &[Node], draw: &mut Draws) -> Node {
+fn stage(at: usize, before: &[PlanNode], draw: &mut PhiloxRng) -> PlanNode {
     let mut next = node(&format!("s{at}"), &[]);
     let upstream: Vec<usize> = (0..at).filter(|_| draw.below(3) == 0).collect();
     for from in upstream {
@@ -63,11 +65,11 @@ fn stage(at: usize, before: &[Node], draw: &mut Draws) -> Node {
     next.resources = vec![request(draw)];
     next.retry = retry();
     match draw.below(12) {
-        0 => next.cache = Cache::Disabled,
+        0 => next.cache = CacheMode::Disabled,
         1 => next.checks = vec![check(0.3)],
         2 if at > 0 => {
             next = needs(next, "s0");
-            next.when = When::Late(Expression::parse("stages.s0.metrics.accuracy > 0.5").unwrap());
+            next.when = RunCondition::Late(Expr::parse("stages.s0.metrics.accuracy > 0.5").unwrap());
         }
         // A twin: has the digest of the first stage if the inputs agree.
         3 if at > 0 => next.config = before[0].config.clone(),
@@ -79,19 +81,19 @@ fn stage(at: usize, before: &[Node], draw: &mut Draws) -> Node {
 }
 
 /// Returns a table, a stage per row, and a stage that reads their outputs.
-fn fan_out(draw: &mut Draws) -> Vec<Node> {
+fn fan_out(draw: &mut PhiloxRng) -> Vec<PlanNode> {
     let mut list = node("list", &[]);
     let rows = 1 + draw.below(4);
     list.config = Template::Literal(json!({ "name": "list", "steps": 1, "seconds": 2, "fails": 0, "rows": rows }));
     list.outputs = BTreeMap::from([("out".into(), AttemptOutput { kind: ArtifactKind::Table, optional: false })]);
     let mut each = needs(node("each", &[]), "list");
-    each.fan_out = Some(FanOut { rows_of: OutputOf { stage: key("list"), output: "out".into() }, cap: 100 });
+    each.fan_out = Some(FanOut { rows_of: StageOutput { stage: key("list"), output: "out".into() }, cap: 100 });
     each.config = Template::Map(BTreeMap::from([
         ("name".to_string(), Template::Literal(json!("each"))),
         ("steps".to_string(), Template::Literal(json!(1 + draw.below(3)))),
         ("seconds".to_string(), Template::Literal(json!(1 + draw.below(9)))),
-        ("fails".to_string(), Template::Expression(Expression::parse("item.fails").unwrap())),
-        ("row".to_string(), Template::Expression(Expression::parse("item.row").unwrap())),
+        ("fails".to_string(), Template::Expression(Expr::parse("item.fails").unwrap())),
+        ("row".to_string(), Template::Expression(Expr::parse("item.row").unwrap())),
     ]));
     let mut all = reads(node("all", &[]), "each");
     all.config = Template::Literal(json!({ "name": "all", "steps": 1, "seconds": 4, "fails": 0 }));
@@ -103,22 +105,22 @@ fn fan_out(draw: &mut Draws) -> Vec<Node> {
     nodes
 }
 
-fn reads(mut node: Node, from: &str) -> Node {
-    let of = OutputOf { stage: key(from), output: "out".into() };
+fn reads(mut node: PlanNode, from: &str) -> PlanNode {
+    let of = StageOutput { stage: key(from), output: "out".into() };
     node.inputs[0].from.push(of);
     needs(node, from)
 }
 
-fn needs(mut node: Node, stage: &str) -> Node {
+fn needs(mut node: PlanNode, stage: &str) -> PlanNode {
     node.after.push(key(stage));
     node.after.sort();
     node.after.dedup();
     node
 }
 
-fn request(draw: &mut Draws) -> Request {
+fn request(draw: &mut PhiloxRng) -> ResourceRequest {
     let pool = if draw.below(3) > 0 { FAR } else { NEAR };
-    Request { cpus: Some(1 + draw.below(2) as u32), tags: vec![pool.into()], ..Request::default() }
+    ResourceRequest { cpus: Some(1 + draw.below(2) as u32), tags: vec![pool.into()], ..ResourceRequest::default() }
 }
 
 fn retry() -> Retry {
@@ -129,7 +131,15 @@ fn retry() -> Retry {
     }
 }
 
-fn check(min: f64) -> Check {
+fn check(min: f64) -> MetricCheck {
     let metric = "accuracy".into();
-    Check { metric, of: None, min: Some(min), max: None, severity: Severity::Error, role: None, pooled: false }
+    MetricCheck {
+        metric,
+        of: None,
+        min: Some(min),
+        max: None,
+        severity: CheckSeverity::Error,
+        role: None,
+        pooled: false,
+    }
 }

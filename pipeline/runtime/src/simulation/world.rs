@@ -1,18 +1,18 @@
 //! Shared state of a simulation: the store, the cluster, time, and randomness.
 
 use super::cluster::Cluster;
+use super::connection::SimulatedConnection;
 use super::process::{Population, Process, Time};
 use super::server::Server;
 use super::setting::{Mutant, Setting};
 use super::trace::Trace;
-use super::wire::Wire;
 use super::workflow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trainyard_core::Chance;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 use trainyard_engine::MachinePool;
 use trainyard_spec::plan::Plan;
 use trainyard_store::{Store, StoreOptions};
@@ -54,7 +54,7 @@ impl World {
         })
     }
     /// Returns the next draws; their order is the order of events.
-    pub fn draw(&self, purpose: &str) -> Draws {
+    pub fn draw(&self, purpose: &str) -> PhiloxRng {
         self.chance.at(purpose, &[self.draws.fetch_add(1, Ordering::SeqCst)])
     }
     /// Returns a source of randomness for one process.
@@ -65,7 +65,7 @@ impl World {
         self.setting.mutant == mutant
     }
     /// Draws whether a fault with a rate of `of_1000` per 1,000 occurs; never while calm.
-    pub fn goes_wrong(&self, draw: &mut Draws, of_1000: u64) -> bool {
+    pub fn goes_wrong(&self, draw: &mut PhiloxRng, of_1000: u64) -> bool {
         !self.is_calm() && draw.below(1_000) < of_1000
     }
     pub fn is_calm(&self) -> bool {
@@ -77,11 +77,11 @@ impl World {
         for process in self.population.living() {
             process.clock.set_wrong(0);
         }
-        self.trace.tell("world", "is healed");
+        self.trace.record("world", "is healed");
     }
     /// Records a violation found by an auditor.
     pub fn complain(&self, what: impl fmt::Display) {
-        self.trace.tell("auditor", format_args!("COMPLAINS: {what}"));
+        self.trace.record("auditor", format_args!("COMPLAINS: {what}"));
         let mut complaints = self.complaints.lock().unwrap();
         if complaints.len() < 20 {
             complaints.push(format!("at {:?}: {what}", self.time.now()));
@@ -92,7 +92,7 @@ impl World {
     }
     /// Opens the store through the connection of this process.
     pub async fn store_of(self: &Arc<Self>, process: &Arc<Process>, outage: Duration) -> Store {
-        let wire = Wire::new(self, process);
+        let wire = SimulatedConnection::new(self, process);
         self.open(Arc::new(wire), process, outage).await
     }
     /// Opens the store directly, for auditors.
@@ -111,6 +111,6 @@ impl World {
             ..StoreOptions::default()
         };
         // Without a probe no request is sent, so this cannot fail.
-        Store::over(objects, URL, options).await.unwrap()
+        Store::from_object_store(objects, URL, options).await.unwrap()
     }
 }

@@ -1,25 +1,25 @@
 //! Shares of this machine that an attempt takes together with its group.
 
-use trainyard_engine::{Grant, Share};
+use trainyard_engine::{Grant, MachineShare};
 
 /// Shares of this machine for an attempt and those that start with it.
 #[derive(Debug, Clone)]
-pub(super) struct Group {
-    pub shares: Vec<Share>,
+pub(super) struct SlotGroup {
+    pub shares: Vec<MachineShare>,
     /// Index of the attempt's share.
     pub at: usize,
     /// Key shared by the group while it runs; `None` for a single attempt.
     pub key: Option<usize>,
 }
 
-impl Group {
+impl SlotGroup {
     pub fn of(grant: &Grant) -> Self {
         let first = |grant: &Grant| grant.shares.first().cloned();
         if grant.together.is_empty() {
             return Self { shares: first(grant).into_iter().collect(), at: 0, key: None };
         }
         let here = |(_, other): &(usize, &Grant)| other.executor == grant.executor;
-        let places: Vec<(usize, Share)> = grant
+        let places: Vec<(usize, MachineShare)> = grant
             .together
             .iter()
             .enumerate()

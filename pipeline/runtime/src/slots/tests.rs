@@ -7,35 +7,35 @@ use tempfile::TempDir;
 use trainyard_core::ErrorKind;
 use trainyard_engine::Gpu;
 
-fn machine() -> Machine {
-    Machine {
+fn machine() -> PoolMachine {
+    PoolMachine {
         name: "this".into(),
         cpus: 2,
         memory: 100,
         gpus: vec![Gpu { index: 0, memory: 1 }, Gpu { index: 1, memory: 1 }],
     }
 }
-fn share(cpus: u32, gpus: &[u32]) -> Share {
-    Share { machine: "this".into(), cpus, memory: 10, gpus: gpus.to_vec() }
+fn share(cpus: u32, gpus: &[u32]) -> MachineShare {
+    MachineShare { machine: "this".into(), cpus, memory: 10, gpus: gpus.to_vec() }
 }
 fn slots(folder: &TempDir) -> Slots {
     Slots::new(folder.path().join("slots"), machine())
 }
-fn whole() -> Holding {
-    Holding { cpus: 2, gpus: vec![1], ..Holding::default() }
+fn whole() -> SlotRecord {
+    SlotRecord { cpus: 2, gpus: vec![1], ..SlotRecord::default() }
 }
 
 #[test]
 fn slots_are_taken_and_given_back() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
-    let first = slots.try_take(&share(2, &[0]), &Holder::default()).unwrap().unwrap();
-    assert!(slots.try_take(&share(1, &[]), &Holder::default()).unwrap().is_none());
-    assert!(slots.try_take(&share(0, &[0]), &Holder::default()).unwrap().is_none(), "that GPU is taken");
-    assert!(slots.try_take(&share(0, &[1]), &Holder::default()).unwrap().is_some());
-    assert_eq!(slots.others().unwrap(), Outside::default(), "its own are not others'");
+    let first = slots.try_take(&share(2, &[0]), &SlotHolder::default()).unwrap().unwrap();
+    assert!(slots.try_take(&share(1, &[]), &SlotHolder::default()).unwrap().is_none());
+    assert!(slots.try_take(&share(0, &[0]), &SlotHolder::default()).unwrap().is_none(), "that GPU is taken");
+    assert!(slots.try_take(&share(0, &[1]), &SlotHolder::default()).unwrap().is_some());
+    assert_eq!(slots.used_by_others().unwrap(), ExternalUsage::default(), "its own are not others'");
     drop(first);
-    assert!(slots.try_take(&share(2, &[0]), &Holder::default()).unwrap().is_some());
+    assert!(slots.try_take(&share(2, &[0]), &SlotHolder::default()).unwrap().is_some());
     let left: Vec<_> =
         std::fs::read_dir(folder.path().join("slots")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, [LOCK], "what was given back leaves no file");
@@ -45,40 +45,40 @@ fn slots_are_taken_and_given_back() {
 fn another_run_sees_what_is_held_and_waits() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (slots(&folder), slots(&folder));
-    let held = one.try_take(&share(1, &[1]), &Holder::default()).unwrap().unwrap();
-    assert_eq!(other.others().unwrap(), Outside { cpus: 1, memory: 10, gpus: vec![1] });
-    assert!(other.try_take(&share(2, &[]), &Holder::default()).unwrap().is_none());
-    let beside = other.try_take(&share(1, &[0]), &Holder::default()).unwrap().unwrap();
-    assert_eq!(one.others().unwrap(), Outside { cpus: 1, memory: 10, gpus: vec![0] });
+    let held = one.try_take(&share(1, &[1]), &SlotHolder::default()).unwrap().unwrap();
+    assert_eq!(other.used_by_others().unwrap(), ExternalUsage { cpus: 1, memory: 10, gpus: vec![1] });
+    assert!(other.try_take(&share(2, &[]), &SlotHolder::default()).unwrap().is_none());
+    let beside = other.try_take(&share(1, &[0]), &SlotHolder::default()).unwrap().unwrap();
+    assert_eq!(one.used_by_others().unwrap(), ExternalUsage { cpus: 1, memory: 10, gpus: vec![0] });
     drop(held);
     drop(beside);
-    assert!(other.try_take(&share(2, &[0, 1]), &Holder::default()).unwrap().is_some());
+    assert!(other.try_take(&share(2, &[0, 1]), &SlotHolder::default()).unwrap().is_some());
 }
 
 #[test]
 fn a_holding_counts_only_while_its_lock_is_held() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
-    drop(slots.try_take(&share(1, &[]), &Holder::default()).unwrap());
+    drop(slots.try_take(&share(1, &[]), &SlotHolder::default()).unwrap());
     // Like a process in another container: its id is unknown, but it holds the lock.
-    let holder = hold(&slots.path(7), &whole()).unwrap();
-    assert_eq!(slots.others().unwrap(), Outside { cpus: 2, memory: 0, gpus: vec![1] });
-    assert!(slots.try_take(&share(1, &[]), &Holder::default()).unwrap().is_none());
+    let holder = create_locked(&slots.path(7), &whole()).unwrap();
+    assert_eq!(slots.used_by_others().unwrap(), ExternalUsage { cpus: 2, memory: 0, gpus: vec![1] });
+    assert!(slots.try_take(&share(1, &[]), &SlotHolder::default()).unwrap().is_none());
     // State after a kill or a reboot: the file remains, the lock is gone.
     drop(holder);
     assert!(slots.path(7).exists());
-    assert_eq!(slots.others().unwrap(), Outside::default());
+    assert_eq!(slots.used_by_others().unwrap(), ExternalUsage::default());
     assert!(!slots.path(7).exists(), "the leftover is removed");
     std::fs::write(slots.path(0), serde_json::to_vec(&whole()).unwrap()).unwrap();
-    assert!(slots.try_take(&share(2, &[1]), &Holder::default()).unwrap().is_some());
+    assert!(slots.try_take(&share(2, &[1]), &SlotHolder::default()).unwrap().is_some());
 }
 
 #[test]
 fn a_holding_outlives_its_holder_as_long_as_a_process_that_inherited_it() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
-    drop(slots.try_take(&share(1, &[]), &Holder::default()).unwrap());
-    let holder = hold(&slots.path(0), &whole()).unwrap();
+    drop(slots.try_take(&share(1, &[]), &SlotHolder::default()).unwrap());
+    let holder = create_locked(&slots.path(0), &whole()).unwrap();
     let sleeper = || {
         let mut command = std::process::Command::new("sleep");
         command.arg("600");
@@ -92,10 +92,14 @@ fn a_holding_outlives_its_holder_as_long_as_a_process_that_inherited_it() {
         (command.spawn().unwrap(), stranger)
     };
     drop(holder);
-    assert_eq!(slots.others().unwrap(), Outside { cpus: 2, memory: 0, gpus: vec![1] });
+    assert_eq!(slots.used_by_others().unwrap(), ExternalUsage { cpus: 2, memory: 0, gpus: vec![1] });
     heir.kill().unwrap();
     heir.wait().unwrap();
-    assert_eq!(slots.others().unwrap(), Outside::default(), "what is lent to one is not lent to the next");
+    assert_eq!(
+        slots.used_by_others().unwrap(),
+        ExternalUsage::default(),
+        "what is lent to one is not lent to the next"
+    );
     stranger.kill().unwrap();
     stranger.wait().unwrap();
 }
@@ -104,12 +108,12 @@ fn a_holding_outlives_its_holder_as_long_as_a_process_that_inherited_it() {
 fn other_hosts_in_the_same_home_are_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
-    drop(slots.try_take(&share(1, &[]), &Holder::default()).unwrap());
+    drop(slots.try_take(&share(1, &[]), &SlotHolder::default()).unwrap());
     let name = |number: u64| folder.path().join(format!("slots/{}.example.{number}", slots.0.host));
-    let _holder = hold(&name(0), &whole()).unwrap();
-    drop(hold(&name(1), &whole()).unwrap());
-    assert_eq!(slots.others().unwrap(), Outside::default());
-    assert!(slots.try_take(&share(2, &[1]), &Holder::default()).unwrap().is_some());
+    let _holder = create_locked(&name(0), &whole()).unwrap();
+    drop(create_locked(&name(1), &whole()).unwrap());
+    assert_eq!(slots.used_by_others().unwrap(), ExternalUsage::default());
+    assert!(slots.try_take(&share(2, &[1]), &SlotHolder::default()).unwrap().is_some());
     assert!(name(0).exists() && name(1).exists());
 }
 
@@ -117,17 +121,17 @@ fn other_hosts_in_the_same_home_are_left_alone() {
 fn a_holding_that_cannot_be_read_keeps_its_number() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
-    drop(slots.try_take(&share(1, &[]), &Holder::default()).unwrap());
-    let mut holder = hold(&slots.path(0), &whole()).unwrap();
+    drop(slots.try_take(&share(1, &[]), &SlotHolder::default()).unwrap());
+    let mut holder = create_locked(&slots.path(0), &whole()).unwrap();
     holder.write_all(b"of another version").unwrap();
-    let held = slots.try_take(&share(2, &[]), &Holder::default()).unwrap().unwrap();
+    let held = slots.try_take(&share(2, &[]), &SlotHolder::default()).unwrap().unwrap();
     assert_eq!(held.number, 1);
 }
 
 #[test]
 fn looking_leaves_no_trace() {
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(slots(&folder).others().unwrap(), Outside::default());
+    assert_eq!(slots(&folder).used_by_others().unwrap(), ExternalUsage::default());
     assert!(!folder.path().join("slots").exists());
 }
 
@@ -135,10 +139,10 @@ fn looking_leaves_no_trace() {
 async fn a_share_larger_than_the_machine_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
-    let large = Share { memory: 101, ..share(3, &[0, 5]) };
+    let large = MachineShare { memory: 101, ..share(3, &[0, 5]) };
     let (_sender, mut control) = watch::channel(Control::Run);
     let error = slots
-        .acquire(&Grant::new("p", "local", vec![large]), &Holder::default(), &mut control, |_| panic!("it waits"))
+        .acquire(&Grant::new("p", "local", vec![large]), &SlotHolder::default(), &mut control, |_| panic!("it waits"))
         .await
         .map(|_| ())
         .unwrap_err();
@@ -146,9 +150,9 @@ async fn a_share_larger_than_the_machine_is_refused_at_once() {
     for word in ["needs 3 CPUs; it has 2", "memory", "GPU 5", "site file"] {
         assert!(error.to_string().contains(word), "{error}");
     }
-    let unknown = Slots::new(folder.path(), Machine { memory: 0, ..machine() });
+    let unknown = Slots::new(folder.path(), PoolMachine { memory: 0, ..machine() });
     assert!(
-        unknown.try_take(&Share { memory: 1 << 50, ..share(1, &[]) }, &Holder::default()).unwrap().is_some(),
+        unknown.try_take(&MachineShare { memory: 1 << 50, ..share(1, &[]) }, &SlotHolder::default()).unwrap().is_some(),
         "0 bytes mean that nobody knows"
     );
 }
@@ -157,14 +161,14 @@ async fn a_share_larger_than_the_machine_is_refused_at_once() {
 async fn waiting_is_reported_and_ends_with_a_request_to_stop() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
-    let first = Holder { user: 1, run: "20261122-1".into(), workflow: "quickstart".into(), stage: "rl".into() };
+    let first = SlotHolder { user: 1, run: "20261122-1".into(), workflow: "quickstart".into(), stage: "rl".into() };
     let _held = slots.try_take(&share(2, &[]), &first).unwrap().unwrap();
     let (sender, mut control) = watch::channel(Control::Run);
     let (told, mut heard) = watch::channel(String::new());
     let (slots, share) = (slots.clone(), share(1, &[]));
     let waiting = tokio::spawn(async move {
         slots
-            .acquire(&Grant::new("p", "local", vec![share]), &Holder::default(), &mut control, move |holders| {
+            .acquire(&Grant::new("p", "local", vec![share]), &SlotHolder::default(), &mut control, move |holders| {
                 let _ = told.send(holders);
             })
             .await
@@ -177,13 +181,13 @@ async fn waiting_is_reported_and_ends_with_a_request_to_stop() {
 }
 
 /// Builds the grants of a group with these shares.
-fn group(shares: &[Share]) -> Vec<Grant> {
+fn group(shares: &[MachineShare]) -> Vec<Grant> {
     let plain: Vec<Grant> = shares.iter().map(|share| Grant::new("p", "local", vec![share.clone()])).collect();
     let together: Arc<[Grant]> = plain.clone().into();
     plain.into_iter().enumerate().map(|(at, grant)| Grant { together: together.clone(), at, ..grant }).collect()
 }
-fn of(run: &str) -> Holder {
-    Holder { run: run.into(), ..Holder::default() }
+fn of(run: &str) -> SlotHolder {
+    SlotHolder { run: run.into(), ..SlotHolder::default() }
 }
 
 #[tokio::test]
@@ -209,7 +213,7 @@ async fn a_group_takes_its_slots_all_at_once() {
     for member in waiting {
         held.push(member.await.unwrap());
     }
-    assert_eq!(other.others().unwrap(), Outside { cpus: 2, memory: 20, gpus: vec![0, 1] });
+    assert_eq!(other.used_by_others().unwrap(), ExternalUsage { cpus: 2, memory: 20, gpus: vec![0, 1] });
     drop(held);
     assert!(other.holdings().unwrap().is_empty());
 }
@@ -230,7 +234,8 @@ async fn what_was_set_aside_for_one_that_does_not_come_goes_back() {
 async fn the_run_that_holds_less_gets_the_next_slot() {
     let folder = tempfile::tempdir().unwrap();
     let (rich, poor) = (slots(&folder), slots(&folder));
-    let mut held: Vec<Held> = (0..2).map(|_| rich.try_take(&share(1, &[]), &of("rich")).unwrap().unwrap()).collect();
+    let mut held: Vec<SlotGuard> =
+        (0..2).map(|_| rich.try_take(&share(1, &[]), &of("rich")).unwrap().unwrap()).collect();
     let (_sender, control) = watch::channel(Control::Run);
     let (told, mut heard) = watch::channel(0);
     let wait = |slots: &Slots, run: &'static str| {

@@ -1,7 +1,7 @@
 //! Commands that start one plan at the same time begin one run.
 
-use super::{Act, SUCCEEDED, Watcher, context, fake, key, memory, node, options, plan};
-use crate::resume::claims::{self, Claim};
+use super::{FakeBehavior, SUCCEEDED, Watcher, context, fake, key, memory, node, options, plan};
+use crate::resume::claims::{self, RunClaim};
 use crate::resume::{ProcessId, identity};
 use crate::{RunOptions, run};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ async fn of_commands_that_start_together_one_computes() {
         let (counted, open) = (attempts.clone(), open.clone());
         let executor = fake(move |_| {
             counted.fetch_add(1, Ordering::SeqCst);
-            Act::WaitFor(open.clone())
+            FakeBehavior::WaitFor(open.clone())
         });
         let context = context(&store, executor, &Arc::new(Watcher::default()));
         commands.spawn(run(options(), plan.clone(), context));
@@ -43,9 +43,9 @@ async fn a_claim_lives_no_longer_than_its_owner() {
     let store = memory().await;
     let plan = plan(vec![node("a", &[])]);
     let identity = identity(&plan, &Selection::default()).unwrap();
-    let claim = |process: &ProcessId, run: &str| Claim { run: RunId(run.into()), writer: format!("{process}:test") };
+    let claim = |process: &ProcessId, run: &str| RunClaim { run: RunId(run.into()), writer: format!("{process}:test") };
     let command = |asked| {
-        let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+        let context = context(&store, fake(|_| FakeBehavior::Succeed), &Arc::new(Watcher::default()));
         run(asked, plan.clone(), context)
     };
 
@@ -74,7 +74,7 @@ async fn a_claim_that_cannot_be_read_still_takes_its_number() {
     let plan = plan(vec![node("a", &[])]);
     let identity = identity(&plan, &Selection::default()).unwrap();
     store.create(&trainyard_store::layout::claim(&identity, 0), "{half".into()).await.unwrap();
-    let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+    let context = context(&store, fake(|_| FakeBehavior::Succeed), &Arc::new(Watcher::default()));
     let summary = run(options(), plan, context).await.unwrap();
     let (last, next) = claims::last(&store, &identity).await.unwrap();
     assert_eq!((last.unwrap().run, next), (summary.run, 2));

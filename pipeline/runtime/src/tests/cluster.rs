@@ -2,7 +2,7 @@
 //! through the store.
 
 use super::empty_result;
-use crate::executors::{Capabilities, Control, Ended, Executor, Executors, Handle, State, Task};
+use crate::executors::{AttemptExit, AttemptState, AttemptTask, Capabilities, Control, Executor, Executors, Handle};
 use futures::future::{BoxFuture, FutureExt, ready};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -44,7 +44,7 @@ pub struct Cluster {
 
 #[derive(Default)]
 pub struct Inner {
-    jobs: BTreeMap<Handle, (String, State)>,
+    jobs: BTreeMap<Handle, (String, AttemptState)>,
     /// Stages of each submission request.
     pub submissions: Vec<Vec<String>>,
     /// Cancelled handles, with the requested control.
@@ -65,7 +65,7 @@ pub struct Inner {
 #[derive(Clone)]
 pub struct Job {
     pub cluster: Arc<Cluster>,
-    pub task: Task,
+    pub task: AttemptTask,
     pub handle: Handle,
 }
 
@@ -80,7 +80,7 @@ impl Cluster {
     }
     /// Returns the connection of an engine, as the pool `local`.
     pub fn executors(self: &Arc<Self>) -> Executors {
-        let remote: Arc<dyn Executor> = Arc::new(Remote(self.clone()));
+        let remote: Arc<dyn Executor> = Arc::new(FakeRemoteExecutor(self.clone()));
         Executors::new([("local".to_string(), remote)])
     }
     /// Forgets all jobs, like a cluster that was reinstalled.
@@ -88,7 +88,7 @@ impl Cluster {
         self.inner().jobs.clear();
     }
 
-    fn start(self: &Arc<Self>, task: &Task) -> Result<Handle> {
+    fn start(self: &Arc<Self>, task: &AttemptTask) -> Result<Handle> {
         let mut inner = self.inner();
         if let Some(error) = inner.refusals.pop_front() {
             return Err(error);
@@ -99,7 +99,7 @@ impl Cluster {
             return Ok(handle.clone());
         }
         let handle = Handle(format!("job-{}", inner.jobs.len() + 1));
-        inner.jobs.insert(handle.clone(), (key, State::Pending { why: None }));
+        inner.jobs.insert(handle.clone(), (key, AttemptState::Pending { why: None }));
         drop(inner);
         tokio::spawn((self.script)(Job { cluster: self.clone(), task: task.clone(), handle: handle.clone() }));
         Ok(handle)
@@ -115,19 +115,19 @@ impl Cluster {
 }
 
 impl Job {
-    pub fn is(&self, state: State) {
+    pub fn is(&self, state: AttemptState) {
         if let Some((_, now)) = self.cluster.inner().jobs.get_mut(&self.handle) {
             *now = state;
         }
     }
     pub fn waits(&self, why: &str) {
-        self.is(State::Pending { why: Some(why.into()) });
+        self.is(AttemptState::Pending { why: Some(why.into()) });
     }
     pub fn starts(&self) {
-        self.is(State::Started);
+        self.is(AttemptState::Started);
     }
-    pub fn ends(&self, ended: Ended) {
-        self.is(State::Ended(ended));
+    pub fn ends(&self, ended: AttemptExit) {
+        self.is(AttemptState::Ended(ended));
     }
     pub async fn beats(&self, beat: u64, done: u64, checkpoint: Option<u64>) {
         let progress = Some(AttemptMessage::Progress { done, total: 9, unit: "steps".into(), metric: None });
@@ -154,7 +154,7 @@ impl Job {
     pub async fn is_unwanted(&self) {
         let failure = self.failure(AttemptOutcome::Lost, Error::lost("its run has had no living writer for 1h"));
         self.leaves(failure).await;
-        self.ends(Ended::with(AttemptOutcome::Failed, Error::bug("ended with exit code 1")));
+        self.ends(AttemptExit::with_error(AttemptOutcome::Failed, Error::bug("ended with exit code 1")));
     }
     fn failure(&self, outcome: AttemptOutcome, error: Error) -> AttemptFailure {
         let spec = &self.task.spec;
@@ -166,17 +166,17 @@ impl Job {
     }
     pub async fn succeeds(&self) {
         self.leaves_its_result().await;
-        self.ends(Ended::well());
+        self.ends(AttemptExit::succeeded_unread());
     }
 }
 
-struct Remote(Arc<Cluster>);
+struct FakeRemoteExecutor(Arc<Cluster>);
 
-impl Executor for Remote {
+impl Executor for FakeRemoteExecutor {
     fn capabilities(&self) -> Capabilities {
         Capabilities { relays: false, outlives_engine: true, shares_files: false }
     }
-    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>> {
+    fn submit<'a>(&'a self, tasks: &'a [AttemptTask]) -> BoxFuture<'a, Vec<Result<Handle>>> {
         async move {
             let names = tasks.iter().map(|task| task.spec.stage.0.clone()).collect();
             self.0.inner().submissions.push(names);
@@ -186,10 +186,15 @@ impl Executor for Remote {
         }
         .boxed()
     }
-    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>> {
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<AttemptState>>> {
         let states = self.0.reach().map(|()| {
             let inner = self.0.inner();
-            let lost = || State::Ended(Ended::with(AttemptOutcome::Lost, Error::lost("the cluster does not know it")));
+            let lost = || {
+                AttemptState::Ended(AttemptExit::with_error(
+                    AttemptOutcome::Lost,
+                    Error::lost("the cluster does not know it"),
+                ))
+            };
             handles.iter().map(|handle| inner.jobs.get(handle).map_or_else(lost, |(_, state)| state.clone())).collect()
         });
         ready(states).boxed()
@@ -200,15 +205,23 @@ impl Executor for Remote {
         if control == Control::Kill
             && let Some((_, state)) = inner.jobs.get_mut(handle)
         {
-            *state = State::Ended(Ended::with(AttemptOutcome::Cancelled, Error::cancelled("cancelled by its user")));
+            *state = AttemptState::Ended(AttemptExit::with_error(
+                AttemptOutcome::Cancelled,
+                Error::cancelled("cancelled by its user"),
+            ));
         }
         ready(Ok(())).boxed()
     }
-    fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
+    fn reattach<'a>(
+        &'a self,
+        task: &'a AttemptTask,
+        handle: Option<&'a Handle>,
+    ) -> BoxFuture<'a, Result<Option<Handle>>> {
         let found = self.0.reach().map(|()| {
             let mut inner = self.0.inner();
             inner.reattached.push(handle.cloned());
-            let known = |(other, (key, _)): &(&Handle, &(String, State))| Some(*other) == handle || *key == task.key();
+            let known =
+                |(other, (key, _)): &(&Handle, &(String, AttemptState))| Some(*other) == handle || *key == task.key();
             inner.jobs.iter().find(known).map(|(handle, _)| handle.clone())
         });
         ready(found).boxed()

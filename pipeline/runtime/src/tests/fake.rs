@@ -1,7 +1,7 @@
 //! Executor without processes that relays; its attempts act as defined by the test.
 
 use super::empty_result;
-use crate::executors::{Capabilities, Control, Ended, Executor, Executors, Handle, State, Task};
+use crate::executors::{AttemptExit, AttemptState, AttemptTask, Capabilities, Control, Executor, Executors, Handle};
 use futures::future::{BoxFuture, FutureExt, ready};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, Result};
 
 #[derive(Clone)]
-pub enum Act {
+pub enum FakeBehavior {
     Succeed,
     Fail(Error),
     /// Stores the checkpoint of this step, then fails.
@@ -25,19 +25,19 @@ pub enum Act {
 }
 
 struct Fake {
-    act: Box<dyn Fn(&AttemptSpec) -> Act + Send + Sync>,
+    act: Box<dyn Fn(&AttemptSpec) -> FakeBehavior + Send + Sync>,
     shared: Arc<Shared>,
 }
 
 #[derive(Default)]
 struct Shared {
     running: Mutex<HashMap<Handle, watch::Sender<Control>>>,
-    ended: Mutex<HashMap<Handle, Ended>>,
+    ended: Mutex<HashMap<Handle, AttemptExit>>,
     changed: Notify,
 }
 
 /// Creates the executor of the pool `local`.
-pub fn fake(act: impl Fn(&AttemptSpec) -> Act + Send + Sync + 'static) -> Executors {
+pub fn fake(act: impl Fn(&AttemptSpec) -> FakeBehavior + Send + Sync + 'static) -> Executors {
     let fake: Arc<dyn Executor> = Arc::new(Fake { act: Box::new(act), shared: Arc::default() });
     Executors::new([("local".to_string(), fake)])
 }
@@ -46,8 +46,8 @@ impl Executor for Fake {
     fn capabilities(&self) -> Capabilities {
         Capabilities { relays: true, outlives_engine: false, shares_files: true }
     }
-    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>> {
-        let submit = |task: &Task| {
+    fn submit<'a>(&'a self, tasks: &'a [AttemptTask]) -> BoxFuture<'a, Vec<Result<Handle>>> {
+        let submit = |task: &AttemptTask| {
             let (control, controls) = watch::channel(Control::Run);
             let (handle, shared) = (Handle(task.key()), self.shared.clone());
             shared.running.lock().unwrap().insert(handle.clone(), control);
@@ -61,16 +61,16 @@ impl Executor for Fake {
         };
         ready(tasks.iter().map(submit).collect()).boxed()
     }
-    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>> {
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<AttemptState>>> {
         let mut ended = self.shared.ended.lock().unwrap();
-        let mut state = |handle: &Handle| ended.remove(handle).map_or(State::Started, State::Ended);
+        let mut state = |handle: &Handle| ended.remove(handle).map_or(AttemptState::Started, AttemptState::Ended);
         ready(Ok(handles.iter().map(&mut state).collect())).boxed()
     }
     fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>> {
         self.shared.running.lock().unwrap()[handle].send_replace(control);
         ready(Ok(())).boxed()
     }
-    fn reattach<'a>(&'a self, _: &'a Task, _: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
+    fn reattach<'a>(&'a self, _: &'a AttemptTask, _: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
         ready(Ok(None)).boxed()
     }
     fn changed(&self) -> BoxFuture<'_, ()> {
@@ -78,31 +78,31 @@ impl Executor for Fake {
     }
 }
 
-async fn carry(act: Act, task: Task, mut control: watch::Receiver<Control>) -> Ended {
+async fn carry(act: FakeBehavior, task: AttemptTask, mut control: watch::Receiver<Control>) -> AttemptExit {
     task.reports.message(AttemptMessage::Metric { name: "loss".into(), step: 1, value: 0.5 });
     task.reports.raw("hello");
     match act {
-        Act::Fail(error) => return Ended::with(AttemptOutcome::Failed, error),
-        Act::FailAfter(step, error) => {
+        FakeBehavior::Fail(error) => return AttemptExit::with_error(AttemptOutcome::Failed, error),
+        FakeBehavior::FailAfter(step, error) => {
             task.reports.message(AttemptMessage::Checkpoint { step });
-            return Ended::with(AttemptOutcome::Failed, error);
+            return AttemptExit::with_error(AttemptOutcome::Failed, error);
         }
-        Act::Hang => {
+        FakeBehavior::Hang => {
             let _ = control.wait_for(|w| *w > Control::Run).await;
-            return Ended::with(AttemptOutcome::Cancelled, Error::cancelled("stopped"));
+            return AttemptExit::with_error(AttemptOutcome::Cancelled, Error::cancelled("stopped"));
         }
-        Act::FailWhen(mut gate, error) => {
+        FakeBehavior::FailWhen(mut gate, error) => {
             let _ = gate.wait_for(|open| *open).await;
-            return Ended::with(AttemptOutcome::Failed, error);
+            return AttemptExit::with_error(AttemptOutcome::Failed, error);
         }
-        Act::WaitFor(mut gate) => {
+        FakeBehavior::WaitFor(mut gate) => {
             if gate.wait_for(|open| *open).await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
-        Act::Succeed => {}
+        FakeBehavior::Succeed => {}
     }
     let result = empty_result(&task.spec);
     task.store.put_result(&result).await.unwrap();
-    Ended::succeeded(result)
+    AttemptExit::succeeded(result)
 }

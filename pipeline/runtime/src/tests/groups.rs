@@ -2,21 +2,21 @@
 //! attempts with a limited wait for a machine.
 
 use super::cluster::{Cluster, Job, seconds};
-use super::followed::Bench;
+use super::follower::Bench;
 use super::{FAILED, SUCCEEDED, key, node};
-use crate::executors::{Control, Ended};
+use crate::executors::{AttemptExit, Control};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use trainyard_core::Error;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::peers::NodeAddress;
 use trainyard_engine::fold::StageStatus;
-use trainyard_spec::plan::{Node, Retry};
+use trainyard_spec::plan::{PlanNode, Retry};
 
-fn group(attempts: u32) -> Vec<Node> {
+fn group(attempts: u32) -> Vec<PlanNode> {
     let lead = node("train", &[]);
-    let lead = Node { retry: Retry { attempts, ..lead.retry.clone() }, ..lead };
-    vec![lead, Node { beside: Some(key("train")), outputs: BTreeMap::new(), ..node("server", &[]) }]
+    let lead = PlanNode { retry: Retry { attempts, ..lead.retry.clone() }, ..lead };
+    vec![lead, PlanNode { beside: Some(key("train")), outputs: BTreeMap::new(), ..node("server", &[]) }]
 }
 
 /// Acts like the process of an attempt: publishes its address, and waits for the others.
@@ -43,7 +43,7 @@ async fn serves(job: &Job) {
     }
     let error = Error::cancelled("the attempt was stopped");
     job.leaves_a_failure(AttemptOutcome::Cancelled, error.clone()).await;
-    job.ends(Ended::with(AttemptOutcome::Cancelled, error));
+    job.ends(AttemptExit::with_error(AttemptOutcome::Cancelled, error));
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +76,7 @@ async fn a_server_that_fails_takes_its_trainer_with_it_and_both_begin_again() {
                 seconds(20).await;
                 let error = Error::retryable("address in use");
                 job.leaves_a_failure(AttemptOutcome::Failed, error.clone()).await;
-                job.ends(Ended::with(AttemptOutcome::Failed, error));
+                job.ends(AttemptExit::with_error(AttemptOutcome::Failed, error));
             }
             // Would run forever without its server.
             ("server", _) | ("train", 1) => serves(&job).await,
@@ -98,7 +98,7 @@ async fn an_attempt_waits_for_its_machine_only_as_long_as_its_stage_says() {
         job.waits("Resources");
         std::future::pending::<()>().await;
     });
-    let patient = Node { wait: Some(Duration::from_secs(90)), ..node("a", &[]) };
+    let patient = PlanNode { wait: Some(Duration::from_secs(90)), ..node("a", &[]) };
     let summary = bench.run(&cluster, vec![patient]).await;
     assert_eq!(summary.ending, FAILED);
     let attempt = summary.view.stage(&key("a")).unwrap().attempts[0].clone();

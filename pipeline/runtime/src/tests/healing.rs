@@ -1,6 +1,6 @@
 //! Unreadable manifests: their stages publish again, and a forecast continues.
 
-use super::{Act, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
+use super::{FakeBehavior, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
 use crate::{RunOptions, forecast, run};
 use serde_json::json;
 use std::path::Path;
@@ -9,7 +9,7 @@ use trainyard_core::Digest;
 use trainyard_core::artifact::GenerationReason;
 use trainyard_core::event::Selection;
 use trainyard_engine::fold::StageStatus;
-use trainyard_engine::forecast::Decision;
+use trainyard_engine::forecast::ForecastDecision;
 use trainyard_spec::template::Template;
 use trainyard_store::{Store, StoreOptions, layout};
 
@@ -29,7 +29,7 @@ async fn an_empty_manifest_is_followed_by_the_next_generation() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder_store(folder.path()).await;
     let plan = plan(vec![node("a", &[]), node("b", &["a"])]);
-    let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+    let context = context(&store, fake(|_| FakeBehavior::Succeed), &Arc::new(Watcher::default()));
     let first = run(options(), plan.clone(), context.clone()).await.unwrap();
     let stage = first.view.stage(&key("a")).unwrap().digest.clone().unwrap();
     let cases = [(Vec::new(), GenerationReason::Lost), (vec!["a".to_string()], GenerationReason::Rerun)];
@@ -37,9 +37,9 @@ async fn an_empty_manifest_is_followed_by_the_next_generation() {
         let before = store.manifest(&stage).await.unwrap().unwrap().generation;
         empty(folder.path(), &stage, before);
         let asked = RunOptions { selection: Selection { rerun, ..Selection::default() }, ..options() };
-        let decisions: Vec<Decision> =
+        let decisions: Vec<ForecastDecision> =
             forecast(&asked, &plan, &context).await.unwrap().iter().map(|f| f.decision).collect();
-        assert_eq!(decisions, [Decision::Run, Decision::Deferred]);
+        assert_eq!(decisions, [ForecastDecision::Run, ForecastDecision::Deferred]);
         let again = run(asked, plan.clone(), context.clone()).await.unwrap();
         let status = |name: &str| again.view.stage(&key(name)).unwrap().status;
         assert_eq!((&again.ending, status("a"), status("b")), (&SUCCEEDED, StageStatus::Done, StageStatus::Hit));
@@ -53,10 +53,10 @@ async fn a_forecast_does_without_the_manifest_that_it_would_compare_with() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder_store(folder.path()).await;
     let mut plan = plan(vec![node("a", &[])]);
-    let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+    let context = context(&store, fake(|_| FakeBehavior::Succeed), &Arc::new(Watcher::default()));
     let first = run(options(), plan.clone(), context.clone()).await.unwrap();
     empty(folder.path(), first.view.stage(&key("a")).unwrap().digest.as_ref().unwrap(), 0);
     plan.nodes[0].config = Template::Literal(json!({"name": "changed"}));
     let forecasts = forecast(&options(), &plan, &context).await.unwrap();
-    assert_eq!(forecasts[0].decision, Decision::Run);
+    assert_eq!(forecasts[0].decision, ForecastDecision::Run);
 }

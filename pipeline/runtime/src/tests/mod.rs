@@ -2,22 +2,22 @@
 
 mod claims;
 mod cluster;
+#[cfg(target_os = "linux")]
+mod detached;
 mod fake;
-mod followed;
+mod follower;
 mod groups;
 mod healing;
-#[cfg(target_os = "linux")]
-mod kept;
 mod outages;
 mod processes;
 mod runs;
 mod sharing;
 mod takeover;
 
-pub use fake::{Act, fake};
+pub use fake::{FakeBehavior, fake};
 
 use crate::executors::Executors;
-use crate::{Ending, InProcess, Observer, RowReader, RunContext, RunOptions};
+use crate::{InProcessRunner, Observer, OutputRowReader, RunContext, RunEnding, RunOptions};
 use futures::future::{BoxFuture, FutureExt};
 use petgraph::graph::DiGraph;
 use serde_json::{Value, json};
@@ -26,21 +26,23 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptMessage, AttemptOutput, AttemptResult, AttemptSpec};
-use trainyard_core::event::{Record, RunOutcome};
+use trainyard_core::event::{EventRecord, RunOutcome};
 use trainyard_core::units::Backoff;
 use trainyard_core::{
     ArtifactKind, AttemptNumber, Cardinality, Chance, Digest, ErrorKind, KindInfo, OptionProblem, Output, Placement,
-    Result, Settled, StageKey, StageKinds, SystemClock,
+    Result, StageKey, StageKinds, SystemClock, ValidatedOptions,
 };
 use trainyard_engine::MachinePool;
-use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf, Plan, Request, Retry, When};
+use trainyard_spec::plan::{
+    CacheMode, InputBinding, Plan, PlanNode, ResourceRequest, Retry, RunCondition, StageOutput,
+};
 use trainyard_spec::template::Template;
 use trainyard_store::{Store, StoreOptions};
 
 /// Endings of runs.
-pub const SUCCEEDED: Ending = Ending::Finished(RunOutcome::Succeeded);
-pub const FAILED: Ending = Ending::Finished(RunOutcome::Failed);
-pub const CANCELLED: Ending = Ending::Finished(RunOutcome::Cancelled);
+pub const SUCCEEDED: RunEnding = RunEnding::Finished(RunOutcome::Succeeded);
+pub const FAILED: RunEnding = RunEnding::Finished(RunOutcome::Failed);
+pub const CANCELLED: RunEnding = RunEnding::Finished(RunOutcome::Cancelled);
 
 pub struct NoKinds;
 
@@ -51,7 +53,7 @@ impl StageKinds for NoKinds {
     fn kind(&self, _: &str) -> Option<&KindInfo> {
         None
     }
-    fn settle(&self, _: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+    fn validate_options(&self, _: &str, options: &Value) -> Result<Box<dyn ValidatedOptions + '_>, Vec<OptionProblem>> {
         Ok(Box::new(Complete(options.clone())))
     }
 }
@@ -59,7 +61,7 @@ impl StageKinds for NoKinds {
 /// Complete config without further knowledge.
 struct Complete(Value);
 
-impl Settled for Complete {
+impl ValidatedOptions for Complete {
     fn config(&self) -> &Value {
         &self.0
     }
@@ -86,7 +88,7 @@ pub fn empty_result(spec: &AttemptSpec) -> AttemptResult {
     }
 }
 
-impl InProcess for Empty {
+impl InProcessRunner for Empty {
     fn run(&self, spec: &AttemptSpec) -> Result<AttemptResult> {
         match spec.config["panic"].as_bool() {
             Some(true) => panic!("as asked"),
@@ -95,7 +97,7 @@ impl InProcess for Empty {
     }
 }
 
-impl RowReader for Empty {
+impl OutputRowReader for Empty {
     fn rows<'a>(&'a self, _: &'a Output, _: u64) -> BoxFuture<'a, Result<Vec<Value>>> {
         async { Ok(Vec::new()) }.boxed()
     }
@@ -104,13 +106,13 @@ impl RowReader for Empty {
 /// Observer that keeps all events.
 #[derive(Default)]
 pub struct Watcher {
-    pub events: Mutex<Vec<Record>>,
+    pub events: Mutex<Vec<EventRecord>>,
     pub messages: Mutex<Vec<AttemptMessage>>,
     pub notes: Mutex<Vec<String>>,
 }
 
 impl Observer for Watcher {
-    fn event(&self, record: &Record) {
+    fn event(&self, record: &EventRecord) {
         self.events.lock().unwrap().push(record.clone());
     }
     fn message(&self, _: &StageKey, _: AttemptNumber, message: &AttemptMessage) {
@@ -135,7 +137,7 @@ pub fn context(store: &Store, executors: Executors, watcher: &Arc<Watcher>) -> R
         rows: Arc::new(Empty),
         secrets: BTreeMap::new(),
         orphan_timeout: Duration::from_secs(600),
-        processes: Arc::new(crate::resume::ThisMachine),
+        processes: Arc::new(crate::resume::LocalMachine),
         clock: Arc::new(SystemClock::new()),
         chance: Chance::new(u64::from(std::process::id())),
         observer: watcher.clone(),
@@ -146,15 +148,15 @@ pub fn key(name: &str) -> StageKey {
     StageKey(name.into())
 }
 
-pub fn node(name: &str, after: &[&str]) -> Node {
-    let of = |stage: &&str| OutputOf { stage: key(stage), output: "out".into() };
+pub fn node(name: &str, after: &[&str]) -> PlanNode {
+    let of = |stage: &&str| StageOutput { stage: key(stage), output: "out".into() };
     let inputs = InputBinding {
         port: "in".into(),
         kind: ArtifactKind::Files,
         cardinality: Cardinality::Many,
         from: after.iter().map(of).collect(),
     };
-    Node {
+    PlanNode {
         key: key(name),
         kind: "test".into(),
         kind_version: 1,
@@ -166,7 +168,7 @@ pub fn node(name: &str, after: &[&str]) -> Node {
         inputs: vec![inputs],
         outputs: BTreeMap::from([("out".to_string(), AttemptOutput { kind: ArtifactKind::Files, optional: false })]),
         after: after.iter().map(|a| key(a)).collect(),
-        when: When::Always,
+        when: RunCondition::Always,
         fan_out: None,
         checks: Vec::new(),
         retry: Retry {
@@ -175,10 +177,10 @@ pub fn node(name: &str, after: &[&str]) -> Node {
             on: vec![ErrorKind::Retryable, ErrorKind::Lost],
         },
         timeout: None,
-        resources: vec![Request::default()],
+        resources: vec![ResourceRequest::default()],
         wait: None,
         beside: None,
-        cache: Cache::Enabled,
+        cache: CacheMode::Enabled,
         env: BTreeMap::new(),
         secrets: Vec::new(),
         description: String::new(),
@@ -186,11 +188,11 @@ pub fn node(name: &str, after: &[&str]) -> Node {
     }
 }
 
-pub fn inside(name: &str, after: &[&str]) -> Node {
-    Node { placement: Placement::InProcess, ..node(name, after) }
+pub fn inside(name: &str, after: &[&str]) -> PlanNode {
+    PlanNode { placement: Placement::InProcess, ..node(name, after) }
 }
 
-pub fn plan(nodes: Vec<Node>) -> Plan {
+pub fn plan(nodes: Vec<PlanNode>) -> Plan {
     let names: Vec<&StageKey> = nodes.iter().map(|n| &n.key).collect();
     let digest = Digest::of_json(&names).unwrap();
     Plan {

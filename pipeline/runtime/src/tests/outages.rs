@@ -1,6 +1,6 @@
 //! Unavailable stores: attempts continue, and stopping a run does not wait for them.
 
-use super::{Act, CANCELLED, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
+use super::{CANCELLED, FakeBehavior, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
 use crate::{RunOptions, run};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,14 +8,14 @@ use std::time::Duration;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{AttemptOutcome, Event};
 use trainyard_core::{Clock, Error, ErrorKind};
-use trainyard_store::faults::{Fault, Faulty};
+use trainyard_store::faults::{FaultyStore, StoreFault};
 use trainyard_store::{Store, StoreOptions};
 
 /// Clock that advances by a minute at every read.
 #[derive(Default)]
-struct Leaping(AtomicU64);
+struct LeapingClock(AtomicU64);
 
-impl Clock for Leaping {
+impl Clock for LeapingClock {
     fn unix_millis(&self) -> i64 {
         0
     }
@@ -25,10 +25,10 @@ impl Clock for Leaping {
 }
 
 /// Creates a store that fails on command and tolerates an outage of an hour.
-async fn faulty(options: StoreOptions) -> (Arc<Faulty>, Store) {
-    let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
+async fn faulty(options: StoreOptions) -> (Arc<FaultyStore>, Store) {
+    let faulty = FaultyStore::new(Arc::new(object_store::memory::InMemory::new()));
     let options = StoreOptions { outage: Duration::from_secs(3_600), ..options };
-    (faulty.clone(), Store::over(faulty, "memory://faulty", options).await.unwrap())
+    (faulty.clone(), Store::from_object_store(faulty, "memory://faulty", options).await.unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,10 +38,10 @@ async fn attempts_outlive_a_store_that_refuses_its_credentials_for_a_while() {
     let act = move |spec: &AttemptSpec| {
         if spec.stage.0 == "b" {
             for part in ["journal", "result.json", "artifacts/"] {
-                faulty.inject(Fault::Denied, part, 3);
+                faulty.inject(StoreFault::Denied, part, 3);
             }
         }
-        Act::Succeed
+        FakeBehavior::Succeed
     };
     let plan = plan(vec![node("a", &[]), node("b", &["a"])]);
     let summary = run(options(), plan, context(&store, fake(act), &watcher)).await.unwrap();
@@ -54,20 +54,20 @@ async fn attempts_outlive_a_store_that_refuses_its_credentials_for_a_while() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_stops_once_its_store_was_away_for_too_long_and_can_be_resumed() {
-    let options_of_store = StoreOptions { clock: Arc::new(Leaping::default()), ..StoreOptions::default() };
+    let options_of_store = StoreOptions { clock: Arc::new(LeapingClock::default()), ..StoreOptions::default() };
     let (faulty, store) = faulty(options_of_store).await;
     let watcher = Arc::new(Watcher::default());
     let breaks = faulty.clone();
     let act = move |_: &AttemptSpec| {
-        breaks.inject(Fault::Denied, "journal", u32::MAX);
-        Act::Succeed
+        breaks.inject(StoreFault::Denied, "journal", u32::MAX);
+        FakeBehavior::Succeed
     };
     let plan = plan(vec![node("a", &[])]);
     let error = run(options(), plan.clone(), context(&store, fake(act), &watcher)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Lost, "{error}");
     assert!(error.message.contains("journal"), "{error}");
-    faulty.heal();
-    let again = context(&store, fake(|_| Act::Fail(Error::bug("computed again"))), &watcher);
+    faulty.clear_faults();
+    let again = context(&store, fake(|_| FakeBehavior::Fail(Error::bug("computed again"))), &watcher);
     let resumed = run(RunOptions { take_over: true, ..options() }, plan, again).await.unwrap();
     assert_eq!((resumed.resumed, resumed.ending), (true, SUCCEEDED));
     assert_eq!(resumed.view.stage(&key("a")).unwrap().attempts.len(), 1, "its result was there");
@@ -80,12 +80,12 @@ async fn an_interrupt_waits_for_no_store_that_is_away() {
     let wanted = options();
     let interrupt = wanted.interrupt.clone();
     let act = move |_: &AttemptSpec| {
-        faulty.inject(Fault::LostRequest, "journal", u32::MAX);
+        faulty.inject(StoreFault::LostRequest, "journal", u32::MAX);
         interrupt.raise();
-        Act::Hang
+        FakeBehavior::Hang
     };
     let mut context = context(&store, fake(act), &watcher);
-    context.clock = Arc::new(Leaping::default());
+    context.clock = Arc::new(LeapingClock::default());
     let error = run(wanted, plan(vec![node("a", &[])]), context).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Cancelled, "{error}");
     assert!(error.to_string().contains("the same command goes on"), "{error}");
@@ -99,7 +99,7 @@ async fn an_interrupt_still_ends_a_run_whose_store_answers() {
     let interrupt = wanted.interrupt.clone();
     let act = move |_: &AttemptSpec| {
         interrupt.raise();
-        Act::Hang
+        FakeBehavior::Hang
     };
     let summary = run(wanted, plan(vec![node("a", &[])]), context(&store, fake(act), &watcher)).await.unwrap();
     assert_eq!(summary.ending, CANCELLED);
@@ -116,7 +116,7 @@ async fn a_store_that_is_removed_ends_the_run_and_stays_removed() {
     let removed = root.clone();
     let act = move |_: &AttemptSpec| {
         std::fs::remove_dir_all(&removed).unwrap();
-        Act::Fail(Error::data("too late"))
+        FakeBehavior::Fail(Error::data("too late"))
     };
     let error = run(options(), plan(vec![node("a", &[])]), context(&store, fake(act), &watcher)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Lost, "{error}");

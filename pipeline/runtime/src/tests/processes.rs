@@ -1,8 +1,8 @@
 //! Attempts as real `sh` processes: outcomes, logs, cancel, and the kill of the whole tree.
 
 use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, context, inside, key, node, options, plan};
-use crate::executors::{Executors, Launcher, Launching, kinds};
-use crate::slots::{Holder, Slots};
+use crate::executors::{ExecutorContext, Executors, Launcher, kinds};
+use crate::slots::{SlotHolder, Slots};
 use crate::{RunContext, RunSummary, run};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use tempfile::TempDir;
 use trainyard_core::attempt::{AttemptMessage, LogRecord};
 use trainyard_core::event::{AttemptOutcome, Event};
 use trainyard_core::{Error, ErrorKind};
-use trainyard_engine::{MachinePool, Share};
-use trainyard_spec::plan::Node;
-use trainyard_store::{Chunk, Store, StoreOptions};
+use trainyard_engine::{MachinePool, MachineShare};
+use trainyard_spec::plan::PlanNode;
+use trainyard_store::{AttemptStream, Store, StoreOptions};
 
 /// Reads the spec and stores a result, like an attempt.
 pub const SUCCEED: &str = r#"
@@ -54,23 +54,23 @@ impl Bench {
         let machine = context(&self.store, Executors::default(), &self.watcher).pools[0].machines[0].clone();
         Slots::new(self.folder.path().join("slots"), machine)
     }
-    async fn run(&self, script: &str, stage: Node) -> RunSummary {
+    async fn run(&self, script: &str, stage: PlanNode) -> RunSummary {
         run(options(), plan(vec![stage]), self.context(script)).await.unwrap()
     }
     async fn log(&self, summary: &RunSummary) -> String {
-        let (log, _) = self.store.read_chunks(&summary.run, &key("a"), 1, Chunk::Log, 0).await.unwrap();
+        let (log, _) = self.store.read_chunks(&summary.run, &key("a"), 1, AttemptStream::Log, 0).await.unwrap();
         String::from_utf8(log).unwrap().lines().map(|line| LogRecord::parse(line).text + "\n").collect()
     }
 }
 
 /// Creates the executor `local` for the pool `local`.
 pub fn local(launcher: Launcher, slots: Option<Slots>, options: &Value) -> Executors {
-    let launching = Launching { pool: "local".into(), launcher, slots };
+    let launching = ExecutorContext { pool: "local".into(), launcher, slots };
     Executors::new([("local".to_string(), kinds()[0].build(&launching, options).unwrap())])
 }
 
 /// Builds a stage without outputs, so that a shell script can write the result.
-pub fn stage() -> Node {
+pub fn stage() -> PlanNode {
     let mut stage = node("a", &[]);
     stage.outputs.clear();
     stage
@@ -134,7 +134,7 @@ async fn a_missing_program_is_lost_not_stuck() {
 async fn another_program_may_start_the_attempt() {
     let bench = Bench::new().await;
     let script = format!("echo \"$BEHIND $TEST_FOLDER\"\n{SUCCEED}");
-    let launcher = bench.launcher(&script).behind("env", &["BEHIND=another"]);
+    let launcher = bench.launcher(&script).wrapped_in("env", &["BEHIND=another"]);
     let mut context = bench.context("");
     context.executors = local(launcher, None, &json!({}));
     let summary = run(options(), plan(vec![stage()]), context).await.unwrap();
@@ -224,8 +224,8 @@ async fn two_runs_of_one_user_share_the_slots_of_the_machine() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_that_waits_for_slots_says_so_and_one_inside_the_engine_waits_for_none() {
     let bench = Bench::new().await;
-    let share = Share { machine: "this".into(), cpus: 2, memory: 0, gpus: Vec::new() };
-    let held = bench.slots().try_take(&share, &Holder::default()).unwrap().unwrap();
+    let share = MachineShare { machine: "this".into(), cpus: 2, memory: 0, gpus: Vec::new() };
+    let held = bench.slots().try_take(&share, &SlotHolder::default()).unwrap().unwrap();
     let summary = run(options(), plan(vec![inside("trivial", &[])]), bench.context("exit 1")).await.unwrap();
     assert_eq!(summary.ending, SUCCEEDED);
     let watcher = bench.watcher.clone();

@@ -1,34 +1,36 @@
 //! Whole runs without processes.
 
-use super::{Act, CANCELLED, FAILED, SUCCEEDED, Watcher, context, fake, inside, key, memory, node, options, plan};
+use super::{
+    CANCELLED, FAILED, FakeBehavior, SUCCEEDED, Watcher, context, fake, inside, key, memory, node, options, plan,
+};
 use crate::resume::{follow, open_run};
-use crate::summary::{Known, look};
+use crate::summary::{LoadedSummary, read_summary};
 use crate::{RunOptions, forecast, run};
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptMessage, LogLevel, LogRecord};
-use trainyard_core::event::{AttemptOutcome, Event, Record};
+use trainyard_core::event::{AttemptOutcome, Event, EventRecord};
 use trainyard_core::{Error, ErrorKind, RunId};
 use trainyard_engine::fold::StageStatus;
-use trainyard_engine::forecast::Decision;
+use trainyard_engine::forecast::ForecastDecision;
 use trainyard_spec::template::Template;
-use trainyard_store::faults::{Fault, Faulty};
-use trainyard_store::{Chunk, JournalReader, JournalWriter, Store, StoreOptions, layout};
+use trainyard_store::faults::{FaultyStore, StoreFault};
+use trainyard_store::{AttemptStream, JournalReader, JournalWriter, Store, StoreOptions, layout};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chain_runs_and_then_hits() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let plan = plan(vec![node("a", &[]), inside("b", &["a"]), node("c", &["b"])]);
-    let context = context(&store, fake(|_| Act::Succeed), &watcher);
+    let context = context(&store, fake(|_| FakeBehavior::Succeed), &watcher);
     let first = run(options(), plan.clone(), context.clone()).await.unwrap();
     assert_eq!((&first.ending, first.resumed), (&SUCCEEDED, false));
     assert!(first.view.stages.iter().all(|s| s.status == StageStatus::Done));
     let again = run(options(), plan.clone(), context.clone()).await.unwrap();
     assert_ne!(again.run, first.run, "a finished run is not resumed");
     assert!(again.view.stages.iter().all(|s| s.status == StageStatus::Hit));
-    let decisions: Vec<Decision> =
+    let decisions: Vec<ForecastDecision> =
         forecast(&options(), &plan, &context).await.unwrap().iter().map(|f| f.decision).collect();
-    assert_eq!(decisions, [Decision::Hit; 3]);
+    assert_eq!(decisions, [ForecastDecision::Hit; 3]);
     assert_eq!(
         store
             .manifest(first.view.stage(&key("c")).unwrap().digest.as_ref().unwrap())
@@ -45,7 +47,9 @@ async fn the_journal_holds_the_whole_run() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let summary =
-        run(options(), plan(vec![node("a", &[])]), context(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
+        run(options(), plan(vec![node("a", &[])]), context(&store, fake(|_| FakeBehavior::Succeed), &watcher))
+            .await
+            .unwrap();
     assert_eq!(crate::resume::read_run(&store, &summary.run).await.unwrap(), summary.view);
     let batches = JournalReader::read_all(&store, &summary.run).await.unwrap();
     let types: Vec<&str> = batches.iter().flat_map(|b| &b.events).filter_map(|e| e["type"].as_str()).collect();
@@ -61,10 +65,10 @@ async fn the_journal_holds_the_whole_run() {
             "run_finished"
         ]
     );
-    let (log, _) = store.read_chunks(&summary.run, &key("a"), 1, Chunk::Log, 0).await.unwrap();
+    let (log, _) = store.read_chunks(&summary.run, &key("a"), 1, AttemptStream::Log, 0).await.unwrap();
     let record = LogRecord::parse(std::str::from_utf8(&log).unwrap());
     assert_eq!((record.level, record.text.as_str(), record.at.is_some()), (LogLevel::Info, "hello", true));
-    let (metrics, _) = store.read_chunks(&summary.run, &key("a"), 1, Chunk::Metrics, 0).await.unwrap();
+    let (metrics, _) = store.read_chunks(&summary.run, &key("a"), 1, AttemptStream::Metrics, 0).await.unwrap();
     assert!(String::from_utf8(metrics).unwrap().contains("\"loss\""));
     assert!(watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Metric { .. })));
     let spec = store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap();
@@ -75,27 +79,28 @@ async fn the_journal_holds_the_whole_run() {
 async fn a_long_run_leaves_a_summary_that_counts_until_the_run_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
-    let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+    let context = context(&store, fake(|_| FakeBehavior::Succeed), &Arc::new(Watcher::default()));
     let names: Vec<String> = (0..20).map(|n| format!("n{n}")).collect();
     let after = |n: usize| n.checked_sub(1).map(|before| names[before].as_str());
     let chain = (0..20).map(|n| node(&names[n], after(n).as_slice())).collect();
     let long = run(options(), plan(chain), context.clone()).await.unwrap();
-    assert_eq!(look(&store, &long.run).await.unwrap(), Known::Totals(long.view.totals()));
+    assert_eq!(read_summary(&store, &long.run).await.unwrap(), LoadedSummary::Totals(long.view.totals()));
     assert_eq!((long.view.totals().all(), long.view.totals().of(StageStatus::Done)), (20, 20));
     // The journal is read only at its beginning.
     let middle = folder.path().join(layout::journal(&long.run, 17));
     let aside = std::fs::read(&middle).unwrap();
     std::fs::remove_file(&middle).unwrap();
-    assert!(matches!(look(&store, &long.run).await, Ok(Known::Totals(_))));
+    assert!(matches!(read_summary(&store, &long.run).await, Ok(LoadedSummary::Totals(_))));
     std::fs::write(&middle, aside).unwrap();
 
-    let opened = |epoch| Record { at: 1, event: Event::WriterOpened { epoch, writer: "w".into() } }.to_value().unwrap();
+    let opened =
+        |epoch| EventRecord { at: 1, event: Event::WriterOpened { epoch, writer: "w".into() } }.to_value().unwrap();
     JournalWriter::open(&store, &long.run, "w", opened).await.unwrap();
-    let Known::View(view) = look(&store, &long.run).await.unwrap() else { panic!("the run goes on") };
+    let LoadedSummary::View(view) = read_summary(&store, &long.run).await.unwrap() else { panic!("the run goes on") };
     assert_eq!((view.finished, view.writer.epoch), (None, 2));
 
     let short = run(options(), plan(vec![node("a", &[])]), context).await.unwrap();
-    assert_eq!(look(&store, &short.run).await.unwrap(), Known::View(Box::new(short.view)));
+    assert_eq!(read_summary(&store, &short.run).await.unwrap(), LoadedSummary::View(Box::new(short.view)));
     assert!(store.list(&layout::summaries(&short.run)).await.unwrap().is_empty(), "its journal is read as fast");
 }
 
@@ -104,7 +109,7 @@ async fn a_run_is_followed_without_reading_anything_twice() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
     let id = RunId("20261121-000000-000000".into());
-    let value = |at, event| Record { at, event }.to_value().unwrap();
+    let value = |at, event| EventRecord { at, event }.to_value().unwrap();
     let opened = |epoch| value(1, Event::WriterOpened { epoch, writer: "w".into() });
     let (mut writer, _) = JournalWriter::open(&store, &id, "w", opened).await.unwrap();
     let (mut view, mut journal) = open_run(&store, &id).await.unwrap();
@@ -125,7 +130,7 @@ async fn specs_say_how_durable_the_store_is() {
         let folder = tempfile::tempdir().unwrap();
         let options_of_store = StoreOptions { durability_fsync, ..StoreOptions::default() };
         let store = Store::open(folder.path().to_str().unwrap(), options_of_store).await.unwrap();
-        let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+        let context = context(&store, fake(|_| FakeBehavior::Succeed), &Arc::new(Watcher::default()));
         let summary = run(options(), plan(vec![node("a", &[])]), context).await.unwrap();
         assert_eq!(store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap().fsync, durability_fsync);
     }
@@ -137,7 +142,7 @@ async fn a_failed_stage_is_not_an_error_of_the_run() {
     let watcher = Arc::new(Watcher::default());
     let mut broken = inside("b", &[]);
     broken.config = Template::Literal(serde_json::json!({"panic": true}));
-    let fails = |_: &_| Act::Fail(Error::data("row 7 is damaged"));
+    let fails = |_: &_| FakeBehavior::Fail(Error::data("row 7 is damaged"));
     let summary =
         run(options(), plan(vec![node("a", &[]), broken, node("c", &["a"])]), context(&store, fake(fails), &watcher))
             .await
@@ -155,8 +160,8 @@ async fn a_failed_stage_is_not_an_error_of_the_run() {
 async fn a_stage_that_comes_further_may_fail_more_often_than_it_has_attempts() {
     let store = memory().await;
     let act = |spec: &trainyard_core::attempt::AttemptSpec| match spec.attempt {
-        attempt @ 1..5 => Act::FailAfter(u64::from(attempt), Error::retryable("503")),
-        _ => Act::Succeed,
+        attempt @ 1..5 => FakeBehavior::FailAfter(u64::from(attempt), Error::retryable("503")),
+        _ => FakeBehavior::Succeed,
     };
     let mut stage = node("a", &[]);
     stage.retry.attempts = 2;
@@ -179,10 +184,13 @@ async fn an_interrupt_stops_attempts_and_ends_the_run() {
         }
         interrupt.raise();
     });
-    let summary =
-        run(options, plan(vec![node("a", &[]), node("b", &["a"])]), context(&store, fake(|_| Act::Hang), &watcher))
-            .await
-            .unwrap();
+    let summary = run(
+        options,
+        plan(vec![node("a", &[]), node("b", &["a"])]),
+        context(&store, fake(|_| FakeBehavior::Hang), &watcher),
+    )
+    .await
+    .unwrap();
     assert_eq!(summary.ending, CANCELLED);
     assert!(summary.view.stages.iter().all(|s| s.status == StageStatus::Cancelled));
 }
@@ -194,15 +202,15 @@ async fn a_store_that_turns_read_only_ends_the_run_and_keeps_what_was_published(
     let breaks = faulty.clone();
     let act = move |spec: &trainyard_core::attempt::AttemptSpec| {
         if spec.stage.0 == "b" {
-            breaks.inject(Fault::ReadOnly, "journal", u32::MAX);
+            breaks.inject(StoreFault::ReadOnly, "journal", u32::MAX);
         }
-        Act::Succeed
+        FakeBehavior::Succeed
     };
     let plan = plan(vec![node("a", &[]), node("b", &["a"])]);
     let context = context(&store, fake(act), &watcher);
     let error = run(options(), plan.clone(), context.clone()).await.unwrap_err();
     assert!(error.message.contains("journal"), "{error}");
-    faulty.heal();
+    faulty.clear_faults();
     let resumed = run(RunOptions { take_over: true, ..options() }, plan, context).await.unwrap();
     assert!(resumed.resumed);
     assert_eq!(resumed.ending, SUCCEEDED);
@@ -215,9 +223,9 @@ async fn a_store_that_turns_read_only_ends_the_run_and_keeps_what_was_published(
 }
 
 /// Creates a store whose writes fail on command.
-async fn faulty() -> (Arc<Faulty>, Store) {
-    let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
-    let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
+async fn faulty() -> (Arc<FaultyStore>, Store) {
+    let faulty = FaultyStore::new(Arc::new(object_store::memory::InMemory::new()));
+    let store = Store::from_object_store(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
     (faulty, store)
 }
 
@@ -225,10 +233,12 @@ async fn faulty() -> (Arc<Faulty>, Store) {
 async fn a_manifest_that_is_not_taken_at_once_costs_no_attempt() {
     let (faulty, store) = faulty().await;
     // More than the tries of one write.
-    faulty.inject(Fault::LostRequest, "artifacts/", 6);
+    faulty.inject(StoreFault::LostRequest, "artifacts/", 6);
     let watcher = Arc::new(Watcher::default());
     let summary =
-        run(options(), plan(vec![node("a", &[])]), context(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
+        run(options(), plan(vec![node("a", &[])]), context(&store, fake(|_| FakeBehavior::Succeed), &watcher))
+            .await
+            .unwrap();
     assert_eq!(summary.ending, SUCCEEDED);
     let attempts = &summary.view.stage(&key("a")).unwrap().attempts;
     assert_eq!((attempts.len(), &attempts[0].error), (1, &None));
@@ -237,16 +247,16 @@ async fn a_manifest_that_is_not_taken_at_once_costs_no_attempt() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_result_that_could_not_be_published_is_published_by_a_resume() {
     let (faulty, store) = faulty().await;
-    faulty.inject(Fault::Denied, "artifacts/", u32::MAX);
+    faulty.inject(StoreFault::Denied, "artifacts/", u32::MAX);
     let watcher = Arc::new(Watcher::default());
-    let (plan, context) = (plan(vec![node("a", &[])]), context(&store, fake(|_| Act::Succeed), &watcher));
+    let (plan, context) = (plan(vec![node("a", &[])]), context(&store, fake(|_| FakeBehavior::Succeed), &watcher));
     let first = run(options(), plan.clone(), context.clone()).await.unwrap();
     assert_eq!(first.ending, FAILED);
     let a = first.view.stage(&key("a")).unwrap();
     assert_eq!(a.attempts[0].outcome, Some(AttemptOutcome::Succeeded), "the attempt did its part");
     let error = a.error.clone().unwrap();
     assert!(error.to_string().contains("artifacts/") && error.to_string().contains("runs resume"), "{error}");
-    faulty.heal();
+    faulty.clear_faults();
     let resumed = run(RunOptions { resume: Some(first.run.clone()), ..options() }, plan, context).await.unwrap();
     assert_eq!((&resumed.run, &resumed.ending), (&first.run, &SUCCEEDED));
     assert_eq!(resumed.view.stage(&key("a")).unwrap().attempts.len(), 1, "nothing is computed again");
@@ -258,7 +268,9 @@ async fn a_plan_that_cannot_be_placed_leaves_no_run() {
     let watcher = Arc::new(Watcher::default());
     let mut large = node("a", &[]);
     large.resources[0].gpus = 4;
-    let error = run(options(), plan(vec![large]), context(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap_err();
+    let error = run(options(), plan(vec![large]), context(&store, fake(|_| FakeBehavior::Succeed), &watcher))
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(store.list_runs().await.unwrap().is_empty());
 }
@@ -280,7 +292,7 @@ async fn many_stages() {
     for round in 0..3 {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
-        let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+        let context = context(&store, fake(|_| FakeBehavior::Succeed), &Arc::new(Watcher::default()));
         for (name, plan, stages) in [
             ("wide", &wide_plan, 10_000.0),
             ("wide, all hits", &wide_plan, 10_000.0),

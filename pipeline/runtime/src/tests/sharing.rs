@@ -1,7 +1,7 @@
 //! Runs of different plans that reach one stage at the same time.
 
 use super::cluster::{Cluster, PausedClock, seconds};
-use super::{Act, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
+use super::{FakeBehavior, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
 use crate::executors::Executors;
 use crate::{RunContext, RunOptions, RunSummary, run};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use trainyard_core::event::{Event, Selection};
 use trainyard_core::{Chance, Clock, Error, ErrorKind, Result};
 use trainyard_engine::fold::StageStatus;
-use trainyard_spec::plan::{Node, Plan};
+use trainyard_spec::plan::{Plan, PlanNode};
 use trainyard_store::{Store, StoreOptions};
 
 struct Bench {
@@ -58,9 +58,13 @@ fn with(other: &str) -> Plan {
 }
 
 /// Counts launches of `a`; `act` defines the action of each by its number.
-fn counted(launches: &Arc<AtomicUsize>, act: impl Fn(usize) -> Act + Send + Sync + 'static) -> Executors {
+fn counted(launches: &Arc<AtomicUsize>, act: impl Fn(usize) -> FakeBehavior + Send + Sync + 'static) -> Executors {
     let launches = launches.clone();
-    fake(move |spec| if spec.stage == key("a") { act(launches.fetch_add(1, Ordering::SeqCst)) } else { Act::Succeed })
+    fake(
+        move |spec| {
+            if spec.stage == key("a") { act(launches.fetch_add(1, Ordering::SeqCst)) } else { FakeBehavior::Succeed }
+        },
+    )
 }
 
 async fn end(run: JoinHandle<Result<RunSummary>>) -> RunSummary {
@@ -75,7 +79,7 @@ async fn of_two_runs_one_computes_what_they_share_and_the_other_takes_its_result
     let executors = || {
         counted(&launches, {
             let open = open.clone();
-            move |_| Act::WaitFor(open.clone())
+            move |_| FakeBehavior::WaitFor(open.clone())
         })
     };
     let first = bench.start(executors(), with("b"));
@@ -100,7 +104,7 @@ async fn whoever_wants_a_computation_of_their_own_gets_it() {
     let executors = || {
         counted(&launches, {
             let open = open.clone();
-            move |_| Act::WaitFor(open.clone())
+            move |_| FakeBehavior::WaitFor(open.clone())
         })
     };
     let first = bench.start(executors(), with("b"));
@@ -115,7 +119,7 @@ async fn whoever_wants_a_computation_of_their_own_gets_it() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_dies_loses_its_claim() {
     let (bench, launches) = (Bench::new().await, Arc::default());
-    let executors = counted(&launches, |number| if number == 0 { Act::Hang } else { Act::Succeed });
+    let executors = counted(&launches, |number| if number == 0 { FakeBehavior::Hang } else { FakeBehavior::Succeed });
     let first = bench.start(executors.clone(), with("b"));
     seconds(60).await;
     let second = bench.start(executors, with("c"));
@@ -132,13 +136,13 @@ async fn a_failed_attempt_lets_the_other_run_compute() {
     let (bench, launches) = (Bench::new().await, Arc::default());
     let (gate, open) = watch::channel(false);
     let failing = fake(move |spec| match spec.stage.0.as_str() {
-        "a" => Act::FailWhen(open.clone(), Error::data("row 7 is damaged")),
-        _ => Act::Hang,
+        "a" => FakeBehavior::FailWhen(open.clone(), Error::data("row 7 is damaged")),
+        _ => FakeBehavior::Hang,
     });
     // The run has another stage, so it is not over.
     let first = bench.start(failing, plan(vec![node("a", &[]), node("z", &[])]));
     seconds(20).await;
-    let second = bench.start(counted(&launches, |_| Act::Succeed), with("c"));
+    let second = bench.start(counted(&launches, |_| FakeBehavior::Succeed), with("c"));
     seconds(20).await;
     assert_eq!(launches.load(Ordering::SeqCst), 0);
     gate.send(true).unwrap();
@@ -177,9 +181,9 @@ async fn a_full_pool_of_one_run_does_not_keep_another_from_its_own() {
 }
 
 /// Clock that can be set.
-struct Settable(PausedClock, AtomicI64);
+struct SettableClock(PausedClock, AtomicI64);
 
-impl Clock for Settable {
+impl Clock for SettableClock {
     fn unix_millis(&self) -> i64 {
         self.0.unix_millis() + self.1.load(Ordering::SeqCst)
     }
@@ -191,12 +195,12 @@ impl Clock for Settable {
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_does_not_lengthen_the_wait_before_a_retry() {
     let bench = Bench::new().await;
-    let clock = Arc::new(Settable(PausedClock::new(), AtomicI64::new(0)));
+    let clock = Arc::new(SettableClock(PausedClock::new(), AtomicI64::new(0)));
     let launches = Arc::default();
     let away = Error { kind: ErrorKind::Retryable, ..Error::retryable("503") };
-    let act = move |number| if number == 0 { Act::Fail(away.clone()) } else { Act::Succeed };
+    let act = move |number| if number == 0 { FakeBehavior::Fail(away.clone()) } else { FakeBehavior::Succeed };
     let context = context(&bench.store, counted(&launches, act), &bench.watcher);
-    let mut stage: Node = node("a", &[]);
+    let mut stage: PlanNode = node("a", &[]);
     stage.retry.attempts = 2;
     stage.retry.backoff.first = Duration::from_secs(20);
     stage.retry.backoff.most = Duration::from_secs(20);

@@ -1,15 +1,15 @@
 //! Ownership of a run: takeover, fencing, cancelling from outside.
 
-use super::{Act, CANCELLED, SUCCEEDED, Watcher, context, fake, key, memory, node, options, plan};
-use crate::cancel::{Cancelled, cancel_run};
+use super::{CANCELLED, FakeBehavior, SUCCEEDED, Watcher, context, fake, key, memory, node, options, plan};
+use crate::cancel::{CancelOutcome, cancel_run};
 use crate::resume::{ProcessId, WriterState, read_run, writer_state};
-use crate::{Ending, RunContext, RunOptions, run};
+use crate::{RunContext, RunEnding, RunOptions, run};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use trainyard_core::clock::ManualClock;
-use trainyard_core::event::{Event, Record, RunOutcome};
+use trainyard_core::event::{Event, EventRecord, RunOutcome};
 use trainyard_core::{Chance, Clock, ErrorKind, RunId, SystemClock};
 use trainyard_engine::fold::{StageStatus, WriterView};
 use trainyard_spec::plan::Plan;
@@ -29,7 +29,7 @@ async fn hanging(
     let watcher = Arc::new(Watcher::default());
     let (gate, open) = watch::channel(false);
     let plan = plan(vec![node("a", &[]), node("b", &["a"])]);
-    let context = context(store, fake(move |_| Act::WaitFor(open.clone())), &watcher);
+    let context = context(store, fake(move |_| FakeBehavior::WaitFor(open.clone())), &watcher);
     let running = tokio::spawn(run(options(), plan.clone(), context.clone()));
     wait_for_start(&watcher).await;
     let id = store.list_runs().await.unwrap().pop().unwrap();
@@ -50,7 +50,7 @@ async fn left_by(store: &Store, process: ProcessId) -> (Plan, RunId, JournalWrit
     let _ = running.await;
     let name = format!("{process}:test");
     let opened =
-        |epoch| Record { at: 1, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap();
+        |epoch| EventRecord { at: 1, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap();
     let (writer, _) = JournalWriter::open(store, &id, &name, opened).await.unwrap();
     (plan, id, writer)
 }
@@ -61,9 +61,9 @@ fn elsewhere() -> ProcessId {
 
 /// Clock that is far ahead of every journal, and that advances by 20 s between two reads.
 #[derive(Default)]
-struct Hasty(AtomicU64);
+struct FastClock(AtomicU64);
 
-impl Clock for Hasty {
+impl Clock for FastClock {
     fn unix_millis(&self) -> i64 {
         4_000_000_000_000
     }
@@ -73,7 +73,7 @@ impl Clock for Hasty {
 }
 
 fn ahead(store: &Store, watcher: &Arc<Watcher>) -> RunContext {
-    RunContext { clock: Arc::new(Hasty::default()), ..context(store, fake(|_| Act::Succeed), watcher) }
+    RunContext { clock: Arc::new(FastClock::default()), ..context(store, fake(|_| FakeBehavior::Succeed), watcher) }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,18 +96,18 @@ async fn a_clock_that_is_ahead_takes_no_writer_of_another_host_for_silent() {
     let watcher = Arc::new(Watcher::default());
     // Time does not advance, so the run can only learn from the journal.
     let clock = Arc::new(ManualClock::at_millis(4_000_000_000_000));
-    let context = RunContext { clock, ..context(&store, fake(|_| Act::Succeed), &watcher) };
+    let context = RunContext { clock, ..context(&store, fake(|_| FakeBehavior::Succeed), &watcher) };
     let second = tokio::spawn(run(options(), plan, context));
     while watcher.notes.lock().unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
-    writer.append(&[Record { at: 1, event: Event::Heartbeat {} }.to_value().unwrap()]).await.unwrap();
+    writer.append(&[EventRecord { at: 1, event: Event::Heartbeat {} }.to_value().unwrap()]).await.unwrap();
     let error = second.await.unwrap().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Retryable);
     assert!(error.to_string().contains("--take-over"), "{error}");
     let notes = watcher.notes.lock().unwrap().join("\n");
     assert!(notes.contains("waiting for 30 s") && notes.contains("elsewhere"), "{notes}");
-    writer.append(&[Record { at: 2, event: Event::Heartbeat {} }.to_value().unwrap()]).await.unwrap();
+    writer.append(&[EventRecord { at: 2, event: Event::Heartbeat {} }.to_value().unwrap()]).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,7 +119,7 @@ async fn a_writer_of_another_host_that_is_seen_to_be_silent_is_replaced() {
     assert_eq!((summary.run, summary.resumed, summary.ending), (id, true, SUCCEEDED));
     let notes = watcher.notes.lock().unwrap().join("\n");
     assert!(notes.contains("wrote nothing for 30 s"), "{notes}");
-    let heartbeat = Record { at: 1, event: Event::Heartbeat {} }.to_value().unwrap();
+    let heartbeat = EventRecord { at: 1, event: Event::Heartbeat {} }.to_value().unwrap();
     assert!(matches!(writer.append(&[heartbeat]).await, Err(AppendError::Fenced(_))));
 }
 
@@ -128,7 +128,7 @@ async fn waiting_for_a_writer_can_be_interrupted() {
     let store = memory().await;
     let (plan, _, _writer) = left_by(&store, elsewhere()).await;
     let watcher = Arc::new(Watcher::default());
-    let context = context(&store, fake(|_| Act::Succeed), &watcher);
+    let context = context(&store, fake(|_| FakeBehavior::Succeed), &watcher);
     let asked = options();
     asked.interrupt.raise();
     assert_eq!(run(asked, plan, context).await.unwrap_err().kind, ErrorKind::Cancelled);
@@ -154,7 +154,7 @@ async fn the_same_command_takes_over_a_run_whose_writer_is_gone() {
     let store = memory().await;
     let (plan, id) = left_by_the_dead(&store).await;
     let watcher = Arc::new(Watcher::default());
-    let summary = run(options(), plan, context(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
+    let summary = run(options(), plan, context(&store, fake(|_| FakeBehavior::Succeed), &watcher)).await.unwrap();
     assert_eq!((summary.run.clone(), summary.resumed, summary.ending.clone()), (id, true, SUCCEEDED));
     assert!(watcher.notes.lock().unwrap().iter().any(|n| n.contains("is gone")));
     let numbers: Vec<u32> = summary.view.stage(&key("a")).unwrap().attempts.iter().map(|a| a.number).collect();
@@ -166,7 +166,7 @@ async fn a_living_writer_is_left_alone_unless_asked() {
     let store = memory().await;
     let (running, gate, plan, _, id) = hanging(&store).await;
     let watcher = Arc::new(Watcher::default());
-    let second = context(&store, fake(|_| Act::Succeed), &watcher);
+    let second = context(&store, fake(|_| FakeBehavior::Succeed), &watcher);
     let error = run(options(), plan.clone(), second.clone()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Retryable);
     assert!(error.to_string().contains("--take-over"), "{error}");
@@ -183,12 +183,12 @@ async fn a_fenced_writer_stops_and_says_who_owns_the_run() {
     let store = memory().await;
     let (running, gate, plan, _, id) = hanging(&store).await;
     let watcher = Arc::new(Watcher::default());
-    let second = context(&store, fake(|_| Act::Succeed), &watcher);
+    let second = context(&store, fake(|_| FakeBehavior::Succeed), &watcher);
     let taken = run(RunOptions { take_over: true, ..options() }, plan, second).await.unwrap();
     assert_eq!((taken.run.clone(), taken.ending.clone()), (id, SUCCEEDED));
     gate.send(true).unwrap();
     let first = running.await.unwrap().unwrap();
-    let Ending::Fenced { by } = first.ending else { panic!("not fenced") };
+    let RunEnding::Fenced { by } = first.ending else { panic!("not fenced") };
     assert!(by.starts_with(&ProcessId::own().to_string()), "{by}");
     for stage in &taken.view.stages {
         let manifest = store.manifest(stage.digest.as_ref().unwrap()).await.unwrap().unwrap();
@@ -201,11 +201,11 @@ async fn a_dead_run_is_cancelled_by_whoever_asks() {
     let store = memory().await;
     let (plan, id) = left_by_the_dead(&store).await;
     let (clock, chance) = (SystemClock::new(), Chance::new(7));
-    assert_eq!(cancel_run(&store, &id, &clock, &chance, |_| ()).await.unwrap(), Cancelled::Ended);
-    assert_eq!(cancel_run(&store, &id, &clock, &chance, |_| ()).await.unwrap(), Cancelled::AlreadyFinished);
+    assert_eq!(cancel_run(&store, &id, &clock, &chance, |_| ()).await.unwrap(), CancelOutcome::Ended);
+    assert_eq!(cancel_run(&store, &id, &clock, &chance, |_| ()).await.unwrap(), CancelOutcome::AlreadyFinished);
     assert_eq!(read_run(&store, &id).await.unwrap().finished.unwrap().1, RunOutcome::Cancelled);
     let watcher = Arc::new(Watcher::default());
-    let context = context(&store, fake(|_| Act::Succeed), &watcher);
+    let context = context(&store, fake(|_| FakeBehavior::Succeed), &watcher);
     let next = run(options(), plan.clone(), context.clone()).await.unwrap();
     assert_ne!(next.run, id, "a cancelled run is finished");
     let by_name =
@@ -221,8 +221,9 @@ async fn a_run_whose_writer_fell_silent_on_another_host_is_cancelled_by_whoever_
     let store = memory().await;
     let id = RunId("20261121-000000-000000".into());
     let name = format!("{}:test", elsewhere());
-    let opened =
-        |epoch| Record { at: 1_000, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap();
+    let opened = |epoch| {
+        EventRecord { at: 1_000, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap()
+    };
     let (mut writer, _) = JournalWriter::open(&store, &id, &name, opened).await.unwrap();
     let chance = Chance::new(7);
 
@@ -234,11 +235,11 @@ async fn a_run_whose_writer_fell_silent_on_another_host_is_cancelled_by_whoever_
         tokio::spawn(async move { cancel_run(&store, &id, &clock, &chance, note).await })
     };
     assert!(tells.recv().await.unwrap().contains("waiting for 30 s"));
-    let heartbeat = || Record { at: 40_000, event: Event::Heartbeat {} }.to_value().unwrap();
+    let heartbeat = || EventRecord { at: 40_000, event: Event::Heartbeat {} }.to_value().unwrap();
     writer.append(&[heartbeat()]).await.unwrap();
-    assert_eq!(asking.await.unwrap().unwrap(), Cancelled::Requested, "it lives, whatever our clock says");
+    assert_eq!(asking.await.unwrap().unwrap(), CancelOutcome::Requested, "it lives, whatever our clock says");
 
-    assert_eq!(cancel_run(&store, &id, &Hasty::default(), &chance, |_| ()).await.unwrap(), Cancelled::Ended);
+    assert_eq!(cancel_run(&store, &id, &FastClock::default(), &chance, |_| ()).await.unwrap(), CancelOutcome::Ended);
     assert_eq!(read_run(&store, &id).await.unwrap().finished.unwrap().1, RunOutcome::Cancelled);
     assert!(
         matches!(writer.append(&[heartbeat()]).await, Err(AppendError::Fenced(_))),
@@ -253,12 +254,15 @@ async fn a_living_run_sees_the_request_to_cancel() {
     let folder = tempfile::tempdir().unwrap();
     let local = Store::open(folder.path().to_str().unwrap(), trainyard_store::StoreOptions::default()).await.unwrap();
     drop(store);
-    let running =
-        tokio::spawn(run(options(), plan(vec![node("a", &[])]), context(&local, fake(|_| Act::Hang), &watcher)));
+    let running = tokio::spawn(run(
+        options(),
+        plan(vec![node("a", &[])]),
+        context(&local, fake(|_| FakeBehavior::Hang), &watcher),
+    ));
     wait_for_start(&watcher).await;
     let id = local.list_runs().await.unwrap().pop().unwrap();
     let asked = cancel_run(&local, &id, &SystemClock::new(), &Chance::new(7), |_| ()).await;
-    assert_eq!(asked.unwrap(), Cancelled::Requested);
+    assert_eq!(asked.unwrap(), CancelOutcome::Requested);
     let summary = running.await.unwrap().unwrap();
     assert_eq!(
         (summary.ending.clone(), summary.view.stage(&key("a")).unwrap().status),
@@ -274,7 +278,7 @@ async fn a_run_is_not_resumed_with_another_plan() {
     let (_, id) = left_by_the_dead(&store).await;
     let watcher = Arc::new(Watcher::default());
     let other = plan(vec![node("x", &[])]);
-    let context = context(&store, fake(|_| Act::Succeed), &watcher);
+    let context = context(&store, fake(|_| FakeBehavior::Succeed), &watcher);
     let error = run(RunOptions { resume: Some(id), ..options() }, other, context.clone()).await.unwrap_err();
     assert!(error.message.contains("another plan"), "{error}");
     let missing = RunOptions { resume: Some(RunId("20200101-000000-000000".into())), ..options() };

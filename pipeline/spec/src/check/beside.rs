@@ -3,13 +3,13 @@
 //! All stages of a group start at the same time, so each waits for the dependencies of all of them. Their links are
 //! merged before the graph is checked.
 
-use super::checker::{Checker, Link};
+use super::checker::{Checker, StageLink};
 use crate::diagnostic::Diagnostic;
-use crate::expand::{MemberBody, View};
-use crate::plan::{Edge, Node};
-use crate::read::{Binder, Reader};
-use crate::tree::Entry;
-use crate::workflow::Body;
+use crate::expand::{InstanceBody, ReferenceScope};
+use crate::plan::{Edge, PlanNode};
+use crate::read::{Binder, ValueReader};
+use crate::tree::YamlEntry;
+use crate::workflow::StageBody;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::StageKey;
 
@@ -24,7 +24,7 @@ const NOT_BESIDE: [(&str, &str); 4] = [
 impl Checker<'_> {
     /// Returns the stage named by the key. The inner `None` means that the key is absent, the outer that it is wrong
     /// (reported).
-    pub(super) fn beside(&mut self, draft: usize, view: &View<'_>) -> Option<Option<StageKey>> {
+    pub(super) fn beside(&mut self, draft: usize, view: &ReferenceScope<'_>) -> Option<Option<StageKey>> {
         let expanded = self.expanded;
         let raw = expanded.raw(draft);
         let Some(entry) = raw.entry("beside") else { return Some(None) };
@@ -38,14 +38,14 @@ impl Checker<'_> {
         }
         let bound = Binder { sources: &expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }
             .bind(&entry.value)?;
-        let id = Reader { diagnostics: &mut self.diagnostics }.string(&bound, "`beside`")?;
+        let id = ValueReader { diagnostics: &mut self.diagnostics }.string(&bound, "`beside`")?;
         let lead = self.lead(draft, view, &id, entry)?;
         good.then(|| Some(expanded.key(lead).clone()))
     }
 
     /// Finds the single instance that the key refers to. It must be a command, since the stages of a group find each
     /// other through environment variables.
-    fn lead(&mut self, draft: usize, view: &View<'_>, id: &str, entry: &Entry) -> Option<usize> {
+    fn lead(&mut self, draft: usize, view: &ReferenceScope<'_>, id: &str, entry: &YamlEntry) -> Option<usize> {
         let expanded = self.expanded;
         let refuse = |this: &mut Self, message: String, help: &str| {
             this.report(Diagnostic::error("beside", entry.value.span, message).help(help));
@@ -54,15 +54,15 @@ impl Checker<'_> {
         let group = match view.group(id) {
             Ok(group) => group,
             Err(trouble) => {
-                self.trouble(trouble, entry.value.span);
+                self.report_unresolved(trouble, entry.value.span);
                 return None;
             }
         };
-        let [member] = view.members(group) else {
+        let [member] = view.instances(group) else {
             let message = format!("`{id}` has several instances, and a stage runs beside one");
             return refuse(self, message, "give both stages the same `matrix`: then each runs beside its own");
         };
-        let MemberBody::Draft(lead) = member.body else {
+        let InstanceBody::Draft(lead) = member.body else {
             let message = format!("`{id}` is an embedded workflow, not a stage");
             return refuse(self, message, "put `beside` into that file");
         };
@@ -70,7 +70,7 @@ impl Checker<'_> {
         if lead == draft {
             return refuse(self, "a stage cannot run beside itself".into(), "name the stage that it serves");
         }
-        if raw.body != Body::Run {
+        if raw.body != StageBody::Run {
             let message = format!("`{id}` is no command, and stages of a group are told of each other by variables");
             return refuse(self, message, "both stages of a group must have `run`");
         }
@@ -87,7 +87,7 @@ impl Checker<'_> {
 
     /// Links each stage of a group to the dependencies of all of them. None may depend on another: they would never
     /// start.
-    pub(super) fn groups(&mut self, nodes: &[Option<Node>]) {
+    pub(super) fn groups(&mut self, nodes: &[Option<PlanNode>]) {
         let mut groups: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for (draft, node) in nodes.iter().enumerate() {
             let lead = node.as_ref().and_then(|n| n.beside.as_ref()).and_then(|key| self.index.get(key.0.as_str()));
@@ -96,7 +96,7 @@ impl Checker<'_> {
             }
         }
         for members in groups.values() {
-            let (inside, outside): (Vec<Link>, Vec<Link>) =
+            let (inside, outside): (Vec<StageLink>, Vec<StageLink>) =
                 self.links.iter().filter(|l| members.contains(&l.to)).cloned().partition(|l| members.contains(&l.from));
             for link in inside {
                 let name = |draft: usize| self.expanded.raw(draft).id.clone();
@@ -106,7 +106,7 @@ impl Checker<'_> {
             }
             for link in &outside {
                 let others = members.iter().filter(|member| **member != link.to);
-                let order = |to: &usize| Link { to: *to, edge: Edge::Order, ports: None, ..link.clone() };
+                let order = |to: &usize| StageLink { to: *to, edge: Edge::Order, ports: None, ..link.clone() };
                 self.links.extend(others.map(order).collect::<Vec<_>>());
             }
         }

@@ -1,18 +1,18 @@
 //! `checks`: bounds on metrics, as written. [`super::metrics`] checks that the stage reports such a metric, once all
 //! stages have their options.
 
-use super::checker::{Checker, Use};
+use super::checker::{Checker, MetricUse};
 use crate::diagnostic::Diagnostic;
-use crate::expand::View;
-use crate::plan::{Check, Severity};
-use crate::read::{Binder, Bound, Reader};
+use crate::expand::ReferenceScope;
+use crate::plan::{CheckSeverity, MetricCheck};
+use crate::read::{Binder, BoundNode, ValueReader};
 use crate::recipe::ROLES;
-use trainyard_core::Of;
+use trainyard_core::ComparisonField;
 
 impl Checker<'_> {
     /// Reads the list under `checks`. Entries are read one by one, so that a mistake in one hides none in another.
     /// Names of metrics are recorded for a later check; those of a command (not `known`) are not declared anywhere.
-    pub(super) fn checks(&mut self, draft: usize, view: &View<'_>, known: bool) -> Option<Vec<Check>> {
+    pub(super) fn checks(&mut self, draft: usize, view: &ReferenceScope<'_>, known: bool) -> Option<Vec<MetricCheck>> {
         let expanded = self.expanded;
         let Some(node) = expanded.raw(draft).get("checks") else { return Some(Vec::new()) };
         let entries = node.list();
@@ -22,7 +22,7 @@ impl Checker<'_> {
             let bound =
                 Binder { sources: &expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }
                     .bind(entry);
-            let mut reader = Reader { diagnostics: &mut self.diagnostics };
+            let mut reader = ValueReader { diagnostics: &mut self.diagnostics };
             checks.push(bound.and_then(|bound| match entries {
                 Some(_) => check(draft, &bound, &mut reader, &mut uses),
                 None => {
@@ -39,7 +39,12 @@ impl Checker<'_> {
 }
 
 /// Reads one check. Its metric is added to `uses` even if another part of it is wrong.
-fn check(draft: usize, bound: &Bound, reader: &mut Reader<'_>, uses: &mut Vec<Use>) -> Option<Check> {
+fn check(
+    draft: usize,
+    bound: &BoundNode,
+    reader: &mut ValueReader<'_>,
+    uses: &mut Vec<MetricUse>,
+) -> Option<MetricCheck> {
     let fields = reader.map(bound, "a check", &["metric", "of", "min", "max", "severity", "role"])?;
     let Some(named) = fields.get("metric") else {
         reader.report(
@@ -49,10 +54,12 @@ fn check(draft: usize, bound: &Bound, reader: &mut Reader<'_>, uses: &mut Vec<Us
         return None;
     };
     let metric = reader.string(named, "`metric`")?;
-    let of = reader.optional(fields.get("of"), |r, b| r.word(b, "`of`", &Of::NAMES)).map(|of| of.and_then(Of::parse));
+    let of = reader
+        .optional(fields.get("of"), |r, b| r.word(b, "`of`", &ComparisonField::NAMES))
+        .map(|of| of.and_then(ComparisonField::parse));
     if let Some(of) = of {
         let of_span = fields.get("of").map_or(named.span, |b| b.span);
-        uses.push(Use { draft, metric: metric.clone(), of, metric_span: named.span, of_span });
+        uses.push(MetricUse { draft, metric: metric.clone(), of, metric_span: named.span, of_span });
     }
     let min = reader.optional(fields.get("min").filter(|b| !b.is_null()), |r, b| r.float(b, "`min`"));
     let max = reader.optional(fields.get("max").filter(|b| !b.is_null()), |r, b| r.float(b, "`max`"));
@@ -68,6 +75,6 @@ fn check(draft: usize, bound: &Bound, reader: &mut Reader<'_>, uses: &mut Vec<Us
         let message = format!("the check of `{metric}` can never hold: `min` is above `max`");
         reader.report(Diagnostic::error("out-of-range", bound.span, message));
     }
-    let severity = if severity? == Some("warn") { Severity::Warn } else { Severity::Error };
-    Some(Check { metric, of: of?, min, max, severity, role: role?.map(str::to_string), pooled: false })
+    let severity = if severity? == Some("warn") { CheckSeverity::Warn } else { CheckSeverity::Error };
+    Some(MetricCheck { metric, of: of?, min, max, severity, role: role?.map(str::to_string), pooled: false })
 }

@@ -1,19 +1,19 @@
 //! State shared by the passes: the file under check, the diagnostics so far, and data that one pass leaves for another.
 
 use crate::diagnostic::{Diagnostic, Span};
-use crate::expand::Expanded;
-use crate::expression::Reference;
+use crate::expand::ExpandedWorkflow;
+use crate::expression::ExprReference;
 use crate::options::KindOptions;
-use crate::plan::{Edge, InputBinding, Source};
-use crate::read::{Bound, Trouble};
+use crate::plan::{Edge, InputBinding, SourceRef};
+use crate::read::{BoundNode, ResolveError};
 use crate::site::Site;
 use std::collections::HashMap;
 use std::rc::Rc;
-use trainyard_core::{Error, KindInfo, Of, Settled};
+use trainyard_core::{ComparisonField, Error, KindInfo, ValidatedOptions};
 
 /// A reason for one instance to run after another.
 #[derive(Debug, Clone)]
-pub struct Link {
+pub struct StageLink {
     /// Index of the draft that comes first.
     pub from: usize,
     /// Index of the draft that waits for it.
@@ -27,45 +27,45 @@ pub struct Link {
 }
 
 /// A metric that a check or an expression names.
-pub(super) struct Use {
+pub(super) struct MetricUse {
     /// Stage that must report it.
     pub draft: usize,
     pub metric: String,
-    pub of: Option<Of>,
+    pub of: Option<ComparisonField>,
     pub metric_span: Span,
     pub of_span: Span,
 }
 
 /// A stage whose options and inputs are known and valid; other parts of it may still be wrong.
-pub(super) struct Whole<'e> {
-    pub settled: Box<dyn Settled + 'e>,
+pub(super) struct ValidStage<'e> {
+    pub validated: Box<dyn ValidatedOptions + 'e>,
     pub inputs: Vec<InputBinding>,
     /// Options as written, for places in diagnostics.
-    pub with: Bound,
+    pub with: BoundNode,
 }
 
 /// State of one check. Each pass is an `impl` of this type in a separate file.
 pub(super) struct Checker<'e> {
-    pub expanded: &'e Expanded<'e>,
+    pub expanded: &'e ExpandedWorkflow<'e>,
     pub site: &'e Site,
     pub diagnostics: Vec<Diagnostic>,
-    pub links: Vec<Link>,
+    pub links: Vec<StageLink>,
     /// Content of the sources that were looked up, by location.
-    pub looked_up: HashMap<String, Result<Source, Error>>,
+    pub looked_up: HashMap<String, Result<SourceRef, Error>>,
     /// Metrics that checks and expressions name.
-    pub uses: Vec<Use>,
+    pub uses: Vec<MetricUse>,
     /// Key → draft.
     pub index: HashMap<&'e str, usize>,
     /// By draft.
-    pub whole: HashMap<usize, Rc<Whole<'e>>>,
-    /// By draft: settled options, until they are moved to `whole`.
-    pub settled: HashMap<usize, Box<dyn Settled + 'e>>,
+    pub valid: HashMap<usize, Rc<ValidStage<'e>>>,
+    /// By draft: settled options, until they are moved to `valid`.
+    pub validated: HashMap<usize, Box<dyn ValidatedOptions + 'e>>,
     /// By name of the kind.
     options: HashMap<String, Rc<KindOptions>>,
 }
 
 impl<'e> Checker<'e> {
-    pub fn new(expanded: &'e Expanded<'e>, site: &'e Site) -> Self {
+    pub fn new(expanded: &'e ExpandedWorkflow<'e>, site: &'e Site) -> Self {
         let index = expanded.drafts.iter().enumerate().map(|(i, d)| (d.key.0.as_str(), i)).collect();
         Self {
             expanded,
@@ -75,8 +75,8 @@ impl<'e> Checker<'e> {
             looked_up: HashMap::new(),
             uses: Vec::new(),
             index,
-            whole: HashMap::new(),
-            settled: HashMap::new(),
+            valid: HashMap::new(),
+            validated: HashMap::new(),
             options: HashMap::new(),
         }
     }
@@ -86,7 +86,7 @@ impl<'e> Checker<'e> {
     }
 
     /// Reports a trouble at a place, unless its cause is reported elsewhere.
-    pub fn trouble(&mut self, trouble: Trouble, span: Span) {
+    pub fn report_unresolved(&mut self, trouble: ResolveError, span: Span) {
         if !trouble.code.is_empty() {
             self.report(Diagnostic::error(trouble.code, span, trouble.message).help_if(trouble.help));
         }
@@ -102,16 +102,16 @@ impl<'e> Checker<'e> {
     }
 
     /// Links from the stages whose metrics or status these references read.
-    pub fn link_late(&mut self, draft: usize, references: &[&Reference], span: Span) {
+    pub fn link_late(&mut self, draft: usize, references: &[&ExprReference], span: Span) {
         for reference in references {
-            if let Reference::Metric { stage, .. } | Reference::Status { stage } = reference
+            if let ExprReference::Metric { stage, .. } | ExprReference::Status { stage } = reference
                 && let Some(from) = self.index.get(stage.as_str())
             {
                 let from = *from;
-                self.links.push(Link { from, to: draft, edge: Edge::Order, ports: None, span });
-                if let Reference::Metric { name, of, .. } = reference {
+                self.links.push(StageLink { from, to: draft, edge: Edge::Order, ports: None, span });
+                if let ExprReference::Metric { name, of, .. } = reference {
                     let metric = name.clone();
-                    self.uses.push(Use { draft: from, metric, of: *of, metric_span: span, of_span: span });
+                    self.uses.push(MetricUse { draft: from, metric, of: *of, metric_span: span, of_span: span });
                 }
             }
         }

@@ -2,13 +2,13 @@
 
 use super::checker::Checker;
 use super::inputs::entries;
-use super::stage::Config;
+use super::stage::ConfigTemplate;
 use crate::diagnostic::{Diagnostic, Span};
-use crate::expand::View;
-use crate::files::{Files, absolute};
-use crate::options::{ReadOptions, command, escape, in_words, source_pointers, unknown_option};
-use crate::plan::Source;
-use crate::read::{Binder, Bound, BoundContent, BoundEntry, Reader, locate};
+use crate::expand::ReferenceScope;
+use crate::files::{FileSystem, absolute};
+use crate::options::{ReadOptions, command, escape, message_with_name, source_pointers, unknown_option};
+use crate::plan::SourceRef;
+use crate::read::{Binder, BoundContent, BoundEntry, BoundNode, ValueReader, locate};
 use crate::run_stage;
 use crate::template::Template;
 use serde_json::{Map, Value};
@@ -20,7 +20,7 @@ use trainyard_core::{Digest, Error, KindInfo, OptionProblem};
 impl Checker<'_> {
     /// Builds the config of a stage with `uses`: reads the options, validates them against the schema and the kind, and
     /// fills in defaults.
-    pub(super) fn kind_config(&mut self, draft: usize, info: &KindInfo, with: &Bound) -> Option<Config> {
+    pub(super) fn kind_config(&mut self, draft: usize, info: &KindInfo, with: &BoundNode) -> Option<ConfigTemplate> {
         let options = self.options(info);
         let before = self.diagnostics.len();
         let mut given = Vec::new();
@@ -35,7 +35,7 @@ impl Checker<'_> {
         let sources = self.resolve_sources(&mut config, &read);
         let template = Template::Map(config);
         let template = template.as_literal().map_or(template, Template::Literal);
-        self.diagnostics.extend(options.judge(&template, &read, with, &format!("`{}`", info.name)));
+        self.diagnostics.extend(options.validate(&template, &read, with, &format!("`{}`", info.name)));
         let references: Vec<_> = template.references().into_iter().cloned().collect();
         self.link_late(draft, &references.iter().collect::<Vec<_>>(), with.span);
         if self.diagnostics[before..].iter().any(Diagnostic::is_error) {
@@ -56,11 +56,11 @@ impl Checker<'_> {
     }
 
     /// Completes the config. The settled options are kept for later passes.
-    fn complete(&mut self, draft: usize, info: &KindInfo, value: &Value, with: &Bound) -> Option<Value> {
-        match self.expanded.catalogue.settle(info.name, value) {
+    fn complete(&mut self, draft: usize, info: &KindInfo, value: &Value, with: &BoundNode) -> Option<Value> {
+        match self.expanded.catalogue.validate_options(info.name, value) {
             Ok(settled) => {
                 let complete = settled.config().clone();
-                self.settled.insert(draft, settled);
+                self.validated.insert(draft, settled);
                 Some(complete)
             }
             Err(problems) => {
@@ -70,17 +70,17 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn wrong_options(&mut self, problems: Vec<OptionProblem>, with: &Bound) {
+    pub(super) fn wrong_options(&mut self, problems: Vec<OptionProblem>, with: &BoundNode) {
         for problem in problems {
             let span = locate(with, &problem.pointer).0;
-            self.report(Diagnostic::error("wrong-option", span, in_words(&problem)).help_if(problem.help));
+            self.report(Diagnostic::error("wrong-option", span, message_with_name(&problem)).help_if(problem.help));
         }
     }
 
-    pub(super) fn unusual_options(&mut self, problems: Vec<OptionProblem>, with: &Bound) {
+    pub(super) fn unusual_options(&mut self, problems: Vec<OptionProblem>, with: &BoundNode) {
         for problem in problems {
             let span = locate(with, &problem.pointer).0;
-            self.report(Diagnostic::warning("unusual-option", span, in_words(&problem)).help_if(problem.help));
+            self.report(Diagnostic::warning("unusual-option", span, message_with_name(&problem)).help_if(problem.help));
         }
     }
 
@@ -89,7 +89,7 @@ impl Checker<'_> {
         &mut self,
         config: &mut BTreeMap<String, Template>,
         read: &ReadOptions,
-    ) -> BTreeMap<String, Source> {
+    ) -> BTreeMap<String, SourceRef> {
         let mut sources = BTreeMap::new();
         for found in &read.sources {
             let location = self.location(&found.text, found.span);
@@ -119,7 +119,7 @@ impl Checker<'_> {
     }
 
     /// Returns the content of a location; reports a location that does not exist.
-    fn source(&mut self, location: &str, span: Span, patterns: bool) -> Option<Source> {
+    fn source(&mut self, location: &str, span: Span, patterns: bool) -> Option<SourceRef> {
         let files = self.expanded.files;
         let looked_up =
             self.looked_up.entry(location.to_string()).or_insert_with(|| look_up(files, location, patterns));
@@ -137,8 +137,8 @@ impl Checker<'_> {
     pub(super) fn run_files(
         &mut self,
         draft: usize,
-        view: &View<'_>,
-    ) -> Option<(Map<String, Value>, BTreeMap<String, Source>)> {
+        view: &ReferenceScope<'_>,
+    ) -> Option<(Map<String, Value>, BTreeMap<String, SourceRef>)> {
         let expanded = self.expanded;
         let mut files = Map::new();
         let mut sources = BTreeMap::new();
@@ -175,8 +175,8 @@ impl Checker<'_> {
     }
 
     /// Reads the entries of `files:`: the name (map form only), the path, and its place.
-    fn named_files(&mut self, bound: &Bound) -> Option<Vec<(Option<String>, String, Span)>> {
-        let mut reader = Reader { diagnostics: &mut self.diagnostics };
+    fn named_files(&mut self, bound: &BoundNode) -> Option<Vec<(Option<String>, String, Span)>> {
+        let mut reader = ValueReader { diagnostics: &mut self.diagnostics };
         if let BoundContent::Map(entries) = &bound.content {
             let path = |e: &BoundEntry| Some((Some(e.key.clone()), reader.string(&e.value, "a file")?, e.value.span));
             return entries.iter().map(path).collect();
@@ -218,10 +218,10 @@ fn set(template: &mut Template, path: &[String], location: &str) {
 }
 
 /// Finds a file or folder with its content; where several files are allowed, also a pattern, or a URL at its revision.
-fn look_up(files: &dyn Files, location: &str, patterns: bool) -> Result<Source, Error> {
+fn look_up(files: &dyn FileSystem, location: &str, patterns: bool) -> Result<SourceRef, Error> {
     if patterns && location.contains("://") {
         let location = files.pin(location)?;
-        return Ok(Source { digest: Digest::of(location.as_bytes()), location });
+        return Ok(SourceRef { digest: Digest::of(location.as_bytes()), location });
     }
     let path = Path::new(location);
     let pattern = patterns && matches!(Glob::of(path), Ok(Some(_)));
@@ -231,5 +231,5 @@ fn look_up(files: &dyn Files, location: &str, patterns: bool) -> Result<Source, 
              the working directory",
         ));
     }
-    Ok(Source { location: location.to_string(), digest: files.digest(location)? })
+    Ok(SourceRef { location: location.to_string(), digest: files.digest(location)? })
 }

@@ -9,38 +9,38 @@
 //! trajectories, tables and files that a stage passes on count as that data, models and reports do not. One port is
 //! exempt: an input called `evaluation` is only compared or measured against; no stage learns from it or passes it on.
 
-use super::checker::{Checker, Link};
+use super::checker::{Checker, StageLink};
 use crate::diagnostic::{Diagnostic, Span};
-use crate::expand::{Targets, View};
-use crate::read::{Binder, Reader};
-use crate::tree::Entry;
+use crate::expand::{OutputTargets, ReferenceScope};
+use crate::read::{Binder, ValueReader};
+use crate::tree::YamlEntry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use trainyard_core::ArtifactKind;
 
 /// Input port that is only compared or measured against, and not passed on.
-const COMPARED: &str = "evaluation";
+const EVALUATION_PORT: &str = "evaluation";
 
 type OutputKey = (usize, String);
 
 impl Checker<'_> {
     pub(super) fn evaluation_sets(&mut self) {
         let expanded = self.expanded;
-        for (space, home) in expanded.spaces.iter().enumerate() {
+        for (space, home) in expanded.workflow_instances.iter().enumerate() {
             for entry in &home.workflow.evaluation_sets {
                 self.evaluation_set(space, entry);
             }
         }
     }
 
-    fn evaluation_set(&mut self, space: usize, entry: &Entry) {
+    fn evaluation_set(&mut self, space: usize, entry: &YamlEntry) {
         let expanded = self.expanded;
         crate::workflow::check_id(&entry.key, entry.key_span, "evaluation set", &mut self.diagnostics);
-        let view = View::at(expanded, space, None, &[]);
+        let view = ReferenceScope::at(expanded, space, None, &[]);
         let bound =
             Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }
                 .bind(&entry.value);
         let Some(bound) = bound else { return };
-        let mut reader = Reader { diagnostics: &mut self.diagnostics };
+        let mut reader = ValueReader { diagnostics: &mut self.diagnostics };
         let Some(fields) = reader.map(&bound, "an evaluation set", &["artifact", "excluded_from", "description"])
         else {
             return;
@@ -60,19 +60,19 @@ impl Checker<'_> {
         for (id, span) in named {
             let Some(id) = id else { continue };
             match view.group(&id) {
-                Ok(group) => forbidden.extend(expanded.drafts_of(&group.members)),
-                Err(trouble) => self.trouble(trouble, span),
+                Ok(group) => forbidden.extend(expanded.drafts_of(&group.instances)),
+                Err(trouble) => self.report_unresolved(trouble, span),
             }
         }
         match view.all_targets(artifact) {
             Ok(targets) => self.follow(entry, &targets, &forbidden),
-            Err(trouble) => self.trouble(trouble, artifact.span),
+            Err(trouble) => self.report_unresolved(trouble, artifact.span),
         }
     }
 
     /// Searches breadth first along data edges, so that the diagnostic shows the shortest path.
-    fn follow(&mut self, entry: &Entry, set: &Targets, forbidden: &HashSet<usize>) {
-        let mut out: HashMap<(usize, &str), Vec<&Link>> = HashMap::new();
+    fn follow(&mut self, entry: &YamlEntry, set: &OutputTargets, forbidden: &HashSet<usize>) {
+        let mut out: HashMap<(usize, &str), Vec<&StageLink>> = HashMap::new();
         for link in &self.links {
             if let Some((output, _)) = &link.ports {
                 out.entry((link.from, output.as_str())).or_default().push(link);
@@ -91,14 +91,14 @@ impl Checker<'_> {
             let way = reached[&key].clone();
             for link in out.get(&(key.0, key.1.as_str())).into_iter().flatten() {
                 let port = link.ports.as_ref().map_or("", |(_, port)| port.as_str());
-                if port == COMPARED {
+                if port == EVALUATION_PORT {
                     continue;
                 }
                 if forbidden.contains(&link.to) {
                     found.push((link.span, link.to, way.clone()));
                     continue;
                 }
-                for output in self.handed_on(link.to) {
+                for output in self.row_outputs(link.to) {
                     let next = (link.to, output);
                     if !reached.contains_key(&next) {
                         let mut longer = way.clone();
@@ -131,11 +131,11 @@ impl Checker<'_> {
     }
 
     /// Returns the outputs that hold rows of the inputs.
-    fn handed_on(&self, draft: usize) -> Vec<String> {
+    fn row_outputs(&self, draft: usize) -> Vec<String> {
         let rows = |kind: ArtifactKind| !matches!(kind, ArtifactKind::Model | ArtifactKind::Report);
         let raw = self.expanded.raw(draft);
         match &raw.body {
-            crate::workflow::Body::Kind { name, .. } => {
+            crate::workflow::StageBody::Kind { name, .. } => {
                 let outputs = self.expanded.catalogue.kind(name).map(|i| i.outputs.as_slice()).unwrap_or_default();
                 outputs.iter().filter(|p| rows(p.kind)).map(|p| p.name.to_string()).collect()
             }

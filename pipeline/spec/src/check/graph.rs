@@ -3,7 +3,7 @@
 //! Cycles are found by strongly connected components (a topological sort names only one stage of a cycle) and shown
 //! whole. Both algorithms are iterative: a chain of any length does not touch the stack.
 
-use super::checker::{Checker, Link};
+use super::checker::{Checker, StageLink};
 use crate::diagnostic::Diagnostic;
 use crate::plan::Edge;
 use petgraph::algo::kosaraju_scc;
@@ -14,7 +14,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 
 /// Drafts in topological order (ties in file order), and their graph with weights into that order.
 #[derive(Debug)]
-pub struct Order {
+pub struct StageOrder {
     /// Indices of drafts.
     pub drafts: Vec<usize>,
     /// Edges from each predecessor; weights are positions in `drafts`.
@@ -23,7 +23,7 @@ pub struct Order {
 
 impl Checker<'_> {
     /// Computes the order; `None` if there is a cycle (reported).
-    pub(super) fn order(&mut self) -> Option<Order> {
+    pub(super) fn order(&mut self) -> Option<StageOrder> {
         let edges = unique_edges(&self.links);
         let count = self.expanded.drafts.len();
         let mut graph: DiGraph<(), ()> = DiGraph::with_capacity(count, edges.len());
@@ -67,7 +67,7 @@ impl Checker<'_> {
 }
 
 /// Removes duplicate edges and sorts; a data edge replaces an order edge between the same stages.
-fn unique_edges(links: &[Link]) -> Vec<(usize, usize, Edge)> {
+fn unique_edges(links: &[StageLink]) -> Vec<(usize, usize, Edge)> {
     let mut edges: HashMap<(usize, usize), Edge> = HashMap::with_capacity(links.len());
     for link in links {
         let edge = edges.entry((link.from, link.to)).or_insert(link.edge);
@@ -81,7 +81,7 @@ fn unique_edges(links: &[Link]) -> Vec<(usize, usize, Edge)> {
 }
 
 /// Sorts topologically (Kahn's algorithm); of all ready stages, the first in the file comes first.
-fn sorted(count: usize, edges: &[(usize, usize, Edge)]) -> Order {
+fn sorted(count: usize, edges: &[(usize, usize, Edge)]) -> StageOrder {
     let mut waiting = vec![0usize; count];
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); count];
     for (from, to, _) in edges {
@@ -110,18 +110,18 @@ fn sorted(count: usize, edges: &[(usize, usize, Edge)]) -> Order {
     for (from, to, edge) in edges {
         graph.add_edge(NodeIndex::new(place[*from]), NodeIndex::new(place[*to]), *edge);
     }
-    Order { drafts, graph }
+    StageOrder { drafts, graph }
 }
 
 /// Finds a shortest path from the component's first stage back to itself, by breadth-first search.
-fn shortest_cycle(component: &[usize], links: &[Link]) -> Vec<Link> {
+fn shortest_cycle(component: &[usize], links: &[StageLink]) -> Vec<StageLink> {
     let inside: HashSet<usize> = component.iter().copied().collect();
-    let mut out: HashMap<usize, Vec<&Link>> = HashMap::new();
+    let mut out: HashMap<usize, Vec<&StageLink>> = HashMap::new();
     for link in links.iter().filter(|l| inside.contains(&l.from) && inside.contains(&l.to)) {
         out.entry(link.from).or_default().push(link);
     }
     let start = component[0];
-    let mut reached: HashMap<usize, &Link> = HashMap::new();
+    let mut reached: HashMap<usize, &StageLink> = HashMap::new();
     let mut queue = VecDeque::from([start]);
     while let Some(at) = queue.pop_front() {
         for link in out.get(&at).into_iter().flatten() {

@@ -1,10 +1,10 @@
 //! Ports: which artifacts flow into a stage, of the right kind and number.
 
-use super::checker::{Checker, Link};
+use super::checker::{Checker, StageLink};
 use crate::diagnostic::{Diagnostic, Span};
-use crate::expand::{Target, Targets, View};
-use crate::plan::{Edge, InputBinding, OutputOf};
-use crate::read::{Bound, BoundContent, BoundEntry};
+use crate::expand::{OutputTarget, OutputTargets, ReferenceScope};
+use crate::plan::{Edge, InputBinding, StageOutput};
+use crate::read::{BoundContent, BoundEntry, BoundNode};
 use trainyard_core::{ArtifactKind, Cardinality, KindInfo, PortInfo};
 
 impl Checker<'_> {
@@ -12,9 +12,9 @@ impl Checker<'_> {
     pub(super) fn kind_inputs(
         &mut self,
         draft: usize,
-        view: &View<'_>,
+        view: &ReferenceScope<'_>,
         info: &KindInfo,
-        with: &Bound,
+        with: &BoundNode,
     ) -> Option<Vec<InputBinding>> {
         let entries = entries(with);
         let mut bindings = Vec::new();
@@ -53,7 +53,13 @@ impl Checker<'_> {
         good.then_some(bindings)
     }
 
-    fn bind_port(&mut self, draft: usize, view: &View<'_>, port: &PortInfo, bound: &Bound) -> Option<Vec<OutputOf>> {
+    fn bind_port(
+        &mut self,
+        draft: usize,
+        view: &ReferenceScope<'_>,
+        port: &PortInfo,
+        bound: &BoundNode,
+    ) -> Option<Vec<StageOutput>> {
         let targets = self.port_targets(draft, view, bound)?;
         let mut good = true;
         for target in &targets.items {
@@ -85,7 +91,12 @@ impl Checker<'_> {
     }
 
     /// Reads the inputs of a `run` stage: kind and number are those of the artifacts passed in.
-    pub(super) fn run_inputs(&mut self, draft: usize, view: &View<'_>, with: &Bound) -> Option<Vec<InputBinding>> {
+    pub(super) fn run_inputs(
+        &mut self,
+        draft: usize,
+        view: &ReferenceScope<'_>,
+        with: &BoundNode,
+    ) -> Option<Vec<InputBinding>> {
         let mut bindings = Vec::new();
         let mut good = true;
         for entry in entries(with) {
@@ -117,7 +128,7 @@ impl Checker<'_> {
         good.then_some(bindings)
     }
 
-    fn port_targets(&mut self, draft: usize, view: &View<'_>, bound: &Bound) -> Option<Targets> {
+    fn port_targets(&mut self, draft: usize, view: &ReferenceScope<'_>, bound: &BoundNode) -> Option<OutputTargets> {
         match view.all_targets(bound) {
             Ok(mut targets) => {
                 targets.list &= !self.same_rows(draft, view, &targets);
@@ -129,32 +140,32 @@ impl Checker<'_> {
                 } else {
                     trouble
                 };
-                self.trouble(trouble, bound.span);
+                self.report_unresolved(trouble, bound.span);
                 None
             }
         }
     }
 
     /// Whether two late fan-outs are over the same rows; they bind instance to instance.
-    fn same_rows(&self, draft: usize, view: &View<'_>, targets: &Targets) -> bool {
+    fn same_rows(&self, draft: usize, view: &ReferenceScope<'_>, targets: &OutputTargets) -> bool {
         let ([target], Some(own)) = (targets.items.as_slice(), &self.expanded.drafts[draft].late) else { return false };
         let Some(other) = &self.expanded.drafts[target.draft].late else { return false };
-        let there = View::of(self.expanded, &self.expanded.drafts[target.draft], None);
+        let there = ReferenceScope::of(self.expanded, &self.expanded.drafts[target.draft], None);
         match (view.all_targets(&own.rows), there.all_targets(&other.rows)) {
             (Ok(a), Ok(b)) => a.items == b.items,
             _ => false,
         }
     }
 
-    fn outputs_of(&self, targets: &Targets) -> Vec<OutputOf> {
+    fn outputs_of(&self, targets: &OutputTargets) -> Vec<StageOutput> {
         targets
             .items
             .iter()
-            .map(|t| OutputOf { stage: self.expanded.key(t.draft).clone(), output: t.port.clone() })
+            .map(|t| StageOutput { stage: self.expanded.key(t.draft).clone(), output: t.port.clone() })
             .collect()
     }
 
-    fn listed(&self, targets: &Targets) -> String {
+    fn listed(&self, targets: &OutputTargets) -> String {
         let keys: Vec<&str> = targets.items.iter().take(3).map(|t| self.expanded.key(t.draft).0.as_str()).collect();
         let more = if targets.items.len() > 3 { ", …" } else { "" };
         match targets.items.len() {
@@ -163,7 +174,7 @@ impl Checker<'_> {
         }
     }
 
-    fn wrong_kind(&mut self, draft: usize, port: &PortInfo, target: &Target, span: Span) {
+    fn wrong_kind(&mut self, draft: usize, port: &PortInfo, target: &OutputTarget, span: Span) {
         let producer = self.expanded.raw(target.draft);
         let fitting: Vec<String> = self
             .output_names(target.draft, port.kind)
@@ -192,7 +203,7 @@ impl Checker<'_> {
     fn output_names(&self, draft: usize, kind: ArtifactKind) -> Vec<String> {
         let raw = self.expanded.raw(draft);
         match &raw.body {
-            crate::workflow::Body::Kind { name, .. } => {
+            crate::workflow::StageBody::Kind { name, .. } => {
                 let outputs = self.expanded.catalogue.kind(name).map(|i| i.outputs.as_slice()).unwrap_or_default();
                 outputs.iter().filter(|p| p.kind == kind).map(|p| p.name.to_string()).collect()
             }
@@ -203,13 +214,13 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn link_data(&mut self, target: &Target, to: usize, port: &str, span: Span) {
+    pub(super) fn link_data(&mut self, target: &OutputTarget, to: usize, port: &str, span: Span) {
         let ports = Some((target.port.clone(), port.to_string()));
-        self.links.push(Link { from: target.draft, to, edge: Edge::Data, ports, span });
+        self.links.push(StageLink { from: target.draft, to, edge: Edge::Data, ports, span });
     }
 }
 
-pub(super) fn entries(bound: &Bound) -> &[BoundEntry] {
+pub(super) fn entries(bound: &BoundNode) -> &[BoundEntry] {
     match &bound.content {
         BoundContent::Map(entries) => entries,
         _ => &[],

@@ -4,39 +4,39 @@
 //! this pass runs last, in topological order. If a stage's options are not known before the run, the names are checked
 //! against all metrics of its kind.
 
-use super::checker::{Checker, Whole};
-use super::graph::Order;
-use super::reported::{judge, renamed};
+use super::checker::{Checker, ValidStage};
+use super::graph::StageOrder;
+use super::reported::{check_reported, renamed};
 use crate::diagnostic::{Diagnostic, suggest};
 use crate::plan::InputBinding;
 use crate::read::locate;
-use crate::workflow::Body;
-use trainyard_core::{Declared, Metric, Producer, Producers};
+use crate::workflow::StageBody;
+use trainyard_core::{DeclaredMetrics, MetricInfo, Producer, Producers};
 
 impl Checker<'_> {
     /// Checks all names that were used.
-    pub(super) fn metrics(&mut self, order: Option<&Order>) {
-        let mut declared: Vec<Option<Declared>> =
+    pub(super) fn metrics(&mut self, order: Option<&StageOrder>) {
+        let mut declared: Vec<Option<DeclaredMetrics>> =
             (0..self.expanded.drafts.len()).map(|draft| self.of_kind(draft)).collect();
         let kinds = declared.clone();
         for &draft in order.map_or(&[][..], |order| order.drafts.as_slice()) {
-            if let Some(stage) = self.whole.get(&draft).cloned() {
+            if let Some(stage) = self.valid.get(&draft).cloned() {
                 self.exact(draft, &stage, &kinds, &mut declared);
             }
         }
         for used in std::mem::take(&mut self.uses) {
             let Some(found) = &declared[used.draft] else { continue };
             let who = format!("stage `{}`", self.expanded.raw(used.draft).id);
-            if let Err((trouble, of)) = judge(found, &who, &used.metric, used.of) {
+            if let Err((trouble, of)) = check_reported(found, &who, &used.metric, used.of) {
                 let span = if of { used.of_span } else { used.metric_span };
-                self.trouble(trouble, span);
+                self.report_unresolved(trouble, span);
             }
         }
     }
 
     /// Returns the metrics that the stage's kind may report under any options; `None` for a command.
-    fn of_kind(&self, draft: usize) -> Option<Declared> {
-        let Body::Kind { name, .. } = &self.expanded.raw(draft).body else { return None };
+    fn of_kind(&self, draft: usize) -> Option<DeclaredMetrics> {
+        let StageBody::Kind { name, .. } = &self.expanded.raw(draft).body else { return None };
         self.expanded.catalogue.kind(name).map(|info| info.metrics.clone())
     }
 
@@ -44,13 +44,13 @@ impl Checker<'_> {
     fn exact(
         &mut self,
         draft: usize,
-        stage: &Whole<'_>,
-        kinds: &[Option<Declared>],
-        declared: &mut [Option<Declared>],
+        stage: &ValidStage<'_>,
+        kinds: &[Option<DeclaredMetrics>],
+        declared: &mut [Option<DeclaredMetrics>],
     ) {
         let producers = self.producers(&stage.inputs, kinds, declared);
-        declared[draft] = Some(stage.settled.declared(&producers));
-        for read in stage.settled.metrics_read(&producers) {
+        declared[draft] = Some(stage.validated.declared(&producers));
+        for read in stage.validated.metrics_read(&producers) {
             let Some(behind) = producers.get(&read.port) else { continue };
             let open = |p: &Producer| p.declared.as_ref().is_none_or(|d| d.open);
             let knows = |p: &Producer| {
@@ -61,7 +61,7 @@ impl Checker<'_> {
                 continue;
             }
             let span = locate(&stage.with, &read.pointer).0;
-            let all: Vec<&Metric> =
+            let all: Vec<&MetricInfo> =
                 behind.iter().flat_map(|p| p.declared.iter().flat_map(|d| &d.metrics).chain(&p.kind.metrics)).collect();
             let message = format!("nothing behind `{}` reports a metric `{}`", read.port, read.name);
             let help = renamed(&read.name, all.iter().copied())
@@ -73,8 +73,8 @@ impl Checker<'_> {
     fn producers(
         &self,
         inputs: &[InputBinding],
-        kinds: &[Option<Declared>],
-        declared: &[Option<Declared>],
+        kinds: &[Option<DeclaredMetrics>],
+        declared: &[Option<DeclaredMetrics>],
     ) -> Producers {
         let producer = |stage: &str| {
             let Some(&draft) = self.index.get(stage) else { return Producer::default() };

@@ -2,8 +2,8 @@
 
 use super::checker::Checker;
 use crate::diagnostic::Diagnostic;
-use crate::expand::View;
-use crate::read::{Binder, Reader};
+use crate::expand::ReferenceScope;
+use crate::read::{Binder, ValueReader};
 use crate::schedule::{self, Schedule};
 use std::collections::BTreeMap;
 use trainyard_core::StageKey;
@@ -13,10 +13,10 @@ impl Checker<'_> {
     pub(super) fn outputs(&mut self) -> BTreeMap<String, (StageKey, String)> {
         let expanded = self.expanded;
         let mut exported = BTreeMap::new();
-        for (space, home) in expanded.spaces.iter().enumerate() {
+        for (space, home) in expanded.workflow_instances.iter().enumerate() {
             for entry in &home.workflow.outputs {
                 crate::workflow::check_id(&entry.key, entry.key_span, "output", &mut self.diagnostics);
-                let view = View::at(expanded, space, None, &[]);
+                let view = ReferenceScope::at(expanded, space, None, &[]);
                 let bound = Binder {
                     sources: &expanded.sources,
                     names: &view,
@@ -26,7 +26,7 @@ impl Checker<'_> {
                 .bind(&entry.value);
                 let Some(bound) = bound else { continue };
                 match view.all_targets(&bound) {
-                    Err(trouble) => self.trouble(trouble, bound.span),
+                    Err(trouble) => self.report_unresolved(trouble, bound.span),
                     Ok(_) if space > 0 => {}
                     Ok(targets) => match targets.items.as_slice() {
                         [one] if !targets.list => {
@@ -49,7 +49,7 @@ impl Checker<'_> {
 
     pub(super) fn schedule(&mut self) -> Option<Schedule> {
         let expanded = self.expanded;
-        for home in expanded.spaces.iter().skip(1) {
+        for home in expanded.workflow_instances.iter().skip(1) {
             if let Some(entry) = &home.workflow.schedule {
                 self.report(Diagnostic::warning(
                     "schedule",
@@ -58,11 +58,11 @@ impl Checker<'_> {
                 ));
             }
         }
-        let entry = expanded.spaces.first()?.workflow.schedule.as_ref()?;
-        let view = View::at(expanded, 0, None, &[]);
+        let entry = expanded.workflow_instances.first()?.workflow.schedule.as_ref()?;
+        let view = ReferenceScope::at(expanded, 0, None, &[]);
         let bound =
             Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }
                 .bind(&entry.value)?;
-        schedule::read(&bound, &mut Reader { diagnostics: &mut self.diagnostics })
+        schedule::read(&bound, &mut ValueReader { diagnostics: &mut self.diagnostics })
     }
 }

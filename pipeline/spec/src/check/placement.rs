@@ -2,16 +2,16 @@
 
 use super::checker::Checker;
 use crate::diagnostic::Diagnostic;
-use crate::plan::{Node, When};
-use crate::site::Pool;
+use crate::plan::{PlanNode, RunCondition};
+use crate::site::SitePool;
 use std::collections::BTreeSet;
 use trainyard_core::Placement;
 
 impl Checker<'_> {
-    pub(super) fn placement(&mut self, nodes: &[Option<Node>]) {
+    pub(super) fn placement(&mut self, nodes: &[Option<PlanNode>]) {
         for (draft, node) in nodes.iter().enumerate() {
             let Some(node) = node else { continue };
-            if node.placement == Placement::InProcess || matches!(node.when, When::Never(_)) {
+            if node.placement == Placement::InProcess || matches!(node.when, RunCondition::Never(_)) {
                 continue;
             }
             self.gpus_of_options(draft, node);
@@ -28,17 +28,17 @@ impl Checker<'_> {
     }
 
     /// Reports GPUs that the options of the stage do not use, or lack.
-    fn gpus_of_options(&mut self, draft: usize, node: &Node) {
-        let Some(stage) = self.whole.get(&draft).cloned() else { return };
+    fn gpus_of_options(&mut self, draft: usize, node: &PlanNode) {
+        let Some(stage) = self.valid.get(&draft).cloned() else { return };
         let counts: BTreeSet<u32> = node.resources.iter().map(|request| request.gpus).collect();
         for gpus in counts {
-            self.wrong_options(stage.settled.validate_gpus(gpus), &stage.with);
+            self.wrong_options(stage.validated.validate_gpus(gpus), &stage.with);
         }
     }
 
     /// Returns the pool that lacks least and what it lacks; `None` if a pool fits.
-    fn nearest_misfit(&self, node: &Node) -> Option<String> {
-        let mut nearest: Option<(usize, &Pool, Vec<String>)> = None;
+    fn nearest_misfit(&self, node: &PlanNode) -> Option<String> {
+        let mut nearest: Option<(usize, &SitePool, Vec<String>)> = None;
         for request in &node.resources {
             for pool in &self.site.pools {
                 let reasons = pool.misfit(request);

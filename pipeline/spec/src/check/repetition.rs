@@ -5,7 +5,7 @@
 
 use super::checker::Checker;
 use crate::diagnostic::Diagnostic;
-use crate::plan::{Cache, Node};
+use crate::plan::{CacheMode, PlanNode};
 use crate::run_stage;
 
 /// Parameter that receives the time of each tick.
@@ -13,11 +13,12 @@ const TICK: &str = "params.tick";
 
 impl Checker<'_> {
     /// Warns of scheduled stages that cannot change between runs.
-    pub(super) fn repetition(&mut self, nodes: &[Option<Node>]) {
-        let Some(schedule) = &self.expanded.spaces.first().and_then(|main| main.workflow.schedule.clone()) else {
+    pub(super) fn repetition(&mut self, nodes: &[Option<PlanNode>]) {
+        let Some(schedule) = &self.expanded.workflow_instances.first().and_then(|main| main.workflow.schedule.clone())
+        else {
             return;
         };
-        let known: Option<Vec<&Node>> = nodes.iter().map(Option::as_ref).collect();
+        let known: Option<Vec<&PlanNode>> = nodes.iter().map(Option::as_ref).collect();
         let (mut commands, mut changes) = (false, false);
         for (draft, node) in nodes.iter().enumerate() {
             let raw = self.expanded.raw(draft);
@@ -46,11 +47,11 @@ impl Checker<'_> {
 }
 
 /// Whether the digest of a stage is the same at every tick.
-fn is_fixed(node: &Node) -> bool {
+fn is_fixed(node: &PlanNode) -> bool {
     let env_is_known = node.env.values().all(|value| value.as_literal().is_some());
-    node.inputs.is_empty() && node.cache == Cache::Enabled && node.fan_out.is_none() && env_is_known
+    node.inputs.is_empty() && node.cache == CacheMode::Enabled && node.fan_out.is_none() && env_is_known
 }
 
-fn is_without_source(node: &Node) -> bool {
+fn is_without_source(node: &PlanNode) -> bool {
     is_fixed(node) && node.sources.is_empty()
 }

@@ -7,7 +7,7 @@ use super::checker::Checker;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::files::absolute;
 use crate::options::command::SCRIPTS;
-use crate::tree::Node;
+use crate::tree::YamlNode;
 use serde_json::{Map, Value};
 
 impl Checker<'_> {
@@ -39,7 +39,7 @@ fn is_path(word: &str) -> bool {
 }
 
 /// Returns the words of a command, and whether each is a separate argument.
-fn words(run: &Node) -> Vec<(String, Span, bool)> {
+fn words(run: &YamlNode) -> Vec<(String, Span, bool)> {
     if let Some(items) = run.list() {
         return items.iter().filter_map(|n| n.scalar().map(|s| (s.text.clone(), n.span, true))).collect();
     }

@@ -1,23 +1,23 @@
 //! One stage instance: its kind, inputs, config and envelope put together.
 
-use super::checker::{Checker, Whole};
-use super::envelope::Envelope;
+use super::checker::{Checker, ValidStage};
+use super::settings::StageSettings;
 use crate::diagnostic::Diagnostic;
-use crate::expand::View;
-use crate::plan::{FanOut, InputBinding, Node, OutputOf, Source, When};
-use crate::read::{Binder, Bound, BoundContent, BoundEntry};
+use crate::expand::ReferenceScope;
+use crate::plan::{FanOut, InputBinding, PlanNode, RunCondition, SourceRef, StageOutput};
+use crate::read::{Binder, BoundContent, BoundEntry, BoundNode};
 use crate::run_stage::{self, RunPorts};
 use crate::template::Template;
 use crate::tree;
 use crate::vocabulary;
-use crate::workflow::Body;
+use crate::workflow::StageBody;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use trainyard_core::attempt::AttemptOutput;
 use trainyard_core::{ArtifactKind, Cardinality, KindInfo, Placement, StageKey};
 
 /// Properties of a stage that its kind fixes, or for `run` the file.
-struct Nature {
+struct StageProperties {
     kind: String,
     version: u32,
     placement: Placement,
@@ -27,17 +27,17 @@ struct Nature {
 }
 
 /// A config and its sources.
-pub(super) type Config = (Template, BTreeMap<String, Source>);
+pub(super) type ConfigTemplate = (Template, BTreeMap<String, SourceRef>);
 
 /// Source of a stage's ports and options.
-enum Kind<'e> {
+enum KindSource<'e> {
     /// A kind of the catalogue.
     Known(&'e KindInfo),
     /// Ports declared in the file.
     Run(&'e RunPorts),
 }
 
-impl<'e> Kind<'e> {
+impl<'e> KindSource<'e> {
     fn info(&self) -> Option<&'e KindInfo> {
         match self {
             Self::Known(info) => Some(info),
@@ -53,40 +53,40 @@ impl<'e> Kind<'e> {
 }
 
 /// Work of a stage: its inputs, config and secrets.
-struct Work {
-    nature: Nature,
+struct StageWork {
+    properties: StageProperties,
     inputs: Vec<InputBinding>,
-    config: Config,
+    config: ConfigTemplate,
     /// Secrets that the options name.
     secrets: Vec<String>,
 }
 
 /// Fan-out, condition, lead and envelope of a stage.
-struct Terms {
+struct StageControls {
     fan_out: Option<FanOut>,
-    when: When,
+    when: RunCondition,
     beside: Option<StageKey>,
-    envelope: Envelope,
+    envelope: StageSettings,
 }
 
 impl<'e> Checker<'e> {
     /// Builds the node of a draft; `None` if any part is wrong. All parts are checked, even if one is wrong.
-    pub(super) fn stage(&mut self, draft: usize) -> Option<Node> {
+    pub(super) fn stage(&mut self, draft: usize) -> Option<PlanNode> {
         let kind = self.kind_of(draft)?;
         let before = self.diagnostics.len();
-        let work = self.work(draft, &kind);
-        let terms = self.terms(draft, &kind);
+        let work = self.build_work(draft, &kind);
+        let terms = self.build_controls(draft, &kind);
         if self.diagnostics[before..].iter().any(Diagnostic::is_error) {
             return None;
         }
         Some(self.assemble(draft, work?, terms?))
     }
 
-    fn kind_of(&mut self, draft: usize) -> Option<Kind<'e>> {
+    fn kind_of(&mut self, draft: usize) -> Option<KindSource<'e>> {
         let expanded = self.expanded;
         let raw = expanded.raw(draft);
         match &raw.body {
-            Body::Kind { name, span } => {
+            StageBody::Kind { name, span } => {
                 let info = expanded.catalogue.kind(name);
                 if info.is_none() {
                     let help = vocabulary::kind(name, &expanded.catalogue.names());
@@ -95,57 +95,57 @@ impl<'e> Checker<'e> {
                             .help_if(help),
                     );
                 }
-                info.map(Kind::Known)
+                info.map(KindSource::Known)
             }
-            Body::Run => raw.run_ports.get().map(Kind::Run),
-            Body::Embed { .. } => None,
+            StageBody::Run => raw.run_ports.get().map(KindSource::Run),
+            StageBody::Embed { .. } => None,
         }
     }
 
-    fn work(&mut self, draft: usize, kind: &Kind<'e>) -> Option<Work> {
+    fn build_work(&mut self, draft: usize, kind: &KindSource<'e>) -> Option<StageWork> {
         let expanded = self.expanded;
         let with = self.with(draft);
-        let view = View::of(expanded, &expanded.drafts[draft], kind.ports());
+        let view = ReferenceScope::of(expanded, &expanded.drafts[draft], kind.ports());
         let secrets = with.as_ref().and_then(|with| self.secrets_of_options(with));
         let (inputs, config, nature) = match kind {
-            Kind::Known(info) => {
+            KindSource::Known(info) => {
                 let inputs = with.as_ref().and_then(|w| self.kind_inputs(draft, &view, info, w));
                 let config = with.as_ref().and_then(|w| self.kind_config(draft, info, w));
-                let settled = self.settled.remove(&draft);
+                let settled = self.validated.remove(&draft);
                 if let (Some(with), Some(inputs), Some(settled), Some(_)) = (with, &inputs, settled, &config) {
-                    self.whole.insert(draft, Rc::new(Whole { settled, inputs: inputs.clone(), with }));
+                    self.valid.insert(draft, Rc::new(ValidStage { validated: settled, inputs: inputs.clone(), with }));
                 }
-                (inputs, config, Nature::of(info))
+                (inputs, config, StageProperties::of(info))
             }
-            Kind::Run(ports) => {
+            KindSource::Run(ports) => {
                 let inputs = with.as_ref().and_then(|w| self.run_inputs(draft, &view, w));
-                (inputs, self.run_config(draft, &view), Nature::run(ports))
+                (inputs, self.run_config(draft, &view), StageProperties::run(ports))
             }
         };
-        Some(Work { nature, inputs: inputs?, config: config?, secrets: secrets? })
+        Some(StageWork { properties: nature, inputs: inputs?, config: config?, secrets: secrets? })
     }
 
-    fn terms(&mut self, draft: usize, kind: &Kind<'e>) -> Option<Terms> {
+    fn build_controls(&mut self, draft: usize, kind: &KindSource<'e>) -> Option<StageControls> {
         let expanded = self.expanded;
         let d = &expanded.drafts[draft];
-        let view = View::of(expanded, d, kind.ports());
+        let view = ReferenceScope::of(expanded, d, kind.ports());
         let fan_out = d.late.as_ref().map(|late| self.fan_out(draft, &view, late));
         let when = self.when(draft);
         let needs_good = self.needs(draft);
         let beside = self.beside(draft, &view);
-        let envelope = self.envelope(draft, &view, kind.info().is_some());
+        let envelope = self.build_settings(draft, &view, kind.info().is_some());
         let fan_out = match fan_out {
             Some(found) => Some(found?),
             None => None,
         };
-        needs_good.then_some(Terms { fan_out, when: when?, beside: beside?, envelope: envelope? })
+        needs_good.then_some(StageControls { fan_out, when: when?, beside: beside?, envelope: envelope? })
     }
 
-    fn assemble(&self, draft: usize, work: Work, terms: Terms) -> Node {
-        let Work { nature, inputs, config: (config, sources), secrets } = work;
-        let Terms { fan_out, when, beside, envelope } = terms;
+    fn assemble(&self, draft: usize, work: StageWork, terms: StageControls) -> PlanNode {
+        let StageWork { properties: nature, inputs, config: (config, sources), secrets } = work;
+        let StageControls { fan_out, when, beside, envelope } = terms;
         let secrets: BTreeSet<String> = envelope.secrets.into_iter().chain(secrets).collect();
-        Node {
+        PlanNode {
             key: self.expanded.key(draft).clone(),
             kind: nature.kind,
             kind_version: nature.version,
@@ -174,13 +174,13 @@ impl<'e> Checker<'e> {
     }
 
     /// Binds `with`; returns an empty map if it is absent.
-    fn with(&mut self, draft: usize) -> Option<Bound> {
+    fn with(&mut self, draft: usize) -> Option<BoundNode> {
         let expanded = self.expanded;
         let raw = expanded.raw(draft);
         let Some(entry) = raw.entry("with") else {
-            return Some(Bound { span: raw.id_span, content: BoundContent::Map(Vec::new()) });
+            return Some(BoundNode { span: raw.id_span, content: BoundContent::Map(Vec::new()) });
         };
-        let tree::Content::Map(entries) = &entry.value.content else {
+        let tree::YamlContent::Map(entries) = &entry.value.content else {
             self.report(Diagnostic::error(
                 "wrong-type",
                 entry.value.span,
@@ -188,7 +188,7 @@ impl<'e> Checker<'e> {
             ));
             return None;
         };
-        let view = View::of(expanded, &expanded.drafts[draft], None);
+        let view = ReferenceScope::of(expanded, &expanded.drafts[draft], None);
         let mut good = Vec::new();
         let mut all = true;
         for e in entries {
@@ -200,19 +200,19 @@ impl<'e> Checker<'e> {
                 None => all = false,
             }
         }
-        let bound = Bound { span: entry.key_span, content: BoundContent::Map(good) };
+        let bound = BoundNode { span: entry.key_span, content: BoundContent::Map(good) };
         // The valid entries are still checked, but no node is made.
         if !all {
-            self.judge_rest(draft, &bound);
+            self.validate_rest(draft, &bound);
             return None;
         }
         Some(bound)
     }
 
     /// Reports unknown keys and wrong values of the entries whose expressions are valid.
-    fn judge_rest(&mut self, draft: usize, with: &Bound) {
+    fn validate_rest(&mut self, draft: usize, with: &BoundNode) {
         let expanded = self.expanded;
-        let Body::Kind { name, .. } = &expanded.raw(draft).body else { return };
+        let StageBody::Kind { name, .. } = &expanded.raw(draft).body else { return };
         let Some(info) = expanded.catalogue.kind(name) else { return };
         let broken_may_be_required = |d: &Diagnostic| d.code == "missing-option";
         let before = self.diagnostics.len();
@@ -221,11 +221,11 @@ impl<'e> Checker<'e> {
         self.diagnostics.extend(found.into_iter().filter(|d| !broken_may_be_required(d)));
     }
 
-    fn fan_out(&mut self, draft: usize, view: &View<'_>, late: &crate::expand::LateList) -> Option<FanOut> {
+    fn fan_out(&mut self, draft: usize, view: &ReferenceScope<'_>, late: &crate::expand::LateList) -> Option<FanOut> {
         let targets = match view.all_targets(&late.rows) {
             Ok(targets) => targets,
             Err(trouble) => {
-                self.trouble(trouble, late.rows.span);
+                self.report_unresolved(trouble, late.rows.span);
                 return None;
             }
         };
@@ -250,12 +250,12 @@ impl<'e> Checker<'e> {
         }
         self.link_data(target, draft, "for_each", late.rows.span);
         Some(FanOut {
-            rows_of: OutputOf { stage: self.expanded.key(target.draft).clone(), output: target.port.clone() },
+            rows_of: StageOutput { stage: self.expanded.key(target.draft).clone(), output: target.port.clone() },
             cap: late.cap,
         })
     }
 
-    fn run_config(&mut self, draft: usize, view: &View<'_>) -> Option<Config> {
+    fn run_config(&mut self, draft: usize, view: &ReferenceScope<'_>) -> Option<ConfigTemplate> {
         let expanded = self.expanded;
         let raw = expanded.raw(draft);
         let mut binder =
@@ -287,7 +287,7 @@ impl<'e> Checker<'e> {
     }
 }
 
-impl Nature {
+impl StageProperties {
     fn of(info: &KindInfo) -> Self {
         let output = |p: &trainyard_core::PortInfo| {
             (p.name.to_string(), AttemptOutput { kind: p.kind, optional: p.cardinality == Cardinality::Optional })

@@ -4,14 +4,14 @@
 //! 100 rows unless its cap is raised.
 
 use crate::diagnostic::Diagnostic;
-use crate::read::{Bound, BoundContent, Reader};
+use crate::read::{BoundContent, BoundNode, ValueReader};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Most stage instances of a whole workflow, and of one matrix.
-pub const MOST_INSTANCES: usize = 100_000;
+pub const MAX_INSTANCES: usize = 100_000;
 /// Most items of `for_each` unless the file raises the cap.
-pub const CAP: u32 = 100;
+pub const DEFAULT_ROW_CAP: u32 = 100;
 
 /// One axis of a fan-out.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,20 +38,20 @@ pub struct Coordinate {
 
 /// Fan-out of a stage by `matrix` or `for_each`.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fan {
+pub enum FanOutSource {
     /// All values are in the file; several axes are multiplied.
     Known(Vec<Axis>),
     /// The list comes from an artifact and has at most this many rows.
     Late {
         /// The reference to the artifact.
-        rows: Bound,
+        rows: BoundNode,
         /// Most rows; with more the stage fails.
         cap: u32,
     },
 }
 
 /// Reads `matrix: {axis: [values]}`.
-pub fn read_matrix(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<Axis>> {
+pub fn read_matrix(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<Vec<Axis>> {
     let BoundContent::Map(entries) = &bound.content else {
         reader.wrong(bound, "`matrix`", "a map from axes to lists of values");
         return None;
@@ -77,11 +77,11 @@ pub fn read_matrix(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<Axis>> 
         return None;
     }
     let product = axes.iter().try_fold(1usize, |p, a| p.checked_mul(a.values.len()));
-    if product.is_none_or(|p| p > MOST_INSTANCES) {
+    if product.is_none_or(|p| p > MAX_INSTANCES) {
         reader.report(Diagnostic::error(
             "too-many",
             bound.span,
-            format!("this matrix has more than {MOST_INSTANCES} instances"),
+            format!("this matrix has more than {MAX_INSTANCES} instances"),
         ));
         return None;
     }
@@ -89,21 +89,21 @@ pub fn read_matrix(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<Axis>> 
 }
 
 /// Reads `for_each: [values]`, `for_each: ${{ … }}`, or `for_each: {items: …, cap: n}`.
-pub fn read_for_each(bound: &Bound, reader: &mut Reader<'_>) -> Option<Fan> {
+pub fn read_for_each(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<FanOutSource> {
     let (list, cap) = match &bound.content {
         BoundContent::Map(_) => {
             let fields = reader.map(bound, "`for_each`", &["items", "cap"])?;
-            let cap = fields.get("cap").map_or(Some(CAP), |b| reader.count(b, "`cap`", 1))?;
+            let cap = fields.get("cap").map_or(Some(DEFAULT_ROW_CAP), |b| reader.count(b, "`cap`", 1))?;
             let Some(items) = fields.get("items") else {
                 reader.report(Diagnostic::error("missing-key", bound.span, "`for_each` has no `items`"));
                 return None;
             };
             (items, cap)
         }
-        _ => (bound, CAP),
+        _ => (bound, DEFAULT_ROW_CAP),
     };
     if matches!(list.content, BoundContent::Expression(_)) {
-        return Some(Fan::Late { rows: list.clone(), cap });
+        return Some(FanOutSource::Late { rows: list.clone(), cap });
     }
     let values = known_list(list, "`for_each`", reader)?;
     if values.len() > cap as usize {
@@ -116,10 +116,10 @@ pub fn read_for_each(bound: &Bound, reader: &mut Reader<'_>) -> Option<Fan> {
         return None;
     }
     let labels = (0..values.len()).map(|i| i.to_string()).collect();
-    Some(Fan::Known(vec![Axis { name: "item".into(), values, labels }]))
+    Some(FanOutSource::Known(vec![Axis { name: "item".into(), values, labels }]))
 }
 
-fn known_list(bound: &Bound, what: &str, reader: &mut Reader<'_>) -> Option<Vec<Value>> {
+fn known_list(bound: &BoundNode, what: &str, reader: &mut ValueReader<'_>) -> Option<Vec<Value>> {
     let Some(Value::Array(values)) = bound.value() else {
         reader.wrong(bound, what, "a list of values that are known before the run");
         return None;

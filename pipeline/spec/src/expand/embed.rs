@@ -1,17 +1,17 @@
 //! `uses: ./other.yaml`: a workflow inside another, once for each instance of the embedding stage.
 
 use super::axes::Coordinate;
-use super::params::Given;
-use super::{Expanded, Parent};
+use super::params::GivenParam;
+use super::{EmbeddingStage, ExpandedWorkflow};
 use crate::diagnostic::{Diagnostic, Span, suggest};
-use crate::read::{Bound, BoundContent, Reader};
+use crate::read::{BoundContent, BoundNode, ValueReader};
 use crate::workflow::{RawStage, Workflow};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-const DEEPEST_EMBEDDING: usize = 16;
+const MAX_EMBEDDING_DEPTH: usize = 16;
 
-impl Expanded<'_> {
+impl ExpandedWorkflow<'_> {
     #[expect(clippy::too_many_arguments, reason = "one call site; a struct would only rename the arguments")]
     pub(super) fn embed(
         &mut self,
@@ -23,7 +23,7 @@ impl Expanded<'_> {
         span: Span,
         chain: &mut Vec<PathBuf>,
     ) -> Option<usize> {
-        if chain.iter().any(|p| p == path) || chain.len() >= DEEPEST_EMBEDDING {
+        if chain.iter().any(|p| p == path) || chain.len() >= MAX_EMBEDDING_DEPTH {
             let names: Vec<String> = chain
                 .iter()
                 .map(|p| p.as_path())
@@ -32,24 +32,24 @@ impl Expanded<'_> {
                 .collect();
             let d = Diagnostic::error("cycle", span, format!("these files embed each other: {}", names.join(" → ")));
             self.diagnostics
-                .push(d.help(format!("embedding goes at most {DEEPEST_EMBEDDING} deep and never in a circle")));
+                .push(d.help(format!("embedding goes at most {MAX_EMBEDDING_DEPTH} deep and never in a circle")));
             return None;
         }
         let workflow = self.load(path, Some(span))?;
         let with = self.embed_with(space, stage, coordinates, &workflow)?;
-        let home = &self.spaces[space];
+        let home = &self.workflow_instances[space];
         let prefix = format!("{}{}/", home.prefix, stage.id);
         let inherited: Vec<Coordinate> = home.inherited.iter().chain(coordinates).cloned().collect();
-        let with: BTreeMap<String, (Bound, PathBuf)> = with
+        let with: BTreeMap<String, (BoundNode, PathBuf)> = with
             .into_iter()
             .map(|(name, bound)| {
                 let folder = self.sources.folder(bound.span).to_path_buf();
                 (name, (bound, folder))
             })
             .collect();
-        let given = |name: &str| with.get(name).map(|(bound, folder)| Given { bound: bound.clone(), folder });
+        let given = |name: &str| with.get(name).map(|(bound, folder)| GivenParam { bound: bound.clone(), folder });
         let params = self.params(&workflow, &given);
-        let parent = Some(Parent { space, stage: index, coordinates: coordinates.to_vec() });
+        let parent = Some(EmbeddingStage { workflow: space, stage: index, coordinates: coordinates.to_vec() });
         chain.push(path.to_path_buf());
         let opened = self.open(workflow, prefix, inherited, params, parent, chain);
         chain.pop();
@@ -63,11 +63,11 @@ impl Expanded<'_> {
         stage: &RawStage,
         coordinates: &[Coordinate],
         child: &Workflow,
-    ) -> Option<BTreeMap<String, Bound>> {
+    ) -> Option<BTreeMap<String, BoundNode>> {
         let Some(entry) = stage.entry("with") else { return Some(BTreeMap::new()) };
         let bound = self.bind_early(space, coordinates, &entry.value)?;
         let BoundContent::Map(entries) = bound.content else {
-            Reader { diagnostics: &mut self.diagnostics }.wrong(&bound, "`with`", "a map");
+            ValueReader { diagnostics: &mut self.diagnostics }.wrong(&bound, "`with`", "a map");
             return None;
         };
         for e in &entries {

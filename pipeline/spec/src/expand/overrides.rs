@@ -1,10 +1,10 @@
 //! Arguments `-p k=v` and `-p @file`. Later ones win; a mistake is reported in the argument or the file itself.
 
-use super::params::Given;
+use super::params::GivenParam;
 use crate::diagnostic::{Diagnostic, Sources, Span};
-use crate::files::{Files, absolute};
-use crate::read::{Binder, Bound, BoundContent, NoNames};
-use crate::tree::{Content, Node, Scalar};
+use crate::files::{FileSystem, absolute};
+use crate::read::{Binder, BoundContent, BoundNode, NoReferences};
+use crate::tree::{YamlContent, YamlNode, YamlScalar};
 use crate::yaml;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub struct Overrides {
 #[derive(Debug)]
 struct Override {
     name_span: Span,
-    bound: Bound,
+    bound: BoundNode,
     folder: PathBuf,
 }
 
@@ -28,7 +28,7 @@ impl Overrides {
     pub fn read(
         arguments: &[String],
         working_directory: &Path,
-        files: &dyn Files,
+        files: &dyn FileSystem,
         sources: &mut Sources,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Self {
@@ -42,8 +42,8 @@ impl Overrides {
         overrides
     }
     /// Returns the value that the arguments set for a parameter, if any.
-    pub fn given(&self, name: &str) -> Option<Given<'_>> {
-        self.values.get(name).map(|o| Given { bound: o.bound.clone(), folder: &o.folder })
+    pub fn given(&self, name: &str) -> Option<GivenParam<'_>> {
+        self.values.get(name).map(|o| GivenParam { bound: o.bound.clone(), folder: &o.folder })
     }
     /// Returns the names that the arguments set, each with the place of its last setting; sorted.
     pub fn names(&self) -> impl Iterator<Item = (&str, Span)> {
@@ -53,8 +53,8 @@ impl Overrides {
     pub fn set_if_missing(&mut self, name: &str, text: &str, sources: &mut Sources) {
         let file = sources.add("<tick>", None, text.to_string());
         let span = sources.span(file, 0, text.len());
-        let content = BoundContent::Scalar(Scalar { text: text.to_string(), plain: false });
-        let given = Override { name_span: span, bound: Bound { span, content }, folder: PathBuf::from("/") };
+        let content = BoundContent::Scalar(YamlScalar { text: text.to_string(), plain: false });
+        let given = Override { name_span: span, bound: BoundNode { span, content }, folder: PathBuf::from("/") };
         self.values.entry(name.to_string()).or_insert(given);
     }
 
@@ -71,9 +71,9 @@ impl Overrides {
             return;
         };
         let span = sources.span(file, LEAD + name.len() + 1, LEAD + argument.len());
-        let bound = flow_value(text, sources).unwrap_or_else(|| Bound {
+        let bound = flow_value(text, sources).unwrap_or_else(|| BoundNode {
             span,
-            content: BoundContent::Scalar(Scalar { text: text.to_string(), plain: true }),
+            content: BoundContent::Scalar(YamlScalar { text: text.to_string(), plain: true }),
         });
         let name_span = sources.span(file, LEAD, LEAD + name.len());
         self.values
@@ -84,7 +84,7 @@ impl Overrides {
         &mut self,
         path: &str,
         folder: &Path,
-        files: &dyn Files,
+        files: &dyn FileSystem,
         sources: &mut Sources,
         diagnostics: &mut Vec<Diagnostic>,
     ) {
@@ -101,7 +101,7 @@ impl Overrides {
         let file = sources.add(path.display().to_string(), Some(&path), text);
         let (tree, found) = yaml::read(sources, file);
         diagnostics.extend(found);
-        let Some(Node { content: Content::Map(entries), .. }) = &tree else {
+        let Some(YamlNode { content: YamlContent::Map(entries), .. }) = &tree else {
             if let Some(tree) = tree {
                 diagnostics.push(Diagnostic::error(
                     "wrong-type",
@@ -111,7 +111,7 @@ impl Overrides {
             }
             return;
         };
-        let names = NoNames("parameter files have no expressions");
+        let names = NoReferences("parameter files have no expressions");
         for entry in entries {
             let bound = Binder { sources, names: &names, text: false, diagnostics }.bind(&entry.value);
             if let Some(bound) = bound {
@@ -123,7 +123,7 @@ impl Overrides {
 }
 
 /// Parses `[1, 2]` or `{a: 1}` on the command line; anything else is a scalar.
-fn flow_value(text: &str, sources: &Sources) -> Option<Bound> {
+fn flow_value(text: &str, sources: &Sources) -> Option<BoundNode> {
     if !matches!(text.trim_start().as_bytes().first(), Some(b'[' | b'{')) {
         return None;
     }
@@ -133,13 +133,13 @@ fn flow_value(text: &str, sources: &Sources) -> Option<Bound> {
     if !diagnostics.is_empty() {
         return None;
     }
-    let names = NoNames("arguments have no expressions");
+    let names = NoReferences("arguments have no expressions");
     let mut ignored = Vec::new();
     Binder { sources, names: &names, text: false, diagnostics: &mut ignored }.bind(&tree?)
 }
 
 /// Sets the span of all parts of an argument's value to the whole value.
-fn respan(bound: Bound, span: Span) -> Bound {
+fn respan(bound: BoundNode, span: Span) -> BoundNode {
     let content = match bound.content {
         BoundContent::List(items) => BoundContent::List(items.into_iter().map(|b| respan(b, span)).collect()),
         BoundContent::Map(entries) => BoundContent::Map(
@@ -150,5 +150,5 @@ fn respan(bound: Bound, span: Span) -> Bound {
         ),
         other => other,
     };
-    Bound { span, content }
+    BoundNode { span, content }
 }

@@ -6,10 +6,10 @@
 //! not depend on where it starts.
 
 use crate::diagnostic::{Diagnostic, Sources, Span, suggest};
-use crate::expression::Expression;
+use crate::expression::Expr;
 use crate::files::absolute;
-use crate::read::{Bound, BoundContent, Fields, Reader};
-use crate::tree::{Scalar, core_value};
+use crate::read::{BoundContent, BoundNode, MapFields, ValueReader};
+use crate::tree::{YamlScalar, core_value};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -100,7 +100,7 @@ pub struct Param {
     /// Declared type of a list's items.
     pub items: Option<ParamType>,
     /// Default; `None` if the caller must set a value.
-    pub default: Option<Bound>,
+    pub default: Option<BoundNode>,
     /// Least value, inclusive.
     pub min: Option<f64>,
     /// Greatest value, inclusive.
@@ -116,7 +116,7 @@ pub enum ParamValue {
     /// References of the embedding file: one artifact, or a list of them.
     Artifacts {
         /// The references, bound in the embedding file.
-        bound: Bound,
+        bound: BoundNode,
         /// Declared kind.
         kind: ArtifactKind,
     },
@@ -124,9 +124,9 @@ pub enum ParamValue {
 
 /// A value from a caller, and the folder that its paths are relative to.
 #[derive(Debug, Clone)]
-pub struct Given<'a> {
+pub struct GivenParam<'a> {
     /// Value as written, before it is parsed as the parameter's type.
-    pub bound: Bound,
+    pub bound: BoundNode,
     /// Absolute path.
     pub folder: &'a Path,
 }
@@ -134,7 +134,13 @@ pub struct Given<'a> {
 const KEYS: [&str; 7] = ["type", "default", "min", "max", "choices", "items", "description"];
 
 /// Reads the declaration of a parameter.
-pub fn declare(name: &str, span: Span, bound: &Bound, sources: &Sources, reader: &mut Reader<'_>) -> Option<Param> {
+pub fn declare(
+    name: &str,
+    span: Span,
+    bound: &BoundNode,
+    sources: &Sources,
+    reader: &mut ValueReader<'_>,
+) -> Option<Param> {
     if !matches!(bound.content, BoundContent::Map(_)) {
         let d = Diagnostic::error(
             "wrong-type",
@@ -172,7 +178,7 @@ pub fn declare(name: &str, span: Span, bound: &Bound, sources: &Sources, reader:
     Some(param)
 }
 
-fn read_range(param: &mut Param, fields: &Fields<'_>, reader: &mut Reader<'_>) {
+fn read_range(param: &mut Param, fields: &MapFields<'_>, reader: &mut ValueReader<'_>) {
     for key in ["min", "max"] {
         let Some(bound) = fields.get(key) else { continue };
         let limit = match param.kind {
@@ -196,12 +202,12 @@ fn read_range(param: &mut Param, fields: &Fields<'_>, reader: &mut Reader<'_>) {
 /// Returns the value of a parameter: the caller's, or else the default.
 pub fn value(
     param: &Param,
-    given: Option<&Given<'_>>,
+    given: Option<&GivenParam<'_>>,
     sources: &Sources,
-    reader: &mut Reader<'_>,
+    reader: &mut ValueReader<'_>,
 ) -> Option<ParamValue> {
     let what = format!("param `{}`", param.name);
-    let optional = param.default.as_ref().is_some_and(Bound::is_null);
+    let optional = param.default.as_ref().is_some_and(BoundNode::is_null);
     let (bound, folder) = match (given, &param.default) {
         (Some(given), _) => (&given.bound, given.folder),
         (None, Some(default)) => (default, sources.folder(default.span)),
@@ -227,8 +233,8 @@ pub fn value(
     in_range(param, &found, bound.span, &what, reader).then_some(ParamValue::Known(found))
 }
 
-fn artifacts(bound: &Bound, kind: ArtifactKind, what: &str, reader: &mut Reader<'_>) -> Option<ParamValue> {
-    let reference = |b: &Bound| matches!(b.content, BoundContent::Expression(Expression { .. }));
+fn artifacts(bound: &BoundNode, kind: ArtifactKind, what: &str, reader: &mut ValueReader<'_>) -> Option<ParamValue> {
+    let reference = |b: &BoundNode| matches!(b.content, BoundContent::Expression(Expr { .. }));
     let fits = match &bound.content {
         BoundContent::List(items) => items.iter().all(reference),
         _ => reference(bound),
@@ -241,7 +247,7 @@ fn artifacts(bound: &Bound, kind: ArtifactKind, what: &str, reader: &mut Reader<
 }
 
 /// Parses a bound value as a declared type.
-fn typed(kind: ParamType, bound: &Bound, folder: &Path, what: &str, reader: &mut Reader<'_>) -> Option<Value> {
+fn typed(kind: ParamType, bound: &BoundNode, folder: &Path, what: &str, reader: &mut ValueReader<'_>) -> Option<Value> {
     let value = match &bound.content {
         BoundContent::Scalar(scalar) => scalar_as(kind, scalar),
         _ => bound.value().and_then(|v| value_as(kind, v)),
@@ -260,7 +266,7 @@ fn typed(kind: ParamType, bound: &Bound, folder: &Path, what: &str, reader: &mut
     }
 }
 
-fn scalar_as(kind: ParamType, scalar: &Scalar) -> Option<Value> {
+fn scalar_as(kind: ParamType, scalar: &YamlScalar) -> Option<Value> {
     match kind {
         ParamType::String | ParamType::Path | ParamType::Duration | ParamType::Size => {
             let nothing = scalar.plain && core_value(scalar).is_null() && !scalar.text.is_empty();
@@ -292,7 +298,13 @@ pub fn whole(value: &Value) -> Option<Value> {
 }
 
 /// Parses the items of a list as their declared type.
-fn typed_items(param: &Param, value: Value, bound: &Bound, folder: &Path, reader: &mut Reader<'_>) -> Option<Value> {
+fn typed_items(
+    param: &Param,
+    value: Value,
+    bound: &BoundNode,
+    folder: &Path,
+    reader: &mut ValueReader<'_>,
+) -> Option<Value> {
     let (Some(kind), Value::Array(items)) = (param.items, &value) else { return Some(value) };
     let mut read = Vec::new();
     for item in items {
@@ -300,13 +312,13 @@ fn typed_items(param: &Param, value: Value, bound: &Bound, folder: &Path, reader
             Value::Number(n) if kind == ParamType::String => Value::String(n.to_string()),
             other => other.clone(),
         };
-        let one = Bound { span: bound.span, content: BoundContent::Value(item) };
+        let one = BoundNode { span: bound.span, content: BoundContent::Value(item) };
         read.push(typed(kind, &one, folder, &format!("every item of param `{}`", param.name), reader)?);
     }
     Some(Value::Array(read))
 }
 
-fn in_range(param: &Param, value: &Value, span: Span, what: &str, reader: &mut Reader<'_>) -> bool {
+fn in_range(param: &Param, value: &Value, span: Span, what: &str, reader: &mut ValueReader<'_>) -> bool {
     let number = match (param.kind, value.as_str()) {
         (ParamType::Duration, Some(text)) => parse_duration(text).ok().map(|d| d.as_secs_f64()),
         (ParamType::Size, Some(text)) => parse_size(text).ok().map(|s| s as f64),

@@ -5,37 +5,39 @@
 //! tests for it.
 
 use super::value::type_name;
-use super::{Binary, Expression, Fault, Function, Reference, Scope, Term};
+use super::{BinaryOperator, BuiltinFunction, Expr, ExprError, ExprKind, ExprReference, ExprScope};
 use serde_json::Value;
 use std::ops::Range;
 
 /// Returns the value, or the first fault with its place.
-pub fn evaluate(e: &Expression, scope: &dyn Scope) -> Result<Value, Fault> {
-    let at = |message: String| Fault::new(&e.range, message);
-    match &e.term {
-        Term::Literal(value) => Ok(value.clone()),
-        Term::Reference(reference) => look_up(reference, &e.range, scope),
-        Term::List(items) => Ok(Value::Array(items.iter().map(|i| evaluate(i, scope)).collect::<Result<_, _>>()?)),
-        Term::Unary(operator, operand) => operator.apply(&evaluate(operand, scope)?).map_err(at),
-        Term::Binary(operator @ (Binary::Or | Binary::And), left, right) => {
+pub fn evaluate(e: &Expr, scope: &dyn ExprScope) -> Result<Value, ExprError> {
+    let at = |message: String| ExprError::new(&e.range, message);
+    match &e.kind {
+        ExprKind::Literal(value) => Ok(value.clone()),
+        ExprKind::Reference(reference) => look_up(reference, &e.range, scope),
+        ExprKind::List(items) => Ok(Value::Array(items.iter().map(|i| evaluate(i, scope)).collect::<Result<_, _>>()?)),
+        ExprKind::Unary(operator, operand) => operator.apply(&evaluate(operand, scope)?).map_err(at),
+        ExprKind::Binary(operator @ (BinaryOperator::Or | BinaryOperator::And), left, right) => {
             let first = evaluate(left, scope)?;
-            if first == Value::Bool(*operator == Binary::Or) {
+            if first == Value::Bool(*operator == BinaryOperator::Or) {
                 return Ok(first);
             }
             operator.apply(&first, &evaluate(right, scope)?).map_err(at)
         }
-        Term::Binary(operator @ (Binary::Equal | Binary::Unequal), left, right) if is_null(left) || is_null(right) => {
+        ExprKind::Binary(operator @ (BinaryOperator::Equal | BinaryOperator::Unequal), left, right)
+            if is_null(left) || is_null(right) =>
+        {
             operator.apply(&or_null(left, scope)?, &or_null(right, scope)?).map_err(at)
         }
-        Term::Binary(operator, left, right) => {
+        ExprKind::Binary(operator, left, right) => {
             operator.apply(&evaluate(left, scope)?, &evaluate(right, scope)?).map_err(at)
         }
-        Term::Index(base, i) => index(&evaluate(base, scope)?, &evaluate(i, scope)?).map_err(at),
-        Term::Call(Function::Default, arguments) => match or_null(&arguments[0], scope)? {
+        ExprKind::Index(base, i) => index(&evaluate(base, scope)?, &evaluate(i, scope)?).map_err(at),
+        ExprKind::Call(BuiltinFunction::Default, arguments) => match or_null(&arguments[0], scope)? {
             Value::Null => evaluate(&arguments[1], scope),
             value => Ok(value),
         },
-        Term::Call(function, arguments) => {
+        ExprKind::Call(function, arguments) => {
             let values: Vec<Value> = arguments.iter().map(|a| evaluate(a, scope)).collect::<Result<_, _>>()?;
             function.call(&values).map_err(at)
         }
@@ -43,39 +45,41 @@ pub fn evaluate(e: &Expression, scope: &dyn Scope) -> Result<Value, Fault> {
 }
 
 /// Returns the value, or null for a metric or status (or a list of them) that is not known.
-fn or_null(e: &Expression, scope: &dyn Scope) -> Result<Value, Fault> {
+fn or_null(e: &Expr, scope: &dyn ExprScope) -> Result<Value, ExprError> {
     match evaluate(e, scope) {
         Err(_) if is_reported(e) => Ok(Value::Null),
         found => found,
     }
 }
 
-fn is_null(e: &Expression) -> bool {
+fn is_null(e: &Expr) -> bool {
     e.as_literal().is_some_and(Value::is_null)
 }
 
 /// Whether an expression reads a metric or status, known only after a stage has ended.
-fn is_reported(e: &Expression) -> bool {
-    match &e.term {
-        Term::Reference(reference) => matches!(reference, Reference::Metric { .. } | Reference::Status { .. }),
-        Term::List(items) => !items.is_empty() && items.iter().all(is_reported),
+fn is_reported(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Reference(reference) => {
+            matches!(reference, ExprReference::Metric { .. } | ExprReference::Status { .. })
+        }
+        ExprKind::List(items) => !items.is_empty() && items.iter().all(is_reported),
         _ => false,
     }
 }
 
-fn look_up(reference: &Reference, range: &Range<usize>, scope: &dyn Scope) -> Result<Value, Fault> {
+fn look_up(reference: &ExprReference, range: &Range<usize>, scope: &dyn ExprScope) -> Result<Value, ExprError> {
     let value = match reference {
-        Reference::Param(name) => scope.param(name),
-        Reference::Matrix(axis) => scope.matrix(axis),
-        Reference::Item => scope.item(),
-        Reference::Metric { stage, name, of } => scope.metric(stage, name, *of),
-        Reference::Status { stage } => scope.status(stage),
-        Reference::Input(_) | Reference::Output(_) | Reference::Artifact { .. } => None,
+        ExprReference::Param(name) => scope.param(name),
+        ExprReference::Matrix(axis) => scope.matrix(axis),
+        ExprReference::Item => scope.item(),
+        ExprReference::Metric { stage, name, of } => scope.metric(stage, name, *of),
+        ExprReference::Status { stage } => scope.status(stage),
+        ExprReference::Input(_) | ExprReference::Output(_) | ExprReference::Artifact { .. } => None,
     };
     value.ok_or_else(|| {
-        let fault = Fault::new(range, format!("`{reference}` is not known here"));
+        let fault = ExprError::new(range, format!("`{reference}` is not known here"));
         match reference {
-            Reference::Metric { .. } => {
+            ExprReference::Metric { .. } => {
                 fault.help("the stage did not report this metric; `default(…, 0)` gives a value for that case")
             }
             _ => fault,

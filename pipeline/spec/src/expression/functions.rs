@@ -1,15 +1,15 @@
 //! The functions of the language: `len min max contains starts_with default join`.
 //!
-//! To add one, add a variant, an arm in [`Function::call`] and one in the type pass.
+//! To add one, add a variant, an arm in [`BuiltinFunction::call`] and one in the type pass.
 
-use super::operators::{Binary, compare};
+use super::operators::{BinaryOperator, compare};
 use super::value::{type_name, value_text};
 use serde_json::Value;
 use std::cmp::Ordering;
 
 /// A function by its name in the language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Function {
+pub enum BuiltinFunction {
     /// Characters of a string, items of a list or map.
     Len,
     /// Smallest number of a list, or of two or more numbers.
@@ -26,7 +26,7 @@ pub enum Function {
     Join,
 }
 
-impl Function {
+impl BuiltinFunction {
     /// All functions, sorted by name.
     pub const ALL: [Self; 7] =
         [Self::Contains, Self::Default, Self::Join, Self::Len, Self::Max, Self::Min, Self::StartsWith];
@@ -65,7 +65,7 @@ impl Function {
             (Self::Min, items) => extreme(self, items, Ordering::Less),
             (Self::Max, items) => extreme(self, items, Ordering::Greater),
             (Self::Contains, [Value::Array(items), wanted]) => {
-                Ok(items.iter().any(|i| Binary::Equal.apply(i, wanted) == Ok(Value::Bool(true))).into())
+                Ok(items.iter().any(|i| BinaryOperator::Equal.apply(i, wanted) == Ok(Value::Bool(true))).into())
             }
             (Self::Contains, [Value::String(s), Value::String(part)]) => Ok(s.contains(part.as_str()).into()),
             (Self::Contains, [Value::Object(m), Value::String(key)]) => Ok(m.contains_key(key).into()),
@@ -94,7 +94,7 @@ impl Function {
     }
 }
 
-fn extreme(function: Function, items: &[Value], wanted: Ordering) -> Result<Value, String> {
+fn extreme(function: BuiltinFunction, items: &[Value], wanted: Ordering) -> Result<Value, String> {
     let mut best: Option<&Value> = None;
     for item in items {
         let Value::Number(number) = item else {

@@ -1,6 +1,6 @@
 //! Text → tokens with byte ranges.
 
-use super::Fault;
+use super::ExprError;
 use serde_json::Value;
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub enum Token {
 }
 
 /// A token and its bytes in the text.
-pub type Placed = (Token, Range<usize>);
+pub type SpannedToken = (Token, Range<usize>);
 
 /// Symbols, longest first, so that `<=` wins over `<`.
 const SYMBOLS: [&str; 22] = [
@@ -25,16 +25,15 @@ const SYMBOLS: [&str; 22] = [
 
 /// Splits `text` into tokens from `start` on. With `embedded`, stops at the first `}}` outside of strings and returns
 /// its position.
-pub fn tokens(text: &str, start: usize, embedded: bool) -> Result<(Vec<Placed>, usize), Fault> {
+pub fn tokens(text: &str, start: usize, embedded: bool) -> Result<(Vec<SpannedToken>, usize), ExprError> {
     let mut found = Vec::new();
     let mut at = start;
     loop {
         let rest = &text[at..];
         let Some(first) = rest.chars().next() else {
             if embedded {
-                return Err(
-                    Fault::new(&(start..text.len()), "this `${{` is never closed").help("end the expression with `}}`")
-                );
+                return Err(ExprError::new(&(start..text.len()), "this `${{` is never closed")
+                    .help("end the expression with `}}`"));
             }
             return Ok((found, at));
         };
@@ -56,7 +55,8 @@ pub fn tokens(text: &str, start: usize, embedded: bool) -> Result<(Vec<Placed>, 
             c => match SYMBOLS.into_iter().find(|s| rest.starts_with(s)) {
                 Some(symbol) => (Token::Symbol(symbol), symbol.len()),
                 None => {
-                    let fault = Fault::new(&(at..at + c.len_utf8()), format!("`{c}` has no meaning in an expression"));
+                    let fault =
+                        ExprError::new(&(at..at + c.len_utf8()), format!("`{c}` has no meaning in an expression"));
                     return Err(match c {
                         '=' => fault.help("to compare, write `==`"),
                         '&' => fault.help("write `&&`"),
@@ -71,7 +71,7 @@ pub fn tokens(text: &str, start: usize, embedded: bool) -> Result<(Vec<Placed>, 
     }
 }
 
-fn number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
+fn number(rest: &str, at: usize) -> Result<(Token, usize), ExprError> {
     let bytes = rest.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
     let mut length = digits(0);
@@ -91,7 +91,7 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     let text = &rest[..length];
     let range = at..at + length;
     if bytes.get(length).is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_') {
-        return Err(Fault::new(&range, format!("`{text}` is followed by letters"))
+        return Err(ExprError::new(&range, format!("`{text}` is followed by letters"))
             .help("durations and sizes cannot stand in an expression"));
     }
     let value = if float {
@@ -101,11 +101,11 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     };
     value
         .map(|v| (Token::Number(v), length))
-        .ok_or_else(|| Fault::new(&range, format!("the number `{text}` is too large")))
+        .ok_or_else(|| ExprError::new(&range, format!("the number `{text}` is too large")))
 }
 
 /// Reads a string in single quotes: `'it''s'`.
-fn single_quoted(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
+fn single_quoted(rest: &str, at: usize) -> Result<(Token, usize), ExprError> {
     let mut text = String::new();
     let mut characters = rest.char_indices().skip(1).peekable();
     while let Some((i, c)) = characters.next() {
@@ -118,11 +118,11 @@ fn single_quoted(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
             c => text.push(c),
         }
     }
-    Err(Fault::new(&(at..at + 1), "this string is never closed").help("end it with `'`"))
+    Err(ExprError::new(&(at..at + 1), "this string is never closed").help("end it with `'`"))
 }
 
 /// Reads a string in double quotes, with JSON's escapes.
-fn double_quoted(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
+fn double_quoted(rest: &str, at: usize) -> Result<(Token, usize), ExprError> {
     let mut escaped = false;
     for (i, c) in rest.char_indices().skip(1) {
         match c {
@@ -131,12 +131,12 @@ fn double_quoted(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
             '"' => {
                 return match serde_json::from_str(&rest[..=i]) {
                     Ok(text) => Ok((Token::Text(text), i + 1)),
-                    Err(_) => Err(Fault::new(&(at..at + i + 1), "this string has an unknown escape")
+                    Err(_) => Err(ExprError::new(&(at..at + i + 1), "this string has an unknown escape")
                         .help("use \\\" \\\\ \\n \\t \\uXXXX, or single quotes")),
                 };
             }
             _ => {}
         }
     }
-    Err(Fault::new(&(at..at + 1), "this string is never closed").help("end it with `\"`"))
+    Err(ExprError::new(&(at..at + 1), "this string is never closed").help("end it with `\"`"))
 }

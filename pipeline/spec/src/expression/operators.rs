@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 
 /// An operator before its operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unary {
+pub enum UnaryOperator {
     /// `!a`, of a bool.
     Not,
     /// `-a`, of a number.
@@ -18,7 +18,7 @@ pub enum Unary {
 
 /// An operator between two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Binary {
+pub enum BinaryOperator {
     /// `a || b`; b is not computed if a is true.
     Or,
     /// `a && b`; b is not computed if a is false.
@@ -47,7 +47,7 @@ pub enum Binary {
     Remainder,
 }
 
-impl Unary {
+impl UnaryOperator {
     /// Returns the symbol in expressions.
     pub fn symbol(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Unary {
     }
 }
 
-impl Binary {
+impl BinaryOperator {
     /// All operators, from the loosest to the tightest.
     pub const ALL: [Self; 13] = [
         Self::Or,

@@ -1,56 +1,57 @@
 //! Prints an expression as text that parses back to an equal expression, with as few parentheses as possible.
 
-use super::{Expression, Reference, Term, Unary};
+use super::{Expr, ExprKind, ExprReference, UnaryOperator};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt::{Display, Formatter, Result};
 
-impl Display for Expression {
+impl Display for Expr {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        match &self.term {
-            Term::Literal(value) => write!(f, "{value}"),
-            Term::Reference(reference) => write!(f, "{reference}"),
-            Term::List(items) => {
+        match &self.kind {
+            ExprKind::Literal(value) => write!(f, "{value}"),
+            ExprKind::Reference(reference) => write!(f, "{reference}"),
+            ExprKind::List(items) => {
                 f.write_str("[")?;
                 comma_separated(f, items)?;
                 f.write_str("]")
             }
-            Term::Unary(operator, operand) => {
+            ExprKind::Unary(operator, operand) => {
                 f.write_str(operator.symbol())?;
                 // `-1` would parse as a number.
-                let number = matches!(operand.term, Term::Literal(Value::Number(_))) && *operator == Unary::Negate;
-                grouped(f, operand, number || matches!(operand.term, Term::Binary(..)))
+                let number =
+                    matches!(operand.kind, ExprKind::Literal(Value::Number(_))) && *operator == UnaryOperator::Negate;
+                grouped(f, operand, number || matches!(operand.kind, ExprKind::Binary(..)))
             }
-            Term::Binary(operator, left, right) => {
+            ExprKind::Binary(operator, left, right) => {
                 let level = operator.precedence();
                 let comparison = matches!(level, 3 | 4);
-                let inner = |e: &Expression| match &e.term {
-                    Term::Binary(o, ..) => o.precedence(),
+                let inner = |e: &Expr| match &e.kind {
+                    ExprKind::Binary(o, ..) => o.precedence(),
                     _ => u8::MAX,
                 };
-                let chained = |e: &Expression| comparison && matches!(inner(e), 3 | 4);
+                let chained = |e: &Expr| comparison && matches!(inner(e), 3 | 4);
                 grouped(f, left, inner(left) < level || chained(left))?;
                 write!(f, " {} ", operator.symbol())?;
                 grouped(f, right, inner(right) <= level || chained(right))
             }
-            Term::Index(base, index) => {
-                let simple = match &base.term {
-                    Term::Unary(..) | Term::Binary(..) => false,
+            ExprKind::Index(base, index) => {
+                let simple = match &base.kind {
+                    ExprKind::Unary(..) | ExprKind::Binary(..) => false,
                     // `-1[0]` would parse as a negation.
-                    Term::Literal(Value::Number(number)) => number.as_f64().is_some_and(f64::is_sign_positive),
+                    ExprKind::Literal(Value::Number(number)) => number.as_f64().is_some_and(f64::is_sign_positive),
                     _ => true,
                 };
                 grouped(f, base, !simple)?;
-                match &index.term {
-                    Term::Literal(Value::String(name)) if is_name(name) && !is_metric(base) => {
+                match &index.kind {
+                    ExprKind::Literal(Value::String(name)) if is_name(name) && !is_metric(base) => {
                         // `1.e5` would parse as a number.
-                        let number = matches!(base.term, Term::Literal(Value::Number(_)));
+                        let number = matches!(base.kind, ExprKind::Literal(Value::Number(_)));
                         write!(f, "{}.{name}", if number { " " } else { "" })
                     }
                     _ => write!(f, "[{index}]"),
                 }
             }
-            Term::Call(function, arguments) => {
+            ExprKind::Call(function, arguments) => {
                 write!(f, "{}(", function.name())?;
                 comma_separated(f, arguments)?;
                 f.write_str(")")
@@ -60,18 +61,18 @@ impl Display for Expression {
 }
 
 /// Whether a dot and a name after it parse as a number of a comparison, not as a key: `stages.a.metrics.m.low`.
-fn is_metric(base: &Expression) -> bool {
-    matches!(base.term, Term::Reference(Reference::Metric { of: None, .. }))
+fn is_metric(base: &Expr) -> bool {
+    matches!(base.kind, ExprKind::Reference(ExprReference::Metric { of: None, .. }))
 }
 
 /// Serializes an expression as text.
-impl Serialize for Expression {
+impl Serialize for Expr {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl Display for Reference {
+impl Display for ExprReference {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::Param(name) => write!(f, "params{}", member(name)),
@@ -89,11 +90,11 @@ impl Display for Reference {
     }
 }
 
-fn grouped(f: &mut Formatter<'_>, e: &Expression, parentheses: bool) -> Result {
+fn grouped(f: &mut Formatter<'_>, e: &Expr, parentheses: bool) -> Result {
     if parentheses { write!(f, "({e})") } else { write!(f, "{e}") }
 }
 
-fn comma_separated(f: &mut Formatter<'_>, items: &[Expression]) -> Result {
+fn comma_separated(f: &mut Formatter<'_>, items: &[Expr]) -> Result {
     for (i, item) in items.iter().enumerate() {
         if i > 0 {
             f.write_str(", ")?;

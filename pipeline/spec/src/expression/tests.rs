@@ -1,10 +1,10 @@
 use super::*;
 use proptest::prelude::*;
 use serde_json::json;
-use trainyard_core::Of;
+use trainyard_core::ComparisonField;
 
 struct Known;
-impl Scope for Known {
+impl ExprScope for Known {
     fn param(&self, name: &str) -> Option<Value> {
         match name {
             "steps" => Some(json!(200)),
@@ -16,7 +16,7 @@ impl Scope for Known {
             _ => None,
         }
     }
-    fn metric(&self, stage: &str, name: &str, of: Option<Of>) -> Option<Value> {
+    fn metric(&self, stage: &str, name: &str, of: Option<ComparisonField>) -> Option<Value> {
         match of {
             None => (stage == "gate" && name == "accuracy").then(|| json!(0.25)),
             Some(of) => (stage == "compare" && name == "clip.fraction").then(|| json!(of.name())),
@@ -28,14 +28,14 @@ impl Scope for Known {
 }
 
 fn value(text: &str) -> Value {
-    Expression::parse(text)
+    Expr::parse(text)
         .unwrap_or_else(|f| panic!("{text}: {}", f.message))
         .evaluate(&Known)
         .unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
 fn fault(text: &str) -> String {
-    match Expression::parse(text) {
+    match Expr::parse(text) {
         Err(f) => f.message,
         Ok(e) => e.evaluate(&Known).unwrap_err().message,
     }
@@ -132,11 +132,11 @@ fn nesting_is_bounded() {
 #[test]
 fn ranges_point_at_the_part_that_is_wrong() {
     let text = "1 + (2 * 'x')";
-    let e = Expression::parse(text).unwrap();
+    let e = Expr::parse(text).unwrap();
     let fault = e.rewrite(&mut |_, _| Ok(None)).unwrap_err();
     assert_eq!(&text[fault.range], "(2 * 'x')");
     let text = "params.a + prams.b";
-    assert_eq!(&text[Expression::parse(text).unwrap_err().range], "prams");
+    assert_eq!(&text[Expr::parse(text).unwrap_err().range], "prams");
 }
 
 #[test]
@@ -153,11 +153,12 @@ fn an_embedded_expression_ends_at_its_braces() {
 #[test]
 fn folding_computes_only_what_counts_but_knows_every_name() {
     let fold = |text: &str| {
-        let e = Expression::parse(text).unwrap();
+        let e = Expr::parse(text).unwrap();
         e.rewrite(&mut |r, range| match r {
-            Reference::Param(p) => {
-                Known.param(p).map(|v| Some(Term::Literal(v))).ok_or_else(|| Fault::new(range, format!("no {p}")))
-            }
+            ExprReference::Param(p) => Known
+                .param(p)
+                .map(|v| Some(ExprKind::Literal(v)))
+                .ok_or_else(|| ExprError::new(range, format!("no {p}"))),
             _ => Ok(None),
         })
     };
@@ -176,12 +177,14 @@ fn folding_computes_only_what_counts_but_knows_every_name() {
 
 #[test]
 fn folding_keeps_what_is_late() {
-    let e = Expression::parse("params.steps * 2 > 100 && stages.gate.metrics.accuracy > params.lr / 2").unwrap();
+    let e = Expr::parse("params.steps * 2 > 100 && stages.gate.metrics.accuracy > params.lr / 2").unwrap();
     let folded = e
-        .rewrite(&mut |r, _| Ok(if let Reference::Param(p) = r { Known.param(p).map(Term::Literal) } else { None }))
+        .rewrite(&mut |r, _| {
+            Ok(if let ExprReference::Param(p) = r { Known.param(p).map(ExprKind::Literal) } else { None })
+        })
         .unwrap();
     assert_eq!(folded.to_string(), "stages.gate.metrics.accuracy > 0.25");
-    assert_eq!(folded.check_types().unwrap(), Type::Bool);
+    assert_eq!(folded.check_types().unwrap(), ExprType::Bool);
 }
 
 #[test]
@@ -195,7 +198,7 @@ fn types_of_late_parts_are_checked() {
         "stages.a.model == 1",
         "len(stages.a.metrics.m)",
     ] {
-        assert!(Expression::parse(text).unwrap().check_types().is_err(), "{text}");
+        assert!(Expr::parse(text).unwrap().check_types().is_err(), "{text}");
     }
     for text in [
         "stages.a.metrics.m > 1",
@@ -204,7 +207,7 @@ fn types_of_late_parts_are_checked() {
         "default(stages.a.metrics.m, 0) + 1",
         "stages.a.metrics.m == null",
     ] {
-        assert!(Expression::parse(text).unwrap().check_types().is_ok(), "{text}");
+        assert!(Expr::parse(text).unwrap().check_types().is_ok(), "{text}");
     }
 }
 
@@ -227,8 +230,8 @@ fn texts() -> impl Strategy<Value = String> {
     ];
     leaf.prop_recursive(4, 24, 3, |inner| {
         prop_oneof![
-            (inner.clone(), 0..Binary::ALL.len(), inner.clone())
-                .prop_map(|(a, o, b)| format!("({a} {} {b})", Binary::ALL[o].symbol())),
+            (inner.clone(), 0..BinaryOperator::ALL.len(), inner.clone())
+                .prop_map(|(a, o, b)| format!("({a} {} {b})", BinaryOperator::ALL[o].symbol())),
             inner.clone().prop_map(|a| format!("!{a}")),
             inner.clone().prop_map(|a| format!("-({a})")),
             (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a})[{b}]")),
@@ -243,17 +246,17 @@ fn texts() -> impl Strategy<Value = String> {
 #[test]
 fn an_index_of_a_metric_does_not_print_as_a_number_of_a_comparison() {
     for text in ["(stages.a.metrics.m)['low']", "(stages.a.metrics.m)['name']", "(stages.a.metrics.m)[params.a]"] {
-        let first = Expression::parse(text).unwrap();
-        assert_eq!(Expression::parse(&first.to_string()).unwrap(), first, "{text}");
+        let first = Expr::parse(text).unwrap();
+        assert_eq!(Expr::parse(&first.to_string()).unwrap(), first, "{text}");
     }
 }
 
 #[test]
 fn a_key_of_a_number_prints_in_as_many_words() {
     for text in ["1 .e5", "1.x", "(-1).x", "0.5['x']"] {
-        let read = Expression::parse(text).unwrap();
+        let read = Expr::parse(text).unwrap();
         let printed = read.to_string();
-        assert_eq!(Expression::parse(&printed).unwrap(), read, "{printed}");
+        assert_eq!(Expr::parse(&printed).unwrap(), read, "{printed}");
         assert!(!printed.contains('['), "{printed}");
     }
 }
@@ -261,27 +264,26 @@ fn a_key_of_a_number_prints_in_as_many_words() {
 #[test]
 fn what_is_printed_nests_no_deeper_than_what_was_read() {
     for innermost in ["1 + null", "stages.a.metrics.m['low']", "1['x']", "1[0]", "-(1)"] {
-        let open =
-            (1..64).rev().find(|n| Expression::parse(&format!("{}{innermost}", "!".repeat(*n))).is_ok()).unwrap();
-        let deepest = Expression::parse(&format!("{}{innermost}", "!".repeat(open))).unwrap();
+        let open = (1..64).rev().find(|n| Expr::parse(&format!("{}{innermost}", "!".repeat(*n))).is_ok()).unwrap();
+        let deepest = Expr::parse(&format!("{}{innermost}", "!".repeat(open))).unwrap();
         let printed = deepest.to_string();
-        assert_eq!(Expression::parse(&printed).map_err(|fault| fault.message), Ok(deepest), "{printed}");
+        assert_eq!(Expr::parse(&printed).map_err(|fault| fault.message), Ok(deepest), "{printed}");
     }
 }
 
 proptest! {
     #[test]
     fn printing_and_parsing_are_inverse(text in texts()) {
-        let first = Expression::parse(&text).unwrap();
+        let first = Expr::parse(&text).unwrap();
         let printed = first.to_string();
-        let second = Expression::parse(&printed).unwrap_or_else(|f| panic!("{printed}: {}", f.message));
+        let second = Expr::parse(&printed).unwrap_or_else(|f| panic!("{printed}: {}", f.message));
         prop_assert_eq!(&first, &second, "{}", printed);
         prop_assert_eq!(printed, second.to_string());
     }
 
     #[test]
     fn no_text_panics(text in "[-a-z0-9.+*/%()\\[\\]!<>=&|'\"\\\\ ,{}é$]{0,60}") {
-        if let Ok(e) = Expression::parse(&text) {
+        if let Ok(e) = Expr::parse(&text) {
             let _ = e.evaluate(&Known);
             let _ = e.check_types();
         }
@@ -291,9 +293,9 @@ proptest! {
 
     #[test]
     fn evaluating_at_once_and_in_two_steps_agree(text in texts()) {
-        let e = Expression::parse(&text).unwrap();
+        let e = Expr::parse(&text).unwrap();
         let folded = e.rewrite(&mut |r, _| {
-            Ok(if let Reference::Param(p) = r { Known.param(p).map(Term::Literal) } else { None })
+            Ok(if let ExprReference::Param(p) = r { Known.param(p).map(ExprKind::Literal) } else { None })
         });
         if let (Ok(value), Ok(folded)) = (e.evaluate(&Known), &folded) {
             prop_assert_eq!(Some(value), folded.evaluate(&Known).ok());

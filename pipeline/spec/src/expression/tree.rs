@@ -1,48 +1,48 @@
 //! Syntax tree of an expression. All passes work on it; it depends on none of them.
 
-use super::functions::Function;
-use super::operators::{Binary, Unary};
+use super::functions::BuiltinFunction;
+use super::operators::{BinaryOperator, UnaryOperator};
 use serde_json::Value;
 use std::ops::Range;
-use trainyard_core::Of;
+use trainyard_core::ComparisonField;
 
 /// A parsed expression with the places of all parts.
 #[derive(Debug, Clone)]
-pub struct Expression {
-    pub term: Term,
+pub struct Expr {
+    pub kind: ExprKind,
     /// Byte range in the parsed text.
     pub range: Range<usize>,
 }
 
 /// Compares meaning; places are ignored.
-impl PartialEq for Expression {
+impl PartialEq for Expr {
     fn eq(&self, other: &Self) -> bool {
-        self.term == other.term
+        self.kind == other.kind
     }
 }
 
 /// The forms of an expression.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Term {
+pub enum ExprKind {
     /// A value that is known.
     Literal(Value),
     /// A name, replaced once its value is known.
-    Reference(Reference),
+    Reference(ExprReference),
     /// `[a, b, …]`.
-    List(Vec<Expression>),
+    List(Vec<Expr>),
     /// An operator before its operand.
-    Unary(Unary, Box<Expression>),
+    Unary(UnaryOperator, Box<Expr>),
     /// Left side, right side.
-    Binary(Binary, Box<Expression>, Box<Expression>),
+    Binary(BinaryOperator, Box<Expr>, Box<Expr>),
     /// `a[i]`, or `a.name` with a string literal as index.
-    Index(Box<Expression>, Box<Expression>),
+    Index(Box<Expr>, Box<Expr>),
     /// A function with its arguments; their number is checked.
-    Call(Function, Vec<Expression>),
+    Call(BuiltinFunction, Vec<Expr>),
 }
 
 /// A name of a value from outside the expression.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reference {
+pub enum ExprReference {
     /// `params.<name>`.
     Param(String),
     /// `matrix.<axis>`.
@@ -67,7 +67,7 @@ pub enum Reference {
         /// Name of the metric or comparison.
         name: String,
         /// Number of a comparison.
-        of: Option<Of>,
+        of: Option<ComparisonField>,
     },
     /// `stages.<id>.status`, known after the stage has ended.
     Status {
@@ -76,16 +76,16 @@ pub enum Reference {
     },
 }
 
-impl Expression {
+impl Expr {
     /// Creates a literal with an empty range.
     pub fn literal(value: Value) -> Self {
-        Self { term: Term::Literal(value), range: 0..0 }
+        Self { kind: ExprKind::Literal(value), range: 0..0 }
     }
     /// Returns all references, in source order.
-    pub fn references(&self) -> Vec<&Reference> {
+    pub fn references(&self) -> Vec<&ExprReference> {
         let mut found = Vec::new();
         self.visit(&mut |e| {
-            if let Term::Reference(r) = &e.term {
+            if let ExprKind::Reference(r) = &e.kind {
                 found.push(r);
             }
         });
@@ -93,19 +93,19 @@ impl Expression {
     }
     /// Returns the literal, if all parts are known.
     pub fn as_literal(&self) -> Option<&Value> {
-        match &self.term {
-            Term::Literal(v) => Some(v),
+        match &self.kind {
+            ExprKind::Literal(v) => Some(v),
             _ => None,
         }
     }
     /// Visits every part, each before the parts inside it.
     pub(super) fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Self)) {
         see(self);
-        match &self.term {
-            Term::Literal(_) | Term::Reference(_) => {}
-            Term::List(items) | Term::Call(_, items) => items.iter().for_each(|e| e.visit(see)),
-            Term::Unary(_, a) => a.visit(see),
-            Term::Binary(_, a, b) | Term::Index(a, b) => {
+        match &self.kind {
+            ExprKind::Literal(_) | ExprKind::Reference(_) => {}
+            ExprKind::List(items) | ExprKind::Call(_, items) => items.iter().for_each(|e| e.visit(see)),
+            ExprKind::Unary(_, a) => a.visit(see),
+            ExprKind::Binary(_, a, b) | ExprKind::Index(a, b) => {
                 a.visit(see);
                 b.visit(see);
             }

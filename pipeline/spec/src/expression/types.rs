@@ -4,13 +4,13 @@
 //! Metrics are floats, a status is a string, the `item` of a late list can have any type. Known parts are already
 //! computed literals, so only unknown operands are checked here.
 
-use super::{Binary, Expression, Fault, Function, Reference, Term, Unary};
+use super::{BinaryOperator, BuiltinFunction, Expr, ExprError, ExprKind, ExprReference, UnaryOperator};
 use serde_json::Value;
 use std::fmt;
 
 /// The type of a value that may not be known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Type {
+pub enum ExprType {
     Null,
     Bool,
     Int,
@@ -18,7 +18,7 @@ pub enum Type {
     Float,
     String,
     /// A list whose items are all of this type.
-    List(Box<Type>),
+    List(Box<ExprType>),
     /// A map with any values.
     Map,
     /// An output of a stage.
@@ -27,7 +27,7 @@ pub enum Type {
     Any,
 }
 
-impl fmt::Display for Type {
+impl fmt::Display for ExprType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Null => "null",
@@ -43,7 +43,7 @@ impl fmt::Display for Type {
     }
 }
 
-impl Type {
+impl ExprType {
     /// Returns the type of a known value.
     pub fn of(value: &Value) -> Self {
         match value {
@@ -87,89 +87,100 @@ impl Type {
 }
 
 /// Infers the type of an expression as far as it is known; returns the first mismatch as the fault.
-pub fn infer(e: &Expression) -> Result<Type, Fault> {
-    Ok(match &e.term {
-        Term::Literal(value) => Type::of(value),
-        Term::Reference(Reference::Metric { .. }) => Type::Float,
-        Term::Reference(Reference::Status { .. }) => Type::String,
-        Term::Reference(Reference::Artifact { .. }) => Type::Artifact,
-        Term::Reference(_) => Type::Any,
-        Term::List(items) => Type::list_of(items.iter().map(infer).collect::<Result<Vec<_>, _>>()?.into_iter()),
-        Term::Unary(operator, operand) => unary(e, *operator, &infer(operand)?)?,
-        Term::Binary(operator, a, b) => binary(e, *operator, &infer(a)?, &infer(b)?)?,
-        Term::Index(base, index) => indexed(e, infer(base)?, &infer(index)?)?,
-        Term::Call(function, arguments) => {
+pub fn infer(e: &Expr) -> Result<ExprType, ExprError> {
+    Ok(match &e.kind {
+        ExprKind::Literal(value) => ExprType::of(value),
+        ExprKind::Reference(ExprReference::Metric { .. }) => ExprType::Float,
+        ExprKind::Reference(ExprReference::Status { .. }) => ExprType::String,
+        ExprKind::Reference(ExprReference::Artifact { .. }) => ExprType::Artifact,
+        ExprKind::Reference(_) => ExprType::Any,
+        ExprKind::List(items) => ExprType::list_of(items.iter().map(infer).collect::<Result<Vec<_>, _>>()?.into_iter()),
+        ExprKind::Unary(operator, operand) => unary(e, *operator, &infer(operand)?)?,
+        ExprKind::Binary(operator, a, b) => binary(e, *operator, &infer(a)?, &infer(b)?)?,
+        ExprKind::Index(base, index) => indexed(e, infer(base)?, &infer(index)?)?,
+        ExprKind::Call(function, arguments) => {
             let types = arguments.iter().map(infer).collect::<Result<Vec<_>, _>>()?;
             call(e, *function, &types)?
         }
     })
 }
 
-fn unary(e: &Expression, operator: Unary, operand: &Type) -> Result<Type, Fault> {
+fn unary(e: &Expr, operator: UnaryOperator, operand: &ExprType) -> Result<ExprType, ExprError> {
     match operator {
-        Unary::Not if operand.bool() => Ok(Type::Bool),
-        Unary::Negate if operand.number() => Ok(operand.clone()),
-        Unary::Not => Err(Fault::new(&e.range, format!("`!` takes a bool, found {operand}"))),
-        Unary::Negate => Err(Fault::new(&e.range, format!("`-` takes a number, found {operand}"))),
+        UnaryOperator::Not if operand.bool() => Ok(ExprType::Bool),
+        UnaryOperator::Negate if operand.number() => Ok(operand.clone()),
+        UnaryOperator::Not => Err(ExprError::new(&e.range, format!("`!` takes a bool, found {operand}"))),
+        UnaryOperator::Negate => Err(ExprError::new(&e.range, format!("`-` takes a number, found {operand}"))),
     }
 }
 
-fn binary(e: &Expression, operator: Binary, a: &Type, b: &Type) -> Result<Type, Fault> {
+fn binary(e: &Expr, operator: BinaryOperator, a: &ExprType, b: &ExprType) -> Result<ExprType, ExprError> {
     let wanted = match operator {
-        Binary::Or | Binary::And if a.bool() && b.bool() => return Ok(Type::Bool),
-        Binary::Or | Binary::And => "two bools",
-        Binary::Equal | Binary::Unequal if a.comparable(b) => return Ok(Type::Bool),
-        Binary::Equal | Binary::Unequal => "two values of one type",
-        Binary::Less | Binary::LessEqual | Binary::Greater | Binary::GreaterEqual => {
+        BinaryOperator::Or | BinaryOperator::And if a.bool() && b.bool() => return Ok(ExprType::Bool),
+        BinaryOperator::Or | BinaryOperator::And => "two bools",
+        BinaryOperator::Equal | BinaryOperator::Unequal if a.comparable(b) => return Ok(ExprType::Bool),
+        BinaryOperator::Equal | BinaryOperator::Unequal => "two values of one type",
+        BinaryOperator::Less | BinaryOperator::LessEqual | BinaryOperator::Greater | BinaryOperator::GreaterEqual => {
             if (a.number() && b.number()) || (a.text() && b.text()) {
-                return Ok(Type::Bool);
+                return Ok(ExprType::Bool);
             }
             "two numbers or two strings"
         }
-        Binary::Add if a.text() && b.text() && !(a.number() && b.number()) => return Ok(Type::String),
+        BinaryOperator::Add if a.text() && b.text() && !(a.number() && b.number()) => return Ok(ExprType::String),
         _ if a.number() && b.number() => {
             return Ok(match (a, b) {
-                (Type::Any, _) | (_, Type::Any) => Type::Any,
-                (Type::Int, Type::Int) if operator != Binary::Divide => Type::Int,
-                _ => Type::Float,
+                (ExprType::Any, _) | (_, ExprType::Any) => ExprType::Any,
+                (ExprType::Int, ExprType::Int) if operator != BinaryOperator::Divide => ExprType::Int,
+                _ => ExprType::Float,
             });
         }
-        Binary::Add => "two numbers or two strings",
+        BinaryOperator::Add => "two numbers or two strings",
         _ => "two numbers",
     };
-    Err(Fault::new(&e.range, format!("`{}` takes {wanted}, found {a} and {b}", operator.symbol())))
+    Err(ExprError::new(&e.range, format!("`{}` takes {wanted}, found {a} and {b}", operator.symbol())))
 }
 
-fn indexed(e: &Expression, base: Type, index: &Type) -> Result<Type, Fault> {
+fn indexed(e: &Expr, base: ExprType, index: &ExprType) -> Result<ExprType, ExprError> {
     match (base, index) {
-        (Type::List(item), Type::Int | Type::Any) => Ok(*item),
-        (Type::Map | Type::Any, Type::String | Type::Any) | (Type::Any, Type::Int) => Ok(Type::Any),
-        (base, index) => Err(Fault::new(&e.range, format!("{base} cannot be indexed by {index}"))),
+        (ExprType::List(item), ExprType::Int | ExprType::Any) => Ok(*item),
+        (ExprType::Map | ExprType::Any, ExprType::String | ExprType::Any) | (ExprType::Any, ExprType::Int) => {
+            Ok(ExprType::Any)
+        }
+        (base, index) => Err(ExprError::new(&e.range, format!("{base} cannot be indexed by {index}"))),
     }
 }
 
-fn call(e: &Expression, function: Function, types: &[Type]) -> Result<Type, Fault> {
+fn call(e: &Expr, function: BuiltinFunction, types: &[ExprType]) -> Result<ExprType, ExprError> {
     let fits = match (function, types) {
-        (Function::Len, [Type::String | Type::List(_) | Type::Map | Type::Any]) => Some(Type::Int),
-        (Function::Min | Function::Max, [Type::List(item)]) if item.number() => Some((**item).clone()),
-        (Function::Min | Function::Max, [Type::Any]) => Some(Type::Any),
-        (Function::Min | Function::Max, all) if all.iter().all(Type::number) => {
-            Some(if all.iter().all(|t| *t == Type::Int) { Type::Int } else { Type::Float })
+        (BuiltinFunction::Len, [ExprType::String | ExprType::List(_) | ExprType::Map | ExprType::Any]) => {
+            Some(ExprType::Int)
         }
-        (Function::Contains, [Type::List(_) | Type::Any, _]) => Some(Type::Bool),
-        (Function::Contains, [Type::String | Type::Map, part]) if part.text() => Some(Type::Bool),
-        (Function::StartsWith, [a, b]) if a.text() && b.text() => Some(Type::Bool),
-        (Function::Default, [a, b]) => Some(match (a, b) {
+        (BuiltinFunction::Min | BuiltinFunction::Max, [ExprType::List(item)]) if item.number() => {
+            Some((**item).clone())
+        }
+        (BuiltinFunction::Min | BuiltinFunction::Max, [ExprType::Any]) => Some(ExprType::Any),
+        (BuiltinFunction::Min | BuiltinFunction::Max, all) if all.iter().all(ExprType::number) => {
+            Some(if all.iter().all(|t| *t == ExprType::Int) { ExprType::Int } else { ExprType::Float })
+        }
+        (BuiltinFunction::Contains, [ExprType::List(_) | ExprType::Any, _]) => Some(ExprType::Bool),
+        (BuiltinFunction::Contains, [ExprType::String | ExprType::Map, part]) if part.text() => Some(ExprType::Bool),
+        (BuiltinFunction::StartsWith, [a, b]) if a.text() && b.text() => Some(ExprType::Bool),
+        (BuiltinFunction::Default, [a, b]) => Some(match (a, b) {
             _ if a == b => a.clone(),
-            (Type::Null, b) => b.clone(),
-            _ if a.number() && b.number() => Type::Float,
-            _ => Type::Any,
+            (ExprType::Null, b) => b.clone(),
+            _ if a.number() && b.number() => ExprType::Float,
+            _ => ExprType::Any,
         }),
-        (Function::Join, [Type::List(_) | Type::Any, separator]) if separator.text() => Some(Type::String),
+        (BuiltinFunction::Join, [ExprType::List(_) | ExprType::Any, separator]) if separator.text() => {
+            Some(ExprType::String)
+        }
         _ => None,
     };
     fits.ok_or_else(|| {
         let found: Vec<String> = types.iter().map(ToString::to_string).collect();
-        Fault::new(&e.range, format!("`{}` takes {}, found {}", function.name(), function.takes(), found.join(" and ")))
+        ExprError::new(
+            &e.range,
+            format!("`{}` takes {}, found {}", function.name(), function.takes(), found.join(" and ")),
+        )
     })
 }

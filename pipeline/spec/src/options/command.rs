@@ -4,7 +4,7 @@
 //! file in which it is written or, after the first word, by an absolute one. All others are words: `python3` is found
 //! on the PATH of the machine, and `/usr/bin/python3` exists there too.
 
-use crate::files::Files;
+use crate::files::FileSystem;
 use std::path::Path;
 
 /// File extensions of programs that need an interpreter.
@@ -26,7 +26,7 @@ pub fn may_be_source(word: &str) -> bool {
 
 /// Whether the word at a pointer names a file at `location`, its absolute path. A word that should name one is a source
 /// too, so that a missing file is reported.
-pub fn names_source(files: &dyn Files, pointer: &str, word: &str, location: &str) -> bool {
+pub fn names_source(files: &dyn FileSystem, pointer: &str, word: &str, location: &str) -> bool {
     let is_program = pointer.ends_with("/0") && word.starts_with('/');
     !is_program && !word.contains("://") && (is_script(word) || files.is_file(Path::new(location)))
 }

@@ -126,12 +126,12 @@ fn best_branch(
     let best = context.iter().filter(|b| !b.is_empty()).min_by_key(|b| score(b));
     match best {
         Some(branch) if !score(branch).0 => branch.iter().for_each(|e| collect(e, root, problems)),
-        _ => all_foreign(context, error, &pointer, root, problems),
+        _ => no_branch_fits(context, error, &pointer, root, problems),
     }
 }
 
 /// Describes the allowed types or words when no branch fits.
-fn all_foreign(
+fn no_branch_fits(
     context: &[Vec<ValidationError<'static>>],
     error: &ValidationError<'_>,
     pointer: &str,

@@ -2,7 +2,7 @@
 
 use super::pointer::readable;
 use crate::diagnostic::Diagnostic;
-use crate::read::{Bound, locate};
+use crate::read::{BoundNode, locate};
 use trainyard_core::OptionProblem;
 
 /// A problem at a pointer, not yet at a place in a file.
@@ -24,7 +24,7 @@ impl Problem {
             |outer: &str, inner: &str| inner == outer || inner.strip_prefix(outer).is_some_and(|r| r.starts_with('/'));
         late.iter().any(|l| inside(l, &self.pointer) || (self.by_children && inside(&self.pointer, l)))
     }
-    pub(super) fn into_diagnostic(self, with: &Bound, what: &str) -> Diagnostic {
+    pub(super) fn into_diagnostic(self, with: &BoundNode, what: &str) -> Diagnostic {
         let (value, key) = locate(with, &self.pointer);
         let span = if self.at_key { key.unwrap_or(value) } else { value };
         Diagnostic::error(self.code, span, self.text(what)).help_if(self.help)
@@ -41,7 +41,7 @@ impl Problem {
 }
 
 /// Formats a problem's message, prefixed with the option's name unless the message contains it.
-pub fn in_words(problem: &OptionProblem) -> String {
+pub fn message_with_name(problem: &OptionProblem) -> String {
     let name = readable(&problem.pointer);
     if name.is_empty() || problem.message.contains(&name) {
         problem.message.clone()

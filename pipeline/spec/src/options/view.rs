@@ -13,7 +13,7 @@ pub struct SchemaView<'s> {
 }
 
 /// Most alternatives; with more, hints would be useless.
-const MOST: usize = 256;
+const MAX_ALTERNATIVES: usize = 256;
 
 impl<'s> SchemaView<'s> {
     /// Creates the view of the whole value that a schema describes.
@@ -31,7 +31,7 @@ impl<'s> SchemaView<'s> {
 
     fn add(&mut self, schema: &'s Value) {
         if !schema.is_object()
-            || self.alternatives.len() >= MOST
+            || self.alternatives.len() >= MAX_ALTERNATIVES
             || self.alternatives.iter().any(|a| std::ptr::eq(*a, schema))
         {
             return;

@@ -1,15 +1,15 @@
 //! A tree with its expressions parsed, its names resolved and its known parts computed.
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
-use crate::expression::{Expression, Fault, Reference, Term, parse_embedded, value_text};
-use crate::template::Piece;
-use crate::tree::{Content, Node, Scalar, core_value, shorten};
+use crate::expression::{Expr, ExprError, ExprKind, ExprReference, parse_embedded, value_text};
+use crate::template::TemplatePiece;
+use crate::tree::{YamlContent, YamlNode, YamlScalar, core_value, shorten};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
 /// A node of the tree with its expressions resolved and its place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bound {
+pub struct BoundNode {
     /// Place in its file.
     pub span: Span,
     pub content: BoundContent,
@@ -19,15 +19,15 @@ pub struct Bound {
 #[derive(Debug, Clone, PartialEq)]
 pub enum BoundContent {
     /// A value without expressions, read later by its declared type.
-    Scalar(Scalar),
+    Scalar(YamlScalar),
     /// The value of a known expression.
     Value(Value),
     /// A late expression, or a reference to an artifact or a local path.
-    Expression(Expression),
+    Expression(Expr),
     /// Text with late expressions.
-    Text(Vec<Piece>),
+    Text(Vec<TemplatePiece>),
     /// Items in file order.
-    List(Vec<Bound>),
+    List(Vec<BoundNode>),
     /// Entries in file order; keys are unique.
     Map(Vec<BoundEntry>),
 }
@@ -38,12 +38,12 @@ pub struct BoundEntry {
     /// Key as written; keys hold no expressions.
     pub key: String,
     pub key_span: Span,
-    pub value: Bound,
+    pub value: BoundNode,
 }
 
 /// Reason why a reference cannot be resolved here.
 #[derive(Debug, Clone)]
-pub struct Trouble {
+pub struct ResolveError {
     /// Code of the diagnostic.
     pub code: &'static str,
     pub message: String,
@@ -51,7 +51,7 @@ pub struct Trouble {
     pub help: Option<String>,
 }
 
-impl Trouble {
+impl ResolveError {
     /// Creates a trouble without help.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), help: None }
@@ -65,9 +65,9 @@ impl Trouble {
 }
 
 /// Resolves references at a place of the file.
-pub trait Names {
+pub trait ReferenceResolver {
     /// Returns a value, a resolved late reference, or `None` to keep the reference.
-    fn resolve(&self, reference: &Reference) -> Result<Option<Term>, Trouble>;
+    fn resolve(&self, reference: &ExprReference) -> Result<Option<ExprKind>, ResolveError>;
     /// Whether a stage key refers to the rows of a late list.
     fn is_late_list(&self, _stage: &str) -> bool {
         false
@@ -75,11 +75,12 @@ pub trait Names {
 }
 
 /// A place that allows no references.
-pub struct NoNames(pub &'static str);
+pub struct NoReferences(pub &'static str);
 
-impl Names for NoNames {
-    fn resolve(&self, reference: &Reference) -> Result<Option<Term>, Trouble> {
-        Err(Trouble::new("no-expression", format!("`{reference}` cannot be used here")).help(Some(self.0.to_string())))
+impl ReferenceResolver for NoReferences {
+    fn resolve(&self, reference: &ExprReference) -> Result<Option<ExprKind>, ResolveError> {
+        Err(ResolveError::new("no-expression", format!("`{reference}` cannot be used here"))
+            .help(Some(self.0.to_string())))
     }
 }
 
@@ -88,7 +89,7 @@ pub struct Binder<'a> {
     /// Texts that the nodes' spans point into.
     pub sources: &'a Sources,
     /// Names in scope at this place.
-    pub names: &'a dyn Names,
+    pub names: &'a dyn ReferenceResolver,
     /// Whether expressions are allowed inside longer text (`run`, `env`, `description`).
     pub text: bool,
     /// List that mistakes are added to.
@@ -97,14 +98,14 @@ pub struct Binder<'a> {
 
 impl Binder<'_> {
     /// Binds a node; `None` if an expression in it is wrong (reported).
-    pub fn bind(&mut self, node: &Node) -> Option<Bound> {
+    pub fn bind(&mut self, node: &YamlNode) -> Option<BoundNode> {
         let content = match &node.content {
-            Content::Scalar(scalar) => self.scalar(scalar, node.span)?,
-            Content::List(items) => {
-                let bound: Vec<Option<Bound>> = items.iter().map(|n| self.bind(n)).collect();
+            YamlContent::Scalar(scalar) => self.scalar(scalar, node.span)?,
+            YamlContent::List(items) => {
+                let bound: Vec<Option<BoundNode>> = items.iter().map(|n| self.bind(n)).collect();
                 BoundContent::List(bound.into_iter().collect::<Option<_>>()?)
             }
-            Content::Map(entries) => {
+            YamlContent::Map(entries) => {
                 let bound: Vec<Option<BoundEntry>> = entries
                     .iter()
                     .map(|e| Some(BoundEntry { key: e.key.clone(), key_span: e.key_span, value: self.bind(&e.value)? }))
@@ -112,10 +113,10 @@ impl Binder<'_> {
                 BoundContent::Map(bound.into_iter().collect::<Option<_>>()?)
             }
         };
-        Some(Bound { span: node.span, content })
+        Some(BoundNode { span: node.span, content })
     }
 
-    fn scalar(&mut self, scalar: &Scalar, span: Span) -> Option<BoundContent> {
+    fn scalar(&mut self, scalar: &YamlScalar, span: Span) -> Option<BoundContent> {
         if !scalar.text.contains("${{") {
             if let Some(inner) = foreign_expression(&scalar.text).filter(|_| !self.text) {
                 let d = Diagnostic::warning("no-expression", span, format!("`{}` is plain text here", scalar.text));
@@ -124,29 +125,30 @@ impl Binder<'_> {
             return Some(BoundContent::Scalar(scalar.clone()));
         }
         let pieces = self.pieces(&scalar.text, span)?;
-        if let [Piece::Expression(e)] = pieces.as_slice() {
+        if let [TemplatePiece::Expression(e)] = pieces.as_slice() {
             return Some(match e.as_literal() {
                 Some(value) => BoundContent::Value(value.clone()),
                 None => BoundContent::Expression(e.clone()),
             });
         }
-        if pieces.iter().all(|p| matches!(p, Piece::Literal(_))) {
+        if pieces.iter().all(|p| matches!(p, TemplatePiece::Literal(_))) {
             // The only special text is the escape `$${{`.
-            let text = pieces.iter().map(|p| if let Piece::Literal(t) = p { t.as_str() } else { "" }).collect();
-            return Some(BoundContent::Scalar(Scalar { text, plain: false }));
+            let text = pieces.iter().map(|p| if let TemplatePiece::Literal(t) = p { t.as_str() } else { "" }).collect();
+            return Some(BoundContent::Scalar(YamlScalar { text, plain: false }));
         }
         if !self.text {
-            let first =
-                pieces.iter().find_map(|p| if let Piece::Expression(e) = p { Some(e.range.clone()) } else { None });
+            let first = pieces
+                .iter()
+                .find_map(|p| if let TemplatePiece::Expression(e) = p { Some(e.range.clone()) } else { None });
             let place = expression_span(self.sources, span, &scalar.text, &first.unwrap_or(0..0));
             let d = Diagnostic::error("expression-in-text", place, "an expression must be the whole value here");
             self.diagnostics.push(d.help("join texts inside one expression: `${{ \"a-\" + params.b }}`"));
             return None;
         }
-        if pieces
-            .iter()
-            .all(|p| matches!(p, Piece::Literal(_)) || matches!(p, Piece::Expression(e) if e.as_literal().is_some()))
-        {
+        if pieces.iter().all(|p| {
+            matches!(p, TemplatePiece::Literal(_))
+                || matches!(p, TemplatePiece::Expression(e) if e.as_literal().is_some())
+        }) {
             let text: String = pieces.iter().map(known_text).collect();
             return Some(BoundContent::Value(Value::String(text)));
         }
@@ -154,7 +156,7 @@ impl Binder<'_> {
     }
 
     /// Splits text at its expressions and resolves each.
-    pub fn pieces(&mut self, text: &str, span: Span) -> Option<Vec<Piece>> {
+    pub fn pieces(&mut self, text: &str, span: Span) -> Option<Vec<TemplatePiece>> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
         let mut at = 0;
@@ -170,9 +172,9 @@ impl Binder<'_> {
             match parsed.map_err(|f| ("expression", f)).and_then(|e| self.resolve(&e)) {
                 Ok(e) => {
                     if !literal.is_empty() {
-                        pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+                        pieces.push(TemplatePiece::Literal(std::mem::take(&mut literal)));
                     }
-                    pieces.push(Piece::Expression(e));
+                    pieces.push(TemplatePiece::Expression(e));
                 }
                 Err((code, fault)) => {
                     good = false;
@@ -189,23 +191,23 @@ impl Binder<'_> {
         }
         literal.push_str(&text[at..]);
         if !literal.is_empty() || pieces.is_empty() {
-            pieces.push(Piece::Literal(literal));
+            pieces.push(TemplatePiece::Literal(literal));
         }
         good.then_some(pieces)
     }
 
-    fn resolve(&self, e: &Expression) -> Result<Expression, (&'static str, Fault)> {
+    fn resolve(&self, e: &Expr) -> Result<Expr, (&'static str, ExprError)> {
         let mut code = "expression-type";
         let result = e.rewrite(&mut |reference, range| {
             self.names.resolve(reference).map_err(|t| {
                 code = t.code;
-                Fault { range: range.clone(), message: t.message, help: t.help }
+                ExprError { range: range.clone(), message: t.message, help: t.help }
             })
         });
         let resolved = result.map_err(|f| (code, f))?;
         // Metrics of a late fan-out are lists, which the type pass cannot see; the engine checks them.
-        let of_rows = |r: &&Reference| match r {
-            Reference::Metric { stage, .. } | Reference::Status { stage } => self.names.is_late_list(stage),
+        let of_rows = |r: &&ExprReference| match r {
+            ExprReference::Metric { stage, .. } | ExprReference::Status { stage } => self.names.is_late_list(stage),
             _ => false,
         };
         if !resolved.references().iter().any(of_rows) {
@@ -223,19 +225,19 @@ fn foreign_expression(text: &str) -> Option<String> {
     named.then(|| if inner.contains('.') { inner.to_string() } else { format!("params.{inner}") })
 }
 
-fn known_text(piece: &Piece) -> String {
+fn known_text(piece: &TemplatePiece) -> String {
     match piece {
-        Piece::Literal(text) => text.clone(),
-        Piece::Expression(e) => e.as_literal().map(value_text).unwrap_or_default(),
+        TemplatePiece::Literal(text) => text.clone(),
+        TemplatePiece::Expression(e) => e.as_literal().map(value_text).unwrap_or_default(),
     }
 }
 
 /// Whether any scalar of the node contains `${{`.
-pub fn has_expression(node: &Node) -> bool {
+pub fn has_expression(node: &YamlNode) -> bool {
     match &node.content {
-        Content::Scalar(s) => s.text.contains("${{"),
-        Content::List(items) => items.iter().any(has_expression),
-        Content::Map(entries) => entries.iter().any(|e| has_expression(&e.value)),
+        YamlContent::Scalar(s) => s.text.contains("${{"),
+        YamlContent::List(items) => items.iter().any(has_expression),
+        YamlContent::Map(entries) => entries.iter().any(|e| has_expression(&e.value)),
     }
 }
 
@@ -261,7 +263,7 @@ pub fn expression_span(sources: &Sources, scalar: Span, text: &str, part: &Range
     }
 }
 
-impl Bound {
+impl BoundNode {
     /// Returns the value by the core schema, if all of it is known.
     pub fn value(&self) -> Option<Value> {
         match &self.content {
@@ -276,13 +278,14 @@ impl Bound {
         }
     }
     /// Returns all remaining expressions.
-    pub fn expressions(&self) -> Vec<&Expression> {
+    pub fn expressions(&self) -> Vec<&Expr> {
         match &self.content {
             BoundContent::Scalar(_) | BoundContent::Value(_) => Vec::new(),
             BoundContent::Expression(e) => vec![e],
-            BoundContent::Text(pieces) => {
-                pieces.iter().filter_map(|p| if let Piece::Expression(e) = p { Some(e) } else { None }).collect()
-            }
+            BoundContent::Text(pieces) => pieces
+                .iter()
+                .filter_map(|p| if let TemplatePiece::Expression(e) = p { Some(e) } else { None })
+                .collect(),
             BoundContent::List(items) => items.iter().flat_map(Self::expressions).collect(),
             BoundContent::Map(entries) => entries.iter().flat_map(|e| e.value.expressions()).collect(),
         }
@@ -311,7 +314,7 @@ impl Bound {
 
 /// Returns the place of an RFC 6901 pointer: the value's span, or that of the nearest enclosing node in the file. Also
 /// returns the key's span of the last part.
-pub fn locate(root: &Bound, pointer: &str) -> (Span, Option<Span>) {
+pub fn locate(root: &BoundNode, pointer: &str) -> (Span, Option<Span>) {
     let mut at = root;
     let mut key = None;
     for part in pointer.split('/').skip(1) {

@@ -1,29 +1,29 @@
 //! Typed access to bound values. Every method reports a mistake at its place and then returns `None`.
 
-use super::bound::{Bound, BoundContent, BoundEntry};
+use super::bound::{BoundContent, BoundEntry, BoundNode};
 use crate::diagnostic::{Diagnostic, Span, suggest};
 use crate::tree::number_help;
-use crate::vocabulary::{self, Place};
+use crate::vocabulary::{self, KeyContext};
 use serde_json::Value;
 use std::time::Duration;
 use trainyard_core::units::{parse_duration, parse_size};
 
 /// Reads bound values by type and collects mistakes.
-pub struct Reader<'a> {
+pub struct ValueReader<'a> {
     /// List that mistakes are added to.
     pub diagnostics: &'a mut Vec<Diagnostic>,
 }
 
 /// A map whose keys are all valid.
-pub struct Fields<'b> {
+pub struct MapFields<'b> {
     /// Place of the whole map.
     pub span: Span,
     entries: &'b [BoundEntry],
 }
 
-impl<'b> Fields<'b> {
+impl<'b> MapFields<'b> {
     /// Returns the value of a key, if present.
-    pub fn get(&self, key: &str) -> Option<&'b Bound> {
+    pub fn get(&self, key: &str) -> Option<&'b BoundNode> {
         self.entries.iter().find(|e| e.key == key).map(|e| &e.value)
     }
     /// Returns the place of a key, if present.
@@ -32,13 +32,13 @@ impl<'b> Fields<'b> {
     }
 }
 
-impl Reader<'_> {
+impl ValueReader<'_> {
     /// Adds a diagnostic of the caller.
     pub fn report(&mut self, d: Diagnostic) {
         self.diagnostics.push(d);
     }
     /// Reports that `what` must be `wanted`.
-    pub fn wrong(&mut self, bound: &Bound, what: &str, wanted: &str) {
+    pub fn wrong(&mut self, bound: &BoundNode, what: &str, wanted: &str) {
         let late = matches!(bound.content, BoundContent::Expression(_) | BoundContent::Text(_));
         let d =
             Diagnostic::error("wrong-type", bound.span, format!("{what} must be {wanted}, found {}", bound.describe()));
@@ -52,8 +52,8 @@ impl Reader<'_> {
     /// check the results, so that one mistake does not hide another.
     pub fn optional<T>(
         &mut self,
-        bound: Option<&Bound>,
-        read: impl FnOnce(&mut Self, &Bound) -> Option<T>,
+        bound: Option<&BoundNode>,
+        read: impl FnOnce(&mut Self, &BoundNode) -> Option<T>,
     ) -> Option<Option<T>> {
         match bound {
             None => Some(None),
@@ -61,11 +61,17 @@ impl Reader<'_> {
         }
     }
     /// Reads a map that allows only these keys.
-    pub fn map<'b>(&mut self, bound: &'b Bound, what: &str, allowed: &[&str]) -> Option<Fields<'b>> {
-        self.map_at(Place::Other, bound, what, allowed)
+    pub fn map<'b>(&mut self, bound: &'b BoundNode, what: &str, allowed: &[&str]) -> Option<MapFields<'b>> {
+        self.map_at(KeyContext::Other, bound, what, allowed)
     }
     /// Reads a map likewise; recognizes words of other tools at this place.
-    pub fn map_at<'b>(&mut self, place: Place, bound: &'b Bound, what: &str, allowed: &[&str]) -> Option<Fields<'b>> {
+    pub fn map_at<'b>(
+        &mut self,
+        place: KeyContext,
+        bound: &'b BoundNode,
+        what: &str,
+        allowed: &[&str],
+    ) -> Option<MapFields<'b>> {
         let BoundContent::Map(entries) = &bound.content else {
             self.wrong(bound, what, &format!("a map of {}", allowed.join(", ")));
             return None;
@@ -76,10 +82,10 @@ impl Reader<'_> {
                 self.report(d.help_if(vocabulary::key(place, &entry.key, allowed)));
             }
         }
-        Some(Fields { span: bound.span, entries })
+        Some(MapFields { span: bound.span, entries })
     }
     /// Reads a list written out in the file.
-    pub fn list<'b>(&mut self, bound: &'b Bound, what: &str) -> Option<&'b [Bound]> {
+    pub fn list<'b>(&mut self, bound: &'b BoundNode, what: &str) -> Option<&'b [BoundNode]> {
         match &bound.content {
             BoundContent::List(items) => Some(items),
             _ => {
@@ -89,7 +95,7 @@ impl Reader<'_> {
         }
     }
     /// Reads text, quoted or not, even if it looks like another type.
-    pub fn string(&mut self, bound: &Bound, what: &str) -> Option<String> {
+    pub fn string(&mut self, bound: &BoundNode, what: &str) -> Option<String> {
         match &bound.content {
             BoundContent::Scalar(s) if !bound.is_null() => Some(s.text.clone()),
             BoundContent::Value(Value::String(text)) => Some(text.clone()),
@@ -100,7 +106,7 @@ impl Reader<'_> {
         }
     }
     /// Reads one of these words.
-    pub fn word<'w>(&mut self, bound: &Bound, what: &str, words: &[&'w str]) -> Option<&'w str> {
+    pub fn word<'w>(&mut self, bound: &BoundNode, what: &str, words: &[&'w str]) -> Option<&'w str> {
         let text = self.string(bound, what)?;
         let found = words.iter().find(|w| **w == text).copied();
         if found.is_none() {
@@ -110,7 +116,7 @@ impl Reader<'_> {
         found
     }
     /// Reads a list of texts, written out or computed.
-    pub fn strings(&mut self, bound: &Bound, what: &str) -> Option<Vec<String>> {
+    pub fn strings(&mut self, bound: &BoundNode, what: &str) -> Option<Vec<String>> {
         if let Some(Value::Array(items)) = bound.value()
             && matches!(bound.content, BoundContent::Value(_))
         {
@@ -124,7 +130,7 @@ impl Reader<'_> {
         let texts: Vec<Option<String>> = items.iter().map(|i| self.string(i, &format!("an item of {what}"))).collect();
         texts.into_iter().collect()
     }
-    pub fn bool(&mut self, bound: &Bound, what: &str) -> Option<bool> {
+    pub fn bool(&mut self, bound: &BoundNode, what: &str) -> Option<bool> {
         match bound.value() {
             Some(Value::Bool(b)) => Some(b),
             _ => {
@@ -134,7 +140,7 @@ impl Reader<'_> {
         }
     }
     /// Reads any number.
-    pub fn float(&mut self, bound: &Bound, what: &str) -> Option<f64> {
+    pub fn float(&mut self, bound: &BoundNode, what: &str) -> Option<f64> {
         match bound.value().as_ref().and_then(Value::as_f64) {
             Some(f) => Some(f),
             None => {
@@ -144,7 +150,7 @@ impl Reader<'_> {
         }
     }
     /// Reads a whole number within the bounds, both inclusive; `2.0` and `1e3` are whole.
-    pub fn integer(&mut self, bound: &Bound, what: &str, least: i64, most: i64) -> Option<i64> {
+    pub fn integer(&mut self, bound: &BoundNode, what: &str, least: i64, most: i64) -> Option<i64> {
         let value = bound.value();
         let whole = value.as_ref().and_then(|v| {
             v.as_i64().or_else(|| v.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 9e15).map(|f| f as i64))
@@ -171,16 +177,16 @@ impl Reader<'_> {
         }
     }
     /// Reads a whole number of at least `least`.
-    pub fn count(&mut self, bound: &Bound, what: &str, least: u32) -> Option<u32> {
+    pub fn count(&mut self, bound: &BoundNode, what: &str, least: u32) -> Option<u32> {
         self.integer(bound, what, i64::from(least), i64::from(u32::MAX)).and_then(|i| u32::try_from(i).ok())
     }
     /// Reads text such as `90s`.
-    pub fn duration(&mut self, bound: &Bound, what: &str) -> Option<Duration> {
+    pub fn duration(&mut self, bound: &BoundNode, what: &str) -> Option<Duration> {
         let text = self.string(bound, what)?;
         self.parsed(bound, what, parse_duration(&text))
     }
     /// Reads a size in bytes: `40GiB`, or a number.
-    pub fn size(&mut self, bound: &Bound, what: &str) -> Option<u64> {
+    pub fn size(&mut self, bound: &BoundNode, what: &str) -> Option<u64> {
         let text = match bound.value() {
             Some(Value::Number(n)) => n.to_string(),
             _ => self.string(bound, what)?,
@@ -188,7 +194,7 @@ impl Reader<'_> {
         self.parsed(bound, what, parse_size(&text))
     }
     /// Returns a parser's result; reports its error at the value's place.
-    pub fn parsed<T>(&mut self, bound: &Bound, what: &str, result: Result<T, String>) -> Option<T> {
+    pub fn parsed<T>(&mut self, bound: &BoundNode, what: &str, result: Result<T, String>) -> Option<T> {
         result
             .map_err(|message| self.report(Diagnostic::error("wrong-value", bound.span, format!("{what}: {message}"))))
             .ok()

@@ -1,8 +1,8 @@
 //! The ports of a `run` stage, which the file alone declares.
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
-use crate::read::{Binder, Bound, BoundContent, NoNames, Reader};
-use crate::tree::Node;
+use crate::read::{Binder, BoundContent, BoundNode, NoReferences, ValueReader};
+use crate::tree::YamlNode;
 use crate::workflow::check_id;
 use std::collections::BTreeMap;
 use trainyard_core::ArtifactKind;
@@ -19,8 +19,8 @@ pub struct RunPorts {
 
 /// Reads the ports under `with` and `outputs` of a stage; the values under `with` are bound later.
 pub fn ports(
-    with: Option<&Node>,
-    outputs: Option<&Node>,
+    with: Option<&YamlNode>,
+    outputs: Option<&YamlNode>,
     sources: &Sources,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> RunPorts {
@@ -30,9 +30,9 @@ pub fn ports(
         ports.inputs.push((entry.key.clone(), entry.key_span));
     }
     let Some(outputs) = outputs else { return ports };
-    let names = NoNames("the outputs of a stage are fixed by the file");
+    let names = NoReferences("the outputs of a stage are fixed by the file");
     let Some(bound) = (Binder { sources, names: &names, text: false, diagnostics }).bind(outputs) else { return ports };
-    let mut reader = Reader { diagnostics };
+    let mut reader = ValueReader { diagnostics };
     let BoundContent::Map(entries) = &bound.content else {
         reader.wrong(&bound, "`outputs`", "a map from names to kinds, as in `{clean: {kind: table}}`");
         return ports;
@@ -47,7 +47,7 @@ pub fn ports(
 }
 
 /// Reads `{kind: table, optional: true}`, or `table`.
-fn output(bound: &Bound, reader: &mut Reader<'_>) -> Option<AttemptOutput> {
+fn output(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<AttemptOutput> {
     let (kind, optional) = match &bound.content {
         BoundContent::Map(_) => {
             let fields = reader.map(bound, "an output", &["kind", "optional"])?;

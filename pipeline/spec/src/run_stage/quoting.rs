@@ -4,7 +4,7 @@
 //! backquotes, `${…}` and `$((…))` quotes have another meaning, so no variable may be inserted there.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum QuoteState {
     Plain,
     /// Inside `$(…)` or `(…)`: plain until the matching parenthesis.
     Command,
@@ -21,7 +21,7 @@ enum State {
 /// Quotes and parentheses that are open at one point of a script.
 #[derive(Debug)]
 pub struct Quoting {
-    stack: Vec<State>,
+    stack: Vec<QuoteState>,
     /// Whether a `<<` was read: a here-document may follow.
     here_document: bool,
     /// Whether the text ended with a backslash that would escape a quote.
@@ -31,15 +31,15 @@ pub struct Quoting {
 
 impl Default for Quoting {
     fn default() -> Self {
-        Self { stack: vec![State::Plain], here_document: false, escaping: false, previous: '\n' }
+        Self { stack: vec![QuoteState::Plain], here_document: false, escaping: false, previous: '\n' }
     }
 }
 
 impl Quoting {
-    fn state(&self) -> State {
-        self.stack.last().copied().unwrap_or(State::Plain)
+    fn state(&self) -> QuoteState {
+        self.stack.last().copied().unwrap_or(QuoteState::Plain)
     }
-    fn enter(&mut self, state: State) {
+    fn enter(&mut self, state: QuoteState) {
         self.stack.push(state);
     }
     fn leave(&mut self) {
@@ -62,11 +62,11 @@ impl Quoting {
     /// Handles the start of `rest`; returns the number of characters read.
     fn step(&mut self, rest: &[char]) -> usize {
         match self.state() {
-            State::Single => self.until("'", rest),
-            State::Comment => self.until("\n", rest),
+            QuoteState::Single => self.until("'", rest),
+            QuoteState::Comment => self.until("\n", rest),
             _ if rest[0] == '\\' => self.escape(rest),
-            State::Backquote => self.until("`", rest),
-            State::Arithmetic => self.until("))", rest),
+            QuoteState::Backquote => self.until("`", rest),
+            QuoteState::Arithmetic => self.until("))", rest),
             state => self.expansion(rest).unwrap_or_else(|| self.quote(state, rest)),
         }
     }
@@ -87,18 +87,22 @@ impl Quoting {
 
     /// Handles expansions, which are the same in plain text and in double quotes.
     fn expansion(&mut self, rest: &[char]) -> Option<usize> {
-        const OPENINGS: [(&str, State); 4] =
-            [("$((", State::Arithmetic), ("$(", State::Command), ("${", State::Parameter), ("`", State::Backquote)];
+        const OPENINGS: [(&str, QuoteState); 4] = [
+            ("$((", QuoteState::Arithmetic),
+            ("$(", QuoteState::Command),
+            ("${", QuoteState::Parameter),
+            ("`", QuoteState::Backquote),
+        ];
         let (opening, state) = OPENINGS.into_iter().find(|(opening, _)| starts(rest, opening))?;
         self.enter(state);
         Some(opening.len())
     }
 
     /// Handles the start and end of quotes, words and commands.
-    fn quote(&mut self, state: State, rest: &[char]) -> usize {
+    fn quote(&mut self, state: QuoteState, rest: &[char]) -> usize {
         match state {
-            State::Double => self.until("\"", rest),
-            State::Parameter => self.parameter(rest[0]),
+            QuoteState::Double => self.until("\"", rest),
+            QuoteState::Parameter => self.parameter(rest[0]),
             _ => self.plain(rest),
         }
     }
@@ -106,8 +110,8 @@ impl Quoting {
     fn parameter(&mut self, character: char) -> usize {
         match character {
             '}' => self.leave(),
-            '"' => self.enter(State::Double),
-            '\'' => self.enter(State::Single),
+            '"' => self.enter(QuoteState::Double),
+            '\'' => self.enter(QuoteState::Single),
             _ => {}
         }
         1
@@ -115,13 +119,13 @@ impl Quoting {
 
     fn plain(&mut self, rest: &[char]) -> usize {
         match rest[0] {
-            '\'' => self.enter(State::Single),
-            '"' => self.enter(State::Double),
+            '\'' => self.enter(QuoteState::Single),
+            '"' => self.enter(QuoteState::Double),
             '#' if self.previous.is_whitespace() || matches!(self.previous, ';' | '(' | '&' | '|') => {
-                self.enter(State::Comment)
+                self.enter(QuoteState::Comment)
             }
-            '(' => self.enter(State::Command),
-            ')' if self.state() == State::Command => self.leave(),
+            '(' => self.enter(QuoteState::Command),
+            ')' if self.state() == QuoteState::Command => self.leave(),
             '<' if starts(rest, "<<") => {
                 self.here_document = true;
                 return 2;
@@ -142,15 +146,15 @@ impl Quoting {
         }
         for state in &self.stack {
             match state {
-                State::Backquote => return Err("backquotes; use `$(…)`"),
-                State::Parameter => return Err("`${…}`"),
-                State::Arithmetic => return Err("`$((…))`"),
+                QuoteState::Backquote => return Err("backquotes; use `$(…)`"),
+                QuoteState::Parameter => return Err("`${…}`"),
+                QuoteState::Arithmetic => return Err("`$((…))`"),
                 _ => {}
             }
         }
         Ok(match self.state() {
-            State::Double => format!("${{{name}}}"),
-            State::Single => format!("'\"${{{name}}}\"'"),
+            QuoteState::Double => format!("${{{name}}}"),
+            QuoteState::Single => format!("'\"${{{name}}}\"'"),
             _ => format!("\"${{{name}}}\""),
         })
     }

@@ -1,8 +1,8 @@
 //! Reads the key `schedule`.
 
-use super::{CATCHUP_WINDOW_MILLIS, Catchup, Overlap, Schedule, Start, Trigger};
+use super::{CATCHUP_WINDOW_MILLIS, Catchup, Overlap, Schedule, ScheduleStart, Trigger};
 use crate::diagnostic::Diagnostic;
-use crate::read::{Bound, Fields, Reader};
+use crate::read::{BoundNode, MapFields, ValueReader};
 use croner::Cron;
 use jiff::tz::TimeZone;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ const SOME_DAY: i64 = 1_704_067_200_000;
 const COMPARED: usize = 50;
 
 /// Reads `schedule: {cron, timezone, on, catchup, catchup_window, overlap, jitter}`.
-pub(crate) fn read(bound: &Bound, reader: &mut Reader<'_>) -> Option<Schedule> {
+pub(crate) fn read(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<Schedule> {
     let fields = reader.map(bound, "`schedule`", &KEYS)?;
     let catchup = reader.optional(fields.get("catchup"), |r, b| r.word(b, "`catchup`", &["latest", "all", "none"]));
     let window = reader.optional(fields.get("catchup_window"), |r, b| r.duration(b, "`catchup_window`"));
@@ -46,7 +46,7 @@ pub(crate) fn read(bound: &Bound, reader: &mut Reader<'_>) -> Option<Schedule> {
 }
 
 /// Reads `cron` with `timezone`, or `on`.
-fn start(bound: &Bound, fields: &Fields<'_>, reader: &mut Reader<'_>) -> Option<Start> {
+fn start(bound: &BoundNode, fields: &MapFields<'_>, reader: &mut ValueReader<'_>) -> Option<ScheduleStart> {
     match (fields.get("cron"), fields.get("on")) {
         (Some(_), Some(_)) => {
             let span = fields.key_span("on").unwrap_or(bound.span);
@@ -62,7 +62,7 @@ fn start(bound: &Bound, fields: &Fields<'_>, reader: &mut Reader<'_>) -> Option<
         (Some(cron), None) => {
             let timezone = reader.optional(fields.get("timezone"), timezone);
             let cron = pattern(cron, reader)?;
-            Some(Start::Cron { cron, timezone: timezone?.unwrap_or_else(|| "UTC".to_string()) })
+            Some(ScheduleStart::Cron { cron, timezone: timezone?.unwrap_or_else(|| "UTC".to_string()) })
         }
         (None, Some(on)) => {
             for key in CRON_KEYS {
@@ -71,12 +71,12 @@ fn start(bound: &Bound, fields: &Fields<'_>, reader: &mut Reader<'_>) -> Option<
                     reader.report(d.help("remove it: nothing is missed, since what appeared stays there"));
                 }
             }
-            trigger(on, reader).map(|on| Start::On { on })
+            trigger(on, reader).map(|on| ScheduleStart::On { on })
         }
     }
 }
 
-fn timezone(reader: &mut Reader<'_>, bound: &Bound) -> Option<String> {
+fn timezone(reader: &mut ValueReader<'_>, bound: &BoundNode) -> Option<String> {
     let name = reader.string(bound, "`timezone`")?;
     if TimeZone::get(&name).is_ok() {
         return Some(name);
@@ -86,7 +86,7 @@ fn timezone(reader: &mut Reader<'_>, bound: &Bound) -> Option<String> {
     None
 }
 
-fn pattern(bound: &Bound, reader: &mut Reader<'_>) -> Option<String> {
+fn pattern(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<String> {
     let cron = reader.string(bound, "`cron`")?;
     if let Err(e) = Cron::from_str(&cron) {
         let d = Diagnostic::error("schedule", bound.span, format!("`{cron}` is not a cron pattern: {e}"));
@@ -97,7 +97,7 @@ fn pattern(bound: &Bound, reader: &mut Reader<'_>) -> Option<String> {
 }
 
 /// Reads `{artifact: WORKFLOW.STAGE.OUTPUT}` or `{files: PLACE}`.
-fn trigger(bound: &Bound, reader: &mut Reader<'_>) -> Option<Trigger> {
+fn trigger(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<Trigger> {
     let fields = reader.map(bound, "`on`", &["artifact", "files"])?;
     match (fields.get("artifact"), fields.get("files")) {
         (Some(artifact), None) => {
@@ -128,8 +128,8 @@ fn trigger(bound: &Bound, reader: &mut Reader<'_>) -> Option<Trigger> {
 }
 
 /// Whether the pattern ever matches, and no delay reaches the next tick.
-fn possible(schedule: &Schedule, fields: &Fields<'_>, reader: &mut Reader<'_>) -> bool {
-    let (Some(pattern), Start::Cron { cron, .. }) = (schedule.pattern(), &schedule.start) else { return true };
+fn possible(schedule: &Schedule, fields: &MapFields<'_>, reader: &mut ValueReader<'_>) -> bool {
+    let (Some(pattern), ScheduleStart::Cron { cron, .. }) = (schedule.pattern(), &schedule.start) else { return true };
     let Some(bound) = fields.get("cron") else { return true };
     let ticks = pattern.between(SOME_DAY, i64::MAX, COMPARED);
     if ticks.is_empty() {

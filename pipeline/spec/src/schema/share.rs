@@ -15,7 +15,7 @@ const LISTS: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
 
 /// Replaces equal sub-schemas by references to new entries of the root's `$defs`. The schema accepts the same values.
 pub fn share(root: &mut Value) {
-    let mut sharing = Sharing::default();
+    let mut sharing = SchemaDedup::default();
     sharing.count(root);
     each_child(root, "", &mut |name, child| sharing.replace(name, child, 1));
     if let Some(Value::Object(definitions)) = root.get_mut("$defs") {
@@ -24,7 +24,7 @@ pub fn share(root: &mut Value) {
 }
 
 #[derive(Default)]
-struct Sharing {
+struct SchemaDedup {
     /// Compact JSON → number of occurrences.
     counts: HashMap<String, usize>,
     /// Compact JSON → its definition's name.
@@ -32,7 +32,7 @@ struct Sharing {
     definitions: Map<String, Value>,
 }
 
-impl Sharing {
+impl SchemaDedup {
     fn count(&mut self, schema: &mut Value) {
         *self.counts.entry(schema.to_string()).or_default() += 1;
         each_child(schema, "", &mut |_, child| self.count(child));

@@ -1,7 +1,7 @@
 //! Notifications: the key `notifications` of a site file.
 
 use crate::diagnostic::Diagnostic;
-use crate::read::{Bound, Reader};
+use crate::read::{BoundNode, ValueReader};
 use serde::Serialize;
 
 /// Events that are notified. The first three are final states of a run.
@@ -29,7 +29,7 @@ pub enum Recipient {
 }
 
 /// Reads `{on, webhook}`, `{on, slack}` or `{on, command}`.
-pub(super) fn read(bound: &Bound, reader: &mut Reader<'_>) -> Option<Notification> {
+pub(super) fn read(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<Notification> {
     let fields = reader.map(bound, "a notification", &["on", "webhook", "slack", "command"])?;
     let forms = ["webhook", "slack", "command"];
     let given: Vec<&str> = forms.into_iter().filter(|form| fields.get(form).is_some()).collect();
@@ -59,7 +59,7 @@ pub(super) fn read(bound: &Bound, reader: &mut Reader<'_>) -> Option<Notificatio
 }
 
 /// Checks an address; reports a wrong one but keeps it.
-fn address(bound: &Bound, what: &str, reader: &mut Reader<'_>) -> Option<String> {
+fn address(bound: &BoundNode, what: &str, reader: &mut ValueReader<'_>) -> Option<String> {
     let address = reader.string(bound, what)?;
     let known = ["https://", "http://", "env:"]
         .iter()
@@ -71,7 +71,7 @@ fn address(bound: &Bound, what: &str, reader: &mut Reader<'_>) -> Option<String>
     Some(address)
 }
 
-fn command(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<String>> {
+fn command(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<Vec<String>> {
     let words = reader.strings(bound, "`command`")?;
     if words.is_empty() {
         let d = Diagnostic::error("wrong-value", bound.span, "`command` names no program");

@@ -2,13 +2,13 @@
 
 use crate::diagnostic::{Diagnostic, suggest};
 use crate::options::KindOptions;
-use crate::plan::Request;
-use crate::read::{Bound, BoundContent, Fields, Reader};
+use crate::plan::ResourceRequest;
+use crate::read::{BoundContent, BoundNode, MapFields, ValueReader};
 use crate::template::Template;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
-use trainyard_core::resources::{Amounts, missing_tags, shortfalls};
+use trainyard_core::resources::{ResourceAmounts, missing_tags, shortfalls};
 
 /// An executor in this build, as pools name it.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ pub struct ExecutorOptions<'a> {
 
 /// Equal machines that one executor can reach.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Pool {
+pub struct SitePool {
     /// Name, unique in the file; used in messages and journals.
     pub name: String,
     /// Executor that starts attempts here.
@@ -36,7 +36,7 @@ pub struct Pool {
     /// Bytes per machine; 0 = unknown, accepts any request.
     pub memory: u64,
     /// GPUs per machine.
-    pub gpus: Vec<Gpu>,
+    pub gpus: Vec<SiteGpu>,
     /// Number of machines.
     pub nodes: u32,
     /// Whether one stage can use several of them.
@@ -49,16 +49,16 @@ pub struct Pool {
 
 /// One GPU of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Gpu {
+pub struct SiteGpu {
     /// Index in the machine's driver, from 0.
     pub index: u32,
     /// Bytes; 0 = unknown, accepts any request.
     pub memory: u64,
 }
 
-impl Pool {
+impl SitePool {
     /// Creates a pool of one machine without tags.
-    pub fn local(cpus: u32, memory: u64, gpus: Vec<Gpu>) -> Self {
+    pub fn local(cpus: u32, memory: u64, gpus: Vec<SiteGpu>) -> Self {
         Self {
             name: "local".into(),
             executor: "local".into(),
@@ -74,12 +74,13 @@ impl Pool {
         }
     }
     /// Returns the reasons why this pool, even when idle, cannot meet the request; empty if it can.
-    pub fn misfit(&self, request: &Request) -> Vec<String> {
+    pub fn misfit(&self, request: &ResourceRequest) -> Vec<String> {
         let mut reasons: Vec<String> =
             missing_tags(&request.tags, &self.tags).into_iter().map(|missing| format!("it {missing}")).collect();
         let large = self.gpus.iter().filter(|g| g.memory == 0 || g.memory >= request.gpu_memory).count();
-        let total = Amounts { cpus: self.cpus, memory: self.memory, gpus: u32::try_from(large).unwrap_or(u32::MAX) };
-        let need = Amounts { cpus: request.cpus.unwrap_or(1), memory: request.memory, gpus: request.gpus };
+        let total =
+            ResourceAmounts { cpus: self.cpus, memory: self.memory, gpus: u32::try_from(large).unwrap_or(u32::MAX) };
+        let need = ResourceAmounts { cpus: request.cpus.unwrap_or(1), memory: request.memory, gpus: request.gpus };
         reasons.extend(shortfalls(need, request.gpu_memory, total, total));
         if request.nodes.max(1) > self.nodes {
             reasons.push(format!("needs {} machines; it has {}", request.nodes, self.nodes));
@@ -96,11 +97,11 @@ const KEYS: [&str; 11] =
 
 /// Reads all pools, sorted by priority. Names must be unique.
 pub(super) fn read(
-    pools: &[Bound],
-    this_machine: &Pool,
+    pools: &[BoundNode],
+    this_machine: &SitePool,
     executors: &[ExecutorOptions<'_>],
-    reader: &mut Reader<'_>,
-) -> Vec<Pool> {
+    reader: &mut ValueReader<'_>,
+) -> Vec<SitePool> {
     let mut found = Vec::new();
     for bound in pools {
         found.extend(read_pool(bound, this_machine, executors, reader).map(|pool| (pool, bound.span)));
@@ -112,28 +113,28 @@ pub(super) fn read(
             reader.report(d);
         }
     }
-    let mut pools: Vec<Pool> = found.into_iter().map(|(pool, _)| pool).collect();
+    let mut pools: Vec<SitePool> = found.into_iter().map(|(pool, _)| pool).collect();
     pools.sort_by_key(|p| std::cmp::Reverse(p.priority));
     pools
 }
 
 fn read_pool(
-    bound: &Bound,
-    this_machine: &Pool,
+    bound: &BoundNode,
+    this_machine: &SitePool,
     executors: &[ExecutorOptions<'_>],
-    reader: &mut Reader<'_>,
-) -> Option<Pool> {
+    reader: &mut ValueReader<'_>,
+) -> Option<SitePool> {
     let fields = reader.map(bound, "a pool", &KEYS)?;
     let Some(name) = fields.get("name").map(|b| reader.string(b, "`name`")) else {
         reader.report(Diagnostic::error("missing-key", bound.span, "a pool has no `name`"));
         return None;
     };
     let executor = fields.get("executor").map_or(Some("local".to_string()), |b| read_executor(b, executors, reader))?;
-    let base = if executor == "local" { this_machine.clone() } else { Pool::local(1, 0, Vec::new()) };
+    let base = if executor == "local" { this_machine.clone() } else { SitePool::local(1, 0, Vec::new()) };
     let known = executors.iter().find(|known| known.name == executor);
     let with = known.and_then(|known| read_options(known, fields.get("with"), bound, reader));
     let gpu_memory = fields.get("gpu_memory").and_then(|b| reader.size(b, "`gpu_memory`")).unwrap_or(0);
-    Some(Pool {
+    Some(SitePool {
         name: name?,
         executor,
         with: with.unwrap_or(base.with),
@@ -150,7 +151,7 @@ fn read_pool(
 }
 
 /// Reads an executor's name. An unknown name is kept, so that the rest of its pool is checked as well.
-fn read_executor(bound: &Bound, known: &[ExecutorOptions<'_>], reader: &mut Reader<'_>) -> Option<String> {
+fn read_executor(bound: &BoundNode, known: &[ExecutorOptions<'_>], reader: &mut ValueReader<'_>) -> Option<String> {
     let name = reader.string(bound, "`executor`")?;
     if !known.iter().any(|known| known.name == name) {
         let d = Diagnostic::error("unknown-executor", bound.span, format!("this build has no executor `{name}`"));
@@ -162,9 +163,9 @@ fn read_executor(bound: &Bound, known: &[ExecutorOptions<'_>], reader: &mut Read
 /// Reads executor options and validates them by schema, even if the pool omits them: some may be required.
 fn read_options(
     executor: &ExecutorOptions<'_>,
-    with: Option<&Bound>,
-    pool: &Bound,
-    reader: &mut Reader<'_>,
+    with: Option<&BoundNode>,
+    pool: &BoundNode,
+    reader: &mut ValueReader<'_>,
 ) -> Option<Value> {
     let entries = match with.map(|with| &with.content) {
         None => Vec::new(),
@@ -177,27 +178,27 @@ fn read_options(
     let options = KindOptions::of(executor.schema);
     let (config, read) = options.read(&entries, reader.diagnostics);
     let config = Template::Literal(Template::Map(config).as_literal()?);
-    let found = options.judge(&config, &read, with.unwrap_or(pool), &format!("`{}`", executor.name));
+    let found = options.validate(&config, &read, with.unwrap_or(pool), &format!("`{}`", executor.name));
     reader.diagnostics.extend(found);
     config.as_literal()
 }
 
 /// Reads `gpus: 2`, `gpus: [0, 3]`, or `gpus: [{index: 0, memory: 80GiB}]`.
-fn read_gpus(fields: &Fields<'_>, memory: u64, reader: &mut Reader<'_>) -> Option<Vec<Gpu>> {
+fn read_gpus(fields: &MapFields<'_>, memory: u64, reader: &mut ValueReader<'_>) -> Option<Vec<SiteGpu>> {
     let bound = fields.get("gpus")?;
     if let BoundContent::List(items) = &bound.content {
         return Some(items.iter().filter_map(|b| read_gpu(b, memory, reader)).collect());
     }
     let count = reader.integer(bound, "`gpus`", 0, 1_024)?;
-    Some((0..count as u32).map(|index| Gpu { index, memory }).collect())
+    Some((0..count as u32).map(|index| SiteGpu { index, memory }).collect())
 }
 
-fn read_gpu(bound: &Bound, memory: u64, reader: &mut Reader<'_>) -> Option<Gpu> {
+fn read_gpu(bound: &BoundNode, memory: u64, reader: &mut ValueReader<'_>) -> Option<SiteGpu> {
     if matches!(bound.content, BoundContent::Map(_)) {
         let fields = reader.map(bound, "a gpu", &["index", "memory"])?;
         let memory = fields.get("memory").map_or(Some(memory), |b| reader.size(b, "`memory`"))?;
         let index = fields.get("index").and_then(|b| reader.integer(b, "`index`", 0, 1_023))?;
-        return Some(Gpu { index: index as u32, memory });
+        return Some(SiteGpu { index: index as u32, memory });
     }
-    reader.integer(bound, "a gpu's index", 0, 1_023).map(|i| Gpu { index: i as u32, memory })
+    reader.integer(bound, "a gpu's index", 0, 1_023).map(|i| SiteGpu { index: i as u32, memory })
 }

@@ -1,12 +1,12 @@
 //! The trackers of a site file: programs that follow runs.
 
 use crate::options::KindOptions;
-use crate::read::{Bound, BoundContent, Reader};
+use crate::read::{BoundContent, BoundNode, ValueReader};
 use crate::template::Template;
 use serde_json::{Value, json};
 
 /// Reads the entries of `tracking`, validated by the schema of a tracker. Returns an empty list if one has a mistake.
-pub(super) fn read(site: &Bound, tracker: &Value, reader: &mut Reader<'_>) -> Vec<Value> {
+pub(super) fn read(site: &BoundNode, tracker: &Value, reader: &mut ValueReader<'_>) -> Vec<Value> {
     let BoundContent::Map(entries) = &site.content else { return Vec::new() };
     let Some(entry) = entries.iter().find(|entry| entry.key == "tracking") else { return Vec::new() };
     // Validated as an option of the site, so that mistakes are reported at their places below it.
@@ -14,7 +14,7 @@ pub(super) fn read(site: &Bound, tracker: &Value, reader: &mut Reader<'_>) -> Ve
     let options = KindOptions::of(&json!({"type": "object", "properties": {"tracking": list}}));
     let (config, read) = options.read(&[entry], reader.diagnostics);
     let config = Template::Map(config);
-    let found = options.judge(&config, &read, site, "the site file");
+    let found = options.validate(&config, &read, site, "the site file");
     let good = found.is_empty();
     reader.diagnostics.extend(found);
     let known = config.as_literal().filter(|_| good);

@@ -2,8 +2,8 @@
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expression::is_name;
-use crate::tree::Entry;
-use crate::vocabulary::{self, Place};
+use crate::tree::YamlEntry;
+use crate::vocabulary::{self, KeyContext};
 
 /// Keys of a workflow file.
 pub const FILE_KEYS: [&str; 11] = [
@@ -59,10 +59,16 @@ pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnost
 }
 
 /// Reports every key that is not allowed, with its replacement.
-pub fn unknown_keys(entries: &[Entry], allowed: &[&str], what: &str, place: Place, diagnostics: &mut Vec<Diagnostic>) {
+pub fn unknown_keys(
+    entries: &[YamlEntry],
+    allowed: &[&str],
+    what: &str,
+    place: KeyContext,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     for entry in entries.iter().filter(|e| !allowed.contains(&e.key.as_str())) {
         let mut help = vocabulary::key(place, &entry.key, allowed);
-        if place == Place::Stage && help.as_ref().is_some_and(|h| h.starts_with("valid here")) {
+        if place == KeyContext::Stage && help.as_ref().is_some_and(|h| h.starts_with("valid here")) {
             help = Some("options of a stage kind stand under `with`".to_string());
         }
         let d = Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key));
@@ -71,7 +77,7 @@ pub fn unknown_keys(entries: &[Entry], allowed: &[&str], what: &str, place: Plac
 }
 
 /// Returns the entries of the map under a key; empty if the key is absent or holds another value (reported).
-pub(super) fn map_of<'t>(entry: Option<&'t Entry>, diagnostics: &mut Vec<Diagnostic>) -> &'t [Entry] {
+pub(super) fn map_of<'t>(entry: Option<&'t YamlEntry>, diagnostics: &mut Vec<Diagnostic>) -> &'t [YamlEntry] {
     match entry {
         None => &[],
         Some(e) => e.value.map().unwrap_or_else(|| {

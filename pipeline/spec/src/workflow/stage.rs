@@ -3,8 +3,8 @@
 use super::keys::{DEFAULT_KEYS, EMBED_KEYS, ONLY_RUN, STAGE_KEYS, check_id, map_of, unknown_keys};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::run_stage::RunPorts;
-use crate::tree::{Content, Entry, Node};
-use crate::vocabulary::Place;
+use crate::tree::{YamlContent, YamlEntry, YamlNode};
+use crate::vocabulary::KeyContext;
 use std::cell::OnceCell;
 
 /// One stage of a file, before it is repeated or bound.
@@ -15,15 +15,15 @@ pub struct RawStage {
     /// Place of that key.
     pub id_span: Span,
     /// Whether it names a kind, embeds a file or runs a command.
-    pub body: Body,
+    pub body: StageBody,
     /// Envelope, merged over the file's `defaults`.
-    entries: Vec<Entry>,
+    entries: Vec<YamlEntry>,
     /// Ports of a command; read when the stage is expanded.
     pub(crate) run_ports: OnceCell<RunPorts>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Body {
+pub enum StageBody {
     /// `uses` with the name of a stage kind.
     Kind {
         /// Name as written.
@@ -44,11 +44,11 @@ pub enum Body {
 
 impl RawStage {
     /// Returns the value of one of [`STAGE_KEYS`], from the stage or the file's `defaults`.
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.entry(key).map(|e| &e.value)
     }
     /// Returns the value with its key and place.
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
+    pub fn entry(&self, key: &str) -> Option<&YamlEntry> {
         self.entries.iter().find(|e| e.key == key)
     }
     /// Whether a text occurs anywhere in the stage.
@@ -57,11 +57,11 @@ impl RawStage {
     }
 }
 
-fn mentions(node: &Node, text: &str) -> bool {
+fn mentions(node: &YamlNode, text: &str) -> bool {
     match &node.content {
-        Content::Scalar(scalar) => scalar.text.contains(text),
-        Content::List(items) => items.iter().any(|item| mentions(item, text)),
-        Content::Map(entries) => entries.iter().any(|entry| mentions(&entry.value, text)),
+        YamlContent::Scalar(scalar) => scalar.text.contains(text),
+        YamlContent::List(items) => items.iter().any(|item| mentions(item, text)),
+        YamlContent::Map(entries) => entries.iter().any(|entry| mentions(&entry.value, text)),
     }
 }
 
@@ -72,9 +72,9 @@ pub fn is_file(uses: &str) -> bool {
 
 /// Reads all stages, merged over the file's `defaults`; also returns the ids of unreadable ones.
 pub(super) fn read_stages(
-    entry: Option<Entry>,
+    entry: Option<YamlEntry>,
     top: Span,
-    defaults: &[Entry],
+    defaults: &[YamlEntry],
     diagnostics: &mut Vec<Diagnostic>,
 ) -> (Vec<RawStage>, Vec<String>) {
     let Some(entry) = entry else {
@@ -84,7 +84,7 @@ pub(super) fn read_stages(
     if map_of(Some(&entry), diagnostics).is_empty() && entry.value.map().is_some() {
         diagnostics.push(Diagnostic::error("missing-key", entry.key_span, "`stages` is empty"));
     }
-    let Content::Map(entries) = entry.value.content else { return Default::default() };
+    let YamlContent::Map(entries) = entry.value.content else { return Default::default() };
     let (mut stages, mut unreadable) = (Vec::with_capacity(entries.len()), Vec::new());
     for entry in entries {
         match read_stage(entry, defaults, diagnostics) {
@@ -96,9 +96,9 @@ pub(super) fn read_stages(
 }
 
 /// Reads one stage, or returns its id if it cannot be read.
-fn read_stage(entry: Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Result<RawStage, String> {
+fn read_stage(entry: YamlEntry, defaults: &[YamlEntry], diagnostics: &mut Vec<Diagnostic>) -> Result<RawStage, String> {
     check_id(&entry.key, entry.key_span, "stage", diagnostics);
-    let Content::Map(own) = &entry.value.content else {
+    let YamlContent::Map(own) = &entry.value.content else {
         let d = Diagnostic::error(
             "wrong-type",
             entry.value.span,
@@ -107,16 +107,16 @@ fn read_stage(entry: Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnostic
         diagnostics.push(d.help("give it at least `uses:` or `run:`"));
         return Err(entry.key);
     };
-    unknown_keys(own, &STAGE_KEYS, &format!("stage `{}`", entry.key), Place::Stage, diagnostics);
+    unknown_keys(own, &STAGE_KEYS, &format!("stage `{}`", entry.key), KeyContext::Stage, diagnostics);
     let Some(body) = read_body(&entry, own, diagnostics) else { return Err(entry.key) };
     let misplaced = |key: &str| match &body {
-        Body::Kind { .. } => ONLY_RUN.contains(&key),
-        Body::Embed { .. } => STAGE_KEYS.contains(&key) && !EMBED_KEYS.contains(&key),
-        Body::Run => false,
+        StageBody::Kind { .. } => ONLY_RUN.contains(&key),
+        StageBody::Embed { .. } => STAGE_KEYS.contains(&key) && !EMBED_KEYS.contains(&key),
+        StageBody::Run => false,
     };
     for e in own.iter().filter(|e| misplaced(&e.key)) {
         let (what, help) = match body {
-            Body::Embed { .. } => {
+            StageBody::Embed { .. } => {
                 ("an embedded workflow", format!("set it on its stages; here stand {}", EMBED_KEYS.join(", ")))
             }
             _ => ("a stage with `uses`", "it belongs to stages with `run`".to_string()),
@@ -125,17 +125,17 @@ fn read_stage(entry: Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnostic
             Diagnostic::error("misplaced-key", e.key_span, format!("`{}` cannot be set on {what}", e.key)).help(help),
         );
     }
-    let Content::Map(own) = entry.value.content else { return Err(entry.key) };
+    let YamlContent::Map(own) = entry.value.content else { return Err(entry.key) };
     let mut entries = match body {
-        Body::Embed { .. } => own,
-        _ => lay_over(defaults, own),
+        StageBody::Embed { .. } => own,
+        _ => merge_entries(defaults, own),
     };
     // Ignored keys are not checked, neither the stage's own nor those from `defaults`.
     entries.retain(|e| !misplaced(&e.key));
     Ok(RawStage { id: entry.key, id_span: entry.key_span, body, entries, run_ports: OnceCell::new() })
 }
 
-fn read_body(stage: &Entry, own: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Option<Body> {
+fn read_body(stage: &YamlEntry, own: &[YamlEntry], diagnostics: &mut Vec<Diagnostic>) -> Option<StageBody> {
     let find = |key: &str| own.iter().find(|e| e.key == key);
     match (find("uses"), find("run")) {
         (Some(uses), Some(run)) => {
@@ -156,7 +156,7 @@ fn read_body(stage: &Entry, own: &[Entry], diagnostics: &mut Vec<Diagnostic>) ->
             diagnostics.push(d.help("say what it does: `uses: sft`, or `run: [python, train.py]`"));
             None
         }
-        (None, Some(_)) => Some(Body::Run),
+        (None, Some(_)) => Some(StageBody::Run),
         (Some(uses), None) => {
             let text = uses.value.scalar().map(|s| s.text.as_str()).filter(|t| !t.is_empty() && !t.contains("${{"));
             let Some(text) = text else {
@@ -170,17 +170,17 @@ fn read_body(stage: &Entry, own: &[Entry], diagnostics: &mut Vec<Diagnostic>) ->
             };
             let span = uses.value.span;
             Some(if is_file(text) {
-                Body::Embed { path: text.to_string(), span }
+                StageBody::Embed { path: text.to_string(), span }
             } else {
-                Body::Kind { name: text.to_string(), span }
+                StageBody::Kind { name: text.to_string(), span }
             })
         }
     }
 }
 
 /// Reports defaults that apply to no stage, because only commands use them.
-pub(super) fn idle_defaults(defaults: &[Entry], stages: &[RawStage], diagnostics: &mut Vec<Diagnostic>) {
-    if stages.iter().any(|s| s.body == Body::Run) {
+pub(super) fn report_unused_defaults(defaults: &[YamlEntry], stages: &[RawStage], diagnostics: &mut Vec<Diagnostic>) {
+    if stages.iter().any(|s| s.body == StageBody::Run) {
         return;
     }
     let idle = |key: &str| ONLY_RUN.contains(&key) && DEFAULT_KEYS.contains(&key);
@@ -195,14 +195,14 @@ pub(super) fn idle_defaults(defaults: &[Entry], stages: &[RawStage], diagnostics
 }
 
 /// Merges `own` over `base`; maps merge key by key (retry, resources, env).
-fn lay_over(base: &[Entry], own: Vec<Entry>) -> Vec<Entry> {
+fn merge_entries(base: &[YamlEntry], own: Vec<YamlEntry>) -> Vec<YamlEntry> {
     let mut merged = own;
     for default in base {
         match merged.iter_mut().find(|e| e.key == default.key) {
             None => merged.push(default.clone()),
-            Some(Entry { value: Node { content: Content::Map(entries), .. }, .. }) => {
-                if let Content::Map(under) = &default.value.content {
-                    let missing: Vec<Entry> =
+            Some(YamlEntry { value: YamlNode { content: YamlContent::Map(entries), .. }, .. }) => {
+                if let YamlContent::Map(under) = &default.value.content {
+                    let missing: Vec<YamlEntry> =
                         under.iter().filter(|u| !entries.iter().any(|e| e.key == u.key)).cloned().collect();
                     entries.extend(missing);
                 }

@@ -15,7 +15,7 @@ pub(super) struct Advice {
 
 /// Returns advice about an error that the parser found at a byte offset.
 pub(super) fn advise(text: &str, at: usize, message: &str) -> Advice {
-    let lines = Lines::new(text);
+    let lines = TextLines::new(text);
     let line = lines.of(at);
     tab(&lines, line)
         .or_else(|| bare_expression(text, &lines, line))
@@ -24,12 +24,12 @@ pub(super) fn advise(text: &str, at: usize, message: &str) -> Advice {
         .unwrap_or_else(|| Advice { at, message: message.to_string(), help: open_bracket(text, &lines, at) })
 }
 
-struct Lines<'t> {
+struct TextLines<'t> {
     /// Offset and text of each line.
     all: Vec<(usize, &'t str)>,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> TextLines<'t> {
     fn new(text: &'t str) -> Self {
         let mut start = 0;
         let all = text.split('\n').map(|line| {
@@ -58,7 +58,7 @@ impl<'t> Lines<'t> {
     }
 }
 
-fn tab(lines: &Lines<'_>, line: usize) -> Option<Advice> {
+fn tab(lines: &TextLines<'_>, line: usize) -> Option<Advice> {
     let place = |line: usize| {
         let (start, text) = lines.all[line];
         let indent = &text[..text.len() - text.trim_start().len()];
@@ -72,7 +72,7 @@ fn tab(lines: &Lines<'_>, line: usize) -> Option<Advice> {
     })
 }
 
-fn bare_expression(text: &str, lines: &Lines<'_>, line: usize) -> Option<Advice> {
+fn bare_expression(text: &str, lines: &TextLines<'_>, line: usize) -> Option<Advice> {
     let last = lines.around(line).max()?;
     let end = lines.all[last].0 + lines.all[last].1.len();
     let found = scan(&text[..end]).bare;
@@ -87,7 +87,7 @@ fn bare_expression(text: &str, lines: &Lines<'_>, line: usize) -> Option<Advice>
     })
 }
 
-fn colon(lines: &Lines<'_>, line: usize, message: &str) -> Option<Advice> {
+fn colon(lines: &TextLines<'_>, line: usize, message: &str) -> Option<Advice> {
     let (start, text) = lines.all[line];
     let first = text.find(": ").filter(|_| message.contains("mapping values"))?;
     let value = text[first + 1..].trim_start();
@@ -102,7 +102,7 @@ fn colon(lines: &Lines<'_>, line: usize, message: &str) -> Option<Advice> {
     })
 }
 
-fn indentation(lines: &Lines<'_>, line: usize, message: &str) -> Option<Advice> {
+fn indentation(lines: &TextLines<'_>, line: usize, message: &str) -> Option<Advice> {
     let about_blocks = ["mapping values", "block", "simple key", "indentation", "document start"];
     if !about_blocks.iter().any(|words| message.contains(words)) {
         return None;
@@ -126,7 +126,7 @@ fn fits(levels: &[(usize, usize)], indent: usize) -> bool {
 
 /// Returns the indentations that a line may have: those of the lines above that are still open, each with the last line
 /// of its kind. A line that ends with a colon, or opens an item, also allows deeper ones; no advice is given then.
-fn open_levels(lines: &Lines<'_>, line: usize) -> Vec<(usize, usize)> {
+fn open_levels(lines: &TextLines<'_>, line: usize) -> Vec<(usize, usize)> {
     let mut levels: Vec<(usize, usize)> = Vec::new();
     for above in (0..line).rev().filter(|l| lines.is_filled(*l)) {
         let indent = lines.indent(above);
@@ -150,7 +150,7 @@ fn open_levels(lines: &Lines<'_>, line: usize) -> Vec<(usize, usize)> {
     levels
 }
 
-fn open_bracket(text: &str, lines: &Lines<'_>, at: usize) -> Option<String> {
+fn open_bracket(text: &str, lines: &TextLines<'_>, at: usize) -> Option<String> {
     let (bracket, opened) = *scan(&text[..at.min(text.len())]).open.last()?;
     Some(format!("close the `{bracket}` of line {}", lines.of(opened) + 1))
 }
@@ -205,7 +205,7 @@ mod tests {
     /// Returns line, column and text of the advice about the first mention of a text.
     fn advice(text: &str, near: &str, message: &str) -> (usize, usize, String) {
         let advice = advise(text, text.find(near).unwrap(), message);
-        let lines = Lines::new(text);
+        let lines = TextLines::new(text);
         let line = lines.of(advice.at);
         let words = format!("{}; {}", advice.message, advice.help.unwrap_or_default());
         (line + 1, advice.at - lines.all[line].0 + 1, words)

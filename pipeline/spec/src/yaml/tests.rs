@@ -2,7 +2,7 @@ use super::*;
 use crate::tree::core_value;
 use proptest::prelude::*;
 
-fn parse(text: &str) -> (Option<Node>, Vec<Diagnostic>, Sources) {
+fn parse(text: &str) -> (Option<YamlNode>, Vec<Diagnostic>, Sources) {
     let mut sources = Sources::default();
     let file = sources.add("f.yaml", None, text);
     let (tree, diagnostics) = read(&sources, file);
@@ -86,21 +86,21 @@ fn a_bomb_is_an_error_and_costs_little() {
 #[test]
 fn limits_hold_on_both_sides() {
     let nested = |depth: usize| format!("{}x{}", "[".repeat(depth), "]".repeat(depth));
-    assert_eq!(codes(&nested(DEEPEST)), []);
-    assert_eq!(codes(&nested(DEEPEST + 1)).first().map(|c| c.0), Some("yaml-limit"));
+    assert_eq!(codes(&nested(MAX_DEPTH)), []);
+    assert_eq!(codes(&nested(MAX_DEPTH + 1)).first().map(|c| c.0), Some("yaml-limit"));
     assert!(!codes(&nested(100_000)).is_empty());
     let aliases = |n: usize| format!("a: &a x\nb: [{}]\n", vec!["*a"; n].join(", "));
-    assert_eq!(codes(&aliases(MOST_ALIASES)), []);
-    assert_eq!(codes(&aliases(MOST_ALIASES + 1)).first().map(|c| c.0), Some("yaml-limit"));
+    assert_eq!(codes(&aliases(MAX_ALIASES)), []);
+    assert_eq!(codes(&aliases(MAX_ALIASES + 1)).first().map(|c| c.0), Some("yaml-limit"));
     // An anchored value one level below the deepest, used where there is no room for it.
     let deep = format!("a: &a {}\nb: {}*a{}\n", nested(20), "[".repeat(15), "]".repeat(15));
     assert_eq!(codes(&deep).first().map(|c| c.0), Some("yaml-limit"));
-    assert_eq!(codes(&" ".repeat(MOST_BYTES + 1)), [("yaml-limit", 1, 1)]);
+    assert_eq!(codes(&" ".repeat(MAX_BYTES + 1)), [("yaml-limit", 1, 1)]);
 }
 
 #[test]
 fn too_many_nodes_are_refused() {
-    let text = format!("a: [{}]", "1,".repeat(MOST_NODES + 1));
+    let text = format!("a: [{}]", "1,".repeat(MAX_NODES + 1));
     assert_eq!(codes(&text).first().map(|c| c.0), Some("yaml-limit"));
 }
 

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{
-    ArtifactKind, Cardinality, Declared, Error, KindInfo, Metric, MetricRead, OptionProblem, Placement, PortInfo,
-    Producers, Result, Settled, StageKinds, Wired,
+    ArtifactKind, Cardinality, DeclaredMetrics, Error, KindInfo, MetricInfo, MetricRead, OptionProblem, Placement,
+    PortInfo, Producers, Result, StageKinds, ValidatedOptions, WiredInputs,
 };
 
-fn declared(names: &[&'static str]) -> Declared {
-    names.iter().map(|name| Metric::new(*name, "share", "A metric of the tests.")).collect::<Vec<_>>().into()
+fn declared(names: &[&'static str]) -> DeclaredMetrics {
+    names.iter().map(|name| MetricInfo::new(*name, "share", "A metric of the tests.")).collect::<Vec<_>>().into()
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -247,7 +247,11 @@ impl StageKinds for Kinds {
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         self.0.get(name).map(|k| &k.0)
     }
-    fn settle(&self, kind: &str, config: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+    fn validate_options(
+        &self,
+        kind: &str,
+        config: &Value,
+    ) -> Result<Box<dyn ValidatedOptions + '_>, Vec<OptionProblem>> {
         let (info, complete, check) = &self.0[kind];
         let complete = complete(config).map_err(|e| vec![OptionProblem::new("", e.message)])?;
         let problems = check(config);
@@ -261,11 +265,11 @@ struct Whole<'k> {
     config: Value,
 }
 
-impl Settled for Whole<'_> {
+impl ValidatedOptions for Whole<'_> {
     fn config(&self) -> &Value {
         &self.config
     }
-    fn validate_inputs(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn validate_inputs(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let (Ok(plain), "evaluate") = (read::<Plain>(&self.config), self.info.name) else { return Vec::new() };
         let models = inputs.get("models").copied().unwrap_or(0);
         let fits = plain.names.is_empty() || plain.names.len() == models;
@@ -276,11 +280,11 @@ impl Settled for Whole<'_> {
         }
     }
     /// `compare` has one row per name.
-    fn declared(&self, _: &Producers) -> Declared {
+    fn declared(&self, _: &Producers) -> DeclaredMetrics {
         match read::<Plain>(&self.config) {
             Ok(plain) if self.info.name == "compare" => {
-                let row = |name: &String| Metric::new(name.as_str(), "share", "A row of the tests.");
-                Declared { comparisons: plain.names.iter().map(row).collect(), ..Declared::default() }
+                let row = |name: &String| MetricInfo::new(name.as_str(), "share", "A row of the tests.");
+                DeclaredMetrics { comparisons: plain.names.iter().map(row).collect(), ..DeclaredMetrics::default() }
             }
             _ => self.info.metrics.clone(),
         }

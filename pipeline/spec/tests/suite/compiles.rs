@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trainyard_core::{Digest, Error, KindInfo, OptionProblem, Result, Settled, StageKinds};
-use trainyard_spec::compile::{Compiled, Request, ancestors, compile};
-use trainyard_spec::{Files, schema};
+use trainyard_core::{Digest, Error, KindInfo, OptionProblem, Result, StageKinds, ValidatedOptions};
+use trainyard_spec::compile::{Compilation, CompileRequest, ancestors, compile};
+use trainyard_spec::{FileSystem, schema};
 
 /// Files in memory.
 pub struct Memory(pub BTreeMap<String, String>);
@@ -20,7 +20,7 @@ impl Memory {
     }
 }
 
-impl Files for Memory {
+impl FileSystem for Memory {
     fn read(&self, path: &Path) -> Result<String> {
         self.0
             .get(&path.display().to_string())
@@ -35,13 +35,13 @@ impl Files for Memory {
     }
 }
 
-pub fn compile_text(files: &Memory, params: &[&str]) -> Compiled {
+pub fn compile_text(files: &Memory, params: &[&str]) -> Compilation {
     compile_with(&Kinds::new(), files, params)
 }
 
-fn compile_with(catalogue: &dyn StageKinds, files: &Memory, params: &[&str]) -> Compiled {
+fn compile_with(catalogue: &dyn StageKinds, files: &Memory, params: &[&str]) -> Compilation {
     let params: Vec<String> = params.iter().map(ToString::to_string).collect();
-    compile(&Request {
+    compile(&CompileRequest {
         files,
         path: Path::new("/w/f.yaml"),
         working_directory: Path::new("/cwd"),
@@ -52,7 +52,7 @@ fn compile_with(catalogue: &dyn StageKinds, files: &Memory, params: &[&str]) -> 
     })
 }
 
-fn lines(compiled: &Compiled) -> String {
+fn lines(compiled: &Compilation) -> String {
     compiled.diagnostics.iter().map(|d| compiled.sources.line(d) + "\n").collect()
 }
 
@@ -71,9 +71,13 @@ impl StageKinds for Counted {
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         self.kinds.kind(name)
     }
-    fn settle(&self, kind: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+    fn validate_options(
+        &self,
+        kind: &str,
+        options: &Value,
+    ) -> Result<Box<dyn ValidatedOptions + '_>, Vec<OptionProblem>> {
         self.settled.fetch_add(1, Ordering::Relaxed);
-        self.kinds.settle(kind, options)
+        self.kinds.validate_options(kind, options)
     }
 }
 

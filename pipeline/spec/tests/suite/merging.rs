@@ -7,9 +7,9 @@ use crate::samples::folder;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use trainyard_spec::compile::Compiled;
+use trainyard_spec::compile::Compilation;
 use trainyard_spec::merged::{merged, relative};
-use trainyard_spec::{DiskFiles, Files, Sources, merge, print, yaml};
+use trainyard_spec::{FileSystem, LocalFileSystem, Sources, merge, print, yaml};
 
 /// Implements the rule a second time, on JSON.
 fn rule(base: Value, over: Value, path: &[&str]) -> Value {
@@ -215,13 +215,13 @@ fn every_sample_reads_back_the_same() {
 }
 
 /// Merges the file, to be written into the same folder.
-fn beside(files: &dyn Files, path: &Path) -> String {
+fn beside(files: &dyn FileSystem, path: &Path) -> String {
     let home = path.parent().unwrap().to_path_buf();
     let merged = merged(files, &Kinds::new(), path, &home, &mut |target| relative(&home, target));
     merged.text.unwrap_or_else(|| panic!("{:?}", merged.diagnostics))
 }
 
-fn digest(compiled: &Compiled) -> String {
+fn digest(compiled: &Compilation) -> String {
     compiled.plan.as_ref().unwrap_or_else(|| panic!("{:?}", compiled.diagnostics)).digest.to_string()
 }
 
@@ -306,7 +306,7 @@ fn two_files_of_one_run_may_extend_the_same_parent() {
 #[test]
 fn a_merged_file_on_a_disk_keeps_its_sources() {
     let path = folder("valid").join("extends.yaml");
-    let text = beside(&DiskFiles, &path);
+    let text = beside(&LocalFileSystem, &path);
     for wanted in ["../data/problems.jsonl", "../data/clean.py", "./parts/arm.yaml", "name: extends"] {
         assert!(text.contains(wanted), "lacks {wanted}\n{text}");
     }

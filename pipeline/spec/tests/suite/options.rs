@@ -87,7 +87,7 @@ proptest! {
                 let Template::Literal(complete) = &plan.nodes[0].config else { panic!("a literal config") };
                 prop_assert!(read::<Rl>(complete).is_ok(), "{}", complete);
                 let kinds = Kinds::new();
-                let again = kinds.settle("sft", complete).unwrap();
+                let again = kinds.validate_options("sft", complete).unwrap();
                 prop_assert_eq!(again.config(), complete);
             }
             None => {

@@ -5,16 +5,18 @@ use crate::samples::folder;
 use proptest::prelude::*;
 use serde_json::Value;
 use trainyard_spec::diagnostic::Sources;
-use trainyard_spec::tree::{Content, Node, core_value};
+use trainyard_spec::tree::{YamlContent, YamlNode, core_value};
 use trainyard_spec::yaml;
 
 /// Parses a file to JSON, by the core schema.
 pub fn plain(text: &str) -> Value {
-    fn json(node: &Node) -> Value {
+    fn json(node: &YamlNode) -> Value {
         match &node.content {
-            Content::Scalar(s) => core_value(s),
-            Content::List(items) => items.iter().map(json).collect(),
-            Content::Map(entries) => Value::Object(entries.iter().map(|e| (e.key.clone(), json(&e.value))).collect()),
+            YamlContent::Scalar(s) => core_value(s),
+            YamlContent::List(items) => items.iter().map(json).collect(),
+            YamlContent::Map(entries) => {
+                Value::Object(entries.iter().map(|e| (e.key.clone(), json(&e.value))).collect())
+            }
         }
     }
     let mut sources = Sources::default();

@@ -5,10 +5,10 @@
 use crate::catalogue::Kinds;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use trainyard_spec::compile::{Compiled, Request, compile};
-use trainyard_spec::plan::{Cache, Node, Plan, When};
-use trainyard_spec::site::{Gpu, Pool, Site};
-use trainyard_spec::{DiskFiles, draw};
+use trainyard_spec::compile::{Compilation, CompileRequest, compile};
+use trainyard_spec::plan::{CacheMode, Plan, PlanNode, RunCondition};
+use trainyard_spec::site::{Site, SiteGpu, SitePool};
+use trainyard_spec::{LocalFileSystem, draw};
 
 pub fn folder(name: &str) -> PathBuf {
     std::env::current_dir().unwrap().join("tests").join(name)
@@ -16,22 +16,25 @@ pub fn folder(name: &str) -> PathBuf {
 
 /// Returns two pools: a small machine, and one with two tagged GPUs.
 pub fn site() -> Site {
-    let gpus = (0..2).map(|index| Gpu { index, memory: 80 << 30 }).collect();
-    let large =
-        Pool { name: "large".into(), tags: vec!["h100".into(), "nvlink".into()], ..Pool::local(32, 256 << 30, gpus) };
-    let mut site = Site::of_this_machine(Pool::local(2, 8 << 30, Vec::new()));
+    let gpus = (0..2).map(|index| SiteGpu { index, memory: 80 << 30 }).collect();
+    let large = SitePool {
+        name: "large".into(),
+        tags: vec!["h100".into(), "nvlink".into()],
+        ..SitePool::local(32, 256 << 30, gpus)
+    };
+    let mut site = Site::of_this_machine(SitePool::local(2, 8 << 30, Vec::new()));
     site.pools.push(large);
     site.secrets.insert("HF_TOKEN".into(), "env:HF_TOKEN".into());
     site
 }
 
-fn compile_sample(path: &Path) -> Compiled {
+fn compile_sample(path: &Path) -> Compilation {
     let text = std::fs::read_to_string(path).unwrap();
     let params: Vec<String> = text.lines().filter_map(|l| l.strip_prefix("# -p ")).map(str::to_string).collect();
     let folder = path.parent().unwrap();
     let kinds = Kinds::new();
-    compile(&Request {
-        files: &DiskFiles,
+    compile(&CompileRequest {
+        files: &LocalFileSystem,
         path: Path::new(path.file_name().unwrap()),
         working_directory: folder,
         params: &params,
@@ -41,7 +44,7 @@ fn compile_sample(path: &Path) -> Compiled {
     })
 }
 
-fn show_diagnostics(compiled: &Compiled) -> String {
+fn show_diagnostics(compiled: &Compilation) -> String {
     let mut text = String::new();
     for d in &compiled.diagnostics {
         let _ = writeln!(text, "{}: {}[{}]: {}", compiled.sources.place(d.span), d.severity, d.code, d.message);
@@ -57,7 +60,7 @@ fn show_diagnostics(compiled: &Compiled) -> String {
     text
 }
 
-fn show_node(node: &Node, text: &mut String) {
+fn show_node(node: &PlanNode, text: &mut String) {
     let _ = writeln!(text, "{} = {} v{}", node.key, node.kind, node.kind_version);
     let _ = writeln!(text, "  config {}", serde_json::to_string(&node.config).unwrap());
     for (pointer, source) in &node.sources {
@@ -72,9 +75,9 @@ fn show_node(node: &Node, text: &mut String) {
         let _ = writeln!(text, "  after {}", after.join(", "));
     }
     match &node.when {
-        When::Always => {}
-        When::Never(why) => _ = writeln!(text, "  never: {why}"),
-        When::Late(e) => _ = writeln!(text, "  when {e}"),
+        RunCondition::Always => {}
+        RunCondition::Never(why) => _ = writeln!(text, "  never: {why}"),
+        RunCondition::Late(e) => _ = writeln!(text, "  when {e}"),
     }
     if let Some(f) = &node.fan_out {
         let _ = writeln!(text, "  for each row of {}.{} (at most {})", f.rows_of.stage, f.rows_of.output, f.cap);
@@ -82,7 +85,7 @@ fn show_node(node: &Node, text: &mut String) {
     show_envelope(node, text);
 }
 
-fn show_envelope(node: &Node, text: &mut String) {
+fn show_envelope(node: &PlanNode, text: &mut String) {
     for c in &node.checks {
         let _ = writeln!(text, "  check {} {:?}..{:?} {:?} {:?}", c.metric, c.min, c.max, c.severity, c.role);
     }
@@ -92,13 +95,13 @@ fn show_envelope(node: &Node, text: &mut String) {
     if let Some(timeout) = node.timeout {
         let _ = writeln!(text, "  timeout {timeout:?}");
     }
-    let plain = trainyard_spec::plan::Request { nodes: 1, ..Default::default() };
+    let plain = trainyard_spec::plan::ResourceRequest { nodes: 1, ..Default::default() };
     if node.resources != [plain] {
         for r in &node.resources {
             let _ = writeln!(text, "  resources {}", serde_json::to_string(r).unwrap());
         }
     }
-    if node.cache != Cache::Enabled {
+    if node.cache != CacheMode::Enabled {
         let _ = writeln!(text, "  cache {:?}", node.cache);
     }
     for (name, value) in &node.env {

@@ -4,12 +4,12 @@ use crate::catalogue::Kinds;
 use crate::compiles::Memory;
 use crate::samples::site;
 use std::path::Path;
-use trainyard_spec::compile::{Compiled, Request, compile};
-use trainyard_spec::schedule::{Catchup, Overlap, Schedule, Start, Trigger};
+use trainyard_spec::compile::{Compilation, CompileRequest, compile};
+use trainyard_spec::schedule::{Catchup, Overlap, Schedule, ScheduleStart, Trigger};
 
-fn compiled(text: &str, params: &[&str], tick: Option<&str>) -> Compiled {
+fn compiled(text: &str, params: &[&str], tick: Option<&str>) -> Compilation {
     let params: Vec<String> = params.iter().map(ToString::to_string).collect();
-    compile(&Request {
+    compile(&CompileRequest {
         files: &Memory::of(&[("/w/f.yaml", text)]),
         path: Path::new("/w/f.yaml"),
         working_directory: Path::new("/cwd"),
@@ -42,7 +42,7 @@ fn a_schedule_is_read_with_its_defaults() {
         ..Schedule::cron("*/10 * * * *", "Asia/Tokyo")
     };
     assert_eq!(with_schedule(full), Some(expected));
-    let on = |on| Start::On { on };
+    let on = |on| ScheduleStart::On { on };
     let artifact = Trigger::Artifact("problems.collect.problems".into());
     let expected = Schedule { overlap: Overlap::Queue, ..Schedule::new(on(artifact)) };
     assert_eq!(with_schedule("{on: {artifact: problems.collect.problems}, overlap: queue}"), Some(expected));
@@ -54,7 +54,7 @@ fn a_schedule_is_read_with_its_defaults() {
 fn a_schedule_survives_json() {
     for schedule in [
         Schedule { jitter_millis: 7, ..Schedule::cron("0 2 * * *", "Europe/Paris") },
-        Schedule::new(Start::On { on: Trigger::Files("/data".into()) }),
+        Schedule::new(ScheduleStart::On { on: Trigger::Files("/data".into()) }),
     ] {
         let json = serde_json::to_string(&schedule).unwrap();
         assert_eq!(serde_json::from_str::<Schedule>(&json).unwrap(), schedule, "{json}");

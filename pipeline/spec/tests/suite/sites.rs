@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 use trainyard_core::Error;
-use trainyard_spec::plan::Request;
-use trainyard_spec::site::{Durability, ExecutorOptions, Gpu, Pool, Recipient, Site, Surroundings, read};
+use trainyard_spec::plan::ResourceRequest;
+use trainyard_spec::site::{Durability, ExecutorOptions, Recipient, Site, SiteContext, SiteGpu, SitePool, read};
 
 /// Returns the schema of executor options, as derived from a struct.
 fn slurm() -> Value {
@@ -35,8 +35,8 @@ fn parse(text: &str) -> (Option<Site>, Vec<String>) {
     let orphans = json!({"orphans": {"enum": ["stop", "keep"]}});
     let local = json!({"type": "object", "properties": orphans, "additionalProperties": false});
     let slurm = slurm();
-    let surroundings = Surroundings {
-        this_machine: &Pool::local(2, 8 << 30, Vec::new()),
+    let surroundings = SiteContext {
+        this_machine: &SitePool::local(2, 8 << 30, Vec::new()),
         executors: &[
             ExecutorOptions { name: "local", schema: &local, several_nodes: false },
             ExecutorOptions { name: "slurm", schema: &slurm, several_nodes: true },
@@ -63,7 +63,7 @@ fn a_site_is_read() {
     assert_eq!(site.store.as_deref(), Some("/s/data/store"));
     assert_eq!((site.durability, site.store_outage), (Durability::Fsync, Duration::from_secs(90)));
     assert_eq!(site.pools.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["big", "here"], "by priority");
-    assert_eq!(site.pools[0].gpus, [Gpu { index: 0, memory: 80 << 30 }, Gpu { index: 3, memory: 40 << 30 }]);
+    assert_eq!(site.pools[0].gpus, [SiteGpu { index: 0, memory: 80 << 30 }, SiteGpu { index: 3, memory: 40 << 30 }]);
     assert_eq!((site.pools[1].cpus, site.pools[1].memory), (2, 8 << 30), "the amounts of this machine");
     assert_eq!(site.notifications[0].on, ["failed"]);
     assert_eq!(site.slots.as_deref(), Some(Path::new("/srv/slots")));
@@ -157,7 +157,12 @@ fn a_pool_of_another_executor_has_one_cpu_until_it_says_more() {
     assert_eq!(diagnostics, [""; 0]);
     assert_eq!(
         site.unwrap().pools,
-        [Pool { name: "far".into(), executor: "slurm".into(), several_nodes: true, ..Pool::local(1, 0, Vec::new()) }]
+        [SitePool {
+            name: "far".into(),
+            executor: "slurm".into(),
+            several_nodes: true,
+            ..SitePool::local(1, 0, Vec::new())
+        }]
     );
 }
 
@@ -216,8 +221,8 @@ fn trackers_are_judged_by_the_schema_of_one() {
 fn a_required_option_is_missed_where_a_pool_gives_none() {
     let schema = json!({"type": "object", "properties": {"image": {"type": "string"}}, "required": ["image"]});
     let executors = [ExecutorOptions { name: "kubernetes", schema: &schema, several_nodes: true }];
-    let this_machine = Pool::local(2, 8 << 30, Vec::new());
-    let surroundings = Surroundings {
+    let this_machine = SitePool::local(2, 8 << 30, Vec::new());
+    let surroundings = SiteContext {
         this_machine: &this_machine,
         executors: &executors,
         tracker: &tracker(),
@@ -235,8 +240,9 @@ fn a_required_option_is_missed_where_a_pool_gives_none() {
 
 #[test]
 fn a_pool_says_all_that_it_lacks() {
-    let pool = Pool { gpus: vec![Gpu { index: 0, memory: 24 << 30 }], ..Pool::local(2, 8 << 30, Vec::new()) };
-    let ask = Request {
+    let pool =
+        SitePool { gpus: vec![SiteGpu { index: 0, memory: 24 << 30 }], ..SitePool::local(2, 8 << 30, Vec::new()) };
+    let ask = ResourceRequest {
         cpus: Some(4),
         memory: 16 << 30,
         gpus: 1,
@@ -245,5 +251,5 @@ fn a_pool_says_all_that_it_lacks() {
         tags: vec!["a".into(), "b".into()],
     };
     assert_eq!(pool.misfit(&ask).len(), 5);
-    assert!(pool.misfit(&Request { gpus: 1, ..Request::default() }).is_empty());
+    assert!(pool.misfit(&ResourceRequest { gpus: 1, ..ResourceRequest::default() }).is_empty());
 }

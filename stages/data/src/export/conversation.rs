@@ -3,50 +3,57 @@
 //! Our record has an agent's calls twice, in the sampled text and parsed. Other programs render the parsed ones with
 //! their template, so the text must not contain them too.
 
-use super::left_out::LeftOut;
+use super::omissions::ExportOmissions;
 use super::turns::context;
-use crate::tool_text::{Call, assistant, parsed_calls};
+use crate::tool_text::{RawToolCall, assistant, parsed_calls};
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{Message, Ordered, Trajectory};
+use trainyard_tables::{Message, OrderedValue, Trajectory};
 
 /// Markers that open a call in the text of an agent, by the formats of the model families.
-const OPENERS: [&str; 5] = ["<tool_call>", "[TOOL_CALLS]", "<|tool_call>", "<|python_tag|>", "<function="];
+const CALL_MARKERS: [&str; 5] = ["<tool_call>", "[TOOL_CALLS]", "<|tool_call>", "<|python_tag|>", "<function="];
 
 /// A message with its calls separated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said<'m> {
+pub struct ExportMessage<'m> {
     /// Stored message.
     pub message: &'m Message,
     /// Text without the calls.
     pub text: String,
     /// Calls of an assistant.
-    pub calls: Vec<Call>,
+    pub calls: Vec<RawToolCall>,
     /// Whether the message is an assistant's but excluded from the loss.
     pub is_context: bool,
 }
 
 /// Returns the messages of a trajectory. Errors: data, for calls that are no JSON, naming the row.
-pub fn of<'m>(row: &'m Trajectory, left: &mut LeftOut) -> Result<Vec<Said<'m>>> {
+pub fn trajectory_messages<'m>(row: &'m Trajectory, left: &mut ExportOmissions) -> Result<Vec<ExportMessage<'m>>> {
     let context = context(row);
     let said = messages(&row.messages, left).map_err(|e| e.at(format!("row `{}`", row.id)))?;
-    Ok(said.into_iter().enumerate().map(|(i, said)| Said { is_context: context.contains(&i), ..said }).collect())
+    Ok(said
+        .into_iter()
+        .enumerate()
+        .map(|(i, said)| ExportMessage { is_context: context.contains(&i), ..said })
+        .collect())
 }
 
 /// Returns the same for messages alone, all of which are in the loss.
-pub fn messages<'m>(messages: &'m [Message], left: &mut LeftOut) -> Result<Vec<Said<'m>>> {
-    let read = |(i, message): (usize, &'m Message)| -> Result<Said<'m>> {
+pub fn messages<'m>(messages: &'m [Message], left: &mut ExportOmissions) -> Result<Vec<ExportMessage<'m>>> {
+    let read = |(i, message): (usize, &'m Message)| -> Result<ExportMessage<'m>> {
         let calls = message.tool_calls.as_deref().map(parsed_calls).transpose();
         let (calls, apart) = calls.at(format!("message {}", i + 1))?.unwrap_or_default();
-        let text =
-            if calls.is_empty() || apart { message.content.clone() } else { words(&message.content, &calls, left) };
-        Ok(Said { message, text, calls, is_context: false })
+        let text = if calls.is_empty() || apart {
+            message.content.clone()
+        } else {
+            text_without_calls(&message.content, &calls, left)
+        };
+        Ok(ExportMessage { message, text, calls, is_context: false })
     };
     messages.iter().enumerate().map(read).collect()
 }
 
 /// Returns the text of a content without its calls.
-fn words(content: &str, calls: &[Call], left: &mut LeftOut) -> String {
+fn text_without_calls(content: &str, calls: &[RawToolCall], left: &mut ExportOmissions) -> String {
     let written = assistant("", calls).content;
     if let Some(before) = content.strip_suffix(&written)
         && (before.is_empty() || before.ends_with('\n'))
@@ -56,16 +63,16 @@ fn words(content: &str, calls: &[Call], left: &mut LeftOut) -> String {
     if !content.is_empty() {
         left.add("the writing of turns whose calls were not written in Hermes' form (the calls are kept)", 1);
     }
-    let end = OPENERS.iter().filter_map(|opener| content.find(opener)).min();
+    let end = CALL_MARKERS.iter().filter_map(|opener| content.find(opener)).min();
     let end = end.unwrap_or_else(|| if content.trim_start().starts_with(['{', '[']) { 0 } else { content.len() });
     content[..end].trim_end().to_string()
 }
 
 /// Returns the tools of a row as JSON, unless a message describes them. Errors: data, if they are no JSON.
-pub fn tools(row: &Trajectory) -> Result<Option<Ordered>> {
+pub fn tools(row: &Trajectory) -> Result<Option<OrderedValue>> {
     let tools = row.tools.as_deref().or(row.environment_tools.as_deref());
     let read = |e: Error| e.at(format!("the tools of row `{}`", row.id));
-    tools.map(Ordered::written).transpose().map_err(read)
+    tools.map(OrderedValue::raw_json).transpose().map_err(read)
 }
 
 /// Form of a message's calls in a format.
@@ -76,36 +83,36 @@ pub struct CallForm {
 }
 
 /// Returns a call in OpenAI's form. Errors: data, if the arguments are no JSON.
-pub fn call(call: &Call, form: CallForm) -> Result<Ordered> {
+pub fn call(call: &RawToolCall, form: CallForm) -> Result<OrderedValue> {
     let arguments = match form.text_arguments {
-        true => Ordered::from(call.arguments.as_str()),
-        false => Ordered::written(&call.arguments)?,
+        true => OrderedValue::from(call.arguments.as_str()),
+        false => OrderedValue::raw_json(&call.arguments)?,
     };
-    let function = Ordered::object([("name", Ordered::from(call.name.as_str())), ("arguments", arguments)]);
-    let id = call.id.as_deref().map(|id| ("id".to_string(), Ordered::from(id)));
-    let rest = [("type".to_string(), Ordered::from("function")), ("function".to_string(), function)];
-    Ok(Ordered::Object(id.into_iter().chain(rest).collect()))
+    let function = OrderedValue::object([("name", OrderedValue::from(call.name.as_str())), ("arguments", arguments)]);
+    let id = call.id.as_deref().map(|id| ("id".to_string(), OrderedValue::from(id)));
+    let rest = [("type".to_string(), OrderedValue::from("function")), ("function".to_string(), function)];
+    Ok(OrderedValue::Object(id.into_iter().chain(rest).collect()))
 }
 
 /// Returns a message in the form that TRL and verl read. `weight` is 0 for an assistant message out of the loss.
-pub fn chat(said: &Said<'_>, form: CallForm) -> Result<Ordered> {
-    let text = |value: &Option<String>| value.as_deref().map(Ordered::from);
+pub fn chat(said: &ExportMessage<'_>, form: CallForm) -> Result<OrderedValue> {
+    let text = |value: &Option<String>| value.as_deref().map(OrderedValue::from);
     let calls = said.calls.iter().map(|one| call(one, form)).collect::<Result<Vec<_>>>()?;
-    let row = Ordered::object([
-        ("role", Ordered::from(said.message.role.as_str())),
-        ("content", Ordered::from(said.text.as_str())),
+    let row = OrderedValue::object([
+        ("role", OrderedValue::from(said.message.role.as_str())),
+        ("content", OrderedValue::from(said.text.as_str())),
     ]);
     Ok(row
         .with("reasoning_content", text(&said.message.reasoning_content))
-        .with("tool_calls", (!calls.is_empty()).then_some(Ordered::List(calls)))
+        .with("tool_calls", (!calls.is_empty()).then_some(OrderedValue::List(calls)))
         .with("name", text(&said.message.name))
         .with("tool_call_id", text(&said.message.tool_call_id))
-        .with("weight", said.is_context.then_some(Ordered::Int(0))))
+        .with("weight", said.is_context.then_some(OrderedValue::Int(0))))
 }
 
 /// Returns all messages as a list.
-pub fn chats(said: &[Said<'_>], form: CallForm) -> Result<Ordered> {
-    said.iter().map(|said| chat(said, form)).collect::<Result<_>>().map(Ordered::List)
+pub fn chats(said: &[ExportMessage<'_>], form: CallForm) -> Result<OrderedValue> {
+    said.iter().map(|said| chat(said, form)).collect::<Result<_>>().map(OrderedValue::List)
 }
 
 #[cfg(test)]
@@ -113,14 +120,14 @@ mod tests {
     use super::*;
 
     fn split(message: &Message) -> (String, usize, u64) {
-        let mut left = LeftOut::default();
+        let mut left = ExportOmissions::default();
         let said = messages(std::slice::from_ref(message), &mut left).unwrap();
         (said[0].text.clone(), said[0].calls.len(), left.counts().map(|(_, n)| n).sum())
     }
 
     #[test]
     fn words_and_calls_are_parted() {
-        let call = Call { id: None, name: "add".into(), arguments: r#"{"b": 1, "a": 2}"#.into() };
+        let call = RawToolCall { id: None, name: "add".into(), arguments: r#"{"b": 1, "a": 2}"#.into() };
         for text in ["", "Let me see.", "Two\nlines "] {
             assert_eq!(split(&assistant(text, &[call.clone(), call.clone()])), (text.to_string(), 2, 0));
         }
@@ -138,7 +145,7 @@ mod tests {
         assert_eq!(split(&openai), ("<tool_call> is how calls begin".to_string(), 1, 0));
         let broken = Message { tool_calls: Some("f(1)".into()), ..Message::new("assistant", "") };
         let row = Trajectory { id: "r7".into(), messages: vec![broken], ..Trajectory::default() };
-        let error = of(&row, &mut LeftOut::default()).unwrap_err();
+        let error = trajectory_messages(&row, &mut ExportOmissions::default()).unwrap_err();
         assert!(error.to_string().contains("r7") && error.to_string().contains("message 1"), "{error}");
     }
 }

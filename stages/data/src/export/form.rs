@@ -4,7 +4,7 @@ use trainyard_core::{ArtifactKind, Error, Result};
 
 /// Use of the rows in a trainer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Form {
+pub enum ExportForm {
     /// Conversations to imitate, as text.
     Sft,
     /// Conversations as token ids, with the loss mask.
@@ -17,7 +17,7 @@ pub enum Form {
     Steps,
 }
 
-impl Form {
+impl ExportForm {
     pub const ALL: [Self; 5] = [Self::Sft, Self::Tokens, Self::Preference, Self::Prompts, Self::Steps];
 
     /// Returns the name on the command line.
@@ -87,16 +87,17 @@ mod tests {
 
     #[test]
     fn a_form_that_is_not_there_says_what_is() {
-        let has = Form::of(ArtifactKind::Trajectories, false, false);
-        let choose = |asked, offers: &[Form]| Form::choose(asked, has, offers, ArtifactKind::Trajectories, "x");
-        assert_eq!(choose(None, &[Form::Prompts, Form::Steps]).unwrap(), Form::Steps);
-        assert_eq!(choose(Some(Form::Tokens), &Form::ALL).unwrap(), Form::Tokens);
-        let error = choose(Some(Form::Prompts), &Form::ALL).unwrap_err();
+        let has = ExportForm::of(ArtifactKind::Trajectories, false, false);
+        let choose =
+            |asked, offers: &[ExportForm]| ExportForm::choose(asked, has, offers, ArtifactKind::Trajectories, "x");
+        assert_eq!(choose(None, &[ExportForm::Prompts, ExportForm::Steps]).unwrap(), ExportForm::Steps);
+        assert_eq!(choose(Some(ExportForm::Tokens), &ExportForm::ALL).unwrap(), ExportForm::Tokens);
+        let error = choose(Some(ExportForm::Prompts), &ExportForm::ALL).unwrap_err();
         assert!(error.message.contains("these trajectories cannot be written as `x` in the form `prompts`"));
         assert!(error.help.unwrap().contains("`--form sft` or `--form tokens`"));
-        let error = choose(None, &[Form::Prompts]).unwrap_err();
+        let error = choose(None, &[ExportForm::Prompts]).unwrap_err();
         assert_eq!(error.help.unwrap(), "they can be sft, tokens, steps; `x` writes prompts");
-        let none = Form::choose(None, &[], &[Form::Sft], ArtifactKind::Table, "x").unwrap_err();
+        let none = ExportForm::choose(None, &[], &[ExportForm::Sft], ArtifactKind::Table, "x").unwrap_err();
         assert!(none.help.unwrap().contains("--as jsonl"));
     }
 }

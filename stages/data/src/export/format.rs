@@ -1,11 +1,11 @@
 //! The trait of export formats, and their inputs.
 
-use super::Form;
-use super::left_out::LeftOut;
+use super::ExportForm;
+use super::omissions::ExportOmissions;
 use super::steps::Steps;
-use super::tokens::Sequence;
+use super::tokens::TokenSequence;
 use trainyard_core::Result;
-use trainyard_tables::{Ordered, Problem, Trajectory};
+use trainyard_tables::{OrderedValue, Problem, Trajectory};
 
 /// A form in which another program reads rows. The output depends on the row alone.
 pub trait ExportFormat: Send + Sync {
@@ -16,14 +16,14 @@ pub trait ExportFormat: Send + Sync {
     /// Returns Markdown: the columns of each form, and the fields that are left out.
     fn doc(&self) -> &'static str;
     /// Returns the supported forms.
-    fn forms(&self) -> &'static [Form];
+    fn forms(&self) -> &'static [ExportForm];
     /// Returns the kind of file that the format's readers expect, where the path does not determine it.
     fn file(&self) -> FileKind {
         FileKind::JsonLines
     }
     /// Converts an item to a row. Fields that the format cannot express are added to `left`. Errors: data, if the item
     /// is broken (tool calls that are no JSON).
-    fn row(&self, item: &Item<'_>, left: &mut LeftOut) -> Result<Ordered>;
+    fn row(&self, item: &ExportItem<'_>, left: &mut ExportOmissions) -> Result<OrderedValue>;
 }
 
 /// Layout of rows in a file.
@@ -37,7 +37,7 @@ pub enum FileKind {
 
 impl FileKind {
     /// Returns the extension of file names.
-    pub fn ending(self) -> &'static str {
+    pub fn extension(self) -> &'static str {
         match self {
             Self::JsonLines => "jsonl",
             Self::Parquet => "parquet",
@@ -47,15 +47,15 @@ impl FileKind {
 
 /// The source of one row. The variant is that of the form.
 #[derive(Debug, Clone)]
-pub enum Item<'r> {
-    /// [`Form::Sft`]
+pub enum ExportItem<'r> {
+    /// [`ExportForm::Sft`]
     Conversation(&'r Trajectory),
-    /// [`Form::Tokens`]
-    Tokens(Sequence),
-    /// [`Form::Preference`]: the chosen and the rejected one.
+    /// [`ExportForm::Tokens`]
+    Tokens(TokenSequence),
+    /// [`ExportForm::Preference`]: the chosen and the rejected one.
     Pair(&'r Trajectory, &'r Trajectory),
-    /// [`Form::Prompts`], with the number of the row.
+    /// [`ExportForm::Prompts`], with the number of the row.
     Problem(&'r Problem, u64),
-    /// [`Form::Steps`]
+    /// [`ExportForm::Steps`]
     Steps(Steps),
 }

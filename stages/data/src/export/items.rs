@@ -1,31 +1,31 @@
 //! The rows of an artifact, one after another, in the requested form.
 
-use super::format::{ExportFormat, Item};
-use super::left_out::LeftOut;
-use super::{Form, steps, tokens};
+use super::format::{ExportFormat, ExportItem};
+use super::omissions::ExportOmissions;
+use super::{ExportForm, steps, tokens};
 use std::path::Path;
 use trainyard_core::{ArtifactKind, Error, Result};
-use trainyard_tables::{Ordered, Problem, RowReader, Status, TokenPack, Trajectory, read_schema};
+use trainyard_tables::{EpisodeStatus, OrderedValue, Problem, TableRowReader, TokenPack, Trajectory, read_schema};
 
 /// A table to export.
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+pub struct ExportSource<'a> {
     /// Parquet file.
     pub table: &'a Path,
     /// Kind of the artifact.
     pub kind: ArtifactKind,
 }
 
-impl Source<'_> {
+impl ExportSource<'_> {
     /// Returns the forms that the table may have, the usual one first. Errors: those of reading.
-    pub fn forms(&self) -> Result<&'static [Form]> {
+    pub fn forms(&self) -> Result<&'static [ExportForm]> {
         let packs = self.kind == ArtifactKind::Table && read_schema(self.table)?.metadata().contains_key("pack_format");
         let pairs = self.kind == ArtifactKind::Trajectories && self.holds_pairs()?;
-        Ok(Form::of(self.kind, pairs, packs))
+        Ok(ExportForm::of(self.kind, pairs, packs))
     }
     /// Returns whether the first two rows are a pair, as `data/pairs` and `data/import` write them.
     fn holds_pairs(&self) -> Result<bool> {
-        let first = RowReader::<Trajectory>::open(self.table)?.next().transpose()?.unwrap_or_default();
+        let first = TableRowReader::<Trajectory>::open(self.table)?.next().transpose()?.unwrap_or_default();
         Ok(matches!(&first[..], [chosen, rejected, ..] if is_pair(chosen, rejected)))
     }
 }
@@ -41,21 +41,21 @@ fn is_pair(chosen: &Trajectory, rejected: &Trajectory) -> bool {
 /// Passes every row of the export to `write`, in order; returns their number. Errors: data (rows that are broken, or no
 /// row of this form), those of reading and writing.
 pub fn export(
-    source: Source<'_>,
-    form: Form,
+    source: ExportSource<'_>,
+    form: ExportForm,
     format: &dyn ExportFormat,
-    left: &mut LeftOut,
-    write: &mut dyn FnMut(Ordered) -> Result<()>,
+    left: &mut ExportOmissions,
+    write: &mut dyn FnMut(OrderedValue) -> Result<()>,
 ) -> Result<u64> {
     let mut rows = 0;
-    let mut take = |item: Item<'_>, left: &mut LeftOut| {
+    let mut take = |item: ExportItem<'_>, left: &mut ExportOmissions| {
         rows += 1;
         write(format.row(&item, left)?)
     };
     match form {
-        Form::Prompts => problems(source.table, left, &mut take)?,
-        Form::Tokens if source.kind == ArtifactKind::Table => packs(source.table, left, &mut take)?,
-        Form::Preference => pairs(source.table, left, &mut take)?,
+        ExportForm::Prompts => problems(source.table, left, &mut take)?,
+        ExportForm::Tokens if source.kind == ArtifactKind::Table => packs(source.table, left, &mut take)?,
+        ExportForm::Preference => pairs(source.table, left, &mut take)?,
         _ => trajectories(source.table, form, left, &mut take)?,
     }
     if rows == 0 {
@@ -64,35 +64,35 @@ pub fn export(
     Ok(rows)
 }
 
-type Take<'t> = dyn FnMut(Item<'_>, &mut LeftOut) -> Result<()> + 't;
+type ItemSink<'t> = dyn FnMut(ExportItem<'_>, &mut ExportOmissions) -> Result<()> + 't;
 
-fn problems(table: &Path, left: &mut LeftOut, take: &mut Take<'_>) -> Result<()> {
+fn problems(table: &Path, left: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
     let mut index = 0;
-    for batch in RowReader::<Problem>::open(table)? {
+    for batch in TableRowReader::<Problem>::open(table)? {
         for problem in &batch? {
-            take(Item::Problem(problem, index), left)?;
+            take(ExportItem::Problem(problem, index), left)?;
             index += 1;
         }
     }
     Ok(())
 }
 
-fn packs(table: &Path, left: &mut LeftOut, take: &mut Take<'_>) -> Result<()> {
-    for batch in RowReader::<TokenPack>::open(table)? {
+fn packs(table: &Path, left: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
+    for batch in TableRowReader::<TokenPack>::open(table)? {
         for pack in &batch? {
-            tokens::of_pack(pack)?.into_iter().try_for_each(|sequence| take(Item::Tokens(sequence), left))?;
+            tokens::of_pack(pack)?.into_iter().try_for_each(|sequence| take(ExportItem::Tokens(sequence), left))?;
         }
     }
     Ok(())
 }
 
-fn pairs(table: &Path, left: &mut LeftOut, take: &mut Take<'_>) -> Result<()> {
+fn pairs(table: &Path, left: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
     let mut waiting: Option<Trajectory> = None;
-    for batch in RowReader::<Trajectory>::open(table)? {
+    for batch in TableRowReader::<Trajectory>::open(table)? {
         for row in batch? {
             match waiting.take() {
                 Some(chosen) if is_pair(&chosen, &row) && chosen.messages != row.messages => {
-                    take(Item::Pair(&chosen, &row), left)?;
+                    take(ExportItem::Pair(&chosen, &row), left)?;
                 }
                 Some(chosen) if is_pair(&chosen, &row) => left.add("pairs whose sides are the same", 1),
                 Some(_) => {
@@ -107,39 +107,43 @@ fn pairs(table: &Path, left: &mut LeftOut, take: &mut Take<'_>) -> Result<()> {
     Ok(())
 }
 
-fn trajectories(table: &Path, form: Form, left: &mut LeftOut, take: &mut Take<'_>) -> Result<()> {
-    for batch in RowReader::<Trajectory>::open(table)? {
+fn trajectories(table: &Path, form: ExportForm, left: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
+    for batch in TableRowReader::<Trajectory>::open(table)? {
         for row in &batch? {
-            if row.status != Status::Ok {
+            if row.status != EpisodeStatus::Ok {
                 left.add("rows that failed for reasons of the infrastructure", 1);
                 continue;
             }
             match form {
-                Form::Tokens if row.token_ids.is_empty() => left.add("rows without tokens", 1),
-                Form::Tokens => {
+                ExportForm::Tokens if row.token_ids.is_empty() => left.add("rows without tokens", 1),
+                ExportForm::Tokens => {
                     let sequences = tokens::of_trajectory(row, left)?;
-                    sequences.into_iter().try_for_each(|sequence| take(Item::Tokens(sequence), left))?;
+                    sequences.into_iter().try_for_each(|sequence| take(ExportItem::Tokens(sequence), left))?;
                 }
-                Form::Steps => match steps::of(row, left) {
-                    Some(steps) => take(Item::Steps(steps), left)?,
+                ExportForm::Steps => match steps::labeled_steps(row, left) {
+                    Some(steps) => take(ExportItem::Steps(steps), left)?,
                     None => left.add("rows without labeled turns", 1),
                 },
                 _ if row.messages.iter().all(|m| m.role != "assistant") => left.add("rows in which no agent speaks", 1),
-                _ => take(Item::Conversation(row), left)?,
+                _ => take(ExportItem::Conversation(row), left)?,
             }
         }
     }
     Ok(())
 }
 
-fn nothing(form: Form) -> Error {
+fn nothing(form: ExportForm) -> Error {
     let (what, help) = match form {
-        Form::Tokens => {
+        ExportForm::Tokens => {
             ("tokens", "export the output of `data/tokenize` of these rows, or rollouts, which have tokens")
         }
-        Form::Steps => ("labels of turns", "export the trajectories of `data/step_labels`, whose steps are turns"),
-        Form::Preference => ("pairs", "export the output `preferences` of `data/pairs` or `data/import`"),
-        Form::Sft | Form::Prompts => ("rows to write", "look at the artifact with `trainyard artifacts show`"),
+        ExportForm::Steps => {
+            ("labels of turns", "export the trajectories of `data/step_labels`, whose steps are turns")
+        }
+        ExportForm::Preference => ("pairs", "export the output `preferences` of `data/pairs` or `data/import`"),
+        ExportForm::Sft | ExportForm::Prompts => {
+            ("rows to write", "look at the artifact with `trainyard artifacts show`")
+        }
     };
     Error::data(format!("no row has {what}")).help(help)
 }

@@ -2,14 +2,14 @@
 //! program.
 //!
 //! Every format can be read back by a format of `data/import`. Fields that a format cannot express are left out and
-//! counted ([`LeftOut`]), never lost silently; `docs/export.md` has the table. Files are written only through a
+//! counted ([`ExportOmissions`]), never lost silently; `docs/export.md` has the table. Files are written only through a
 //! function that takes rows.
 
 pub mod conversation;
 pub mod form;
 pub mod format;
 pub mod items;
-pub mod left_out;
+pub mod omissions;
 pub mod openai;
 pub mod registry;
 pub mod sharegpt;
@@ -19,10 +19,10 @@ pub mod trl;
 pub mod turns;
 pub mod verl;
 
-pub use form::Form;
-pub use format::{ExportFormat, FileKind, Item};
-pub use items::{Source, export};
-pub use left_out::LeftOut;
+pub use form::ExportForm;
+pub use format::{ExportFormat, ExportItem, FileKind};
+pub use items::{ExportSource, export};
+pub use omissions::ExportOmissions;
 
 #[cfg(test)]
 mod tests;

@@ -1,20 +1,20 @@
 //! Format `openai`: conversations for fine-tuning through OpenAI's interface.
 
-use super::Form;
-use super::conversation::{self, CallForm, Said, call};
-use super::format::{ExportFormat, Item};
-use super::left_out::LeftOut;
-use crate::tool_text::Call;
+use super::ExportForm;
+use super::conversation::{self, CallForm, ExportMessage, call};
+use super::format::{ExportFormat, ExportItem};
+use super::omissions::ExportOmissions;
+use crate::tool_text::RawToolCall;
 use std::collections::VecDeque;
 use trainyard_core::{Error, Result};
-use trainyard_tables::Ordered;
+use trainyard_tables::OrderedValue;
 
 /// Arguments of calls as JSON text, as OpenAI's interface has them.
 pub const TEXT_CALLS: CallForm = CallForm { text_arguments: true };
 
-pub struct OpenAi;
+pub struct OpenAiExport;
 
-impl ExportFormat for OpenAi {
+impl ExportFormat for OpenAiExport {
     fn name(&self) -> &'static str {
         "openai"
     }
@@ -26,27 +26,27 @@ impl ExportFormat for OpenAi {
         JSON text. Every call has an id that its result names: calls without one get `call_1`, `call_2`, … Assistant \
         messages out of the loss have `weight: 0`. Left out: reasoning, and names of tools' results."
     }
-    fn forms(&self) -> &'static [Form] {
-        &[Form::Sft]
+    fn forms(&self) -> &'static [ExportForm] {
+        &[ExportForm::Sft]
     }
-    fn row(&self, item: &Item<'_>, left: &mut LeftOut) -> Result<Ordered> {
-        let Item::Conversation(row) = item else { return Err(Error::bug("`openai` writes conversations")) };
-        let said = conversation::of(row, left)?;
-        let mut ids = Ids::default();
+    fn row(&self, item: &ExportItem<'_>, left: &mut ExportOmissions) -> Result<OrderedValue> {
+        let ExportItem::Conversation(row) = item else { return Err(Error::bug("`openai` writes conversations")) };
+        let said = conversation::trajectory_messages(row, left)?;
+        let mut ids = CallIds::default();
         let messages = said.iter().map(|said| message(said, &mut ids, left)).collect::<Result<_>>()?;
-        Ok(Ordered::object([("messages", Ordered::List(messages))]).with("tools", conversation::tools(row)?))
+        Ok(OrderedValue::object([("messages", OrderedValue::List(messages))]).with("tools", conversation::tools(row)?))
     }
 }
 
 /// Ids of the calls without a result.
 #[derive(Default)]
-struct Ids {
+struct CallIds {
     given: usize,
     open: VecDeque<String>,
 }
 
-impl Ids {
-    fn of(&mut self, call: &Call) -> String {
+impl CallIds {
+    fn call_id(&mut self, call: &RawToolCall) -> String {
         self.given += 1;
         let id = call.id.clone().unwrap_or_else(|| format!("call_{}", self.given));
         self.open.push_back(id.clone());
@@ -54,24 +54,25 @@ impl Ids {
     }
 }
 
-fn message(said: &Said<'_>, ids: &mut Ids, left: &mut LeftOut) -> Result<Ordered> {
+fn message(said: &ExportMessage<'_>, ids: &mut CallIds, left: &mut ExportOmissions) -> Result<OrderedValue> {
     let role = said.message.role.as_str();
     left.add("reasoning of messages", usize::from(said.message.reasoning_content.is_some()));
-    let row = Ordered::object([("role", Ordered::from(role)), ("content", Ordered::from(said.text.as_str()))]);
+    let row =
+        OrderedValue::object([("role", OrderedValue::from(role)), ("content", OrderedValue::from(said.text.as_str()))]);
     let name = said.message.name.as_deref();
     if role == "tool" {
         left.add("names of tools' results", usize::from(name.is_some()));
         let next = ids.open.pop_front();
         let id = said.message.tool_call_id.clone().or(next);
-        return Ok(row.with("tool_call_id", id.map(Ordered::from)));
+        return Ok(row.with("tool_call_id", id.map(OrderedValue::from)));
     }
     if role == "assistant" {
         ids.open.clear();
     }
-    let identified = |one: &Call| call(&Call { id: Some(ids.of(one)), ..one.clone() }, TEXT_CALLS);
+    let identified = |one: &RawToolCall| call(&RawToolCall { id: Some(ids.call_id(one)), ..one.clone() }, TEXT_CALLS);
     let calls = said.calls.iter().map(identified).collect::<Result<Vec<_>>>()?;
     Ok(row
-        .with("tool_calls", (!calls.is_empty()).then_some(Ordered::List(calls)))
-        .with("name", name.map(Ordered::from))
-        .with("weight", said.is_context.then_some(Ordered::Int(0))))
+        .with("tool_calls", (!calls.is_empty()).then_some(OrderedValue::List(calls)))
+        .with("name", name.map(OrderedValue::from))
+        .with("weight", said.is_context.then_some(OrderedValue::Int(0))))
 }

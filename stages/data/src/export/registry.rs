@@ -4,7 +4,7 @@ use super::format::ExportFormat;
 use trainyard_api::{Family, PartKind, slot};
 
 const FORMATS: [&dyn ExportFormat; 4] =
-    [&super::openai::OpenAi, &super::sharegpt::ShareGpt, &super::trl::Trl, &super::verl::Verl];
+    [&super::openai::OpenAiExport, &super::sharegpt::ShareGptExport, &super::trl::TrlExport, &super::verl::VerlExport];
 
 /// Returns the formats of this crate.
 pub fn family() -> Family<&'static dyn ExportFormat> {

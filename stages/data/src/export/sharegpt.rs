@@ -1,17 +1,17 @@
 //! Format `sharegpt`: `{"conversations": [{"from", "value"}], "system", "tools"}`, as LLaMA-Factory and Axolotl read
 //! it.
 
-use super::Form;
-use super::conversation::{self, Said};
-use super::format::{ExportFormat, Item};
-use super::left_out::LeftOut;
-use crate::tool_text::Call;
+use super::ExportForm;
+use super::conversation::{self, ExportMessage};
+use super::format::{ExportFormat, ExportItem};
+use super::omissions::ExportOmissions;
+use crate::tool_text::RawToolCall;
 use trainyard_core::{Error, Result};
-use trainyard_tables::Ordered;
+use trainyard_tables::OrderedValue;
 
-pub struct ShareGpt;
+pub struct ShareGptExport;
 
-impl ExportFormat for ShareGpt {
+impl ExportFormat for ShareGptExport {
     fn name(&self) -> &'static str {
         "sharegpt"
     }
@@ -24,26 +24,26 @@ impl ExportFormat for ShareGpt {
         `function_call`; one with words beside its calls stays one `gpt` text. Left out: ids of calls, names, \
         reasoning, and which turns are out of the loss."
     }
-    fn forms(&self) -> &'static [Form] {
-        &[Form::Sft]
+    fn forms(&self) -> &'static [ExportForm] {
+        &[ExportForm::Sft]
     }
-    fn row(&self, item: &Item<'_>, left: &mut LeftOut) -> Result<Ordered> {
-        let Item::Conversation(row) = item else { return Err(Error::bug("`sharegpt` writes conversations")) };
-        let said = conversation::of(row, left)?;
+    fn row(&self, item: &ExportItem<'_>, left: &mut ExportOmissions) -> Result<OrderedValue> {
+        let ExportItem::Conversation(row) = item else { return Err(Error::bug("`sharegpt` writes conversations")) };
+        let said = conversation::trajectory_messages(row, left)?;
         let system = said.first().filter(|first| first.message.role == "system" && !first.text.is_empty());
         let rest = &said[usize::from(system.is_some())..];
         let turns = rest.iter().map(|said| turn(said, left)).collect();
         let tools = match conversation::tools(row)? {
-            Some(Ordered::Written(text)) => Some(Ordered::Text(text)),
+            Some(OrderedValue::RawJson(text)) => Some(OrderedValue::Text(text)),
             other => other,
         };
-        Ok(Ordered::object([("conversations", Ordered::List(turns))])
-            .with("system", system.map(|first| Ordered::from(first.text.as_str())))
+        Ok(OrderedValue::object([("conversations", OrderedValue::List(turns))])
+            .with("system", system.map(|first| OrderedValue::from(first.text.as_str())))
             .with("tools", tools))
     }
 }
 
-fn turn(said: &Said<'_>, left: &mut LeftOut) -> Ordered {
+fn turn(said: &ExportMessage<'_>, left: &mut ExportOmissions) -> OrderedValue {
     let message = said.message;
     left.add("names of messages", usize::from(message.name.is_some()));
     left.add("reasoning of messages", usize::from(message.reasoning_content.is_some()));
@@ -61,11 +61,11 @@ fn turn(said: &Said<'_>, left: &mut LeftOut) -> Ordered {
         "tool" => ("observation", said.text.clone()),
         _ => ("system", said.text.clone()),
     };
-    Ordered::object([("from", Ordered::from(from)), ("value", Ordered::Text(value))])
+    OrderedValue::object([("from", OrderedValue::from(from)), ("value", OrderedValue::Text(value))])
 }
 
 /// Returns one call as an object, several as a list.
-fn calls(calls: &[Call]) -> String {
-    let texts: Vec<String> = calls.iter().map(Call::json).collect();
+fn calls(calls: &[RawToolCall]) -> String {
+    let texts: Vec<String> = calls.iter().map(RawToolCall::json).collect();
     if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) }
 }

@@ -1,6 +1,6 @@
 //! Labeled steps as text: an agent's text in a turn, with the tool results before it.
 
-use super::left_out::LeftOut;
+use super::omissions::ExportOmissions;
 use trainyard_tables::Trajectory;
 
 /// An answer in labeled steps.
@@ -15,7 +15,7 @@ pub struct Steps {
 
 /// Returns the steps of a trajectory whose steps are turns, or `None` if it has no labels, or steps within turns, which
 /// require a tokenizer to separate. A step without a label is part of the next one that has one.
-pub fn of(row: &Trajectory, left: &mut LeftOut) -> Option<Steps> {
+pub fn labeled_steps(row: &Trajectory, left: &mut ExportOmissions) -> Option<Steps> {
     let labels = row.step_labels.as_deref()?;
     let first = row.messages.iter().position(|m| m.role == "assistant")?;
     let (asked, answered) = row.messages.split_at(first);
@@ -68,12 +68,16 @@ mod tests {
         let messages = messages.map(|(role, content)| Message::new(role, content)).to_vec();
         let labels = vec![f32::NAN, 0.25, 1.0, f32::NAN];
         let row = Trajectory { messages, step_labels: Some(labels), ..Trajectory::default() };
-        let mut left = LeftOut::default();
-        let steps = of(&row, &mut left).unwrap();
+        let mut left = ExportOmissions::default();
+        let steps = labeled_steps(&row, &mut left).unwrap();
         assert_eq!((steps.prompt.as_str(), &steps.labels[..]), ("q", &[false, true][..]));
         assert_eq!(steps.completions, ["a\n7\nb", "c"]);
         assert_eq!(left.counts().map(|(_, n)| n).collect::<Vec<_>>(), [2, 1, 1]);
-        assert_eq!(of(&Trajectory { step_labels: None, ..row.clone() }, &mut left), None);
-        assert_eq!(of(&Trajectory { step_labels: Some(vec![1.0]), ..row }, &mut left), None, "steps within turns");
+        assert_eq!(labeled_steps(&Trajectory { step_labels: None, ..row.clone() }, &mut left), None);
+        assert_eq!(
+            labeled_steps(&Trajectory { step_labels: Some(vec![1.0]), ..row }, &mut left),
+            None,
+            "steps within turns"
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::import::tests::read_file;
-use crate::import::{Imported, Reading};
-use crate::tool_text::{Call, assistant};
+use crate::import::{ImportContext, ImportedRows};
+use crate::tool_text::{RawToolCall, assistant};
 use proptest::collection::vec;
 use proptest::option::of as maybe;
 use proptest::prelude::*;
@@ -11,20 +11,26 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::ArtifactKind;
 use trainyard_tables::{
-    Message, Ordered, Problem, StopReason, Trajectory, ordered, ordered_columns, write_problems, write_trajectories,
+    Message, OrderedValue, Problem, StopReason, Trajectory, ordered, ordered_columns, write_problems,
+    write_trajectories,
 };
 
 /// Writes rows in a format and form, and returns the file, the rows, and the omissions.
-fn written(folder: &Path, kind: ArtifactKind, form: Form, name: &str) -> (std::path::PathBuf, Vec<Ordered>, LeftOut) {
+fn written(
+    folder: &Path,
+    kind: ArtifactKind,
+    form: ExportForm,
+    name: &str,
+) -> (std::path::PathBuf, Vec<OrderedValue>, ExportOmissions) {
     let format = *registry::family().read(&serde_json::json!(name)).unwrap().build(&()).unwrap();
-    let (mut rows, mut left) = (Vec::new(), LeftOut::default());
-    let source = Source { table: &folder.join("data.parquet"), kind };
+    let (mut rows, mut left) = (Vec::new(), ExportOmissions::default());
+    let source = ExportSource { table: &folder.join("data.parquet"), kind };
     export(source, form, format, &mut left, &mut |row| {
         rows.push(row);
         Ok(())
     })
     .unwrap();
-    let file = folder.join(format!("rows.{}", format.file().ending()));
+    let file = folder.join(format!("rows.{}", format.file().extension()));
     match format.file() {
         FileKind::Parquet => ordered_columns::write_parquet(&file, &rows).map(drop).unwrap(),
         FileKind::JsonLines => {
@@ -36,11 +42,11 @@ fn written(folder: &Path, kind: ArtifactKind, form: Form, name: &str) -> (std::p
     (file, rows, left)
 }
 
-fn reading() -> Reading {
-    Reading { name: "n".into(), split: "train".into(), ..Reading::default() }
+fn reading() -> ImportContext {
+    ImportContext { name: "n".into(), split: "train".into(), ..ImportContext::default() }
 }
 
-fn back(file: &Path, name: &str) -> Imported {
+fn back(file: &Path, name: &str) -> ImportedRows {
     read_file(name, file, &reading()).unwrap()
 }
 
@@ -56,12 +62,12 @@ fn words() -> impl Strategy<Value = String> {
     text().prop_filter("says something and holds no call", |t| !t.trim().is_empty() && !t.contains("tool_call"))
 }
 
-fn call(with_id: bool) -> impl Strategy<Value = Call> {
+fn call(with_id: bool) -> impl Strategy<Value = RawToolCall> {
     ("[a-z_]{1,6}", maybe((any::<i32>(), text())), "[a-z0-9]{3}").prop_map(move |(name, arguments, id)| {
         // Parsed objects sort their keys, and are printed without spaces.
         let arguments =
             arguments.map_or("{}".into(), |(n, t)| serde_json::json!({"a": {"x": [n]}, "b": t}).to_string());
-        Call { id: with_id.then_some(id), name, arguments }
+        RawToolCall { id: with_id.then_some(id), name, arguments }
     })
 }
 
@@ -69,7 +75,7 @@ fn call(with_id: bool) -> impl Strategy<Value = Call> {
 fn turn(
     with_id: bool,
     with_words: bool,
-) -> impl Strategy<Value = (String, Vec<Call>, Vec<String>, bool, Option<String>)> {
+) -> impl Strategy<Value = (String, Vec<RawToolCall>, Vec<String>, bool, Option<String>)> {
     let said = if with_words {
         maybe(words()).prop_map(Option::unwrap_or_default).boxed()
     } else {
@@ -139,7 +145,7 @@ proptest! {
     fn trl_gives_conversations_back_whole(rows in vec(conversation(EVERYTHING), 1..5)) {
         let folder = tempfile::tempdir().unwrap();
         write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
-        let (file, _, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, "trl");
+        let (file, _, left) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "trl");
         prop_assert_eq!(left.counts().count(), 0);
         prop_assert_eq!(plain(back(&file, "trl").trajectories), rows);
     }
@@ -148,7 +154,7 @@ proptest! {
     fn openai_gives_back_all_but_reasoning(rows in vec(conversation(Shape { reasoning: false, ..EVERYTHING }), 1..5)) {
         let folder = tempfile::tempdir().unwrap();
         write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
-        let (file, exported, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, "openai");
+        let (file, exported, left) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "openai");
         prop_assert_eq!(left.counts().count(), 0);
         prop_assert_eq!(plain(back(&file, "openai").trajectories), rows.clone());
         // Weights mark the turns that training would leave out.
@@ -163,7 +169,7 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
-        let (file, _, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, "sharegpt");
+        let (file, _, left) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "sharegpt");
         prop_assert_eq!(left.counts().count(), 0);
         prop_assert_eq!(plain(back(&file, "sharegpt").trajectories), rows);
     }
@@ -172,7 +178,7 @@ proptest! {
     fn verl_gives_back_what_was_said(rows in vec(conversation(Shape { reasoning: true, ..EVERYTHING }), 1..5)) {
         let folder = tempfile::tempdir().unwrap();
         write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
-        let (file, _, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, "verl");
+        let (file, _, left) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "verl");
         let calls: u64 = rows.iter().map(|row| u64::from(row.tool_calls)).sum();
         prop_assert_eq!(left.count("the structure of calls (their text is kept)"), calls);
         let plain = |m: &Message| Message { tool_calls: None, ..m.clone() };
@@ -200,7 +206,7 @@ proptest! {
             }
         }
         write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
-        let (file, exported, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Preference, "trl");
+        let (file, exported, left) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Preference, "trl");
         prop_assert_eq!((exported.len(), left.counts().count()), (rows.len() / 2, 0));
         prop_assert_eq!(plain(back(&file, "preferences").preferences), rows);
     }
@@ -222,7 +228,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         write_problems(&folder.path().join("data.parquet"), &problems).unwrap();
         let (name, read_as) = if parquet { ("verl", "verl") } else { ("trl", "jsonl") };
-        let (file, _, left) = written(folder.path(), ArtifactKind::Problems, Form::Prompts, name);
+        let (file, _, left) = written(folder.path(), ArtifactKind::Problems, ExportForm::Prompts, name);
         prop_assert_eq!(left.counts().count(), 0);
         prop_assert_eq!(back(&file, read_as).problems, problems);
     }
@@ -231,16 +237,16 @@ proptest! {
 #[test]
 fn what_a_format_cannot_hold_is_counted() {
     let folder = tempfile::tempdir().unwrap();
-    let call = Call { id: Some("c1".into()), name: "f".into(), arguments: "{}".into() };
+    let call = RawToolCall { id: Some("c1".into()), name: "f".into(), arguments: "{}".into() };
     let turn = Message { reasoning_content: Some("hm".into()), ..assistant("I call.", &[call]) };
     let result = Message { name: Some("f".into()), tool_call_id: Some("c1".into()), ..Message::new("tool", "7") };
     let messages = vec![Message::new("user", "q"), turn, result, Message::new("assistant", "7")];
     let row = Trajectory { messages, turns: 2, ..Trajectory::default() };
-    let lost = Trajectory { status: trainyard_tables::Status::Infrastructure, ..row.clone() };
+    let lost = Trajectory { status: trainyard_tables::EpisodeStatus::Infrastructure, ..row.clone() };
     let silent = Trajectory { messages: vec![Message::new("user", "q")], ..row.clone() };
     write_trajectories(&folder.path().join("data.parquet"), &[row, lost, silent]).unwrap();
     let of = |name: &str| {
-        let (_, rows, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, name);
+        let (_, rows, left) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, name);
         (rows[0].to_json().unwrap(), left.counts().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>())
     };
     let dropped = ["1 rows in which no agent speaks", "1 rows that failed for reasons of the infrastructure"];
@@ -266,7 +272,7 @@ fn what_a_format_cannot_hold_is_counted() {
 #[test]
 fn openai_gives_ids_to_calls_that_have_none() {
     let folder = tempfile::tempdir().unwrap();
-    let call = || Call { id: None, name: "f".into(), arguments: "{}".into() };
+    let call = || RawToolCall { id: None, name: "f".into(), arguments: "{}".into() };
     let messages = vec![
         Message::new("user", "q"),
         assistant("", &[call(), call()]),
@@ -276,7 +282,7 @@ fn openai_gives_ids_to_calls_that_have_none() {
     ];
     write_trajectories(&folder.path().join("data.parquet"), &[Trajectory { messages, ..Trajectory::default() }])
         .unwrap();
-    let (file, ..) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, "openai");
+    let (file, ..) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "openai");
     let row = back(&file, "openai").trajectories.remove(0);
     assert_eq!(row.messages[2].tool_call_id.as_deref(), Some("call_1"));
     assert_eq!(row.messages[3].tool_call_id.as_deref(), Some("call_2"));
@@ -289,12 +295,14 @@ fn a_table_without_rows_of_the_form_is_refused() {
     let table = folder.path().join("data.parquet");
     let messages = vec![Message::new("user", "q"), Message::new("assistant", "a")];
     write_trajectories(&table, &[Trajectory { messages, ..Trajectory::default() }]).unwrap();
-    let source = Source { table: &table, kind: ArtifactKind::Trajectories };
-    assert_eq!(source.forms().unwrap(), [Form::Sft, Form::Tokens, Form::Steps]);
-    for (form, help) in
-        [(Form::Tokens, "data/tokenize"), (Form::Steps, "data/step_labels"), (Form::Preference, "data/pairs")]
-    {
-        let none = export(source, form, &trl::Trl, &mut LeftOut::default(), &mut |_| Ok(())).unwrap_err();
+    let source = ExportSource { table: &table, kind: ArtifactKind::Trajectories };
+    assert_eq!(source.forms().unwrap(), [ExportForm::Sft, ExportForm::Tokens, ExportForm::Steps]);
+    for (form, help) in [
+        (ExportForm::Tokens, "data/tokenize"),
+        (ExportForm::Steps, "data/step_labels"),
+        (ExportForm::Preference, "data/pairs"),
+    ] {
+        let none = export(source, form, &trl::TrlExport, &mut ExportOmissions::default(), &mut |_| Ok(())).unwrap_err();
         assert!(none.help.unwrap().contains(help), "{form:?}");
     }
 }

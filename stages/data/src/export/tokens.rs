@@ -1,36 +1,36 @@
 //! Sequences of token ids with the loss mask.
 
-use super::left_out::LeftOut;
+use super::omissions::ExportOmissions;
 use super::turns::masked_turns;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{Ordered, TokenPack, Trajectory, mask_turns};
+use trainyard_tables::{OrderedValue, TokenPack, Trajectory, mask_turns};
 
 /// Label of a token out of the loss, which losses of PyTorch ignore.
 const IGNORED: i64 = -100;
 
 /// One sequence. A trajectory whose template rewrote earlier turns has several.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Sequence {
+pub struct TokenSequence {
     pub tokens: Vec<u32>,
     /// Loss mask, as long as `tokens`: true where the token is learned.
     pub mask: Vec<bool>,
 }
 
-impl Sequence {
+impl TokenSequence {
     /// Returns `input_ids`, `labels` (the ids, −100 out of the loss) and `assistant_masks` (1 in the loss).
-    pub fn row(&self) -> Ordered {
+    pub fn row(&self) -> OrderedValue {
         let label = |(token, learned): (&u32, &bool)| if *learned { i64::from(*token) } else { IGNORED };
-        Ordered::object([
-            ("input_ids", Ordered::numbers(self.tokens.iter().copied())),
-            ("labels", Ordered::numbers(self.tokens.iter().zip(&self.mask).map(label))),
-            ("assistant_masks", Ordered::numbers(self.mask.iter().map(|learned| i64::from(*learned)))),
+        OrderedValue::object([
+            ("input_ids", OrderedValue::numbers(self.tokens.iter().copied())),
+            ("labels", OrderedValue::numbers(self.tokens.iter().zip(&self.mask).map(label))),
+            ("assistant_masks", OrderedValue::numbers(self.mask.iter().map(|learned| i64::from(*learned)))),
         ])
     }
 }
 
 /// Returns the sequences of a trajectory with tokens, with context turns out of the loss. Errors: data, if its
 /// per-token columns differ in length.
-pub fn of_trajectory(row: &Trajectory, left: &mut LeftOut) -> Result<Vec<Sequence>> {
+pub fn of_trajectory(row: &Trajectory, left: &mut ExportOmissions) -> Result<Vec<TokenSequence>> {
     let length = row.token_ids.len();
     if row.loss_mask.len() != length || row.turn.len() != length {
         return Err(Error::data(format!("row `{}`: per-token columns differ in length", row.id))
@@ -41,7 +41,7 @@ pub fn of_trajectory(row: &Trajectory, left: &mut LeftOut) -> Result<Vec<Sequenc
         "turns out of the loss (their call failed, or they say nothing)",
         mask_turns(&mut mask, &row.turn, &masked_turns(row)),
     );
-    let sequence = |place: std::ops::Range<usize>| Sequence {
+    let sequence = |place: std::ops::Range<usize>| TokenSequence {
         tokens: row.token_ids[place.clone()].to_vec(),
         mask: mask[place].to_vec(),
     };
@@ -49,7 +49,7 @@ pub fn of_trajectory(row: &Trajectory, left: &mut LeftOut) -> Result<Vec<Sequenc
 }
 
 /// Returns the sequences of a pack of `data/tokenize`. Errors: data, if the lengths of its lists are inconsistent.
-pub fn of_pack(pack: &TokenPack) -> Result<Vec<Sequence>> {
+pub fn of_pack(pack: &TokenPack) -> Result<Vec<TokenSequence>> {
     let total: usize = pack.lengths.iter().map(|length| *length as usize).sum();
     if total != pack.tokens.len() || total != pack.loss_mask.len() {
         return Err(Error::data("the lists of a token pack differ in length").help("make the tokens again"));
@@ -58,7 +58,7 @@ pub fn of_pack(pack: &TokenPack) -> Result<Vec<Sequence>> {
     let sequence = |length: &u32| {
         let place = start..start + *length as usize;
         start = place.end;
-        Sequence { tokens: pack.tokens[place.clone()].to_vec(), mask: pack.loss_mask[place].to_vec() }
+        TokenSequence { tokens: pack.tokens[place.clone()].to_vec(), mask: pack.loss_mask[place].to_vec() }
     };
     Ok(pack.lengths.iter().map(sequence).collect())
 }
@@ -86,9 +86,9 @@ mod tests {
             restarts: vec![2],
             ..Trajectory::default()
         };
-        let mut left = LeftOut::default();
+        let mut left = ExportOmissions::default();
         let made = of_trajectory(&row, &mut left).unwrap();
-        assert_eq!(made[0], Sequence { tokens: vec![1, 2], mask: vec![false, false] });
+        assert_eq!(made[0], TokenSequence { tokens: vec![1, 2], mask: vec![false, false] });
         assert_eq!(
             made[1].row().to_json().unwrap(),
             r#"{"input_ids":[3,4,5],"labels":[-100,4,5],"assistant_masks":[0,1,1]}"#
@@ -101,7 +101,7 @@ mod tests {
             lengths: vec![1, 2],
             ..TokenPack::default()
         };
-        assert_eq!(of_pack(&pack).unwrap()[1], Sequence { tokens: vec![2, 3], mask: vec![false, true] });
+        assert_eq!(of_pack(&pack).unwrap()[1], TokenSequence { tokens: vec![2, 3], mask: vec![false, true] });
         assert!(of_pack(&TokenPack { lengths: vec![9], ..pack }).is_err());
     }
 }

@@ -1,18 +1,18 @@
 //! Format `trl`: rows of TRL's trainers.
 
 use super::conversation::{self, CallForm, chats};
-use super::format::{ExportFormat, Item};
-use super::left_out::LeftOut;
-use super::{Form, openai};
+use super::format::{ExportFormat, ExportItem};
+use super::omissions::ExportOmissions;
+use super::{ExportForm, openai};
 use trainyard_core::Result;
-use trainyard_tables::{Ordered, Problem, Trajectory};
+use trainyard_tables::{OrderedValue, Problem, Trajectory};
 
 /// Rows for `SFTTrainer`, `DPOTrainer`, `GRPOTrainer` and `PRMTrainer`.
-pub struct Trl;
+pub struct TrlExport;
 
 const CALLS: CallForm = CallForm { text_arguments: false };
 
-impl ExportFormat for Trl {
+impl ExportFormat for TrlExport {
     fn name(&self) -> &'static str {
         "trl"
     }
@@ -30,35 +30,38 @@ impl ExportFormat for Trl {
         Assistant messages out of the loss have `weight: 0`, which the built-in templates read with \
         `assistant_only_loss=True`; with other templates use `tokens`."
     }
-    fn forms(&self) -> &'static [Form] {
-        &Form::ALL
+    fn forms(&self) -> &'static [ExportForm] {
+        &ExportForm::ALL
     }
-    fn row(&self, item: &Item<'_>, left: &mut LeftOut) -> Result<Ordered> {
+    fn row(&self, item: &ExportItem<'_>, left: &mut ExportOmissions) -> Result<OrderedValue> {
         match item {
-            Item::Conversation(row) => {
-                let said = conversation::of(row, left)?;
-                Ok(Ordered::object([("messages", chats(&said, CALLS)?)]).with("tools", conversation::tools(row)?))
+            ExportItem::Conversation(row) => {
+                let said = conversation::trajectory_messages(row, left)?;
+                Ok(OrderedValue::object([("messages", chats(&said, CALLS)?)]).with("tools", conversation::tools(row)?))
             }
-            Item::Tokens(sequence) => Ok(sequence.row()),
-            Item::Pair(chosen, rejected) => pair(chosen, rejected, left),
-            Item::Problem(problem, _) => prompt(problem, left),
-            Item::Steps(steps) => Ok(Ordered::object([
-                ("prompt", Ordered::from(steps.prompt.as_str())),
-                ("completions", Ordered::List(steps.completions.iter().map(|s| Ordered::from(s.as_str())).collect())),
-                ("labels", Ordered::List(steps.labels.iter().map(|label| Ordered::Bool(*label)).collect())),
+            ExportItem::Tokens(sequence) => Ok(sequence.row()),
+            ExportItem::Pair(chosen, rejected) => pair(chosen, rejected, left),
+            ExportItem::Problem(problem, _) => prompt(problem, left),
+            ExportItem::Steps(steps) => Ok(OrderedValue::object([
+                ("prompt", OrderedValue::from(steps.prompt.as_str())),
+                (
+                    "completions",
+                    OrderedValue::List(steps.completions.iter().map(|s| OrderedValue::from(s.as_str())).collect()),
+                ),
+                ("labels", OrderedValue::List(steps.labels.iter().map(|label| OrderedValue::Bool(*label)).collect())),
             ])),
         }
     }
 }
 
 /// Returns a pair whose prompt is the common part, up to the agent's turn in which the two differ.
-fn pair(chosen: &Trajectory, rejected: &Trajectory, left: &mut LeftOut) -> Result<Ordered> {
+fn pair(chosen: &Trajectory, rejected: &Trajectory, left: &mut ExportOmissions) -> Result<OrderedValue> {
     let shared = chosen.messages.iter().zip(&rejected.messages).take_while(|(a, b)| a == b).count();
     let speaks = |row: &Trajectory, at: usize| row.messages.get(at).is_some_and(|m| m.role == "assistant");
     let parted = (0..=shared).rev().find(|at| speaks(chosen, *at) && speaks(rejected, *at)).unwrap_or(shared);
     let (better, worse) =
         (conversation::messages(&chosen.messages, left)?, conversation::messages(&rejected.messages, left)?);
-    let row = Ordered::object([
+    let row = OrderedValue::object([
         ("prompt", chats(&better[..parted], CALLS)?),
         ("chosen", chats(&better[parted..], CALLS)?),
         ("rejected", chats(&worse[parted..], CALLS)?),
@@ -66,19 +69,19 @@ fn pair(chosen: &Trajectory, rejected: &Trajectory, left: &mut LeftOut) -> Resul
     Ok(row.with("tools", conversation::tools(chosen)?))
 }
 
-fn prompt(problem: &Problem, left: &mut LeftOut) -> Result<Ordered> {
-    let text = |value: &str| Ordered::from(value);
+fn prompt(problem: &Problem, left: &mut ExportOmissions) -> Result<OrderedValue> {
+    let text = |value: &str| OrderedValue::from(value);
     let asked = conversation::messages(&problem.messages, left)?;
-    let row = Ordered::object([
+    let row = OrderedValue::object([
         ("prompt", chats(&asked, openai::TEXT_CALLS)?),
         ("answer", text(&problem.answer)),
         ("id", text(&problem.id)),
-        ("level", Ordered::Int(i64::from(problem.level))),
+        ("level", OrderedValue::Int(i64::from(problem.level))),
         ("environment", text(&problem.environment)),
         ("verifier", text(&problem.verifier)),
         ("source", text(&problem.source)),
         ("split", text(&problem.split)),
         ("canonical", text(&problem.canonical)),
     ]);
-    Ok(row.with("reference", problem.reference.as_deref().map(Ordered::from)))
+    Ok(row.with("reference", problem.reference.as_deref().map(OrderedValue::from)))
 }

@@ -3,20 +3,20 @@
 //! The answer of an imported conversation is its whole last message, because no environment has parsed it. Such answers
 //! are parsed here, as the environment parses an agent's last message; other answers are used unchanged.
 
-use super::rule::{Judgment, Rule, RuleContext};
+use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::{Error, Result};
 use trainyard_envs::Environment;
-use trainyard_tables::{Status, Trajectory};
+use trainyard_tables::{EpisodeStatus, Trajectory};
 
 /// Rejects rows whose answer is wrong, missing, or to an unknown problem.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {}
+pub struct AnswerRule {}
 
-impl PartOptions for Answer {
+impl PartOptions for AnswerRule {
     const KIND: &'static str = "answer";
     const SUMMARY: &'static str = "the environment's verifier accepts the final answer";
     const DOC: &'static str = "Rejects rows whose answer is wrong, missing, or to an unknown problem, and episodes\n\
@@ -24,11 +24,11 @@ impl PartOptions for Answer {
         infrastructure.";
 }
 
-impl Rule for Answer {
+impl FilterRule for AnswerRule {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
         if context.problems.is_empty() {
             return Err(Error::invalid("no problems to verify answers with")
                 .help("wire input `problems`, or remove the rule from `rules`"));
@@ -37,18 +37,18 @@ impl Rule for Answer {
     }
 }
 
-fn judge(row: &Trajectory, context: &RuleContext<'_>) -> Result<Judgment> {
-    if row.status == Status::Infrastructure {
-        return Ok(Judgment::reject("infrastructure", "the episode failed, not the agent"));
+fn judge(row: &Trajectory, context: &RuleContext<'_>) -> Result<RuleVerdict> {
+    if row.status == EpisodeStatus::Infrastructure {
+        return Ok(RuleVerdict::reject("infrastructure", "the episode failed, not the agent"));
     }
     let Some(problem) = context.problems.get(&row.problem_id) else {
-        return Ok(Judgment::reject("unknown_problem", row.problem_id.clone()));
+        return Ok(RuleVerdict::reject("unknown_problem", row.problem_id.clone()));
     };
     Ok(match answer(row, context.environment) {
-        None => Judgment::reject("no_answer", ""),
-        Some(answer) if context.environment.verify(problem, &answer)? => Judgment::Keep,
+        None => RuleVerdict::reject("no_answer", ""),
+        Some(answer) if context.environment.verify(problem, &answer)? => RuleVerdict::Keep,
         Some(answer) => {
-            Judgment::reject("wrong", format!("`{}` where `{}` is expected", short(&answer), problem.answer))
+            RuleVerdict::reject("wrong", format!("`{}` where `{}` is expected", short(&answer), problem.answer))
         }
     })
 }

@@ -4,7 +4,7 @@
 //! Equal problems, copied passages and rephrasings are found by different methods, each of which may reject. Without
 //! evaluation problems the rule fails, because a pass would look like a clean result.
 
-use super::rule::{Judgment, Rule, RuleContext, question};
+use super::rule::{FilterRule, RuleContext, RuleVerdict, question};
 use crate::text::{ngrams, normal};
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ use trainyard_tables::{Problem, Trajectory};
 /// Method that detects overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Method {
+pub enum OverlapMethod {
     /// Equal canonical forms, or equal words of the question.
     Canonical,
     /// Any shared 13-gram.
@@ -35,7 +35,7 @@ pub enum Method {
 #[serde(deny_unknown_fields, default)]
 pub struct Decontaminate {
     /// Methods whose overlap rejects a row. For problems generated from templates use `[canonical]` alone.
-    pub methods: Vec<Method>,
+    pub methods: Vec<OverlapMethod>,
     /// Share of 8-grams at which `coverage_8` rejects.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub coverage: f64,
@@ -43,7 +43,10 @@ pub struct Decontaminate {
 
 impl Default for Decontaminate {
     fn default() -> Self {
-        Self { methods: vec![Method::Canonical, Method::Ngram13, Method::Coverage8], coverage: 0.5 }
+        Self {
+            methods: vec![OverlapMethod::Canonical, OverlapMethod::Ngram13, OverlapMethod::Coverage8],
+            coverage: 0.5,
+        }
     }
 }
 
@@ -65,7 +68,7 @@ impl PartOptions for Decontaminate {
                     .help("list at least one of: canonical, ngram_13, coverage_8"),
             );
         }
-        problems.extend(OptionProblem::outside(
+        problems.extend(OptionProblem::out_of_range(
             "/coverage",
             self.coverage,
             (Bound::Excluded(0.0), Bound::Included(1.0)),
@@ -74,17 +77,17 @@ impl PartOptions for Decontaminate {
     }
 }
 
-impl Rule for Decontaminate {
+impl FilterRule for Decontaminate {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
         let index = self.index(context.evaluation, "remove the rule from `rules`")?;
         let judge = |row: &&Trajectory| match self
-            .overlap(&Compared::row(row, context.problems.get(&row.problem_id)), &index)
+            .overlap(&OverlapQuery::row(row, context.problems.get(&row.problem_id)), &index)
         {
-            Some((code, id)) => Judgment::reject(code, format!("as in {id}")),
-            None => Judgment::Keep,
+            Some((code, id)) => RuleVerdict::reject(code, format!("as in {id}")),
+            None => RuleVerdict::Keep,
         };
         Ok(rows.par_iter().map(judge).collect())
     }
@@ -94,7 +97,7 @@ impl Decontaminate {
     /// Returns whether each problem overlaps one of `evaluation`.
     pub fn overlapping(&self, problems: &[Problem], evaluation: &[Problem]) -> Result<Vec<bool>> {
         let index = self.index(evaluation, "leave out `decontaminate`")?;
-        Ok(problems.par_iter().map(|problem| self.overlap(&Compared::problem(problem), &index).is_some()).collect())
+        Ok(problems.par_iter().map(|problem| self.overlap(&OverlapQuery::problem(problem), &index).is_some()).collect())
     }
 
     /// Returns the first problem with the options, if any.
@@ -115,17 +118,17 @@ impl Decontaminate {
     }
 
     /// Returns the reason code of the first method that finds an overlap, and the id of the evaluation problem.
-    fn overlap<'a>(&self, compared: &Compared<'_>, index: &Index<'a>) -> Option<(&'static str, &'a str)> {
+    fn overlap<'a>(&self, compared: &OverlapQuery<'_>, index: &Index<'a>) -> Option<(&'static str, &'a str)> {
         self.methods.iter().find_map(|method| match method {
-            Method::Canonical => index.canonical(compared).map(|id| ("same_problem", id)),
-            Method::Ngram13 => index.any_13(compared).map(|id| ("ngram_13", id)),
-            Method::Coverage8 => index.covering_8(compared, self.coverage).map(|id| ("coverage_8", id)),
+            OverlapMethod::Canonical => index.canonical(compared).map(|id| ("same_problem", id)),
+            OverlapMethod::Ngram13 => index.any_13(compared).map(|id| ("ngram_13", id)),
+            OverlapMethod::Coverage8 => index.covering_8(compared, self.coverage).map(|id| ("coverage_8", id)),
         })
     }
 }
 
 /// Texts that are compared with the evaluation problems.
-struct Compared<'a> {
+struct OverlapQuery<'a> {
     /// Empty = unknown.
     canonical: &'a str,
     question: &'a str,
@@ -133,7 +136,7 @@ struct Compared<'a> {
     texts: Vec<Cow<'a, str>>,
 }
 
-impl<'a> Compared<'a> {
+impl<'a> OverlapQuery<'a> {
     fn row(row: &'a Trajectory, problem: Option<&'a Problem>) -> Self {
         Self {
             canonical: problem.map_or("", |p| &p.canonical),
@@ -197,17 +200,17 @@ impl<'a> Index<'a> {
         &self.problems[i].id
     }
 
-    fn canonical(&self, compared: &Compared<'_>) -> Option<&'a str> {
+    fn canonical(&self, compared: &OverlapQuery<'_>) -> Option<&'a str> {
         let form = self.canonical.get(compared.canonical);
         form.or_else(|| self.words.get(&normal(compared.question))).map(|i| self.id(*i))
     }
 
-    fn any_13(&self, compared: &Compared<'_>) -> Option<&'a str> {
+    fn any_13(&self, compared: &OverlapQuery<'_>) -> Option<&'a str> {
         let mut grams = compared.texts.iter().flat_map(|text| ngrams(text, 13));
         grams.find_map(|gram| self.grams_13.get(&gram)).map(|i| self.id(*i))
     }
 
-    fn covering_8(&self, compared: &Compared<'_>, share: f64) -> Option<&'a str> {
+    fn covering_8(&self, compared: &OverlapQuery<'_>, share: f64) -> Option<&'a str> {
         let grams: BTreeSet<u64> = ngrams(compared.question, 8).into_iter().collect();
         let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
         for i in grams.iter().filter_map(|g| self.grams_8.get(g)).flatten() {

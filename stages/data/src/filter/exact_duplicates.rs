@@ -1,7 +1,7 @@
 //! Rule `exact_duplicates`: rejects a row equal to an earlier kept row. Conversations are compared character by
 //! character, because code that differs in an operator is different code; questions, which are prose, by their words.
 
-use super::rule::{ComparedText, Judgment, Rule, RuleContext};
+use super::rule::{ComparedText, FilterRule, RuleContext, RuleVerdict};
 use crate::text::normal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,21 +29,21 @@ impl PartOptions for ExactDuplicates {
         where the input `problems` holds one. Reason: duplicate.";
 }
 
-impl Rule for ExactDuplicates {
+impl FilterRule for ExactDuplicates {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
-        let mut first: BTreeMap<Key, &str> = BTreeMap::new();
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
+        let mut first: BTreeMap<DuplicateKey, &str> = BTreeMap::new();
         let mut judgments = Vec::with_capacity(rows.len());
         for row in rows {
             let keys = self.keys(row, context);
             let earlier = keys.iter().find_map(|key| first.get(key).copied());
             match earlier {
-                Some(id) => judgments.push(Judgment::reject("duplicate", format!("of {id}"))),
+                Some(id) => judgments.push(RuleVerdict::reject("duplicate", format!("of {id}"))),
                 None => {
                     first.extend(keys.into_iter().map(|key| (key, row.id.as_str())));
-                    judgments.push(Judgment::Keep);
+                    judgments.push(RuleVerdict::Keep);
                 }
             }
         }
@@ -53,18 +53,18 @@ impl Rule for ExactDuplicates {
 
 /// Key that two duplicates share.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum DuplicateKey {
     Text(String),
     Canonical(String),
 }
 
 impl ExactDuplicates {
-    fn keys(&self, row: &Trajectory, context: &RuleContext<'_>) -> Vec<Key> {
+    fn keys(&self, row: &Trajectory, context: &RuleContext<'_>) -> Vec<DuplicateKey> {
         if self.on == ComparedText::Conversation {
-            return vec![Key::Text(self.on.of(row))];
+            return vec![DuplicateKey::Text(self.on.of(row))];
         }
         let problem = context.problems.get(&row.problem_id).filter(|p| !p.canonical.is_empty());
-        let canonical = problem.map(|p| Key::Canonical(p.canonical.clone()));
-        std::iter::once(Key::Text(normal(&self.on.of(row)))).chain(canonical).collect()
+        let canonical = problem.map(|p| DuplicateKey::Canonical(p.canonical.clone()));
+        std::iter::once(DuplicateKey::Text(normal(&self.on.of(row)))).chain(canonical).collect()
     }
 }

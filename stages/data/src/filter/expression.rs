@@ -1,7 +1,7 @@
 //! Rule `expression`: keeps rows for which a SQL expression over the columns is true, such as `tool_errors <= 1 and
 //! level < 4`.
 
-use super::rule::{Judgment, Rule, RuleContext};
+use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use crate::io;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,12 +12,12 @@ use trainyard_tables::Trajectory;
 /// Keeps the rows for which an expression is true; null counts as false.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Expression {
+pub struct ExpressionRule {
     /// A SQL expression over the columns of trajectories.
     pub keep: String,
 }
 
-impl PartOptions for Expression {
+impl PartOptions for ExpressionRule {
     const KIND: &'static str = "expression";
     const SUMMARY: &'static str = "keeps rows for which a SQL expression is true";
     const DOC: &'static str = "Keeps the rows for which the SQL expression `keep` over the columns of trajectories is\n\
@@ -25,15 +25,15 @@ impl PartOptions for Expression {
         errors. Reason: not_true.";
 }
 
-impl Rule for Expression {
+impl FilterRule for ExpressionRule {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
         let mask = io::trajectory_mask(rows, &self.keep, context.scratch)?;
         Ok(mask
             .into_iter()
-            .map(|keep| if keep { Judgment::Keep } else { Judgment::reject("not_true", self.keep.clone()) })
+            .map(|keep| if keep { RuleVerdict::Keep } else { RuleVerdict::reject("not_true", self.keep.clone()) })
             .collect())
     }
 }

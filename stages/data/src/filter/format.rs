@@ -1,6 +1,6 @@
 //! Rule `format`: every tool call parses and has a result, and the conversation ends with an answer.
 
-use super::rule::{Judgment, Rule, RuleContext};
+use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -11,9 +11,9 @@ use trainyard_tables::Trajectory;
 /// Rejects rows that a well-behaved agent could not have produced in the environment.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Format {}
+pub struct FormatRule {}
 
-impl PartOptions for Format {
+impl PartOptions for FormatRule {
     const KIND: &'static str = "format";
     const SUMMARY: &'static str = "every call parses and has a result, and the last message answers";
     const DOC: &'static str = "Rejects rows with a tool call that does not parse, a call without a result, or a last\n\
@@ -21,44 +21,44 @@ impl PartOptions for Format {
         no_answer.";
 }
 
-impl Rule for Format {
+impl FilterRule for FormatRule {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
         let format = context.environment.format();
         Ok(rows.iter().map(|row| judge(row, format)).collect())
     }
 }
 
-fn judge(row: &Trajectory, format: &dyn ToolFormat) -> Judgment {
+fn judge(row: &Trajectory, format: &dyn ToolFormat) -> RuleVerdict {
     let mut waiting = false;
     let mut ended = false;
     for (i, message) in row.messages.iter().enumerate() {
         let place = || format!("message {}", i + 1);
         match message.role.as_str() {
             "assistant" if waiting => {
-                return Judgment::reject("no_result", format!("{} follows a call without a result", place()));
+                return RuleVerdict::reject("no_result", format!("{} follows a call without a result", place()));
             }
             "assistant" => {
                 let turn = format.parse(&message.content);
                 if let Some(Err(e)) = turn.calls.iter().find(|c| c.is_err()) {
-                    return Judgment::reject("broken_call", format!("{}: {e}", place()));
+                    return RuleVerdict::reject("broken_call", format!("{}: {e}", place()));
                 }
                 if turn.truncated {
-                    return Judgment::reject("truncated_call", place());
+                    return RuleVerdict::reject("truncated_call", place());
                 }
                 waiting = !turn.calls.is_empty();
                 ended = turn.calls.is_empty() && !turn.text.trim().is_empty();
             }
-            "tool" if !waiting && !after_tool(row, i) => return Judgment::reject("result_without_call", place()),
+            "tool" if !waiting && !after_tool(row, i) => return RuleVerdict::reject("result_without_call", place()),
             _ => {
                 waiting = false;
                 ended = false;
             }
         }
     }
-    if ended { Judgment::Keep } else { Judgment::reject("no_answer", "the last message is not an answer") }
+    if ended { RuleVerdict::Keep } else { RuleVerdict::reject("no_answer", "the last message is not an answer") }
 }
 
 /// Returns whether message `i` follows a tool result; several calls of one turn have several consecutive results.

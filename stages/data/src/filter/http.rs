@@ -1,9 +1,9 @@
 //! Rule `http`: a user-defined service judges each row (`docs/own-code.md`).
 
-use super::process::OwnRulePage;
+use super::process::CustomRuleDocs;
 use trainyard_envs::programs::ServiceOptions;
 
-impl OwnRulePage for ServiceOptions {
+impl CustomRuleDocs for ServiceOptions {
     const SUMMARY: &'static str = "a service of yours keeps or rejects each row, over HTTP";
     const DOC: &'static str = "As `process`, but the lines of the protocol are requests to `url`: each is a\n\
         POST whose answer is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\

@@ -1,21 +1,21 @@
 //! Rule `judge`: a language model at an endpoint keeps or rejects each row (`docs/endpoints.md`).
 
-use super::rule::{Judgment, Rule, RuleContext};
+use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use trainyard_api::PartOptions;
-use trainyard_chat::{Chat, ChatOptions};
+use trainyard_chat::{ChatClient, ChatOptions};
 use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_envs::judging::{self, DEFAULT, Judged};
-use trainyard_envs::programs::OnError;
+use trainyard_envs::judging::{self, DEFAULT, JudgeVerdict};
+use trainyard_envs::programs::ExceptionPolicy;
 use trainyard_tables::{Problem, Trajectory};
 
 /// Rejects the rows that a model does not keep.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Judge {
+pub struct JudgeRule {
     /// The judge: `{endpoint: URL, model: NAME}`, with `temperature: 0` where the server supports it.
     pub model: ChatOptions,
     /// Condition that a row must fulfill to be kept.
@@ -24,17 +24,17 @@ pub struct Judge {
     /// expected }}` and `{{ reference }}`; the last two require the input `problems`.
     pub prompt: String,
     /// Effect of a refusal, or of an answer that is no verdict: `fail` ends the stage, with `skip` the row stays.
-    pub on_error: OnError,
+    pub on_error: ExceptionPolicy,
 }
 
-impl Default for Judge {
+impl Default for JudgeRule {
     fn default() -> Self {
         let (model, rubric) = (ChatOptions::default(), String::new());
-        Self { model, rubric, prompt: DEFAULT.into(), on_error: OnError::default() }
+        Self { model, rubric, prompt: DEFAULT.into(), on_error: ExceptionPolicy::default() }
     }
 }
 
-impl PartOptions for Judge {
+impl PartOptions for JudgeRule {
     const KIND: &'static str = "judge";
     const SUMMARY: &'static str = "a language model keeps or rejects each row";
     const DOC: &'static str = "Rejects the rows that a model behind an endpoint does not keep by `rubric`. Its reason\n\
@@ -43,17 +43,17 @@ impl PartOptions for Judge {
         A server that is away ends the stage with a retryable error. A refusal, or an answer that is no verdict, ends\n\
         it too; with `on_error: skip` the row stays, and its verdict says why. Reason: rejected.";
     fn check(&self) -> Vec<OptionProblem> {
-        judging::Judge::problems(&self.model, &self.prompt, &self.rubric)
+        judging::EpisodeJudge::problems(&self.model, &self.prompt, &self.rubric)
     }
 }
 
-impl Rule for Judge {
+impl FilterRule for JudgeRule {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
         let texts = (self.prompt.as_str(), self.rubric.as_str());
-        let judge = judging::Judge::new(texts, "keep", json!({"type": "boolean"}), "true or false");
+        let judge = judging::EpisodeJudge::new(texts, "keep", json!({"type": "boolean"}), "true or false");
         let judge = judge.map_err(|problem| Error::invalid(problem.message))?;
         let unknown = |row: &Trajectory| Problem { id: row.problem_id.clone(), ..Problem::default() };
         let problems: Vec<Problem> = rows
@@ -61,16 +61,16 @@ impl Rule for Judge {
             .map(|row| context.problems.get(&row.problem_id).cloned().unwrap_or_else(|| unknown(row)))
             .collect();
         let pairs: Vec<(&Trajectory, &Problem)> = rows.iter().copied().zip(&problems).collect();
-        let mut chat = Chat::open(context.models, &self.model)?;
-        let verdicts = judging::ask(&judge, &mut chat, &pairs)?;
+        let mut chat = ChatClient::open(context.models, &self.model)?;
+        let verdicts = judging::request_verdicts(&judge, &mut chat, &pairs)?;
         let mut unjudged = 0;
         let mut judgments = Vec::with_capacity(rows.len());
         for (row, verdict) in rows.iter().zip(verdicts) {
             judgments.push(match verdict.and_then(read) {
                 Ok(judgment) => judgment,
-                Err(why) if self.on_error == OnError::Skip => {
+                Err(why) if self.on_error == ExceptionPolicy::Skip => {
                     unjudged += 1;
-                    Judgment::KeepBecause(format!("not judged: {}", why.message))
+                    RuleVerdict::KeepWithReason(format!("not judged: {}", why.message))
                 }
                 Err(why) => {
                     let why = why.at(format!("row `{}`", row.id));
@@ -85,10 +85,10 @@ impl Rule for Judge {
     }
 }
 
-fn read(judged: Judged) -> Result<Judgment> {
+fn read(judged: JudgeVerdict) -> Result<RuleVerdict> {
     match judged.verdict.as_bool() {
-        Some(true) => Ok(Judgment::KeepBecause(judged.reason)),
-        Some(false) => Ok(Judgment::reject("rejected", judged.reason)),
+        Some(true) => Ok(RuleVerdict::KeepWithReason(judged.reason)),
+        Some(false) => Ok(RuleVerdict::reject("rejected", judged.reason)),
         None => Err(Error::data(format!("the judge answers `{}` to whether the row is kept", judged.verdict))),
     }
 }

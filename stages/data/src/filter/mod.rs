@@ -18,27 +18,27 @@ pub mod rule;
 pub mod verdicts;
 pub mod void_turn;
 
-pub use rule::{Judgment, Rule, RuleContext};
+pub use rule::{FilterRule, RuleContext, RuleVerdict};
 
 use crate::io;
-use crate::parts::Parts;
+use crate::parts::DataParts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
-use trainyard_api::{Ports, Prepared, Slot, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result};
+use trainyard_api::{Ports, PreparedOptions, Slot, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, DeclaredMetrics, Error, OptionProblem, Producers, Result};
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
 use trainyard_tables::{Problem, Trajectory};
-use verdicts::{Count, apply, survives};
+use verdicts::{Count, apply, is_kept};
 
 /// Options of `data/filter`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub struct FilterConfig {
     /// The rules, in order: `{kind: …}` with the rule's own options, or the bare name of a rule. A row is judged
     /// until a rule rejects it.
     #[serde(default = "default_rules")]
@@ -57,12 +57,12 @@ fn default_rules() -> Vec<Value> {
         .collect()
 }
 
-pub struct Filter {
+pub struct FilterStage {
     /// Rules, and environments of rows.
-    pub parts: Arc<Parts>,
+    pub parts: Arc<DataParts>,
 }
 
-impl Stage for Filter {
+impl Stage for FilterStage {
     type Prepared = PreparedFilter;
     const NAME: &'static str = "data/filter";
     const VERSION: u32 = 3;
@@ -76,10 +76,10 @@ impl Stage for Filter {
 
     const FAMILIES: &'static [&'static str] = &["environments", "formats", "rules", "tools", "verifiers"];
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         report::metrics(self.parts.rules.names()).into()
     }
-    fn declared(&self, prepared: &PreparedFilter, _: &Producers) -> Declared {
+    fn declared_metrics(&self, prepared: &PreparedFilter, _: &Producers) -> DeclaredMetrics {
         report::metrics(prepared.rules.iter().map(Slot::kind)).into()
     }
     fn ports(&self) -> Ports {
@@ -117,7 +117,7 @@ impl Stage for Filter {
     }
 
     fn schema(&self) -> Value {
-        let mut schema = schemars::schema_for!(Config).to_value();
+        let mut schema = schemars::schema_for!(FilterConfig).to_value();
         fill_schema(&mut schema, "rules", &self.parts.rules.schema());
         fill_schema(&mut schema, "environments", &self.parts.envs.environments.schema());
         schema
@@ -168,14 +168,14 @@ impl Stage for Filter {
 
 /// Options of `data/filter` with the parts that they name.
 pub struct PreparedFilter {
-    config: Config,
-    rules: Vec<Slot<dyn Rule>>,
+    config: FilterConfig,
+    rules: Vec<Slot<dyn FilterRule>>,
     environment: EnvironmentSlot,
 }
 
-impl Prepared for PreparedFilter {
-    type Config = Config;
-    fn config(&self) -> &Config {
+impl PreparedOptions for PreparedFilter {
+    type Config = FilterConfig;
+    fn config(&self) -> &FilterConfig {
         &self.config
     }
     fn problems(&self) -> Vec<OptionProblem> {
@@ -185,7 +185,7 @@ impl Prepared for PreparedFilter {
 
 fn publish(rows: Vec<Trajectory>, counts: &[Count], context: &mut StageContext) -> Result<()> {
     let total = rows.len();
-    let (kept, rejected): (Vec<_>, Vec<_>) = rows.into_iter().partition(survives);
+    let (kept, rejected): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_kept);
     context.metric("rows", total as f64);
     context.metric("kept", kept.len() as f64);
     context.metric("rejected", rejected.len() as f64);

@@ -4,7 +4,7 @@
 //! similarity. Banding can miss a pair, but no row below the threshold is rejected, and the similar row is always kept.
 
 use super::minhash::{MinHash, jaccard};
-use super::rule::{ComparedText, Judgment, Rule, RuleContext};
+use super::rule::{ComparedText, FilterRule, RuleContext, RuleVerdict};
 use crate::text::shingles;
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -55,20 +55,20 @@ impl PartOptions for NearDuplicates {
         is rejected. Reason: near_duplicate.";
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
-            OptionProblem::outside("/ngram", self.ngram, 1..=50),
-            OptionProblem::outside("/threshold", self.threshold, (Bound::Excluded(0.0), Bound::Included(1.0))),
-            OptionProblem::outside("/bands", self.bands, 1..=256),
-            OptionProblem::outside("/rows", self.rows, 1..=64),
+            OptionProblem::out_of_range("/ngram", self.ngram, 1..=50),
+            OptionProblem::out_of_range("/threshold", self.threshold, (Bound::Excluded(0.0), Bound::Included(1.0))),
+            OptionProblem::out_of_range("/bands", self.bands, 1..=256),
+            OptionProblem::out_of_range("/rows", self.rows, 1..=64),
         ];
         problems.into_iter().flatten().collect()
     }
 }
 
-impl Rule for NearDuplicates {
+impl FilterRule for NearDuplicates {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], _world: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+    fn judge(&self, rows: &[&Trajectory], _world: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
         let minhash = MinHash::new(self.bands, self.rows);
         let sketches: Vec<Sketch> = rows
             .par_iter()
@@ -83,13 +83,13 @@ impl Rule for NearDuplicates {
         Ok((0..rows.len())
             .map(|i| match self.nearest(i, &sketches, &kept) {
                 Some((other, similarity)) => {
-                    Judgment::reject("near_duplicate", format!("of {} ({similarity:.3})", rows[other].id))
+                    RuleVerdict::reject("near_duplicate", format!("of {} ({similarity:.3})", rows[other].id))
                 }
                 None => {
                     for (band, key) in sketches[i].bands.iter().enumerate() {
                         kept.entry((band, *key)).or_default().push(i);
                     }
-                    Judgment::Keep
+                    RuleVerdict::Keep
                 }
             })
             .collect())

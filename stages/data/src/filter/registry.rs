@@ -1,32 +1,32 @@
 //! The rules of `data/filter`: one line each, sorted.
 
-use super::process::OwnRule;
-use super::rule::Rule;
+use super::process::CustomRule;
+use super::rule::FilterRule;
 use super::{answer, decontaminate, exact_duplicates, expression, format, judge, near_duplicates, pattern, void_turn};
 use trainyard_api::{Family, PartKind, PartOptions};
 use trainyard_envs::programs::ServiceOptions;
 use trainyard_process::ProgramOptions;
 
 /// Returns the rules of this crate.
-pub fn family() -> Family<dyn Rule> {
+pub fn family() -> Family<dyn FilterRule> {
     let members = vec![
-        rule::<answer::Answer>(),
+        rule::<answer::AnswerRule>(),
         rule::<decontaminate::Decontaminate>(),
         rule::<exact_duplicates::ExactDuplicates>(),
-        rule::<expression::Expression>(),
-        rule::<format::Format>(),
-        rule::<OwnRule<ServiceOptions>>(),
-        rule::<judge::Judge>(),
+        rule::<expression::ExpressionRule>(),
+        rule::<format::FormatRule>(),
+        rule::<CustomRule<ServiceOptions>>(),
+        rule::<judge::JudgeRule>(),
         rule::<near_duplicates::NearDuplicates>(),
-        rule::<pattern::Pattern>(),
-        rule::<OwnRule<ProgramOptions>>(),
-        rule::<void_turn::VoidTurn>(),
+        rule::<pattern::PatternRule>(),
+        rule::<CustomRule<ProgramOptions>>(),
+        rule::<void_turn::VoidTurnRule>(),
     ];
     Family::new("rules", "rule", members)
 }
 
 /// Returns the entry of a rule whose options type is the rule itself.
-pub fn rule<R: Rule + PartOptions>() -> PartKind<dyn Rule> {
+pub fn rule<R: FilterRule + PartOptions>() -> PartKind<dyn FilterRule> {
     PartKind::new::<R>(|options, ()| Ok(Box::new(options)))
 }
 

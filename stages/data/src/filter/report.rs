@@ -2,8 +2,8 @@
 
 use super::verdicts::Count;
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_api::report::{Cell, Report, Table};
-use trainyard_core::Metric;
+use trainyard_api::report::{ReportCell, StageReport, Table};
+use trainyard_core::MetricInfo;
 
 /// Returns rejected rows by rule; a rule listed twice is summed.
 pub fn rejected_by_rule(counts: &[Count]) -> BTreeMap<&'static str, usize> {
@@ -15,26 +15,24 @@ pub fn rejected_by_rule(counts: &[Count]) -> BTreeMap<&'static str, usize> {
 }
 
 /// Returns the metrics of the stage with rules of these kinds.
-pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
+pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<MetricInfo> {
     let mut list = vec![
-        Metric::new("rows", "rows", "Rows that were judged."),
-        Metric::new("kept", "rows", "Rows that no rule rejected."),
-        Metric::new("rejected", "rows", "Rows that a rule rejected."),
+        MetricInfo::new("rows", "rows", "Rows that were judged."),
+        MetricInfo::new("kept", "rows", "Rows that no rule rejected."),
+        MetricInfo::new("rejected", "rows", "Rows that a rule rejected."),
     ];
     let kinds: BTreeSet<&str> = kinds.into_iter().collect();
     if kinds.contains("judge") {
         list.extend(trainyard_chat::metrics());
     }
-    list.extend(
-        kinds.into_iter().map(|kind| {
-            Metric::new(format!("rejected_{kind}"), "rows", format!("Rows that the rule `{kind}` rejected."))
-        }),
-    );
+    list.extend(kinds.into_iter().map(|kind| {
+        MetricInfo::new(format!("rejected_{kind}"), "rows", format!("Rows that the rule `{kind}` rejected."))
+    }));
     list
 }
 
-pub fn report(total: usize, kept: usize, counts: &[Count]) -> Report {
-    let mut report = Report::new("Filter");
+pub fn report(total: usize, kept: usize, counts: &[Count]) -> StageReport {
+    let mut report = StageReport::new("Filter");
     report.summary = format!("{kept} of {total} rows were kept.");
     report.metric("rows", total as f64).metric("kept", kept as f64).metric("rejected", (total - kept) as f64);
     for (rule, n) in rejected_by_rule(counts) {
@@ -43,9 +41,13 @@ pub fn report(total: usize, kept: usize, counts: &[Count]) -> Report {
     let mut rules = Table::new("Rules, in order", ["rule", "judged", "rejected"]);
     let mut reasons = Table::new("Reasons", ["rule", "reason", "rows"]);
     for count in counts {
-        rules.row([Cell::text(count.rule), Cell::Number(count.judged as f64), Cell::Number(count.rejected() as f64)]);
+        rules.row([
+            ReportCell::text(count.rule),
+            ReportCell::Number(count.judged as f64),
+            ReportCell::Number(count.rejected() as f64),
+        ]);
         for (reason, n) in &count.reasons {
-            reasons.row([Cell::text(count.rule), Cell::text(reason), Cell::Number(*n as f64)]);
+            reasons.row([ReportCell::text(count.rule), ReportCell::text(reason), ReportCell::Number(*n as f64)]);
         }
     }
     report.table(rules);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use trainyard_chat::Models;
 use trainyard_core::Result;
 use trainyard_envs::Environment;
-use trainyard_process::Log;
+use trainyard_process::ProgramLog;
 use trainyard_tables::{Problem, Trajectory};
 
 /// Inputs of a rule in addition to the rows.
@@ -22,18 +22,18 @@ pub struct RuleContext<'a> {
     /// Folder for temporary files.
     pub scratch: &'a Path,
     /// Log of user-defined programs.
-    pub log: &'a Log,
+    pub log: &'a ProgramLog,
     /// Models at endpoints.
     pub models: &'a Arc<Models>,
 }
 
 /// A rule's judgment of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgment {
+pub enum RuleVerdict {
     /// The row is kept.
     Keep,
     /// The row is kept, and its verdict has the reason.
-    KeepBecause(String),
+    KeepWithReason(String),
     /// The row is rejected.
     Reject {
         /// A word from a small set by which reports count.
@@ -43,7 +43,7 @@ pub enum Judgment {
     },
 }
 
-impl Judgment {
+impl RuleVerdict {
     /// Creates a rejection.
     pub fn reject(code: &'static str, detail: impl Into<String>) -> Self {
         Self::Reject { code, detail: detail.into() }
@@ -51,11 +51,11 @@ impl Judgment {
 }
 
 /// A filter rule. The same rows in the same order get the same judgments for any number of threads.
-pub trait Rule: Send + Sync {
+pub trait FilterRule: Send + Sync {
     /// Returns the registered `kind`.
     fn kind(&self) -> &'static str;
     /// Returns one judgment per row, in order.
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>>;
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>>;
 }
 
 /// The text of a row that a rule compares.

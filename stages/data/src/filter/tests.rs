@@ -3,7 +3,7 @@ use crate::testing::{environment, parts};
 use std::path::PathBuf;
 use trainyard_chat::Models;
 use trainyard_envs::Environment;
-use trainyard_process::silent;
+use trainyard_process::null_log;
 use trainyard_tables::{Message, Verdict};
 
 fn calculator() -> Box<dyn Environment> {
@@ -30,14 +30,14 @@ fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[P
         evaluation,
         environment: environment.as_ref(),
         scratch: scratch.path(),
-        log: &silent(),
-        models: &Models::apart(),
+        log: &null_log(),
+        models: &Models::in_memory(),
     };
     let rows: Vec<&Trajectory> = rows.iter().collect();
     let judgments = registry::family().build(&rule, &()).unwrap().judge(&rows, &context).unwrap();
     judgments
         .into_iter()
-        .map(|j| if let Judgment::Reject { code, .. } = j { code.to_string() } else { String::new() })
+        .map(|j| if let RuleVerdict::Reject { code, .. } = j { code.to_string() } else { String::new() })
         .collect()
 }
 
@@ -48,8 +48,8 @@ fn refuses(rule: Value, word: &str) {
         evaluation: &[],
         environment: environment.as_ref(),
         scratch: &PathBuf::new(),
-        log: &silent(),
-        models: &Models::apart(),
+        log: &null_log(),
+        models: &Models::in_memory(),
     };
     let row = asked("a", "q");
     let e = registry::family().build(&rule, &()).and_then(|rule| rule.judge(&[&row], &context)).unwrap_err();
@@ -210,7 +210,7 @@ fn all_problems_with_the_rules_are_reported_and_located() {
         {"kind": "expression"},
     ]);
     let config = json!({"rules": rules, "environment": {"kind": "word-problems", "max_turns": 0}});
-    let problems = trainyard_api::erase(Filter { parts: parts() }).validate(&config);
+    let problems = trainyard_api::erase(FilterStage { parts: parts() }).validate(&config);
     let pointers: Vec<&str> = problems.iter().map(|p| p.pointer.as_str()).collect();
     let expected = [
         "/rules/1/threshold",
@@ -278,8 +278,8 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
         evaluation: &[],
         environment: environment.as_ref(),
         scratch: scratch.path(),
-        log: &silent(),
-        models: &Models::apart(),
+        log: &null_log(),
+        models: &Models::in_memory(),
     };
     let rules =
         ["format", "exact_duplicates"].map(|kind| registry::family().build(&json!({"kind": kind}), &()).unwrap());

@@ -1,6 +1,6 @@
 //! The verdicts of rules: each rule judges the rows that are still kept, and its verdicts are written into them.
 
-use super::rule::{Judgment, Rule, RuleContext};
+use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Trajectory, Verdict};
@@ -24,13 +24,13 @@ impl Count {
 }
 
 /// Returns whether every rule so far keeps the row.
-pub fn survives(row: &Trajectory) -> bool {
+pub fn is_kept(row: &Trajectory) -> bool {
     row.verdicts.iter().all(|v| v.keep)
 }
 
 /// Runs one rule on all rows that are still kept, and writes its verdicts.
-pub fn apply(rule: &dyn Rule, rows: &mut [Trajectory], world: &RuleContext<'_>) -> Result<Count> {
-    let alive: Vec<usize> = (0..rows.len()).filter(|i| survives(&rows[*i])).collect();
+pub fn apply(rule: &dyn FilterRule, rows: &mut [Trajectory], world: &RuleContext<'_>) -> Result<Count> {
+    let alive: Vec<usize> = (0..rows.len()).filter(|i| is_kept(&rows[*i])).collect();
     let judged: Vec<&Trajectory> = alive.iter().map(|i| &rows[*i]).collect();
     let judgments = rule.judge(&judged, world).map_err(|e| e.at(format!("rule `{}`", rule.kind())))?;
     if judgments.len() != alive.len() {
@@ -39,9 +39,9 @@ pub fn apply(rule: &dyn Rule, rows: &mut [Trajectory], world: &RuleContext<'_>) 
     let mut count = Count { rule: rule.kind(), judged: alive.len(), reasons: BTreeMap::new() };
     for (i, judgment) in alive.into_iter().zip(judgments) {
         let (keep, reason) = match judgment {
-            Judgment::Keep => (true, String::new()),
-            Judgment::KeepBecause(reason) => (true, reason),
-            Judgment::Reject { code, detail } => {
+            RuleVerdict::Keep => (true, String::new()),
+            RuleVerdict::KeepWithReason(reason) => (true, reason),
+            RuleVerdict::Reject { code, detail } => {
                 *count.reasons.entry(code.to_string()).or_insert(0) += 1;
                 (false, if detail.is_empty() { code.to_string() } else { format!("{code}: {detail}") })
             }

@@ -1,7 +1,7 @@
 //! Rule `void_turn`: rejects rows with a turn that has neither a complete tool call nor a final answer (SimpleTIR,
 //! arXiv 2509.02479).
 
-use super::rule::{Judgment, Rule, RuleContext};
+use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -11,20 +11,20 @@ use trainyard_tables::Trajectory;
 /// Rejects rows with a void turn.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct VoidTurn {}
+pub struct VoidTurnRule {}
 
-impl PartOptions for VoidTurn {
+impl PartOptions for VoidTurnRule {
     const KIND: &'static str = "void_turn";
     const SUMMARY: &'static str = "every turn calls a tool or answers";
     const DOC: &'static str = "Rejects rows with a turn that has neither a complete tool call nor a final answer. In\n\
         environments with a user, words that the user replied to are not void. Reason: void. Source: 2509.02479.";
 }
 
-impl Rule for VoidTurn {
+impl FilterRule for VoidTurnRule {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
         let format = context.environment.format();
         let void = |row: &Trajectory| {
             let last = row.messages.iter().rposition(|m| m.role == "assistant");
@@ -40,7 +40,9 @@ impl Rule for VoidTurn {
         };
         Ok(rows
             .iter()
-            .map(|row| void(row).map_or(Judgment::Keep, |turn| Judgment::reject("void", format!("turn {}", turn + 1))))
+            .map(|row| {
+                void(row).map_or(RuleVerdict::Keep, |turn| RuleVerdict::reject("void", format!("turn {}", turn + 1)))
+            })
             .collect())
     }
 }

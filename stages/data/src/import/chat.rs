@@ -3,9 +3,9 @@
 //!
 //! A message may be OpenAI's (`role`, `content`) or ShareGPT's (`from`, `value`) in any format.
 
-use super::format::{Reading, Row, missing};
+use super::format::{ImportContext, ImportRow, missing};
 use crate::identity::problem_id;
-use crate::tool_text::{Call, assistant, read_call, read_written};
+use crate::tool_text::{RawToolCall, assistant, read_call, read_call_texts};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -44,7 +44,7 @@ fn message(value: &Value) -> Result<Message> {
     let said = ["role", "from"].iter().find_map(|key| object.get(*key)).and_then(Value::as_str);
     let said = said.ok_or_else(|| Error::data("neither `role` nor `from` is there"))?;
     if said == "function_call" {
-        return calling(object);
+        return function_call_message(object);
     }
     let role = role(said)?;
     let (content, reasoning) = content(object)?;
@@ -76,10 +76,10 @@ fn role(said: &str) -> Result<&'static str> {
 }
 
 /// Reads ShareGPT's turn that consists of a call.
-fn calling(turn: &Map<String, Value>) -> Result<Message> {
+fn function_call_message(turn: &Map<String, Value>) -> Result<Message> {
     let value = ["value", "content"].iter().find_map(|key| turn.get(*key)).cloned().unwrap_or_default();
     let calls = match &value {
-        Value::String(text) => read_written(text)?,
+        Value::String(text) => read_call_texts(text)?,
         Value::Array(calls) => calls.iter().map(read_call).collect::<Result<_>>()?,
         one => vec![read_call(one)?],
     };
@@ -87,7 +87,7 @@ fn calling(turn: &Map<String, Value>) -> Result<Message> {
 }
 
 /// Returns the calls of an assistant: `tool_calls`, or the one `function_call` of older files.
-fn calls(message: &Map<String, Value>) -> Result<Vec<Call>> {
+fn calls(message: &Map<String, Value>) -> Result<Vec<RawToolCall>> {
     match (message.get("tool_calls"), message.get("function_call")) {
         (Some(Value::Array(calls)), _) if !calls.is_empty() => calls.iter().map(read_call).collect(),
         (_, Some(call)) if call.is_object() => Ok(vec![read_call(call)?]),
@@ -158,7 +158,7 @@ pub fn tools(row: &Map<String, Value>) -> Result<Option<String>> {
 
 /// Keys of a tool's description that determine its form.
 #[derive(Deserialize)]
-struct Described {
+struct ToolDefinition {
     name: Option<String>,
     function: Option<Box<Self>>,
 }
@@ -170,8 +170,10 @@ fn tool(item: &RawValue) -> Result<String> {
         plain => plain.to_string(),
     };
     match serde_json::from_str(&text).map_err(wrong)? {
-        Described { function: Some(function), .. } if function.name.is_some() => Ok(text),
-        Described { function: None, name: Some(_) } => Ok(format!(r#"{{"type": "function", "function": {text}}}"#)),
+        ToolDefinition { function: Some(function), .. } if function.name.is_some() => Ok(text),
+        ToolDefinition { function: None, name: Some(_) } => {
+            Ok(format!(r#"{{"type": "function", "function": {text}}}"#))
+        }
         _ => Err(Error::data("a tool of `tools` has no `name`")),
     }
 }
@@ -186,7 +188,7 @@ pub fn conversation(row: &Map<String, Value>, columns: &[&str], what: &str) -> R
 
 /// Makes a trajectory without tokens of a finished conversation. Fails without a user or an assistant message, and if
 /// the row has images.
-pub fn trajectory(row: &Row, messages: Vec<Message>, reading: &Reading) -> Result<Trajectory> {
+pub fn trajectory(row: &ImportRow, messages: Vec<Message>, reading: &ImportContext) -> Result<Trajectory> {
     for column in ["images", "image", "videos", "audios"] {
         let given = row.columns.get(column).is_some_and(|v| !v.is_null() && v.as_array().is_none_or(|l| !l.is_empty()));
         if given {

@@ -9,7 +9,7 @@ use trainyard_tables::{Problem, Trajectory};
 
 /// Interpretation of rows: how the columns of one become problems, trajectories or solutions. The storage of rows in
 /// files (JSON Lines, Parquet, compressed, …) is independent of the format.
-pub trait Format: Send + Sync {
+pub trait ImportFormat: Send + Sync {
     /// Returns the registered name.
     fn name(&self) -> &'static str;
     /// Returns one line for lists: the content of such a row.
@@ -20,7 +20,7 @@ pub trait Format: Send + Sync {
         "A format of `data/import`. Its rows and the outputs that it fills stand in `trainyard stages data/import`."
     }
     /// Returns the output ports that this format fills.
-    fn yields(&self) -> &'static [&'static str];
+    fn outputs(&self) -> &'static [&'static str];
     /// Returns the file to read where `source` is a folder that contains it; else all files of rows of the split are
     /// read.
     fn file_name(&self, _split: &str) -> Option<String> {
@@ -32,15 +32,15 @@ pub trait Format: Send + Sync {
         false
     }
     /// Prepares the conversion of a file's rows.
-    fn open<'r>(&'r self, file: &Path, reading: &'r Reading) -> Result<Convert<'r>>;
+    fn open<'r>(&'r self, file: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>>;
 }
 
 /// Conversion of a row. Called from several threads, in any order. An error of kind data rejects the row: its message
 /// is the reason, without the place.
-pub type Convert<'r> = Box<dyn Fn(&Row) -> Result<Imported> + Send + Sync + 'r>;
+pub type RowConverter<'r> = Box<dyn Fn(&ImportRow) -> Result<ImportedRows> + Send + Sync + 'r>;
 
 #[derive(Debug, Clone, Default)]
-pub struct Row {
+pub struct ImportRow {
     pub columns: Map<String, Value>,
     /// Line, or number in a list or a Parquet file, from 1.
     pub line: usize,
@@ -50,7 +50,7 @@ pub struct Row {
 
 /// Selection and naming of rows.
 #[derive(Debug, Clone, Default)]
-pub struct Reading {
+pub struct ImportContext {
     /// Name of the split, for the column `split`.
     pub split: String,
     /// Only rows of this half.
@@ -63,7 +63,7 @@ pub struct Reading {
     pub name: String,
 }
 
-impl Reading {
+impl ImportContext {
     /// Returns whether a row about this question belongs to the wanted half.
     pub fn wants(&self, question: &str) -> bool {
         self.half.is_none_or(|half| half_of(question) == half)
@@ -80,7 +80,7 @@ impl Reading {
 
 /// Outputs of a row, or of several rows in order. Empty if a row does not belong to the split.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Imported {
+pub struct ImportedRows {
     /// Problems.
     pub problems: Vec<Problem>,
     /// Conversations.
@@ -91,7 +91,7 @@ pub struct Imported {
     pub solutions: Vec<Solution>,
 }
 
-impl Imported {
+impl ImportedRows {
     /// Returns the question of a row, whose hash determines the half, or `None` if the row has no outputs.
     pub fn question(&self) -> Option<&str> {
         let asked = |row: &Trajectory| row.messages.iter().position(|m| m.role == "user");
@@ -111,13 +111,13 @@ impl Imported {
     }
 }
 
-impl From<Problem> for Imported {
+impl From<Problem> for ImportedRows {
     fn from(problem: Problem) -> Self {
         Self { problems: vec![problem], ..Self::default() }
     }
 }
 
-impl From<Trajectory> for Imported {
+impl From<Trajectory> for ImportedRows {
     fn from(trajectory: Trajectory) -> Self {
         Self { trajectories: vec![trajectory], ..Self::default() }
     }

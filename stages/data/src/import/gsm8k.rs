@@ -1,7 +1,7 @@
 //! Format `gsm8k`: grade-school word problems with worked solutions (arXiv 2110.14168). `reference` is the solution
 //! with its calculator annotations, `answer` the text after `####`, without thousands separators.
 
-use super::format::{Convert, Format, Reading, Row, is_text, text_column};
+use super::format::{ImportContext, ImportFormat, ImportRow, RowConverter, is_text, text_column};
 use crate::annotation::segments;
 use crate::identity::problem_id;
 use serde_json::{Map, Value};
@@ -15,22 +15,22 @@ const MOST_LEVELS: usize = 8;
 /// Fills `problems`. The level is the number of calculations in the solution, at most 8.
 pub struct Gsm8k;
 
-impl Format for Gsm8k {
+impl ImportFormat for Gsm8k {
     fn name(&self) -> &'static str {
         "gsm8k"
     }
     fn summary(&self) -> &'static str {
         "problems of GSM8K"
     }
-    fn yields(&self) -> &'static [&'static str] {
+    fn outputs(&self) -> &'static [&'static str] {
         &["problems"]
     }
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
         let answer = columns.get("answer").and_then(Value::as_str);
         is_text(columns, "question") && answer.and_then(final_answer).is_some()
     }
-    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
-        Ok(Box::new(move |Row { columns, .. }| {
+    fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
+        Ok(Box::new(move |ImportRow { columns, .. }| {
             let (question, solution) = (text_column(columns, "question")?, text_column(columns, "answer")?);
             let answer = final_answer(solution).ok_or_else(|| Error::data("the answer does not end with `#### n`"))?;
             Ok(problem(question, solution, answer, reading).into())
@@ -46,7 +46,7 @@ pub fn final_answer(solution: &str) -> Option<String> {
 }
 
 /// Returns a problem of the GSM8K family with its annotated solution as `reference`.
-pub fn problem(question: &str, reference: &str, answer: String, reading: &Reading) -> Problem {
+pub fn problem(question: &str, reference: &str, answer: String, reading: &ImportContext) -> Problem {
     let calculations = segments(reference).iter().filter(|s| s.calculation.is_some()).count();
     Problem {
         id: problem_id(&reading.name, question),

@@ -4,7 +4,7 @@
 //! Every key of a row whose value is an object with `is_correct` and `solution` counts as a solver, regardless of its
 //! name. The problems get the ids of format `gsm8k`, so that solutions and the test split match.
 
-use super::format::{Convert, Format, Imported, Reading, is_text, text_column};
+use super::format::{ImportContext, ImportFormat, ImportedRows, RowConverter, is_text, text_column};
 use crate::identity::problem_id;
 use crate::solutions::Solution;
 use serde_json::{Map, Value};
@@ -14,14 +14,14 @@ use trainyard_core::{Error, Result};
 /// Fills `solutions` and `problems`.
 pub struct Gsm8kSolutions;
 
-impl Format for Gsm8kSolutions {
+impl ImportFormat for Gsm8kSolutions {
     fn name(&self) -> &'static str {
         "gsm8k_solutions"
     }
     fn summary(&self) -> &'static str {
         "graded solutions of several solvers to GSM8K"
     }
-    fn yields(&self) -> &'static [&'static str] {
+    fn outputs(&self) -> &'static [&'static str] {
         &["problems", "solutions"]
     }
     fn file_name(&self, _split: &str) -> Option<String> {
@@ -31,8 +31,8 @@ impl Format for Gsm8kSolutions {
         let graded = |value: &Value| value.get("is_correct").is_some() && value.get("solution").is_some();
         is_text(columns, "question") && is_text(columns, "ground_truth") && columns.values().any(graded)
     }
-    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
-        let reading = Reading {
+    fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
+        let reading = ImportContext {
             name: if reading.name == self.name() { "gsm8k".into() } else { reading.name.clone() },
             ..reading.clone()
         };
@@ -40,7 +40,7 @@ impl Format for Gsm8kSolutions {
     }
 }
 
-fn graded(row: &Map<String, Value>, reading: &Reading) -> Result<Imported> {
+fn graded(row: &Map<String, Value>, reading: &ImportContext) -> Result<ImportedRows> {
     let question = text_column(row, "question")?;
     let reference = text_column(row, "ground_truth")?;
     let answer = final_line_answer(reference).ok_or_else(|| Error::data("`ground_truth` has no last line `A: n`"))?;
@@ -64,7 +64,7 @@ fn graded(row: &Map<String, Value>, reading: &Reading) -> Result<Imported> {
     // A build feature determines whether maps keep the file's order, so sort.
     solutions.sort_by(|a, b| a.solver.cmp(&b.solver));
     let problems = vec![super::gsm8k::problem(question, reference, answer, reading)];
-    Ok(Imported { solutions, problems, ..Imported::default() })
+    Ok(ImportedRows { solutions, problems, ..ImportedRows::default() })
 }
 
 /// Returns the text after `A:` at the start of the last line, without thousands separators and `$`.

@@ -5,7 +5,7 @@
 //! `reference`, `verifier` (text or object), `environment`.
 
 use super::chat::{messages, text_or_messages};
-use super::format::{Convert, Format, Reading, missing, names, verifier_for};
+use super::format::{ImportContext, ImportFormat, RowConverter, missing, names, verifier_for};
 use crate::identity::problem_id;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -18,14 +18,14 @@ const ANSWERS: [&str; 4] = ["answer", "ground_truth", "solution", "target"];
 /// Fills `problems`.
 pub struct JsonLines;
 
-impl Format for JsonLines {
+impl ImportFormat for JsonLines {
     fn name(&self) -> &'static str {
         "jsonl"
     }
     fn summary(&self) -> &'static str {
         "problems with question and answer"
     }
-    fn yields(&self) -> &'static [&'static str] {
+    fn outputs(&self) -> &'static [&'static str] {
         &["problems"]
     }
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
@@ -33,7 +33,7 @@ impl Format for JsonLines {
         let gsm8k = columns.get("answer").and_then(Value::as_str).is_some_and(|answer| answer.contains("####"));
         asked && has_answer(columns) && !gsm8k && !columns.contains_key("reward_model") && !graded(columns)
     }
-    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+    fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| Ok(problem(&row.columns, reading)?.into())))
     }
 }
@@ -48,7 +48,7 @@ fn graded(columns: &Map<String, Value>) -> bool {
     columns.values().any(|value| value.get("is_correct").is_some())
 }
 
-fn problem(row: &Map<String, Value>, reading: &Reading) -> Result<Problem> {
+fn problem(row: &Map<String, Value>, reading: &ImportContext) -> Result<Problem> {
     let messages = prompt(row)?;
     let answer = ANSWERS.iter().find_map(|c| row.get(*c)).ok_or_else(|| missing(row, "column `answer`"))?;
     let own = |column: &str| row.get(column).filter(|v| !v.is_null()).map(as_text);

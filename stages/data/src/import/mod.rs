@@ -17,22 +17,24 @@ pub mod toolrl;
 pub mod trl;
 pub mod verl;
 
-pub use format::{Convert, Format, Imported, Reading, Row};
+pub use format::{ImportContext, ImportFormat, ImportRow, ImportedRows, RowConverter};
 
 use crate::facts::ENVIRONMENT;
 use crate::identity::Half;
-use crate::parts::Parts;
-use flow::{Counts, OnError, Tables, detect};
-use rows::files::SourceFile;
+use crate::parts::DataParts;
+use flow::{ImportCounts, ImportErrorPolicy, ImportTables, detect};
+use rows::files::ImportFile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Facts, Metric, OptionProblem, Producers, Result, Wired};
-use trainyard_hub::{Hub, Location, SCHEME, Settings};
+use trainyard_api::{Ports, PreparedOptions, Stage, StageContext, port};
+use trainyard_core::{
+    ArtifactKind, Cardinality, DeclaredMetrics, Facts, MetricInfo, OptionProblem, Producers, Result, WiredInputs,
+};
+use trainyard_hub::{DatasetLocation, Hub, HubSettings, SCHEME};
 
 const OUTPUTS: [&str; 5] = ["problems", "trajectories", "preferences", "solutions", "quarantine"];
 /// Default maximum share of unreadable rows.
@@ -41,7 +43,7 @@ const MOST_QUARANTINED: f64 = 0.05;
 /// Options of `data/import`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub struct ImportConfig {
     /// A file, a pattern such as `data/*.parquet`, or a folder, of which the files of `split` are read; or one of these
     /// in a data set of the Hugging Face hub: `hf://datasets/OWNER/NAME@REVISION/PATH`. JSON Lines, JSON, Parquet and
     /// text, also compressed by gzip or Zstandard.
@@ -67,7 +69,7 @@ pub struct Config {
     pub name: Option<String>,
     /// Handling of an unreadable row: `quarantine`, or `fail` at the first one.
     #[serde(default)]
-    pub on_error: OnError,
+    pub on_error: ImportErrorPolicy,
     /// Maximum share of unreadable rows; with more, the stage fails.
     #[serde(default = "most_quarantined")]
     #[schemars(range(min = 0, max = 1))]
@@ -82,12 +84,12 @@ fn most_quarantined() -> f64 {
     MOST_QUARANTINED
 }
 
-pub struct Import {
+pub struct ImportStage {
     /// Supported formats.
-    pub parts: Arc<Parts>,
+    pub parts: Arc<DataParts>,
 }
 
-impl Stage for Import {
+impl Stage for ImportStage {
     type Prepared = PreparedImport;
     const NAME: &'static str = "data/import";
     const VERSION: u32 = 3;
@@ -99,23 +101,23 @@ impl Stage for Import {
 
     const FAMILIES: &'static [&'static str] = &["import"];
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         vec![
-            Metric::new("rows", "rows", "Rows that were imported."),
-            Metric::new("quarantined", "rows", "Rows that could not be read.").lower(),
-            Metric::new("problems", "rows", "Problems, of a format that yields them.").optional(),
-            Metric::new("trajectories", "rows", "Trajectories, of a format that yields them.").optional(),
-            Metric::new("preferences", "pairs", "Preference pairs, of a format that yields them.").optional(),
-            Metric::new("solutions", "rows", "Graded solutions, of a format that yields them.").optional(),
+            MetricInfo::new("rows", "rows", "Rows that were imported."),
+            MetricInfo::new("quarantined", "rows", "Rows that could not be read.").lower(),
+            MetricInfo::new("problems", "rows", "Problems, of a format that yields them.").optional(),
+            MetricInfo::new("trajectories", "rows", "Trajectories, of a format that yields them.").optional(),
+            MetricInfo::new("preferences", "pairs", "Preference pairs, of a format that yields them.").optional(),
+            MetricInfo::new("solutions", "rows", "Graded solutions, of a format that yields them.").optional(),
         ]
         .into()
     }
     /// Without a format, the metrics depend on the rows.
-    fn declared(&self, prepared: &PreparedImport, _: &Producers) -> Declared {
+    fn declared_metrics(&self, prepared: &PreparedImport, _: &Producers) -> DeclaredMetrics {
         let mut declared = self.metrics();
         if let Ok(Some(format)) = prepared.format {
             let any_format = |name: &str| ["rows", "quarantined"].contains(&name);
-            declared.metrics.retain(|m| any_format(&m.name) || format.yields().contains(&m.name.as_str()));
+            declared.metrics.retain(|m| any_format(&m.name) || format.outputs().contains(&m.name.as_str()));
             declared.metrics.iter_mut().for_each(|metric| metric.optional = false);
         }
         declared
@@ -147,7 +149,7 @@ impl Stage for Import {
     }
 
     fn schema(&self) -> Value {
-        let mut schema = schemars::schema_for!(Config).to_value();
+        let mut schema = schemars::schema_for!(ImportConfig).to_value();
         let names = self.parts.import.names().into_iter().map(Value::from);
         schema["properties"]["format"]["enum"] = names.chain([Value::Null]).collect();
         schema
@@ -155,7 +157,7 @@ impl Stage for Import {
 
     fn prepare(&self, options: Value) -> Result<PreparedImport> {
         let config = self.parse(options)?;
-        let find = |name: &String| self.format(name).map_err(|problem| problem.within("/format"));
+        let find = |name: &String| self.format(name).map_err(|problem| problem.with_prefix("/format"));
         let format = config.format.as_ref().map(find).transpose();
         let formats = self.parts.import.names();
         let formats = formats.into_iter().filter_map(|name| self.format(name).ok()).collect();
@@ -167,7 +169,7 @@ impl Stage for Import {
         let format = format.map_err(|problem| trainyard_core::Error::invalid(problem.message))?;
         let files = files(&config, format, context)?;
         let format = format.map_or_else(|| detect::detect(&files, &formats), Ok)?;
-        let reading = Reading {
+        let reading = ImportContext {
             split: config.split.clone(),
             half: config.half,
             limit: config.limit,
@@ -175,36 +177,36 @@ impl Stage for Import {
             name: config.name.clone().unwrap_or_else(|| format.name().to_string()),
         };
         let places = OUTPUTS.iter().map(|port| Ok((*port, context.output_parquet(port)?))).collect::<Result<_>>()?;
-        let go_on = |counts: Counts| {
+        let go_on = |counts: ImportCounts| {
             context.progress(counts.read, 0, "rows", None);
             context.stop_if_cancelled()
         };
-        let import = flow::Import {
+        let import = flow::Importer {
             format,
             reading: &reading,
             on_error: config.on_error,
-            most: config.max_quarantined,
-            go_on: &go_on,
+            max_quarantined: config.max_quarantined,
+            on_chunk: &go_on,
         };
-        let counts = import.run(&files, &mut Tables::at(places))?;
-        tell(counts, format, context);
+        let counts = import.run(&files, &mut ImportTables::at(places))?;
+        report_counts(counts, format, context);
         Ok(())
     }
 }
 
 /// Returns the files that the options name; those of the hub are fetched.
-fn files(config: &Config, format: Option<&dyn Format>, context: &StageContext) -> Result<Vec<SourceFile>> {
+fn files(config: &ImportConfig, format: Option<&dyn ImportFormat>, context: &StageContext) -> Result<Vec<ImportFile>> {
     if !config.source.starts_with(SCHEME) {
-        return rows::files::of(Path::new(&config.source), format, &config.split);
+        return rows::files::source_files(Path::new(&config.source), format, &config.split);
     }
     let variable = |name: &str| context.env.get(name).cloned().or_else(|| std::env::var(name).ok());
-    let hub = Hub::new(Settings::read(variable));
-    let location = Location::read(&config.source)?;
-    rows::remote::of(&hub, &location, format, &config.split, || context.stop_if_cancelled())
+    let hub = Hub::new(HubSettings::read(variable));
+    let location = DatasetLocation::read(&config.source)?;
+    rows::remote::remote_files(&hub, &location, format, &config.split, || context.stop_if_cancelled())
 }
 
-impl Import {
-    fn format(&self, name: &str) -> Result<&'static dyn Format, OptionProblem> {
+impl ImportStage {
+    fn format(&self, name: &str) -> Result<&'static dyn ImportFormat, OptionProblem> {
         let chosen = self.parts.import.read(&json!(name))?;
         chosen.build(&()).map(|format| *format).map_err(|e| OptionProblem::new("", e.message))
     }
@@ -212,14 +214,14 @@ impl Import {
 
 /// Options of `data/import` with the format that they name.
 pub struct PreparedImport {
-    config: Config,
-    format: Result<Option<&'static dyn Format>, OptionProblem>,
-    formats: Vec<&'static dyn Format>,
+    config: ImportConfig,
+    format: Result<Option<&'static dyn ImportFormat>, OptionProblem>,
+    formats: Vec<&'static dyn ImportFormat>,
 }
 
-impl Prepared for PreparedImport {
-    type Config = Config;
-    fn config(&self) -> &Config {
+impl PreparedOptions for PreparedImport {
+    type Config = ImportConfig;
+    fn config(&self) -> &ImportConfig {
         &self.config
     }
     fn problems(&self) -> Vec<OptionProblem> {
@@ -230,12 +232,12 @@ impl Prepared for PreparedImport {
                 OptionProblem::new("/limit", "0 rows are nothing to import").help("leave `limit` out for all rows"),
             );
         }
-        problems.extend(OptionProblem::outside("/max_quarantined", config.max_quarantined, 0.0..=1.0));
+        problems.extend(OptionProblem::out_of_range("/max_quarantined", config.max_quarantined, 0.0..=1.0));
         problems
     }
 
     /// The environment is known where the option names it; a format may give every row a different one.
-    fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, _inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         let named = self.config.environment.as_ref().map(|kind| (ENVIRONMENT.to_string(), json!(kind)));
         let facts: Facts = named.into_iter().collect();
         ["problems", "trajectories", "preferences"].map(|port| (port.to_string(), facts.clone())).into()
@@ -243,14 +245,14 @@ impl Prepared for PreparedImport {
 }
 
 /// Reports metrics, and a warning about unreadable rows.
-fn tell(counts: Counts, format: &dyn Format, context: &mut StageContext) {
+fn report_counts(counts: ImportCounts, format: &dyn ImportFormat, context: &mut StageContext) {
     let by_port = [
         ("problems", counts.problems),
         ("trajectories", counts.trajectories),
         ("preferences", counts.preferences),
         ("solutions", counts.solutions),
     ];
-    for (port, count) in by_port.iter().filter(|(port, _)| format.yields().contains(port)) {
+    for (port, count) in by_port.iter().filter(|(port, _)| format.outputs().contains(port)) {
         context.metric(*port, *count as f64);
     }
     context.metric("rows", by_port.iter().map(|(_, count)| *count).max().unwrap_or(0) as f64);

@@ -1,28 +1,28 @@
 //! Format `openai`: chat fine-tuning rows, `{"messages": [...]}`, with tool calls and tools.
 
 use super::chat::{conversation, trajectory};
-use super::format::{Convert, Format, Reading};
+use super::format::{ImportContext, ImportFormat, RowConverter};
 use serde_json::{Map, Value};
 use std::path::Path;
 use trainyard_core::Result;
 
 /// Fills `trajectories`.
-pub struct OpenAi;
+pub struct OpenAiImport;
 
-impl Format for OpenAi {
+impl ImportFormat for OpenAiImport {
     fn name(&self) -> &'static str {
         "openai"
     }
     fn summary(&self) -> &'static str {
         "conversations for OpenAI fine-tuning"
     }
-    fn yields(&self) -> &'static [&'static str] {
+    fn outputs(&self) -> &'static [&'static str] {
         &["trajectories"]
     }
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
         columns.contains_key("messages") && !super::jsonl::has_answer(columns) && !super::preferences::is_pair(columns)
     }
-    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+    fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| {
             let messages = conversation(&row.columns, &["messages"], "message")?;
             Ok(trajectory(row, messages, reading)?.into())

@@ -4,7 +4,7 @@
 //! group: sample 0 with reward 1 is the chosen one, sample 1 with reward 0 the rejected one.
 
 use super::chat::{messages, text_or_messages, trajectory};
-use super::format::{Convert, Format, Imported, Reading, Row, missing};
+use super::format::{ImportContext, ImportFormat, ImportRow, ImportedRows, RowConverter, missing};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,20 +17,20 @@ const REWARD: &str = "preference";
 /// Fills `preferences`.
 pub struct Preferences;
 
-impl Format for Preferences {
+impl ImportFormat for Preferences {
     fn name(&self) -> &'static str {
         "preferences"
     }
     fn summary(&self) -> &'static str {
         "pairs of a chosen and a rejected answer"
     }
-    fn yields(&self) -> &'static [&'static str] {
+    fn outputs(&self) -> &'static [&'static str] {
         &["preferences"]
     }
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
         is_pair(columns)
     }
-    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+    fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| pair(row, reading)))
     }
 }
@@ -40,7 +40,7 @@ pub fn is_pair(columns: &Map<String, Value>) -> bool {
     columns.contains_key("chosen") && columns.contains_key("rejected")
 }
 
-fn pair(row: &Row, reading: &Reading) -> Result<Imported> {
+fn pair(row: &ImportRow, reading: &ImportContext) -> Result<ImportedRows> {
     let answered = |column: &str| {
         let answer = row.columns.get(column).ok_or_else(|| missing(&row.columns, &format!("column `{column}`")))?;
         conversation(&row.columns, answer).map_err(|e| e.at(format!("`{column}`")))
@@ -58,7 +58,7 @@ fn pair(row: &Row, reading: &Reading) -> Result<Imported> {
         Ok(Trajectory { sample, reward, rewards: BTreeMap::from([(REWARD.to_string(), reward)]), ..row })
     };
     let preferences = vec![sample(0, 1.0, "chosen", chosen)?, sample(1, 0.0, "rejected", rejected)?];
-    Ok(Imported { preferences, ..Imported::default() })
+    Ok(ImportedRows { preferences, ..ImportedRows::default() })
 }
 
 /// Returns the conversation that an answer ends: itself if it has the question, else the prompt and it.

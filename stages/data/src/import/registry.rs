@@ -1,34 +1,34 @@
 //! The formats of `data/import`: one line each, sorted.
 
-use super::format::Format;
+use super::format::ImportFormat;
 use trainyard_api::{Family, PartKind, slot};
 
-const FORMATS: [&dyn Format; 10] = [
+const FORMATS: [&dyn ImportFormat; 10] = [
     &super::gsm8k::Gsm8k,
     &super::gsm8k_solutions::Gsm8kSolutions,
     &super::jsonl::JsonLines,
-    &super::openai::OpenAi,
+    &super::openai::OpenAiImport,
     &super::preferences::Preferences,
-    &super::sharegpt::ShareGpt,
+    &super::sharegpt::ShareGptImport,
     &super::tau2::Tau2,
-    &super::toolrl::ToolRl,
-    &super::trl::Trl,
-    &super::verl::Verl,
+    &super::toolrl::ToolRlImport,
+    &super::trl::TrlImport,
+    &super::verl::VerlImport,
 ];
 
 /// Returns the formats of this crate.
-pub fn family() -> Family<&'static dyn Format> {
+pub fn family() -> Family<&'static dyn ImportFormat> {
     Family::new("import", "import format", FORMATS.into_iter().map(line).collect())
 }
 
 /// Returns the entry of a format.
-pub fn line(format: &'static dyn Format) -> PartKind<&'static dyn Format> {
+pub fn line(format: &'static dyn ImportFormat) -> PartKind<&'static dyn ImportFormat> {
     slot::constant(format.name(), format.summary(), format.doc(), format)
 }
 
 /// Returns the format of this name.
 #[cfg(test)]
-pub fn format(name: &str) -> Option<&'static dyn Format> {
+pub fn format(name: &str) -> Option<&'static dyn ImportFormat> {
     FORMATS.into_iter().find(|f| f.name() == name)
 }
 

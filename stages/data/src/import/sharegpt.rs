@@ -1,7 +1,7 @@
 //! Format `sharegpt`: `{"conversations": [{"from": "human", "value": "…"}]}`, optionally with `system` and `tools`.
 
 use super::chat::{conversation, trajectory};
-use super::format::{Convert, Format, Reading};
+use super::format::{ImportContext, ImportFormat, RowConverter};
 use serde_json::{Map, Value};
 use std::path::Path;
 use trainyard_core::Result;
@@ -9,16 +9,16 @@ use trainyard_core::Result;
 const COLUMNS: [&str; 2] = ["conversations", "conversation"];
 
 /// Fills `trajectories`.
-pub struct ShareGpt;
+pub struct ShareGptImport;
 
-impl Format for ShareGpt {
+impl ImportFormat for ShareGptImport {
     fn name(&self) -> &'static str {
         "sharegpt"
     }
     fn summary(&self) -> &'static str {
         "conversations of ShareGPT"
     }
-    fn yields(&self) -> &'static [&'static str] {
+    fn outputs(&self) -> &'static [&'static str] {
         &["trajectories"]
     }
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
@@ -26,7 +26,7 @@ impl Format for ShareGpt {
             && !columns.contains_key("messages")
             && !super::preferences::is_pair(columns)
     }
-    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+    fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| {
             let messages = conversation(&row.columns, &COLUMNS, "turn")?;
             Ok(trajectory(row, messages, reading)?.into())

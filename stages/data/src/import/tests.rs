@@ -6,15 +6,24 @@ use trainyard_core::ErrorKind;
 use trainyard_tables::{Trajectory, read_problems, read_trajectories};
 
 /// Reads a file, and fails at the first unreadable row.
-pub fn read_file(format: &str, file: &Path, reading: &Reading) -> Result<Imported> {
+pub fn read_file(format: &str, file: &Path, reading: &ImportContext) -> Result<ImportedRows> {
     let folder = tempfile::tempdir().unwrap();
     let format = registry::format(format).unwrap();
-    let import = flow::Import { format, reading, on_error: OnError::Fail, most: 0.0, go_on: &|_| Ok(()) };
+    let import = flow::Importer {
+        format,
+        reading,
+        on_error: ImportErrorPolicy::Fail,
+        max_quarantined: 0.0,
+        on_chunk: &|_| Ok(()),
+    };
     let places = OUTPUTS.map(|port| (port, folder.path().join(port)));
-    import.run(&rows::files::of(file, Some(format), &reading.split)?, &mut Tables::at(places.clone().into()))?;
+    import.run(
+        &rows::files::source_files(file, Some(format), &reading.split)?,
+        &mut ImportTables::at(places.clone().into()),
+    )?;
     let [problems, trajectories, preferences, solutions, _] = places.map(|(_, path)| path);
     let rows = |path: &Path| if path.exists() { read_trajectories(path).unwrap() } else { Vec::new() };
-    Ok(Imported {
+    Ok(ImportedRows {
         problems: if problems.exists() { read_problems(&problems).unwrap() } else { Vec::new() },
         trajectories: rows(&trajectories),
         preferences: rows(&preferences),
@@ -22,15 +31,15 @@ pub fn read_file(format: &str, file: &Path, reading: &Reading) -> Result<Importe
     })
 }
 
-fn read(format: &str, text: &str, reading: Reading) -> Result<Imported> {
+fn read(format: &str, text: &str, reading: ImportContext) -> Result<ImportedRows> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rows.jsonl");
     std::fs::write(&file, text).unwrap();
     read_file(format, &file, &reading)
 }
 
-fn named(name: &str) -> Reading {
-    Reading { name: name.into(), split: "train".into(), ..Reading::default() }
+fn named(name: &str) -> ImportContext {
+    ImportContext { name: name.into(), split: "train".into(), ..ImportContext::default() }
 }
 
 #[test]
@@ -70,11 +79,11 @@ fn limit_and_half_select_rows() {
     for i in 0..40 {
         writeln!(text, r#"{{"question": "q{i}", "answer": "{i}"}}"#).unwrap();
     }
-    let count = |reading: Reading| read("jsonl", &text, reading).unwrap().problems.len();
-    let half = |h| Reading { half: Some(h), ..named("x") };
+    let count = |reading: ImportContext| read("jsonl", &text, reading).unwrap().problems.len();
+    let half = |h| ImportContext { half: Some(h), ..named("x") };
     assert_eq!(count(half(Half::A)) + count(half(Half::B)), 40);
     assert!(count(half(Half::A)) > 5);
-    let some = read("jsonl", &text, Reading { limit: Some(3), ..half(Half::B) }).unwrap().problems;
+    let some = read("jsonl", &text, ImportContext { limit: Some(3), ..half(Half::B) }).unwrap().problems;
     assert!(some.len() == 3 && some.iter().all(|p| half_of(p.question()) == Half::B));
 }
 
@@ -189,7 +198,7 @@ fn chat_formats_give_the_same_conversation() {
 #[test]
 fn verl_rows_keep_what_trainers_wrote() {
     let file = Path::new("src/import/samples/verl.parquet");
-    let read = |reading: Reading| read_file("verl", file, &reading).unwrap().problems;
+    let read = |reading: ImportContext| read_file("verl", file, &reading).unwrap().problems;
     let problems = read(named("kitchen"));
     assert_eq!(problems.iter().map(|p| p.answer.as_str()).collect::<Vec<_>>(), ["5", "42", "3000"]);
     let second = &problems[1];
@@ -202,7 +211,7 @@ fn verl_rows_keep_what_trainers_wrote() {
         second.question().starts_with("Bob bakes 4 trays")
             && second.reference.as_deref().unwrap().contains("<<48-6=42>>")
     );
-    assert_eq!(read(Reading { limit: Some(2), ..named("kitchen") }), problems[..2]);
+    assert_eq!(read(ImportContext { limit: Some(2), ..named("kitchen") }), problems[..2]);
 }
 
 #[test]
@@ -210,7 +219,7 @@ fn real_gsm8k_files_are_read_completely() {
     let Some(folder) = real("gsm8k") else { return };
     let read = |format: &str, split: &str| {
         let name = registry::format(format).unwrap().file_name(split).unwrap_or_else(|| format!("{split}.jsonl"));
-        read_file(format, &folder.join(name), &Reading { split: split.into(), ..named("gsm8k") }).unwrap()
+        read_file(format, &folder.join(name), &ImportContext { split: split.into(), ..named("gsm8k") }).unwrap()
     };
     let (train, test) = (read("gsm8k", "train").problems, read("gsm8k", "test").problems);
     assert_eq!((train.len(), test.len()), (7_473, 1_319));

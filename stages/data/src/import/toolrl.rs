@@ -6,7 +6,7 @@
 //! number of gold calls, at least 1. A ground truth of text alone requires no call.
 
 use super::chat::text_or_messages;
-use super::format::{Convert, Format, Reading, is_text, missing, names, text_column};
+use super::format::{ImportContext, ImportFormat, RowConverter, is_text, missing, names, text_column};
 use crate::identity::problem_id;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -16,16 +16,16 @@ use trainyard_envs::{ToolCall, formats};
 use trainyard_tables::{Message, Problem};
 
 /// Fills `problems`.
-pub struct ToolRl;
+pub struct ToolRlImport;
 
-impl Format for ToolRl {
+impl ImportFormat for ToolRlImport {
     fn name(&self) -> &'static str {
         "toolrl"
     }
     fn summary(&self) -> &'static str {
         "problems of ToolRL and API-Bank with gold calls"
     }
-    fn yields(&self) -> &'static [&'static str] {
+    fn outputs(&self) -> &'static [&'static str] {
         &["problems"]
     }
     fn file_name(&self, split: &str) -> Option<String> {
@@ -36,7 +36,7 @@ impl Format for ToolRl {
         let bank = ["system", "user"].iter().all(|column| is_text(columns, column));
         is_marked(truth) || (bank && columns.get("answer").is_some_and(Value::is_array))
     }
-    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+    fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| Ok(problem(&row.columns, &row.place, reading)?.into())))
     }
 }
@@ -47,7 +47,7 @@ pub fn is_marked(truth: Option<&Value>) -> bool {
     truth.and_then(Value::as_str).is_some_and(marked)
 }
 
-fn problem(row: &Map<String, Value>, place: &str, reading: &Reading) -> Result<Problem> {
+fn problem(row: &Map<String, Value>, place: &str, reading: &ImportContext) -> Result<Problem> {
     let nested = |outer: &str, inner: &str| row.get(outer).and_then(|v| v.get(inner));
     let (messages, gold, reference) = if let Some(prompt) = row.get("prompt") {
         let truth = nested("reward_model", "ground_truth").and_then(Value::as_str).ok_or_else(|| {
@@ -130,7 +130,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("rows.json");
         std::fs::write(&file, text).unwrap();
-        let reading = Reading { name: "bank".into(), split: "test".into(), ..Reading::default() };
+        let reading = ImportContext { name: "bank".into(), split: "test".into(), ..ImportContext::default() };
         Ok(read_file("toolrl", &file, &reading)?.problems)
     }
 
@@ -178,7 +178,7 @@ mod tests {
     /// Reads a whole file and checks that the reference of every row is a right answer. Counts rows by level.
     fn levels_of(file: &Path) -> BTreeMap<u32, usize> {
         let environment = crate::testing::environment(&json!({"kind": "function-calling"}), 1).unwrap();
-        let reading = Reading { name: "toolrl".into(), split: "test".into(), ..Reading::default() };
+        let reading = ImportContext { name: "toolrl".into(), split: "test".into(), ..ImportContext::default() };
         let problems = read_file("toolrl", file, &reading).unwrap().problems;
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         let mut ids = std::collections::BTreeSet::new();
@@ -189,7 +189,7 @@ mod tests {
             let answer = environment.read_answer(problem.reference.as_deref().unwrap()).unwrap();
             assert!(environment.verify(problem, &answer).unwrap(), "{problem:?}");
         }
-        let few = Reading { limit: Some(2), ..reading };
+        let few = ImportContext { limit: Some(2), ..reading };
         assert_eq!(read_file("toolrl", file, &few).unwrap().problems, problems[..2]);
         counts
     }

@@ -6,7 +6,7 @@
 //! our export writes, has the other columns.
 
 use super::chat::text_or_messages;
-use super::format::{Convert, Format, Reading, missing, verifier_for};
+use super::format::{ImportContext, ImportFormat, RowConverter, missing, verifier_for};
 use crate::identity::problem_id;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -14,28 +14,28 @@ use trainyard_core::{Error, Result};
 use trainyard_tables::Problem;
 
 /// Fills `problems`.
-pub struct Verl;
+pub struct VerlImport;
 
-impl Format for Verl {
+impl ImportFormat for VerlImport {
     fn name(&self) -> &'static str {
         "verl"
     }
     fn summary(&self) -> &'static str {
         "problems for verl"
     }
-    fn yields(&self) -> &'static [&'static str] {
+    fn outputs(&self) -> &'static [&'static str] {
         &["problems"]
     }
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
         let truth = columns.get("reward_model").and_then(|model| model.get("ground_truth"));
         columns.contains_key("prompt") && truth.is_some() && !super::toolrl::is_marked(truth)
     }
-    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+    fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| Ok(problem(&row.columns, &row.place, reading)?.into())))
     }
 }
 
-fn problem(row: &Map<String, Value>, place: &str, reading: &Reading) -> Result<Problem> {
+fn problem(row: &Map<String, Value>, place: &str, reading: &ImportContext) -> Result<Problem> {
     let messages = text_or_messages(row.get("prompt").ok_or_else(|| missing(row, "column `prompt`"))?, "user")?;
     let nested = |outer: &str, inner: &str| row.get(outer).and_then(|v| v.get(inner)).and_then(text);
     let answer = nested("reward_model", "ground_truth")
@@ -64,7 +64,7 @@ fn problem(row: &Map<String, Value>, place: &str, reading: &Reading) -> Result<P
 }
 
 /// Reads a row of our export: `extra_info.problem` has the columns that verl lacks.
-fn exported(problem: Problem, own: &Value, reading: &Reading) -> Result<Problem> {
+fn exported(problem: Problem, own: &Value, reading: &ImportContext) -> Result<Problem> {
     let own_text = |key: &str| {
         own.get(key).and_then(text).ok_or_else(|| Error::data(format!("`extra_info.problem` has no `{key}`")))
     };

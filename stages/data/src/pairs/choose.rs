@@ -1,39 +1,39 @@
 //! Selection of the rows of one problem that become pairs.
 
-use super::config::{By, Config, Cut};
-use super::pair::Chosen;
-use super::{cut, sides};
+use super::config::{PairCriterion, PairCut, PairsConfig};
+use super::pair::RowPair;
+use super::{candidates, cut};
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Trajectory;
 
 /// Returns up to `per_problem` pairs, in which every row is used as rarely as possible; ties are drawn at random.
 ///
 /// Errors: rows without tokens or of several contexts, where steps are compared.
-pub fn choose(rows: &[Trajectory], config: &Config, draws: &mut Draws) -> Result<Vec<Chosen>> {
+pub fn choose(rows: &[Trajectory], config: &PairsConfig, draws: &mut PhiloxRng) -> Result<Vec<RowPair>> {
     let mut candidates = match config.cut {
-        Cut::End => whole(rows, config),
-        Cut::Step => steps(rows, config)?,
+        PairCut::End => outcome_pairs(rows, config),
+        PairCut::Step => steps(rows, config)?,
     };
     draws.shuffle(&mut candidates);
     Ok(spread(&candidates, rows.len(), config.per_problem))
 }
 
 /// Returns every two rows that are far enough apart.
-fn whole(rows: &[Trajectory], config: &Config) -> Vec<Chosen> {
-    let values: Vec<Option<f64>> = rows.iter().map(|row| sides::value(row, config)).collect();
+fn outcome_pairs(rows: &[Trajectory], config: &PairsConfig) -> Vec<RowPair> {
+    let values: Vec<Option<f64>> = rows.iter().map(|row| candidates::value(row, config)).collect();
     let apart = |&(better, worse): &(usize, usize)| match (values[better], values[worse]) {
         (Some(high), Some(low)) => high - low >= config.min_gap,
         _ => false,
     };
     let all = (0..rows.len()).flat_map(|better| (0..rows.len()).map(move |worse| (better, worse)));
-    all.filter(apart).map(|(better, worse)| Chosen { better: (better, 0), worse: (worse, 0) }).collect()
+    all.filter(apart).map(|(better, worse)| RowPair { better: (better, 0), worse: (worse, 0) }).collect()
 }
 
 /// Returns every two different steps after a common prefix that are far enough apart. The value of a step is the mean
 /// over the rows that begin with it: of their rewards, or of their scores of the step.
-fn steps(rows: &[Trajectory], config: &Config) -> Result<Vec<Chosen>> {
+fn steps(rows: &[Trajectory], config: &PairsConfig) -> Result<Vec<RowPair>> {
     if let Some(row) = rows.iter().find(|row| row.token_ids.is_empty() || !row.restarts.is_empty()) {
         let why =
             if row.token_ids.is_empty() { "it has no tokens" } else { "its chat template rewrites earlier turns" };
@@ -54,9 +54,9 @@ fn steps(rows: &[Trajectory], config: &Config) -> Result<Vec<Chosen>> {
             let (Some(value_a), Some(value_b)) = (of(step_a), of(step_b)) else { continue };
             let (a, b) = ((i, end_a), (k, end_b));
             if value_a - value_b >= config.min_gap {
-                candidates.push(Chosen { better: a, worse: b });
+                candidates.push(RowPair { better: a, worse: b });
             } else if value_b - value_a >= config.min_gap {
-                candidates.push(Chosen { better: b, worse: a });
+                candidates.push(RowPair { better: b, worse: a });
             }
         }
     }
@@ -64,12 +64,14 @@ fn steps(rows: &[Trajectory], config: &Config) -> Result<Vec<Chosen>> {
 }
 
 /// Returns the mean over the rows that begin with `step`, or `None` if no such row has a value.
-fn step_value(rows: &[Trajectory], step: &[u32], config: &Config) -> Option<f64> {
+fn step_value(rows: &[Trajectory], step: &[u32], config: &PairsConfig) -> Option<f64> {
     let begin = rows.iter().filter(|row| row.token_ids.starts_with(step));
     let values: Vec<f64> = begin
         .filter_map(|row| match config.by {
-            By::Reward => sides::value(row, config),
-            By::ProcessMin | By::ProcessProduct | By::ProcessLast => cut::score_at(row, step.len()),
+            PairCriterion::Reward => candidates::value(row, config),
+            PairCriterion::ProcessMin | PairCriterion::ProcessProduct | PairCriterion::ProcessLast => {
+                cut::score_at(row, step.len())
+            }
         })
         .collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -77,12 +79,12 @@ fn step_value(rows: &[Trajectory], step: &[u32], config: &Config) -> Option<f64>
 
 /// Returns at most `most` of the candidates, repeatedly taking the one whose rows were used the least, the first among
 /// equals.
-fn spread(candidates: &[Chosen], rows: usize, most: usize) -> Vec<Chosen> {
+fn spread(candidates: &[RowPair], rows: usize, most: usize) -> Vec<RowPair> {
     let mut uses = vec![0usize; rows];
-    let mut left: Vec<Chosen> = candidates.to_vec();
+    let mut left: Vec<RowPair> = candidates.to_vec();
     let mut taken = Vec::new();
     while taken.len() < most {
-        let cost = |pair: &Chosen| {
+        let cost = |pair: &RowPair| {
             let (a, b) = (uses[pair.better.0], uses[pair.worse.0]);
             (a.max(b), a + b)
         };
@@ -101,8 +103,8 @@ mod tests {
 
     #[test]
     fn rows_are_used_evenly() {
-        let all = |better: usize, worse: usize| Chosen { better: (better, 0), worse: (worse, 0) };
-        let candidates: Vec<Chosen> = (0..2).flat_map(|b| (2..6).map(move |w| all(b, w))).collect();
+        let all = |better: usize, worse: usize| RowPair { better: (better, 0), worse: (worse, 0) };
+        let candidates: Vec<RowPair> = (0..2).flat_map(|b| (2..6).map(move |w| all(b, w))).collect();
         let taken = spread(&candidates, 6, 4);
         let uses = |row: usize| taken.iter().filter(|pair| pair.better.0 == row || pair.worse.0 == row).count();
         assert_eq!((0..6).map(uses).collect::<Vec<_>>(), [2, 2, 1, 1, 1, 1]);

@@ -2,13 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_api::Prepared;
-use trainyard_core::{OptionProblem, Wired};
+use trainyard_api::PreparedOptions;
+use trainyard_core::{OptionProblem, WiredInputs};
 
 /// Criterion for the better row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum By {
+pub enum PairCriterion {
     /// The reward of the row, or one component of it.
     #[default]
     Reward,
@@ -23,7 +23,7 @@ pub enum By {
 /// Where the rows of a pair end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Cut {
+pub enum PairCut {
     /// Where the episodes ended.
     #[default]
     End,
@@ -34,10 +34,10 @@ pub enum Cut {
 /// Options of `data/pairs`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct PairsConfig {
     /// Criterion for the better row: `reward`, or the step scores of a process reward model, reduced to their lowest
     /// (`process_min`), product (`process_product`) or last one (`process_last`).
-    pub by: By,
+    pub by: PairCriterion,
     /// Reward component that is compared, such as `answer`; null = the reward itself.
     pub component: Option<String>,
     /// Minimum difference by which the chosen row is better.
@@ -47,7 +47,7 @@ pub struct Config {
     #[schemars(range(min = 1))]
     pub per_problem: usize,
     /// Where the rows of a pair end: `end`, or after the first `step` in which they differ (step-level preferences).
-    pub cut: Cut,
+    pub cut: PairCut,
     /// A SQL expression over the columns of the trajectories, such as `id like 'evaluate/sft/%'`: other rows are left
     /// out.
     pub r#where: Option<String>,
@@ -58,14 +58,14 @@ pub struct Config {
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for PairsConfig {
     fn default() -> Self {
         Self {
-            by: By::Reward,
+            by: PairCriterion::Reward,
             component: None,
             min_gap: 0.5,
             per_problem: 4,
-            cut: Cut::End,
+            cut: PairCut::End,
             r#where: None,
             flip: 0.0,
             seed: 0,
@@ -73,22 +73,22 @@ impl Default for Config {
     }
 }
 
-impl Prepared for Config {
+impl PreparedOptions for PairsConfig {
     type Config = Self;
     fn config(&self) -> &Self {
         self
     }
     fn problems(&self) -> Vec<OptionProblem> {
-        let gap = OptionProblem::outside("/min_gap", self.min_gap, trainyard_core::above(0.0));
-        let most = OptionProblem::outside("/per_problem", self.per_problem, 1..);
-        let flip = OptionProblem::outside("/flip", self.flip, 0.0..=1.0);
-        let unread = (self.by != By::Reward && self.component.is_some()).then(|| {
+        let gap = OptionProblem::out_of_range("/min_gap", self.min_gap, trainyard_core::above(0.0));
+        let most = OptionProblem::out_of_range("/per_problem", self.per_problem, 1..);
+        let flip = OptionProblem::out_of_range("/flip", self.flip, 0.0..=1.0);
+        let unread = (self.by != PairCriterion::Reward && self.component.is_some()).then(|| {
             OptionProblem::new("/component", "rows are compared by step scores, which have no components")
                 .help("leave it out, or use `by: reward`")
         });
         [gap, most, flip, unread].into_iter().flatten().collect()
     }
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let none = inputs.get("trajectories").copied().unwrap_or(0) == 0;
         let problem = || {
             OptionProblem::new("/trajectories", "`trajectories` gets no artifact")

@@ -3,49 +3,49 @@
 //! The output has the form of the preference data of `data/import`: two rows of one `group`, of which sample 0 was
 //! chosen. Problems are balanced by a limit, rows by using each as rarely as possible, and unpaired rows are counted.
 
+mod candidates;
 mod choose;
 mod config;
 mod cut;
 mod pair;
-mod sides;
 #[cfg(test)]
 mod tests;
 
-pub use config::{By, Config, Cut};
+pub use config::{PairCriterion, PairCut, PairsConfig};
 pub use pair::REWARD;
 
 use crate::io;
+use candidates::{PairCandidates, rows};
 use choose::choose;
 use serde_json::Value;
-use sides::{Rows, rows};
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_api::report::Report;
+use trainyard_api::report::StageReport;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Metric, Producers, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, DeclaredMetrics, Error, MetricInfo, Producers, Result};
 use trainyard_tables::Trajectory;
 
-pub struct Pairs;
+pub struct PairsStage;
 
-fn metrics() -> Vec<Metric> {
-    let rows = |name: &'static str, doc: &'static str| Metric::new(name, "rows", doc);
-    let problems = |name: &'static str, doc: &'static str| Metric::new(name, "problems", doc);
-    let tokens = |name: &'static str, doc: &'static str| Metric::new(name, "tokens", doc).optional();
+fn metrics() -> Vec<MetricInfo> {
+    let rows = |name: &'static str, doc: &'static str| MetricInfo::new(name, "rows", doc);
+    let problems = |name: &'static str, doc: &'static str| MetricInfo::new(name, "problems", doc);
+    let tokens = |name: &'static str, doc: &'static str| MetricInfo::new(name, "tokens", doc).optional();
     vec![
-        Metric::new("pairs", "pairs", "Pairs that were made."),
+        MetricInfo::new("pairs", "pairs", "Pairs that were made."),
         problems("problems", "Problems with a pair."),
         problems("problems_without_pair", "Problems whose rows do not differ enough, or are all alike."),
         rows("rows", "Rows that were read."),
         rows("rows_used", "Rows that are in a pair."),
         rows("rows_repeated", "Rows left out because another one of the problem has the same text."),
         rows("rows_left_out", "Rows left out because they have no value, `where` refuses them, or they do not count."),
-        Metric::new("flipped", "pairs", "Pairs whose labels were exchanged.").optional(),
+        MetricInfo::new("flipped", "pairs", "Pairs whose labels were exchanged.").optional(),
         tokens("tokens_chosen", "Mean number of tokens in the loss of a chosen row."),
         tokens("tokens_rejected", "Mean number of tokens in the loss of a rejected row."),
     ]
 }
 
-impl Stage for Pairs {
-    type Prepared = Config;
+impl Stage for PairsStage {
+    type Prepared = PairsConfig;
     const NAME: &'static str = "data/pairs";
     const SUMMARY: &'static str = "Pairs of a better and a worse trajectory of one problem, by outcome or by steps.";
     const DOC: &'static str = include_str!("pairs.md");
@@ -53,10 +53,10 @@ impl Stage for Pairs {
         r#"{"trajectories": ["${{ stages.samples.trajectories }}"], "per_problem": 4, "where": "sample >= 0"}"#;
     const MAIN_METRIC: Option<&'static str> = Some("pairs");
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         metrics().into()
     }
-    fn declared(&self, config: &Config, _: &Producers) -> Declared {
+    fn declared_metrics(&self, config: &PairsConfig, _: &Producers) -> DeclaredMetrics {
         let mut list = metrics();
         list.retain(|m| m.name != "flipped" || config.flip > 0.0);
         list.iter_mut().filter(|m| m.name == "flipped").for_each(|m| m.optional = false);
@@ -79,14 +79,14 @@ impl Stage for Pairs {
         }
     }
 
-    fn prepare(&self, options: Value) -> Result<Config> {
+    fn prepare(&self, options: Value) -> Result<PairsConfig> {
         self.parse(options)
     }
 
-    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(&self, config: PairsConfig, context: &mut StageContext) -> Result<()> {
         let all = io::read_many_trajectories(context.many("trajectories"))?;
         let read = all.len();
-        let Rows { problems, repeated, left_out } = rows(all, &config, &context.scratch)?;
+        let PairCandidates { problems, repeated, left_out } = rows(all, &config, &context.scratch)?;
         let chance = Chance::new(config.seed).child("pairs", &[]);
         let (mut made, mut paired, mut flipped) = (Vec::new(), 0, 0);
         for ((problem, _), rows) in &problems {
@@ -133,7 +133,7 @@ fn mean_tokens<'a>(rows: impl Iterator<Item = &'a Trajectory> + Clone) -> Option
 }
 
 fn publish(found: &BTreeMap<&'static str, f64>, context: &mut StageContext) -> Result<()> {
-    let mut report = Report::new("Preference pairs");
+    let mut report = StageReport::new("Preference pairs");
     report.summary = format!("{} pairs of {} problems.", found["pairs"], found["problems"]);
     for (name, value) in found {
         context.metric(*name, *value);
@@ -142,11 +142,11 @@ fn publish(found: &BTreeMap<&'static str, f64>, context: &mut StageContext) -> R
     context.write_report("report", report, &metrics().into())
 }
 
-fn nothing(config: &Config, problems: usize, left_out: usize, read: usize) -> Error {
+fn nothing(config: &PairsConfig, problems: usize, left_out: usize, read: usize) -> Error {
     let message = format!("no pair can be made: {read} rows of {problems} problems, {left_out} rows left out");
     let help = match (config.by, &config.component) {
-        (By::Reward, Some(name)) => format!("a pair needs two rows of one problem whose `{name}` differs"),
-        (By::Reward, None) => "a pair needs two rows of one problem with different rewards".to_string(),
+        (PairCriterion::Reward, Some(name)) => format!("a pair needs two rows of one problem whose `{name}` differs"),
+        (PairCriterion::Reward, None) => "a pair needs two rows of one problem with different rewards".to_string(),
         _ => "a pair needs two rows of one problem with step scores: wire the trajectories of `prm`".to_string(),
     };
     Error::data(message).help(format!("{help} by at least `min_gap`"))

@@ -8,14 +8,14 @@ pub const REWARD: &str = "preference";
 
 /// Two rows of a problem, and where each ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Chosen {
+pub struct RowPair {
     /// Index of the better row and its number of kept tokens; 0 = the whole row.
     pub better: (usize, usize),
     /// The same of the worse row.
     pub worse: (usize, usize),
 }
 
-impl Chosen {
+impl RowPair {
     /// Returns the rows of the output; `flip` exchanges the labels, `mark` records in both whether it did.
     pub fn rows(self, rows: &[Trajectory], group: usize, flip: bool, mark: bool) -> [Trajectory; 2] {
         let (chosen, rejected) = if flip { (self.worse, self.better) } else { (self.better, self.worse) };

@@ -1,10 +1,10 @@
 use super::cut::{cut, first_difference};
-use super::pair::Chosen;
+use super::pair::RowPair;
 use super::*;
 use crate::pairs::choose::choose;
 use serde_json::json;
-use trainyard_api::Prepared as _;
-use trainyard_tables::{Message, Status, StopReason};
+use trainyard_api::PreparedOptions as _;
+use trainyard_tables::{EpisodeStatus, Message, StopReason};
 
 /// Returns a rollout of two turns with an observation between: `[prompt, turn 0, observed, turn 1]`, ids as given.
 fn rollout(id: &str, problem: &str, turns: [&[u32]; 2], reward: f64) -> Trajectory {
@@ -28,7 +28,7 @@ fn rollout(id: &str, problem: &str, turns: [&[u32]; 2], reward: f64) -> Trajecto
     row
 }
 
-fn paired(all: Vec<Trajectory>, config: &Config) -> Vec<[Trajectory; 2]> {
+fn paired(all: Vec<Trajectory>, config: &PairsConfig) -> Vec<[Trajectory; 2]> {
     let folder = tempfile::tempdir().unwrap();
     let problems = rows(all, config, folder.path()).unwrap().problems;
     let mut made: Vec<[Trajectory; 2]> = Vec::new();
@@ -46,7 +46,7 @@ fn right_rows_are_chosen_over_wrong_ones_of_the_same_problem_and_prompt() {
     let mut foreign = rollout("foreign", "a", [&[3], &[4]], 0.0);
     foreign.token_ids[0] = 7;
     let mut lost = rollout("lost", "a", [&[3], &[8]], 0.0);
-    lost.status = Status::Infrastructure;
+    lost.status = EpisodeStatus::Infrastructure;
     let all = vec![
         rollout("right", "a", [&[3], &[5]], 1.0),
         rollout("wrong", "a", [&[3], &[6]], 0.0),
@@ -56,9 +56,9 @@ fn right_rows_are_chosen_over_wrong_ones_of_the_same_problem_and_prompt() {
         lost,
     ];
     let folder = tempfile::tempdir().unwrap();
-    let found = rows(all.clone(), &Config::default(), folder.path()).unwrap();
+    let found = rows(all.clone(), &PairsConfig::default(), folder.path()).unwrap();
     assert_eq!((found.problems.len(), found.repeated, found.left_out), (3, 1, 1));
-    let made = paired(all, &Config::default());
+    let made = paired(all, &PairsConfig::default());
     assert_eq!(made.len(), 1);
     let [chosen, rejected] = &made[0];
     assert_eq!((&chosen.parents[0], &rejected.parents[0]), (&"right".to_string(), &"wrong".to_string()));
@@ -76,7 +76,7 @@ fn rows_are_compared_by_components_and_by_step_scores() {
         row
     });
     let first = |rows: &[Trajectory], options: Value| {
-        let config: Config = serde_json::from_value(options).unwrap();
+        let config: PairsConfig = serde_json::from_value(options).unwrap();
         paired(rows.to_vec(), &config).first().map(|pair| pair[0].parents[0].clone())
     };
     assert_eq!(first(&rows, json!({})), None, "equal rewards");
@@ -88,7 +88,7 @@ fn rows_are_compared_by_components_and_by_step_scores() {
     rows[0].step_scores = None;
     assert_eq!(first(&rows, json!({"by": "process_min"})), None);
     let folder = tempfile::tempdir().unwrap();
-    let config = Config { component: Some("other".into()), ..Config::default() };
+    let config = PairsConfig { component: Some("other".into()), ..PairsConfig::default() };
     let error = super::rows(rows.to_vec(), &config, folder.path()).unwrap_err();
     assert!(error.message.contains("`other`") && error.help.unwrap().contains("answer"));
 }
@@ -103,7 +103,7 @@ fn steps_are_compared_after_a_common_beginning_by_the_mean_of_what_follows() {
         rollout("d", "p", [&[4], &[6]], 0.0),
         rollout("e", "p", [&[4], &[7]], 0.0),
     ];
-    let step = Config { cut: Cut::Step, per_problem: 99, ..Config::default() };
+    let step = PairsConfig { cut: PairCut::Step, per_problem: 99, ..PairsConfig::default() };
     let made = paired(all.clone(), &step);
     let tokens: BTreeSet<(Vec<u32>, Vec<u32>)> =
         made.iter().map(|[c, r]| (c.token_ids.clone(), r.token_ids.clone())).collect();
@@ -119,7 +119,7 @@ fn steps_are_compared_after_a_common_beginning_by_the_mean_of_what_follows() {
             (tokens, tokens, tokens)
         );
     }
-    assert!(paired(all, &Config { min_gap: 0.7, ..step }).iter().all(|pair| pair[0].token_ids.len() == 5));
+    assert!(paired(all, &PairsConfig { min_gap: 0.7, ..step }).iter().all(|pair| pair[0].token_ids.len() == 5));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn rows_that_part_outside_of_the_agents_tokens_are_no_contrast() {
     let short = cut(&lines, 5);
     assert_eq!((short.step_ends, short.token_ids, short.messages.len()), (vec![3, 5], vec![1, 2, 3, 4, 5], 2));
     let text = Trajectory { token_ids: Vec::new(), ..lines };
-    let config = Config { cut: Cut::Step, ..Config::default() };
+    let config = PairsConfig { cut: PairCut::Step, ..PairsConfig::default() };
     let error = choose(&[text.clone(), text], &config, &mut Chance::new(0).at("test", &[])).unwrap_err();
     assert!(error.message.contains("no tokens"), "{error}");
 }
@@ -143,7 +143,7 @@ fn rows_that_part_outside_of_the_agents_tokens_are_no_contrast() {
 #[test]
 fn labels_are_exchanged_and_marked() {
     let rows = [rollout("right", "a", [&[3], &[5]], 1.0), rollout("wrong", "a", [&[3], &[6]], 0.0)];
-    let pair = Chosen { better: (0, 0), worse: (1, 0) };
+    let pair = RowPair { better: (0, 0), worse: (1, 0) };
     let [chosen, rejected] = pair.rows(&rows, 4, true, true);
     assert_eq!((&chosen.parents[0], chosen.reward, chosen.rewards["flipped"]), (&"wrong".to_string(), 1.0, 1.0));
     assert_eq!((rejected.id.as_str(), rejected.group, rejected.reward), ("pair-4-rejected", 4, 0.0));
@@ -151,9 +151,9 @@ fn labels_are_exchanged_and_marked() {
 
 #[test]
 fn options_are_checked() {
-    let wrong = Config { min_gap: 0.0, per_problem: 0, flip: 1.5, ..Config::default() };
-    let wrong = Config { by: By::ProcessMin, component: Some("answer".into()), ..wrong };
+    let wrong = PairsConfig { min_gap: 0.0, per_problem: 0, flip: 1.5, ..PairsConfig::default() };
+    let wrong = PairsConfig { by: PairCriterion::ProcessMin, component: Some("answer".into()), ..wrong };
     let at: Vec<String> = wrong.problems().into_iter().map(|p| p.pointer).collect();
     assert_eq!(at, ["/min_gap", "/per_problem", "/flip", "/component"]);
-    assert_eq!(Config::default().problems(), []);
+    assert_eq!(PairsConfig::default().problems(), []);
 }

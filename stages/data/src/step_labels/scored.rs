@@ -4,21 +4,21 @@ use crate::io;
 use crate::step_scorers::{ScoringContext, StepScorer};
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::StageContext;
-use trainyard_api::report::{Cell, Report, Table};
-use trainyard_core::{Error, Metric, Result};
+use trainyard_api::report::{ReportCell, StageReport, Table};
+use trainyard_core::{Error, MetricInfo, Result};
 use trainyard_envs::programs::log;
 use trainyard_tables::{Problem, Trajectory};
 
 /// Returns the metrics of such a run.
-pub fn metrics() -> Vec<Metric> {
-    let count = |name: &'static str, doc: &'static str| Metric::new(name, "count", doc);
+pub fn metrics() -> Vec<MetricInfo> {
+    let count = |name: &'static str, doc: &'static str| MetricInfo::new(name, "count", doc);
     vec![
         count("trajectories", "Trajectories that were labeled."),
         count("problems", "Problems that they solve."),
         count("steps", "Steps of all solutions."),
         count("steps_labeled", "Steps with a label."),
         count("steps_unlabeled", "Steps without a label."),
-        Metric::new("label_mean", "label", "Mean of all labels.").optional(),
+        MetricInfo::new("label_mean", "label", "Mean of all labels.").optional(),
     ]
 }
 
@@ -60,13 +60,13 @@ fn report(rows: usize, (problems, labels): &(usize, Vec<Option<f32>>), context: 
     if !known.is_empty() {
         values.push(("label_mean", known.iter().sum::<f64>() / known.len() as f64));
     }
-    let mut report = Report::new("Step labels");
+    let mut report = StageReport::new("Step labels");
     report.summary = format!("{} of {} steps of {rows} trajectories have a label.", known.len(), labels.len());
     let mut table = Table::new("Counts", ["what", "count"]);
     for (name, value) in values {
         context.metric(name, value);
         report.metric(name, value);
-        table.row([Cell::text(name.replace('_', " ")), Cell::Number(value)]);
+        table.row([ReportCell::text(name.replace('_', " ")), ReportCell::Number(value)]);
     }
     report.table(table);
     report.note("A step is one agent turn. Its label is what the step scorer says, from 0 (wrong) to 1 (right).");

@@ -1,12 +1,12 @@
 use super::*;
-use crate::step_labels::StepLabels;
+use crate::step_labels::StepLabelsStage;
 use crate::step_scorers::registry::family;
 use crate::testing::{parts, skipped};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use trainyard_api::{Prepared as _, Stage as _};
-use trainyard_core::{Secrets, Wired};
-use trainyard_process::silent;
+use trainyard_api::{PreparedOptions as _, Stage as _};
+use trainyard_core::{Secrets, WiredInputs};
+use trainyard_process::null_log;
 use trainyard_tables::Message;
 
 const SCORERS: &str = r#"
@@ -41,7 +41,7 @@ fn labels(turns: &[&[&str]], more: Value) -> Option<Result<Vec<Vec<Option<f32>>>
     };
     let rows: Vec<Trajectory> = turns.iter().map(row).collect();
     let rows: Vec<&Trajectory> = rows.iter().collect();
-    let (problems, log, secrets) = (BTreeMap::new(), silent(), Secrets::default());
+    let (problems, log, secrets) = (BTreeMap::new(), null_log(), Secrets::default());
     let context = ScoringContext { problems: &problems, log: &log, secrets: &secrets };
     Some(family().build(&options, &()).unwrap().label(&rows, &context))
 }
@@ -66,10 +66,10 @@ fn exceptions_and_wrong_numbers_of_labels_end_the_stage_unless_they_are_skipped(
 
 #[test]
 fn inputs_follow_from_who_labels() {
-    let stage = StepLabels { parts: parts() };
+    let stage = StepLabelsStage { parts: parts() };
     let wrong = |options: Value, ports: &[&str]| -> Vec<String> {
         let prepared = stage.prepare(options).unwrap();
-        let mut wired = Wired::default();
+        let mut wired = WiredInputs::default();
         ports.iter().for_each(|port| wired.wire(*port, vec![Default::default()]));
         prepared.problems().into_iter().chain(prepared.problems_with(&wired)).map(|problem| problem.pointer).collect()
     };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{environment, moody, real};
+use crate::testing::{echo_environment, environment, real};
 use trainyard_core::ErrorKind;
 
 fn solution(text: &str, correct: bool) -> Solution {
@@ -14,9 +14,9 @@ fn solution(text: &str, correct: bool) -> Solution {
     }
 }
 
-fn labels(text: &str, correct: bool) -> (Vec<f32>, Counts, Trajectory) {
+fn labels(text: &str, correct: bool) -> (Vec<f32>, StepLabelCounts, Trajectory) {
     let rows = [solution(text, correct)];
-    let environment = environment(&Config::default().environment, 1).unwrap();
+    let environment = environment(&StepLabelsConfig::default().environment, 1).unwrap();
     let problems = problems(&rows, environment.kind());
     let by_id = problems.iter().map(|p| (p.id.as_str(), p)).collect();
     let (mut trajectories, counts) = label(&rows, &by_id, environment.as_ref(), |_| Ok(())).unwrap();
@@ -69,7 +69,7 @@ fn calculations_that_cannot_be_executed_label_nothing() {
 
 #[test]
 fn endless_solutions_are_dropped_and_counted() {
-    let environment = moody();
+    let environment = echo_environment();
     let row = |solver: &str, call: &str| Solution {
         solver: solver.into(),
         ..solution(&format!("So <<{call}=5>>5.\nA: 5"), true)
@@ -95,9 +95,9 @@ fn solutions_without_an_answer_line_keep_their_text() {
 #[test]
 fn real_solutions_are_labeled_by_half() {
     let Some(file) = real("gsm8k/example_model_solutions.jsonl") else { return };
-    let reading = crate::import::Reading { name: "gsm8k".into(), split: "test".into(), ..Default::default() };
+    let reading = crate::import::ImportContext { name: "gsm8k".into(), split: "test".into(), ..Default::default() };
     let rows = crate::import::tests::read_file("gsm8k_solutions", &file, &reading).unwrap().solutions;
-    let environment = environment(&Config::default().environment, 2).unwrap();
+    let environment = environment(&StepLabelsConfig::default().environment, 2).unwrap();
     let run =
         |half: Half| {
             let rows: Vec<Solution> = rows.iter().filter(|s| half_of(&s.question) == half).cloned().collect();

@@ -1,9 +1,9 @@
 //! Scorer `http`: a user-defined service labels the agent's turns (`docs/own-code.md`).
 
-use super::process::OwnScorerPage;
+use super::process::CustomStepScorerDocs;
 use trainyard_envs::programs::ServiceOptions;
 
-impl OwnScorerPage for ServiceOptions {
+impl CustomStepScorerDocs for ServiceOptions {
     const SUMMARY: &'static str = "a service of yours labels the agent's turns, over HTTP";
     const DOC: &'static str = "As `process`, but the lines of the protocol are requests to `url`: each is a\n\
         POST whose answer is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\

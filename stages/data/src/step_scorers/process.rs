@@ -2,43 +2,43 @@
 //! same way ([`super::http`]).
 
 use super::scorer::{ScoringContext, StepScorer, turns};
-use crate::own_rows::{Asking, ask_rows};
+use crate::custom_rows::{RowQuery, query_rows};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trainyard_api::PartOptions;
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_envs::programs::{Batch, OnError, PeerOptions};
+use trainyard_envs::programs::{BatchSize, CustomCodeOptions, ExceptionPolicy};
 use trainyard_process::{Hello, ProgramOptions};
 use trainyard_tables::Trajectory;
 
 /// Labels turns by user-defined code.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schemars(bound = "P: PeerOptions")]
-pub struct OwnScorer<P> {
+#[schemars(bound = "P: CustomCodeOptions")]
+pub struct CustomStepScorer<P> {
     /// Program or service that labels turns.
     #[serde(flatten)]
     pub peer: P,
     /// Maximum rows in one request.
-    pub batch: Batch,
+    pub batch: BatchSize,
     /// With `trainyard_bridge`, the name of the function, if the program has several.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Effect of an exception in the program: `fail` ends the stage, with `skip` the steps of the row stay without
     /// labels.
-    pub on_error: OnError,
+    pub on_error: ExceptionPolicy,
 }
 
 /// Documentation of such a scorer.
-pub trait OwnScorerPage: PeerOptions {
+pub trait CustomStepScorerDocs: CustomCodeOptions {
     /// Summary, as in [`PartOptions`].
     const SUMMARY: &'static str;
     /// Documentation, as in [`PartOptions`].
     const DOC: &'static str;
 }
 
-impl OwnScorerPage for ProgramOptions {
+impl CustomStepScorerDocs for ProgramOptions {
     const SUMMARY: &'static str = "a program of yours labels the agent's turns";
     const DOC: &'static str = "The program gives each turn of the agent a number from 0 (wrong) to 1 (right),\n\
         or null: the turn stays without a label. It sees the messages, the answer, counts, the rewards, and the\n\
@@ -50,7 +50,7 @@ impl OwnScorerPage for ProgramOptions {
         traceback; with `on_error: skip` the row has no labels, and the log has the first traceback.";
 }
 
-impl<P: OwnScorerPage> PartOptions for OwnScorer<P> {
+impl<P: CustomStepScorerDocs> PartOptions for CustomStepScorer<P> {
     const KIND: &'static str = P::KIND;
     const SUMMARY: &'static str = P::SUMMARY;
     const DOC: &'static str = P::DOC;
@@ -61,14 +61,14 @@ impl<P: OwnScorerPage> PartOptions for OwnScorer<P> {
     }
 }
 
-impl<P: OwnScorerPage> StepScorer for OwnScorer<P> {
+impl<P: CustomStepScorerDocs> StepScorer for CustomStepScorer<P> {
     fn kind(&self) -> &'static str {
         P::KIND
     }
     fn label(&self, rows: &[&Trajectory], context: &ScoringContext<'_>) -> Result<Vec<Vec<Option<f32>>>> {
         let hello = Hello { role: "step_scorer", name: &self.name, seed: 0 };
         let peer = self.peer.open(hello, context.secrets, context.log)?;
-        let asking = Asking {
+        let asking = RowQuery {
             peer: &*peer,
             op: "label",
             batch: self.batch,
@@ -77,7 +77,7 @@ impl<P: OwnScorerPage> StepScorer for OwnScorer<P> {
             problems: context.problems,
             log: context.log,
         };
-        let labels = ask_rows(&asking, rows, |row, said| read(said, turns(row)))?;
+        let labels = query_rows(&asking, rows, |row, said| read(said, turns(row)))?;
         Ok(rows.iter().zip(labels).map(|(row, labels)| labels.unwrap_or_else(|| vec![None; turns(row)])).collect())
     }
 }

@@ -1,6 +1,6 @@
 //! The step scorers: one line each, sorted.
 
-use super::process::OwnScorer;
+use super::process::CustomStepScorer;
 use super::scorer::StepScorer;
 use trainyard_api::{Family, PartKind, PartOptions};
 use trainyard_envs::programs::ServiceOptions;
@@ -8,7 +8,7 @@ use trainyard_process::ProgramOptions;
 
 /// Returns the scorers of this crate.
 pub fn family() -> Family<dyn StepScorer> {
-    let members = vec![scorer::<OwnScorer<ServiceOptions>>(), scorer::<OwnScorer<ProgramOptions>>()];
+    let members = vec![scorer::<CustomStepScorer<ServiceOptions>>(), scorer::<CustomStepScorer<ProgramOptions>>()];
     Family::new("step_scorers", "step scorer", members)
 }
 

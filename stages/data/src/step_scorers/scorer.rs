@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use trainyard_core::{Result, Secrets};
-use trainyard_process::Log;
+use trainyard_process::ProgramLog;
 use trainyard_tables::{Problem, Trajectory};
 
 /// Inputs of a scorer in addition to the rows.
@@ -10,7 +10,7 @@ pub struct ScoringContext<'a> {
     /// Problems by id; empty if the input is not connected.
     pub problems: &'a BTreeMap<String, Problem>,
     /// Log of user-defined programs.
-    pub log: &'a Log,
+    pub log: &'a ProgramLog,
     /// Secrets that the options name.
     pub secrets: &'a Secrets,
 }

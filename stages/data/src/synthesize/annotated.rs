@@ -5,34 +5,34 @@
 //! author's number. A trajectory is dropped and counted if a call fails or does not terminate, if a result disagrees,
 //! or if the episode ends early.
 
-use super::config::Config;
-use super::method::{Method, Synthesized, World};
+use super::config::SynthesisConfig;
+use super::method::{SynthesisContext, SynthesisMethod, SynthesisOutput};
 use super::metrics;
-use super::play::{Played, Script, play};
+use super::play::{EpisodeScript, ScriptedResult, play};
 use crate::annotation::{Calculation, agrees, python_form, segments};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use trainyard_api::Report;
-use trainyard_api::report::{Cell, Table};
-use trainyard_core::{Error, Metric, OptionProblem, Result};
+use trainyard_api::StageReport;
+use trainyard_api::report::{ReportCell, Table};
+use trainyard_core::{Error, MetricInfo, OptionProblem, Result};
 use trainyard_envs::environments::{Environments, ScriptedTurn, math_problems};
 use trainyard_envs::tools::registry;
 use trainyard_envs::{Environment, ToolCall, ToolSpec};
 use trainyard_tables::{Problem, Trajectory};
 
 /// A solution as turns; each turn but the last ends with a calculation.
-pub struct Converted<'a> {
+pub struct SolutionTurns<'a> {
     pub turns: Vec<ScriptedTurn>,
     /// The calculations, in order.
     pub calculations: Vec<Calculation<'a>>,
 }
 
 /// Splits a solution into turns in the environment's tool-call format, with calls of `tool`.
-pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &ToolSpec) -> Result<Converted<'a>> {
+pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &ToolSpec) -> Result<SolutionTurns<'a>> {
     let argument = tool.main_argument().ok_or_else(|| {
         Error::invalid(format!("tool `{}` takes no text argument", tool.name)).help("use `calculator` or `python`")
     })?;
-    let mut converted = Converted { turns: Vec::new(), calculations: Vec::new() };
+    let mut converted = SolutionTurns { turns: Vec::new(), calculations: Vec::new() };
     for segment in segments(solution) {
         match segment.calculation {
             Some(calculation) => {
@@ -40,14 +40,14 @@ pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &Tool
                     name: tool.name.clone(),
                     arguments: json!({argument: python_form(calculation.expression)}),
                 };
-                converted.turns.push(ScriptedTurn::Say(format!(
+                converted.turns.push(ScriptedTurn::Text(format!(
                     "{}{}",
                     segment.text,
                     environment.format().render(&call)
                 )));
                 converted.calculations.push(calculation);
             }
-            None => converted.turns.push(ScriptedTurn::Say(segment.text)),
+            None => converted.turns.push(ScriptedTurn::Text(segment.text)),
         }
     }
     Ok(converted)
@@ -72,7 +72,7 @@ pub fn agreements(trajectory: &Trajectory, calculations: &[Calculation<'_>]) -> 
 
 /// The result for all solutions.
 #[derive(Debug, Clone, Default)]
-pub struct Annotated {
+pub struct AnnotatedOutput {
     /// Trajectories of the solutions that hold.
     pub trajectories: Vec<Trajectory>,
     /// Number of executed calls.
@@ -91,7 +91,7 @@ pub fn annotated(
     environment: &dyn Environment,
     seed: u64,
     progress: impl FnMut(usize) -> Result<()>,
-) -> Result<Annotated> {
+) -> Result<AnnotatedOutput> {
     let tool = tool(environment)?;
     let mut scripts = Vec::with_capacity(problems.len());
     let mut calculations = Vec::with_capacity(problems.len());
@@ -101,10 +101,10 @@ pub fn annotated(
                 .help("method `annotated` needs problems with `reference`, as imported by format gsm8k")
         })?;
         let converted = convert(reference, environment, &tool)?;
-        scripts.push(Script { id: format!("{}-annotated", problem.id), problem, turns: converted.turns, seed });
+        scripts.push(EpisodeScript { id: format!("{}-annotated", problem.id), problem, turns: converted.turns, seed });
         calculations.push(converted.calculations);
     }
-    let mut result = Annotated::default();
+    let mut result = AnnotatedOutput::default();
     for ((played, script), calculations) in
         play(environment, &scripts, progress)?.into_iter().zip(&scripts).zip(&calculations)
     {
@@ -113,8 +113,8 @@ pub fn annotated(
     Ok(result)
 }
 
-impl Annotated {
-    fn take(&mut self, played: Played, script: &Script<'_>, calculations: &[Calculation<'_>]) {
+impl AnnotatedOutput {
+    fn take(&mut self, played: ScriptedResult, script: &EpisodeScript<'_>, calculations: &[Calculation<'_>]) {
         let agreements = agreements(&played.trajectory, calculations);
         self.executed += agreements.len();
         self.agreeing += agreements.iter().filter(|a| **a == Some(true)).count();
@@ -151,14 +151,14 @@ impl Annotated {
 
 pub struct AnnotatedMethod;
 
-impl Method for AnnotatedMethod {
+impl SynthesisMethod for AnnotatedMethod {
     fn name(&self) -> &'static str {
         "annotated"
     }
     fn summary(&self) -> &'static str {
         "worked solutions with calculator annotations become tool use"
     }
-    fn metrics(&self) -> Vec<Metric> {
+    fn metrics(&self) -> Vec<MetricInfo> {
         metrics::annotated()
     }
     fn keeps_given_problems(&self) -> bool {
@@ -167,11 +167,16 @@ impl Method for AnnotatedMethod {
     fn environment(&self) -> Value {
         math_problems::default_options()
     }
-    fn check(&self, _: &Config, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
+    fn check(&self, _: &SynthesisConfig, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
         Vec::new()
     }
-    fn make(&self, config: &Config, given: Vec<Problem>, world: &World<'_>) -> Result<Synthesized> {
-        let World { environment, progress, .. } = *world;
+    fn make(
+        &self,
+        config: &SynthesisConfig,
+        given: Vec<Problem>,
+        world: &SynthesisContext<'_>,
+    ) -> Result<SynthesisOutput> {
+        let SynthesisContext { environment, progress, .. } = *world;
         if given.is_empty() {
             return Err(Error::invalid("method `annotated` needs problems")
                 .help("wire input `problems` to `data/import` with format gsm8k"));
@@ -179,13 +184,13 @@ impl Method for AnnotatedMethod {
         let total = given.len();
         let made = annotated(&given, environment, config.seed, |done| progress(done, total))?;
         let report = made.report(total);
-        Ok(Synthesized { problems: given, demonstrations: made.trajectories, report })
+        Ok(SynthesisOutput { problems: given, demonstrations: made.trajectories, report })
     }
 }
 
-impl Annotated {
-    fn report(&self, total: usize) -> Report {
-        let mut report = Report::new("Demonstrations from annotated solutions");
+impl AnnotatedOutput {
+    fn report(&self, total: usize) -> StageReport {
+        let mut report = StageReport::new("Demonstrations from annotated solutions");
         report.summary = format!(
             "{} of {total} solutions became demonstrations; {} of {} executed annotations agree with their authors.",
             self.trajectories.len(),
@@ -202,7 +207,7 @@ impl Annotated {
         if !self.disagreements.is_empty() {
             let mut table = Table::new("First disagreements", ["problem", "expression", "claimed"]);
             for (problem, expression, claim) in &self.disagreements {
-                table.row([Cell::text(problem), Cell::text(expression), Cell::text(claim)]);
+                table.row([ReportCell::text(problem), ReportCell::text(expression), ReportCell::text(claim)]);
             }
             report.table(table);
         }

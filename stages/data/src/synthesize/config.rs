@@ -1,6 +1,6 @@
 //! Options of `data/synthesize`.
 
-use super::own_options::OwnGenerator;
+use super::custom_options::CustomGenerator;
 use super::splits::{Split, default_splits};
 use super::teacher_options::Teacher;
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use trainyard_process::ProgramOptions;
 /// Options of `data/synthesize`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub struct SynthesisConfig {
     /// `procedural` makes new problems with the environment's generator; `annotated` turns worked solutions into tool
     /// use; `teacher` lets a model at an endpoint play given problems; `process` and `http` take problems and turns
     /// from a user-defined program or service.
@@ -36,10 +36,10 @@ pub struct Config {
     pub teacher: Option<Teacher>,
     /// For `process`: the program, with a function `@generator` if it is in Python.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub process: Option<OwnGenerator<ProgramOptions>>,
+    pub process: Option<CustomGenerator<ProgramOptions>>,
     /// For `http`: the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub http: Option<OwnGenerator<ServiceOptions>>,
+    pub http: Option<CustomGenerator<ServiceOptions>>,
 }
 
 fn default_mistakes() -> f64 {

@@ -1,18 +1,18 @@
 //! The trait of synthesis methods.
 
-use super::config::Config;
+use super::config::SynthesisConfig;
 use serde_json::Value;
 use std::sync::Arc;
-use trainyard_api::Report;
+use trainyard_api::StageReport;
 use trainyard_chat::Models;
-use trainyard_core::{Metric, OptionProblem, Result};
+use trainyard_core::{MetricInfo, OptionProblem, Result};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::Environments;
-use trainyard_process::Log;
+use trainyard_process::ProgramLog;
 use trainyard_tables::{Problem, Trajectory};
 
 /// A way to make problems and demonstrations.
-pub trait Method: Send + Sync {
+pub trait SynthesisMethod: Send + Sync {
     /// Returns the registered name.
     fn name(&self) -> &'static str;
     /// Returns one line for lists.
@@ -24,11 +24,11 @@ pub trait Method: Send + Sync {
          data/synthesize`."
     }
     /// Returns the metrics of its report under any options. The stage adds the counts that all methods have.
-    fn metrics(&self) -> Vec<Metric> {
+    fn metrics(&self) -> Vec<MetricInfo> {
         Vec::new()
     }
     /// Returns the metrics of its report under these options.
-    fn declared(&self, _config: &Config) -> Vec<Metric> {
+    fn declared(&self, _config: &SynthesisConfig) -> Vec<MetricInfo> {
         self.metrics()
     }
     /// Returns whether the problems are those of the stage's input, and stay in their environment; otherwise they are
@@ -37,40 +37,49 @@ pub trait Method: Send + Sync {
         false
     }
     /// Returns the highest level of its problems; the lowest is 1.
-    fn levels(&self, _config: &Config, environment: &dyn Environment) -> u32 {
+    fn levels(&self, _config: &SynthesisConfig, environment: &dyn Environment) -> u32 {
         environment.generator().map_or(1, |generator| generator.max_level())
     }
     /// Returns the options of the environment when the config names none.
     fn environment(&self) -> Value;
     /// Returns problems with options for this method. `environment` is absent if it cannot be built; `known` are those
     /// of this build.
-    fn check(&self, config: &Config, environment: Option<&dyn Environment>, known: &Environments)
-    -> Vec<OptionProblem>;
+    fn check(
+        &self,
+        config: &SynthesisConfig,
+        environment: Option<&dyn Environment>,
+        known: &Environments,
+    ) -> Vec<OptionProblem>;
     /// Makes problems and demonstrations from config, given problems and the method's context.
-    fn make(&self, config: &Config, given: Vec<Problem>, world: &World<'_>) -> Result<Synthesized>;
+    fn make(
+        &self,
+        config: &SynthesisConfig,
+        given: Vec<Problem>,
+        world: &SynthesisContext<'_>,
+    ) -> Result<SynthesisOutput>;
 }
 
 /// Context of a method in addition to its options.
-pub struct World<'a> {
+pub struct SynthesisContext<'a> {
     /// The environment.
     pub environment: &'a dyn Environment,
     /// The environment with the prompts for a teacher, where they differ.
-    pub unspoken: Option<&'a dyn Environment>,
+    pub prompt_environment: Option<&'a dyn Environment>,
     /// Models at endpoints.
     pub models: &'a Arc<Models>,
     /// Log of user-defined programs.
-    pub log: &'a Log,
+    pub log: &'a ProgramLog,
     /// Receives (done, total) and may stop the method.
     pub progress: &'a dyn Fn(usize, usize) -> Result<()>,
 }
 
 /// The result of a method.
 #[derive(Debug, Clone)]
-pub struct Synthesized {
+pub struct SynthesisOutput {
     /// Problems of all splits.
     pub problems: Vec<Problem>,
     /// Demonstrations, as text.
     pub demonstrations: Vec<Trajectory>,
     /// Report with the method's own metrics and tables.
-    pub report: Report,
+    pub report: StageReport,
 }

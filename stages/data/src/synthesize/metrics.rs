@@ -1,26 +1,26 @@
 //! Metrics of `data/synthesize`: the counts that all methods have, and those that the methods of this crate add.
 
-use trainyard_core::Metric;
+use trainyard_core::MetricInfo;
 
 /// Returns the metrics of every method.
-pub fn common() -> Vec<Metric> {
+pub fn common() -> Vec<MetricInfo> {
     vec![
-        Metric::new("problems", "rows", "Problems of all splits."),
-        Metric::new("demonstrations", "rows", "Demonstrations."),
-        Metric::new("tool_calls", "calls", "Tool calls of all demonstrations."),
-        Metric::new("tool_errors", "calls", "Tool calls of demonstrations that failed."),
+        MetricInfo::new("problems", "rows", "Problems of all splits."),
+        MetricInfo::new("demonstrations", "rows", "Demonstrations."),
+        MetricInfo::new("tool_calls", "calls", "Tool calls of all demonstrations."),
+        MetricInfo::new("tool_errors", "calls", "Tool calls of demonstrations that failed."),
     ]
 }
 
 /// Returns the metric of a split; one without problems is not reported.
-fn of_split(split: &str) -> Metric {
-    Metric::new(format!("problems_{split}"), "rows", "Problems of this split.").optional()
+fn of_split(split: &str) -> MetricInfo {
+    MetricInfo::new(format!("problems_{split}"), "rows", "Problems of this split.").optional()
 }
 
 /// Returns the metrics of the method `procedural`, with these splits.
-pub fn procedural<'a>(splits: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
-    let mut list: Vec<Metric> = splits.into_iter().map(of_split).collect();
-    list.push(Metric::new(
+pub fn procedural<'a>(splits: impl IntoIterator<Item = &'a str>) -> Vec<MetricInfo> {
+    let mut list: Vec<MetricInfo> = splits.into_iter().map(of_split).collect();
+    list.push(MetricInfo::new(
         "demonstrations_with_mistake",
         "rows",
         "Demonstrations with a mistake from which the agent recovers.",
@@ -30,28 +30,28 @@ pub fn procedural<'a>(splits: impl IntoIterator<Item = &'a str>) -> Vec<Metric> 
 }
 
 /// Returns the metrics of a user-defined generator, with these splits.
-pub fn own<'a>(splits: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
-    let mut list: Vec<Metric> = splits.into_iter().map(of_split).collect();
+pub fn custom<'a>(splits: impl IntoIterator<Item = &'a str>) -> Vec<MetricInfo> {
+    let mut list: Vec<MetricInfo> = splits.into_iter().map(of_split).collect();
     list.extend(coverage());
-    list.push(Metric::new("dropped", "rows", "Solutions that became no demonstration."));
+    list.push(MetricInfo::new("dropped", "rows", "Solutions that became no demonstration."));
     list.extend(dropped(["time_limit", "ended_early", "wrong_answer"]));
     list
 }
 
 /// Returns the metrics of the test problems' coverage by the training texts.
-fn coverage() -> [Metric; 2] {
+fn coverage() -> [MetricInfo; 2] {
     [
-        Metric::new(
+        MetricInfo::new(
             "ngram_coverage",
             "share",
             "Share of the n-grams of test questions that what is learned from holds.",
         ),
-        Metric::new("ngram_covered_problems", "share", "Share of test questions whose n-grams are all covered."),
+        MetricInfo::new("ngram_covered_problems", "share", "Share of test questions whose n-grams are all covered."),
     ]
 }
 
 /// Returns the metrics of dropped solutions, by reason.
-fn dropped<const N: usize>(reasons: [&'static str; N]) -> [Metric; N] {
+fn dropped<const N: usize>(reasons: [&'static str; N]) -> [MetricInfo; N] {
     reasons.map(|reason| {
         let doc = match reason {
             "time_limit" => "Solutions that were dropped because a tool ran into its time limit.",
@@ -59,26 +59,30 @@ fn dropped<const N: usize>(reasons: [&'static str; N]) -> [Metric; N] {
             "disagreement" => "Solutions that were dropped because a calculation does not hold.",
             _ => "Solutions that were dropped for a wrong answer.",
         };
-        Metric::new(format!("dropped_{reason}"), "rows", doc).optional()
+        MetricInfo::new(format!("dropped_{reason}"), "rows", doc).optional()
     })
 }
 
 /// Returns the metrics of the method `annotated`.
-pub fn annotated() -> Vec<Metric> {
+pub fn annotated() -> Vec<MetricInfo> {
     let mut list = vec![
-        Metric::new("annotations_executed", "calculations", "Annotated calculations that were executed."),
-        Metric::new("annotations_agreeing", "calculations", "Executed calculations whose result is the annotated one."),
-        Metric::new("dropped", "rows", "Solutions that became no demonstration."),
+        MetricInfo::new("annotations_executed", "calculations", "Annotated calculations that were executed."),
+        MetricInfo::new(
+            "annotations_agreeing",
+            "calculations",
+            "Executed calculations whose result is the annotated one.",
+        ),
+        MetricInfo::new("dropped", "rows", "Solutions that became no demonstration."),
     ];
     list.extend(dropped(["time_limit", "ended_early", "disagreement", "wrong_answer"]));
     list
 }
 
 /// Possible results of a teacher's episode.
-pub const ENDS: [&str; 5] = ["right", "wrong", "unanswered", "late", "failed"];
+pub const TEACHER_OUTCOMES: [&str; 5] = ["right", "wrong", "unanswered", "late", "failed"];
 
 /// Returns the metrics of the method `teacher`.
-pub fn teacher() -> Vec<Metric> {
+pub fn teacher() -> Vec<MetricInfo> {
     let docs = [
         "Episodes of the teacher that the verifier accepts.",
         "Episodes of the teacher whose answer is wrong.",
@@ -86,10 +90,11 @@ pub fn teacher() -> Vec<Metric> {
         "Episodes of the teacher whose own call ran into its time limit.",
         "Episodes of the teacher that ended because the server refused a request.",
     ];
-    let ends = ENDS.iter().zip(docs).map(|(end, doc)| Metric::new(format!("teacher_{end}"), "episodes", doc));
+    let ends =
+        TEACHER_OUTCOMES.iter().zip(docs).map(|(end, doc)| MetricInfo::new(format!("teacher_{end}"), "episodes", doc));
     let mut list = vec![
-        Metric::new("teacher_episodes", "episodes", "Episodes that the teacher played."),
-        Metric::new("problems_solved", "problems", "Given problems that the teacher solved.").higher(),
+        MetricInfo::new("teacher_episodes", "episodes", "Episodes that the teacher played."),
+        MetricInfo::new("problems_solved", "problems", "Given problems that the teacher solved.").higher(),
     ];
     list.extend(ends);
     list.extend(trainyard_chat::metrics());

@@ -6,12 +6,12 @@
 pub mod annotated;
 pub mod config;
 pub mod coverage;
+pub mod custom;
+mod custom_draw;
+pub mod custom_options;
+mod custom_problem;
 pub mod method;
 mod metrics;
-pub mod own;
-mod own_draw;
-pub mod own_options;
-mod own_problem;
 pub mod play;
 pub mod procedural;
 pub mod registry;
@@ -20,32 +20,34 @@ pub mod teacher;
 pub mod teacher_options;
 mod trial;
 
-pub use config::Config;
-pub use method::{Method, Synthesized, World};
+pub use config::SynthesisConfig;
+pub use method::{SynthesisContext, SynthesisMethod, SynthesisOutput};
 
 use crate::facts::ENVIRONMENT;
 use crate::io;
-use crate::parts::Parts;
+use crate::parts::DataParts;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
-use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, Trial, Tried, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
+use trainyard_api::{ParsedPart, Ports, PreparedOptions, Stage, StageContext, Trial, TrialEpisode, port};
+use trainyard_core::{
+    ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, OptionProblem, Producers, Result, WiredInputs,
+};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
 use trainyard_envs::programs::log;
-use trainyard_envs::tools::{ToolHost, described};
+use trainyard_envs::tools::{ToolHost, tools_json};
 
 /// The method that queries a model.
 const TEACHER: &str = "teacher";
 
-pub struct Synthesize {
+pub struct SynthesizeStage {
     /// Methods, and environments that they may play.
-    pub parts: Arc<Parts>,
+    pub parts: Arc<DataParts>,
 }
 
-impl Stage for Synthesize {
+impl Stage for SynthesizeStage {
     type Prepared = PreparedSynthesis;
     const NAME: &'static str = "data/synthesize";
     const VERSION: u32 = 4;
@@ -60,7 +62,7 @@ impl Stage for Synthesize {
 
     const FAMILIES: &'static [&'static str] = &["environments", "formats", "synthesize", "tools", "verifiers"];
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         let methods = registry::methods(&self.parts.synthesize);
         metrics::common()
             .into_iter()
@@ -68,7 +70,7 @@ impl Stage for Synthesize {
             .collect::<Vec<_>>()
             .into()
     }
-    fn declared(&self, prepared: &PreparedSynthesis, _: &Producers) -> Declared {
+    fn declared_metrics(&self, prepared: &PreparedSynthesis, _: &Producers) -> DeclaredMetrics {
         prepared.method.as_ref().map_or_else(|_| self.metrics(), |method| reported(*method, &prepared.config))
     }
     fn ports(&self) -> Ports {
@@ -108,7 +110,7 @@ impl Stage for Synthesize {
     }
 
     fn schema(&self) -> Value {
-        let mut schema = schemars::schema_for!(Config).to_value();
+        let mut schema = schemars::schema_for!(SynthesisConfig).to_value();
         schema["properties"]["method"]["enum"] = json!(self.parts.synthesize.names());
         fill_schema(&mut schema, "environments", &self.parts.envs.environments.schema());
         // `prepare` fills in the environment.
@@ -118,8 +120,8 @@ impl Stage for Synthesize {
 
     fn prepare(&self, mut options: Value) -> Result<PreparedSynthesis> {
         let name = options.get("method").and_then(Value::as_str).map(str::to_string);
-        let method = self.parts.synthesize.read(&json!(name)).map_err(|problem| problem.within("/method"));
-        let method = method.and_then(|chosen: Chosen<&'static dyn Method>| {
+        let method = self.parts.synthesize.read(&json!(name)).map_err(|problem| problem.with_prefix("/method"));
+        let method = method.and_then(|chosen: ParsedPart<&'static dyn SynthesisMethod>| {
             chosen.build(&()).map(|method| *method).map_err(|e| OptionProblem::new("/method", e.message))
         });
         let default =
@@ -133,7 +135,7 @@ impl Stage for Synthesize {
         let method = method_of(method)?;
         let host = ToolHost::of_stage(context)?;
         let environment = environment.build(&host)?;
-        let unspoken = unspoken(&self.parts, &config, &host)?;
+        let unspoken = prompt_environment(&self.parts, &config, &host)?;
         let models = host.models();
         let given = io::read_many_problems(context.many("problems"))?;
         let progress = |done: usize, total: usize| {
@@ -141,9 +143,9 @@ impl Stage for Synthesize {
             context.stop_if_cancelled()
         };
         let log = log(context);
-        let world = World {
+        let world = SynthesisContext {
             environment: environment.as_ref(),
-            unspoken: unspoken.as_deref(),
+            prompt_environment: unspoken.as_deref(),
             models,
             log: &log,
             progress: &progress,
@@ -160,37 +162,46 @@ impl Stage for Synthesize {
         models.finish(context)?;
         publish(made, &reported(method, &config), context)
     }
-    fn trial(&self, prepared: PreparedSynthesis, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>> {
+    fn trial(
+        &self,
+        prepared: PreparedSynthesis,
+        trial: &Trial,
+        context: &mut StageContext,
+    ) -> Result<Vec<TrialEpisode>> {
         let PreparedSynthesis { config, method, environment, .. } = prepared;
         let host = ToolHost::of_stage(context)?;
         let environment = environment.build(&host)?;
-        let unspoken = unspoken(&self.parts, &config, &host)?;
+        let unspoken = prompt_environment(&self.parts, &config, &host)?;
         let world = (&*environment, unspoken.as_deref(), host.models());
         trial::trial(config, method_of(method)?, world, trial, context)
     }
 }
 
 /// Returns the environment with the prompts for a teacher, if they differ.
-fn unspoken(parts: &Parts, config: &Config, host: &Arc<ToolHost>) -> Result<Option<Box<dyn Environment>>> {
+fn prompt_environment(
+    parts: &DataParts,
+    config: &SynthesisConfig,
+    host: &Arc<ToolHost>,
+) -> Result<Option<Box<dyn Environment>>> {
     let Some(teacher) = &config.teacher else { return Ok(None) };
-    teacher.calls.unspoken(&parts.envs.environments, &config.environment, host)
+    teacher.calls.prompt_environment(&parts.envs.environments, &config.environment, host)
 }
 
-fn method_of(read: Result<&'static dyn Method, OptionProblem>) -> Result<&'static dyn Method> {
+fn method_of(read: Result<&'static dyn SynthesisMethod, OptionProblem>) -> Result<&'static dyn SynthesisMethod> {
     read.map_err(|problem| Error::invalid(problem.message))
 }
 
 /// Options of `data/synthesize` with the method and the environment that they name.
 pub struct PreparedSynthesis {
-    config: Config,
-    method: Result<&'static dyn Method, OptionProblem>,
+    config: SynthesisConfig,
+    method: Result<&'static dyn SynthesisMethod, OptionProblem>,
     environment: EnvironmentSlot,
-    parts: Arc<Parts>,
+    parts: Arc<DataParts>,
 }
 
-impl Prepared for PreparedSynthesis {
-    type Config = Config;
-    fn config(&self) -> &Config {
+impl PreparedOptions for PreparedSynthesis {
+    type Config = SynthesisConfig;
+    fn config(&self) -> &SynthesisConfig {
         &self.config
     }
     fn problems(&self) -> Vec<OptionProblem> {
@@ -203,7 +214,7 @@ impl Prepared for PreparedSynthesis {
             Err(problem) => problems.push(problem.clone()),
         }
         // Options that belong to one method are under its name.
-        let Config { teacher, process, http, .. } = &self.config;
+        let SynthesisConfig { teacher, process, http, .. } = &self.config;
         let given = [(TEACHER, teacher.is_some()), ("process", process.is_some()), ("http", http.is_some())];
         for (name, _) in given.iter().filter(|(_, is_given)| *is_given) {
             if let Ok(method) = &self.method
@@ -218,7 +229,7 @@ impl Prepared for PreparedSynthesis {
     }
 
     /// New problems are of the environment that makes them; given ones are unchanged.
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         let kind = match &self.method {
             Ok(method) if !method.keeps_given_problems() => self.config.environment.get("kind"),
             _ => inputs.shared_fact("problems", ENVIRONMENT),
@@ -233,15 +244,15 @@ impl Prepared for PreparedSynthesis {
 fn left_to_templates(options: &Value, environment: &dyn Environment) -> Option<String> {
     let tools = environment.tools();
     let left = options["describe_tools"] == false && options.get("format").is_some();
-    (left && !tools.is_empty()).then(|| described(&tools))
+    (left && !tools.is_empty()).then(|| tools_json(&tools))
 }
 
 /// Returns the metrics of a run of a method with these options.
-fn reported(method: &dyn Method, config: &Config) -> Declared {
+fn reported(method: &dyn SynthesisMethod, config: &SynthesisConfig) -> DeclaredMetrics {
     metrics::common().into_iter().chain(method.declared(config)).collect::<Vec<_>>().into()
 }
 
-fn publish(mut made: Synthesized, declared: &Declared, context: &mut StageContext) -> Result<()> {
+fn publish(mut made: SynthesisOutput, declared: &DeclaredMetrics, context: &mut StageContext) -> Result<()> {
     let sum = |get: fn(&trainyard_tables::Trajectory) -> u32| {
         made.demonstrations.iter().map(|t| f64::from(get(t))).sum::<f64>()
     };
@@ -263,6 +274,6 @@ fn publish(mut made: Synthesized, declared: &Declared, context: &mut StageContex
 }
 
 #[cfg(test)]
-mod own_tests;
+mod custom_tests;
 #[cfg(test)]
 mod tests;

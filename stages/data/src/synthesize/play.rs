@@ -9,15 +9,15 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 use trainyard_envs::environments::ScriptedTurn;
-use trainyard_envs::{Asked, Environment, Episode, Outcome, Step};
-use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
+use trainyard_envs::{AgentTurnRequest, Environment, Episode, EpisodeStep, Outcome};
+use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason, Trajectory};
 
 /// Number of episodes in flight; bounds memory and changes no result.
 const IN_FLIGHT: usize = 256;
 
 /// One episode to play.
 #[derive(Debug, Clone)]
-pub struct Script<'a> {
+pub struct EpisodeScript<'a> {
     pub id: String,
     /// Problem to solve.
     pub problem: &'a Problem,
@@ -28,7 +28,7 @@ pub struct Script<'a> {
 
 /// A played episode.
 #[derive(Debug, Clone)]
-pub struct Played {
+pub struct ScriptedResult {
     /// Record of the episode.
     pub trajectory: Trajectory,
     /// Number of turns taken, fewer than in the script if the environment ended the episode early.
@@ -41,15 +41,15 @@ pub struct Played {
 /// Plays all scripts and returns the episodes in the order of the scripts.
 pub fn play(
     environment: &dyn Environment,
-    scripts: &[Script<'_>],
+    scripts: &[EpisodeScript<'_>],
     mut progress: impl FnMut(usize) -> Result<()>,
-) -> Result<Vec<Played>> {
-    let mut played: Vec<Played> = Vec::with_capacity(scripts.len());
-    let mut waiting: VecDeque<Game<'_>> = VecDeque::new();
+) -> Result<Vec<ScriptedResult>> {
+    let mut played: Vec<ScriptedResult> = Vec::with_capacity(scripts.len());
+    let mut waiting: VecDeque<ScriptedEpisode<'_>> = VecDeque::new();
     let mut next = 0;
     while played.len() < scripts.len() {
         while next < scripts.len() && waiting.len() < IN_FLIGHT {
-            waiting.push_back(Game::start(environment, &scripts[next])?);
+            waiting.push_back(ScriptedEpisode::start(environment, &scripts[next])?);
             next += 1;
         }
         // Advance all episodes before waiting for the first, so that the tools always have a batch.
@@ -71,8 +71,8 @@ pub fn play(
     Ok(played)
 }
 
-struct Game<'a> {
-    script: &'a Script<'a>,
+struct ScriptedEpisode<'a> {
+    script: &'a EpisodeScript<'a>,
     episode: Box<dyn Episode>,
     messages: Vec<Message>,
     /// Tools for a template to describe, where a program keeps the conversation.
@@ -84,8 +84,8 @@ struct Game<'a> {
     format: &'a dyn trainyard_envs::ToolFormat,
 }
 
-impl<'a> Game<'a> {
-    fn start(environment: &'a dyn Environment, script: &'a Script<'a>) -> Result<Self> {
+impl<'a> ScriptedEpisode<'a> {
+    fn start(environment: &'a dyn Environment, script: &'a EpisodeScript<'a>) -> Result<Self> {
         if script.turns.is_empty() {
             return Err(Error::bug(format!("script `{}` has no turn", script.id)));
         }
@@ -122,22 +122,22 @@ impl<'a> Game<'a> {
         self.take(step)
     }
 
-    fn take(&mut self, step: Step) -> Result<()> {
+    fn take(&mut self, step: EpisodeStep) -> Result<()> {
         match step {
-            Step::Pending => Ok(()),
-            Step::Observe(observation) => {
+            EpisodeStep::Pending => Ok(()),
+            EpisodeStep::Observe(observation) => {
                 self.tool_calls += observation.tool_calls;
                 self.tool_errors += observation.tool_errors;
                 self.messages.extend(observation.messages);
                 self.take_turn()
             }
             // The record shows the model's input before its turn, and its own turns as they were written.
-            Step::Asked(asked) => {
-                self.messages = told(&self.messages, &asked)?;
+            EpisodeStep::TurnRequest(asked) => {
+                self.messages = program_messages(&self.messages, &asked)?;
                 self.tools = asked.tools;
                 self.take_turn()
             }
-            Step::Done(outcome) => {
+            EpisodeStep::Done(outcome) => {
                 self.outcome = Some(outcome);
                 Ok(())
             }
@@ -163,9 +163,9 @@ impl<'a> Game<'a> {
         Ok(())
     }
 
-    fn finish(self, environment: &dyn Environment) -> Result<Played> {
+    fn finish(self, environment: &dyn Environment) -> Result<ScriptedResult> {
         let outcome = self.outcome.ok_or_else(|| Error::bug("an unfinished episode was finished"))?;
-        if outcome.status == Status::Infrastructure && !outcome.timed_out {
+        if outcome.status == EpisodeStatus::Infrastructure && !outcome.timed_out {
             return Err(Error::retryable(format!(
                 "episode `{}` was lost to an infrastructure failure",
                 self.script.id
@@ -197,20 +197,20 @@ impl<'a> Game<'a> {
             parents: vec![problem.id.clone()],
             ..Trajectory::default()
         };
-        Ok(Played { trajectory, turns: self.turns, timed_out: outcome.timed_out })
+        Ok(ScriptedResult { trajectory, turns: self.turns, timed_out: outcome.timed_out })
     }
 }
 
 /// Returns a program's conversation with the turns that were played in it. Errors: data, if it continues differently
 /// from the turns so far.
-fn told(played: &[Message], asked: &Asked) -> Result<Vec<Message>> {
+fn program_messages(played: &[Message], asked: &AgentTurnRequest) -> Result<Vec<Message>> {
     let turns = played.iter().filter(|m| m.role == "assistant").count();
     let places: Vec<usize> = (0..asked.messages.len()).filter(|at| asked.messages[*at].role == "assistant").collect();
     if places.len() < turns {
         return Err(Error::data("the program leaves out turns of a demonstration")
             .help("demonstrate with a program that sends the whole conversation back"));
     }
-    let mut messages = asked.written.clone();
+    let mut messages = asked.template_messages.clone();
     // Turns before those of the agent are the program's own.
     let own = played.iter().filter(|m| m.role == "assistant").rev();
     for (at, turn) in places.into_iter().rev().zip(own) {

@@ -4,18 +4,18 @@
 //! scripts the turns of a demonstration; they are played in the environment, so every result is the tool's own, and the
 //! answer must be the generator's.
 
-use super::config::Config;
+use super::config::SynthesisConfig;
 use super::coverage::coverage;
-use super::method::{Method, Synthesized, World};
+use super::method::{SynthesisContext, SynthesisMethod, SynthesisOutput};
 use super::metrics;
-use super::play::{Script, play};
+use super::play::{EpisodeScript, play};
 use super::splits::Split;
 use crate::hash::xxh64;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_api::Report;
-use trainyard_api::report::{Cell, Table};
-use trainyard_core::{Chance, Error, Metric, OptionProblem, Result};
+use trainyard_api::StageReport;
+use trainyard_api::report::{ReportCell, Table};
+use trainyard_core::{Chance, Error, MetricInfo, OptionProblem, Result};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::{self, Environments, ProblemGenerator, word_problems};
 use trainyard_tables::{Problem, Trajectory};
@@ -31,17 +31,17 @@ const MOST_MISSES: u64 = 1_000;
 
 pub struct Procedural;
 
-impl Method for Procedural {
+impl SynthesisMethod for Procedural {
     fn name(&self) -> &'static str {
         "procedural"
     }
     fn summary(&self) -> &'static str {
         "new problems and demonstrations of an environment's generator"
     }
-    fn metrics(&self) -> Vec<Metric> {
+    fn metrics(&self) -> Vec<MetricInfo> {
         metrics::procedural(["<split>"])
     }
-    fn declared(&self, config: &Config) -> Vec<Metric> {
+    fn declared(&self, config: &SynthesisConfig) -> Vec<MetricInfo> {
         metrics::procedural(config.splits.keys().map(String::as_str))
     }
     fn environment(&self) -> Value {
@@ -49,7 +49,7 @@ impl Method for Procedural {
     }
     fn check(
         &self,
-        config: &Config,
+        config: &SynthesisConfig,
         environment: Option<&dyn Environment>,
         known: &Environments,
     ) -> Vec<OptionProblem> {
@@ -71,8 +71,13 @@ impl Method for Procedural {
         }
         problems
     }
-    fn make(&self, config: &Config, given: Vec<Problem>, world: &World<'_>) -> Result<Synthesized> {
-        let World { environment, progress, .. } = *world;
+    fn make(
+        &self,
+        config: &SynthesisConfig,
+        given: Vec<Problem>,
+        world: &SynthesisContext<'_>,
+    ) -> Result<SynthesisOutput> {
+        let SynthesisContext { environment, progress, .. } = *world;
         if !given.is_empty() {
             return Err(Error::invalid("method `procedural` generates its own problems")
                 .help("leave input `problems` out, or use method `annotated`"));
@@ -80,23 +85,23 @@ impl Method for Procedural {
         let generator = environment.generator().ok_or_else(|| no_generator(environment.kind()))?;
         let chance = Chance::new(config.seed);
         let drawn = draw_all(&config.splits, generator, &chance)?;
-        let demonstrated: Vec<&Drawn> = drawn.iter().filter(|d| d.problem.split == DEMONSTRATIONS).collect();
+        let demonstrated: Vec<&DrawnProblem> = drawn.iter().filter(|d| d.problem.split == DEMONSTRATIONS).collect();
         let (scripts, with_mistake) = scripts(&demonstrated, config.mistakes, environment, generator, &chance);
         let played = play(environment, &scripts, |done| progress(done, scripts.len()))?;
         let mut demonstrations = Vec::with_capacity(played.len());
         for (played, script) in played.into_iter().zip(&scripts) {
             if played.timed_out {
-                return Err(late(script));
+                return Err(time_limit_error(script));
             }
             if played.trajectory.reward < 1.0 || played.turns < script.turns.len() {
-                return Err(wrong(script, played.trajectory.answer.as_deref()));
+                return Err(mismatch_error(script, played.trajectory.answer.as_deref()));
             }
             demonstrations.push(played.trajectory);
         }
         let problems: Vec<Problem> = drawn.into_iter().map(|d| d.problem).collect();
         let mut report = summary(&problems, &demonstrations, generator.plural());
         report.metric("demonstrations_with_mistake", with_mistake as f64);
-        Ok(Synthesized { problems, demonstrations, report })
+        Ok(SynthesisOutput { problems, demonstrations, report })
     }
 }
 
@@ -106,16 +111,20 @@ fn no_generator(kind: &str) -> Error {
 }
 
 /// A problem and its draw.
-struct Drawn {
+struct DrawnProblem {
     problem: Problem,
     index: u64,
     chance: Chance,
 }
 
 /// Draws all splits, in order of name, level and number; no canonical form occurs twice.
-fn draw_all(splits: &BTreeMap<String, Split>, generator: &dyn ProblemGenerator, chance: &Chance) -> Result<Vec<Drawn>> {
+fn draw_all(
+    splits: &BTreeMap<String, Split>,
+    generator: &dyn ProblemGenerator,
+    chance: &Chance,
+) -> Result<Vec<DrawnProblem>> {
     let mut seen = BTreeSet::new();
-    let mut all: BTreeMap<&String, Vec<Drawn>> = BTreeMap::new();
+    let mut all: BTreeMap<&String, Vec<DrawnProblem>> = BTreeMap::new();
     let size = |split: &Split| split.counts(generator.max_level()).values().sum::<u64>();
     let mut order: Vec<(&String, &Split)> = splits.iter().collect();
     order.sort_by_key(|(name, split)| (size(split), *name));
@@ -125,7 +134,7 @@ fn draw_all(splits: &BTreeMap<String, Split>, generator: &dyn ProblemGenerator, 
         let chance = chance.child("split", &[xxh64(name.as_bytes(), 0)]);
         for (level, count) in split.counts(generator.max_level()) {
             let mut fresh = (0..count.saturating_mul(20) + MOST_MISSES)
-                .map(|index| Drawn { problem: generator.problem(level, index, &chance), index, chance })
+                .map(|index| DrawnProblem { problem: generator.problem(level, index, &chance), index, chance })
                 .filter(|d| seen.insert(d.problem.canonical.clone()));
             for i in 0..count {
                 let mut drawn = fresh.next().ok_or_else(|| {
@@ -141,14 +150,14 @@ fn draw_all(splits: &BTreeMap<String, Split>, generator: &dyn ProblemGenerator, 
 }
 
 fn scripts<'a>(
-    drawn: &[&'a Drawn],
+    drawn: &[&'a DrawnProblem],
     mistakes: f64,
     environment: &dyn Environment,
     generator: &dyn ProblemGenerator,
     chance: &Chance,
-) -> (Vec<Script<'a>>, usize) {
+) -> (Vec<EpisodeScript<'a>>, usize) {
     let mut with_mistake = 0;
-    let script = |(i, drawn): (usize, &&'a Drawn)| {
+    let script = |(i, drawn): (usize, &&'a DrawnProblem)| {
         let own = chance.child("demonstration", &[i as u64]);
         let made = |mistakes| generator.demonstration(drawn.problem.level, drawn.index, &drawn.chance, mistakes, &own);
         let mut demonstration = made(mistakes);
@@ -158,20 +167,20 @@ fn scripts<'a>(
         }
         with_mistake += usize::from(demonstration.mistaken);
         let id = format!("{}-demonstration", drawn.problem.id);
-        Script { id, problem: &drawn.problem, turns: demonstration.turns, seed: i as u64 }
+        EpisodeScript { id, problem: &drawn.problem, turns: demonstration.turns, seed: i as u64 }
     };
     let scripts = drawn.iter().enumerate().map(script).collect();
     (scripts, with_mistake)
 }
 
 /// Returns the error of a late call: generators make no long calls, so the machine was busy.
-fn late(script: &Script<'_>) -> Error {
+fn time_limit_error(script: &EpisodeScript<'_>) -> Error {
     Error::retryable(format!("a tool call of demonstration `{}` hit its time limit", script.id))
         .help("reduce the load of the machine, or raise the environment's `limits.time_millis`")
 }
 
 /// Returns the error of a disagreement between tool and generator: one of them has a bug, or a limit is too low.
-fn wrong(script: &Script<'_>, answer: Option<&str>) -> Error {
+fn mismatch_error(script: &EpisodeScript<'_>, answer: Option<&str>) -> Error {
     Error::bug(format!(
         "demonstration `{}` gives {}, the generator says `{}`",
         script.id,
@@ -182,7 +191,7 @@ fn wrong(script: &Script<'_>, answer: Option<&str>) -> Error {
 }
 
 /// Returns the numbers of problems by split and level, and the coverage of the test by demonstrations and practice.
-pub(super) fn summary(problems: &[Problem], demonstrations: &[Trajectory], plural: &str) -> Report {
+pub(super) fn summary(problems: &[Problem], demonstrations: &[Trajectory], plural: &str) -> StageReport {
     let mut report = report(problems, plural);
     // The model learns from demonstrations, and from the questions of the RL problems.
     let shown = demonstrations.iter().flat_map(|t| &t.messages).map(|m| m.content.as_str());
@@ -192,14 +201,14 @@ pub(super) fn summary(problems: &[Problem], demonstrations: &[Trajectory], plura
     report
 }
 
-fn report(problems: &[Problem], plural: &str) -> Report {
+fn report(problems: &[Problem], plural: &str) -> StageReport {
     let mut counts: BTreeMap<(&str, u32), u64> = BTreeMap::new();
     for problem in problems {
         *counts.entry((&problem.split, problem.level)).or_insert(0) += 1;
     }
     let splits: BTreeSet<&str> = counts.keys().map(|(s, _)| *s).collect();
     let levels: BTreeSet<u32> = counts.keys().map(|(_, l)| *l).collect();
-    let mut report = Report::new("Problems and demonstrations");
+    let mut report = StageReport::new("Problems and demonstrations");
     report.summary = format!("{} distinct {plural} in {} splits.", problems.len(), splits.len());
     let heads = std::iter::once("split".to_string())
         .chain(levels.iter().map(|l| format!("level {l}")))
@@ -210,9 +219,9 @@ fn report(problems: &[Problem], plural: &str) -> Report {
         let all = row.iter().sum::<u64>() as f64;
         report.metric(format!("problems_{split}"), all);
         table.row(
-            std::iter::once(Cell::text(split))
-                .chain(row.iter().map(|n| Cell::Number(*n as f64)))
-                .chain([Cell::Number(all)]),
+            std::iter::once(ReportCell::text(split))
+                .chain(row.iter().map(|n| ReportCell::Number(*n as f64)))
+                .chain([ReportCell::Number(all)]),
         );
     }
     report.table(table);

@@ -1,31 +1,31 @@
 //! The method `teacher`: a model at an endpoint plays given problems, and the environment's verifier decides which of
 //! its episodes become demonstrations.
 
-use super::config::Config;
-use super::method::{Method, Synthesized, World};
+use super::config::SynthesisConfig;
+use super::method::{SynthesisContext, SynthesisMethod, SynthesisOutput};
 use super::metrics;
-use super::teacher_options::{Keep, Teacher};
+use super::teacher_options::{Teacher, TeacherKeepPolicy};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_api::Report;
-use trainyard_api::report::{Cell, Table};
-use trainyard_chat::Chat;
-use trainyard_core::{Error, Metric, OptionProblem, Result};
+use trainyard_api::StageReport;
+use trainyard_api::report::{ReportCell, Table};
+use trainyard_chat::ChatClient;
+use trainyard_core::{Error, MetricInfo, OptionProblem, Result};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::{Environments, word_problems};
-use trainyard_envs::players::{Calls, Job, Played, Player, play};
+use trainyard_envs::players::{ModelCallMode, PlayedEpisode, Player, PlayerJob, play};
 use trainyard_tables::{Problem, StopReason, Trajectory};
 
 pub struct TeacherMethod;
 
-impl Method for TeacherMethod {
+impl SynthesisMethod for TeacherMethod {
     fn name(&self) -> &'static str {
         "teacher"
     }
     fn summary(&self) -> &'static str {
         "a model behind an endpoint plays given problems; right episodes become demonstrations"
     }
-    fn metrics(&self) -> Vec<Metric> {
+    fn metrics(&self) -> Vec<MetricInfo> {
         metrics::teacher()
     }
     fn keeps_given_problems(&self) -> bool {
@@ -34,7 +34,7 @@ impl Method for TeacherMethod {
     fn environment(&self) -> Value {
         word_problems::default_options()
     }
-    fn check(&self, config: &Config, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
+    fn check(&self, config: &SynthesisConfig, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
         match &config.teacher {
             Some(teacher) => teacher.problems(),
             None => {
@@ -43,49 +43,55 @@ impl Method for TeacherMethod {
             }
         }
     }
-    fn make(&self, config: &Config, given: Vec<Problem>, world: &World<'_>) -> Result<Synthesized> {
+    fn make(
+        &self,
+        config: &SynthesisConfig,
+        given: Vec<Problem>,
+        world: &SynthesisContext<'_>,
+    ) -> Result<SynthesisOutput> {
         let teacher = config.teacher.as_ref().ok_or_else(|| Error::bug("a teacher is asked for without options"))?;
         if given.is_empty() {
             return Err(Error::invalid("method `teacher` needs problems")
                 .help("wire input `problems` to those that the teacher is to solve"));
         }
-        let lesson = Lesson::hold(teacher, config.seed, &given, world)?;
+        let lesson = TeacherRun::run(teacher, config.seed, &given, world)?;
         let report = lesson.report(given.len());
-        Ok(Synthesized { problems: given, demonstrations: lesson.demonstrations, report })
+        Ok(SynthesisOutput { problems: given, demonstrations: lesson.demonstrations, report })
     }
 }
 
 /// Results of all episodes.
 #[derive(Default)]
-struct Lesson {
+struct TeacherRun {
     demonstrations: Vec<Trajectory>,
     episodes: usize,
     solved: usize,
     /// Episodes by result.
-    ends: BTreeMap<&'static str, usize>,
+    outcomes: BTreeMap<&'static str, usize>,
     /// Why the server rejected a request, if it did.
     refused: Option<String>,
 }
 
-impl Lesson {
-    fn hold(teacher: &Teacher, seed: u64, given: &[Problem], world: &World<'_>) -> Result<Self> {
-        let native = teacher.calls == Calls::Native;
-        let player = Player { environment: world.environment, unspoken: world.unspoken, native };
-        let mut chat = Chat::open(world.models, &teacher.model)?;
+impl TeacherRun {
+    fn run(teacher: &Teacher, seed: u64, given: &[Problem], world: &SynthesisContext<'_>) -> Result<Self> {
+        let native = teacher.calls == ModelCallMode::Native;
+        let player = Player { environment: world.environment, prompt_environment: world.prompt_environment, native };
+        let mut chat = ChatClient::open(world.models, &teacher.model)?;
         let mut lesson = Self::default();
         let mut right: Vec<Vec<Trajectory>> = vec![Vec::new(); given.len()];
         let mut open: Vec<usize> = (0..given.len()).collect();
         // One draw of all problems at a time, so that a solved one is not drawn again.
         for draw in 0..u64::from(teacher.samples) {
-            let jobs: Vec<Job<'_>> = open.iter().map(|&at| Job { problem: &given[at], draw, seed }).collect();
+            let jobs: Vec<PlayerJob<'_>> =
+                open.iter().map(|&at| PlayerJob { problem: &given[at], draw, seed }).collect();
             let before = lesson.episodes;
             let total = before + jobs.len();
             let played = play(&player, &mut chat, &jobs, |done| (world.progress)(before + done, total))?;
             lesson.episodes = total;
             for (&at, played) in open.iter().zip(played) {
-                right[at].extend(lesson.sort(played, draw));
+                right[at].extend(lesson.record(played, draw));
             }
-            if teacher.keep == Keep::First {
+            if teacher.keep == TeacherKeepPolicy::First {
                 open.retain(|&at| right[at].is_empty());
             }
         }
@@ -94,8 +100,8 @@ impl Lesson {
         Ok(lesson)
     }
     /// Counts an episode; returns it if it is a demonstration.
-    fn sort(&mut self, played: Played, draw: u64) -> Option<Trajectory> {
-        let Played { mut trajectory, correct, timed_out, failure, .. } = played;
+    fn record(&mut self, played: PlayedEpisode, draw: u64) -> Option<Trajectory> {
+        let PlayedEpisode { mut trajectory, correct, timed_out, failure, .. } = played;
         let end = match (&failure, timed_out, correct, trajectory.stop_reason) {
             (Some(_), ..) => "failed",
             (None, true, ..) => "late",
@@ -103,20 +109,20 @@ impl Lesson {
             (None, false, false, StopReason::Answer) => "wrong",
             _ => "unanswered",
         };
-        *self.ends.entry(end).or_insert(0) += 1;
+        *self.outcomes.entry(end).or_insert(0) += 1;
         self.refused = self.refused.take().or(failure.map(|error| error.message));
         trajectory.id = format!("{}/{draw}", trajectory.problem_id);
         (end == "right").then_some(trajectory)
     }
-    fn report(&self, problems: usize) -> Report {
-        let mut report = Report::new("Demonstrations by a teacher");
+    fn report(&self, problems: usize) -> StageReport {
+        let mut report = StageReport::new("Demonstrations by a teacher");
         report.summary = format!("{} of {problems} problems were solved, in {} episodes.", self.solved, self.episodes);
         report.metric("teacher_episodes", self.episodes as f64).metric("problems_solved", self.solved as f64);
         let mut table = Table::new("What became of the episodes", ["end", "episodes"]);
-        for end in metrics::ENDS {
-            let count = self.ends.get(end).copied().unwrap_or(0) as f64;
+        for end in metrics::TEACHER_OUTCOMES {
+            let count = self.outcomes.get(end).copied().unwrap_or(0) as f64;
             report.metric(format!("teacher_{end}"), count);
-            table.row([Cell::text(end), Cell::Number(count)]);
+            table.row([ReportCell::text(end), ReportCell::Number(count)]);
         }
         report.table(table);
         if let Some(why) = &self.refused {

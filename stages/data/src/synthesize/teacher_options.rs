@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_chat::ChatOptions;
 use trainyard_core::OptionProblem;
-use trainyard_envs::players::Calls;
+use trainyard_envs::players::ModelCallMode;
 
 /// Options of the method `teacher`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -13,18 +13,23 @@ pub struct Teacher {
     /// The model: `{endpoint: URL, model: NAME}`.
     pub model: ChatOptions,
     /// Form of its tool calls.
-    #[serde(skip_serializing_if = "Calls::is_default")]
-    pub calls: Calls,
+    #[serde(skip_serializing_if = "ModelCallMode::is_default")]
+    pub calls: ModelCallMode,
     /// Maximum episodes of every problem.
     #[schemars(range(min = 1, max = 1024))]
     pub samples: u32,
     /// Right episodes that become demonstrations.
-    pub keep: Keep,
+    pub keep: TeacherKeepPolicy,
 }
 
 impl Default for Teacher {
     fn default() -> Self {
-        Self { model: ChatOptions::default(), calls: Calls::default(), samples: 1, keep: Keep::First }
+        Self {
+            model: ChatOptions::default(),
+            calls: ModelCallMode::default(),
+            samples: 1,
+            keep: TeacherKeepPolicy::First,
+        }
     }
 }
 
@@ -32,7 +37,7 @@ impl Default for Teacher {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum Keep {
+pub enum TeacherKeepPolicy {
     /// The first; a solved problem is not played again.
     #[default]
     First,
@@ -44,8 +49,8 @@ impl Teacher {
     /// Returns all problems of the options; pointers are into the options of the stage.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> =
-            self.model.problems().into_iter().map(|problem| problem.within("/teacher/model")).collect();
-        problems.extend(OptionProblem::outside("/teacher/samples", self.samples, 1..=1024));
+            self.model.problems().into_iter().map(|problem| problem.with_prefix("/teacher/model")).collect();
+        problems.extend(OptionProblem::out_of_range("/teacher/samples", self.samples, 1..=1024));
         if self.samples > 1 && self.model.temperature == Some(0.0) {
             let message = "greedy episodes of one problem are all equal";
             let problem = OptionProblem::new("/teacher/model/temperature", message);

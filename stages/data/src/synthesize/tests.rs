@@ -1,12 +1,12 @@
 use super::*;
-use crate::testing::{environment, moody, parts, real, skipped};
+use crate::testing::{echo_environment, environment, parts, real, skipped};
 use std::collections::BTreeSet;
 use trainyard_chat::Models;
 use trainyard_core::ErrorKind;
-use trainyard_process::silent;
+use trainyard_process::null_log;
 use trainyard_tables::{Message, Problem, StopReason, Trajectory};
 
-fn config(method: &str) -> Config {
+fn config(method: &str) -> SynthesisConfig {
     let text = json!({
         "method": method,
         "seed": 3,
@@ -16,24 +16,25 @@ fn config(method: &str) -> Config {
         "splits": {"demonstrations": {"levels": {"1": 30, "2": 20, "5": 5}}, "rl": {"total": 25},
             "test": {"total": 20}},
     });
-    Synthesize { parts: parts() }.prepare(text).unwrap().config
+    SynthesizeStage { parts: parts() }.prepare(text).unwrap().config
 }
 
-fn check(config: &Config) -> Vec<OptionProblem> {
-    Synthesize { parts: parts() }.prepare(serde_json::to_value(config).unwrap()).unwrap().problems()
+fn check(config: &SynthesisConfig) -> Vec<OptionProblem> {
+    SynthesizeStage { parts: parts() }.prepare(serde_json::to_value(config).unwrap()).unwrap().problems()
 }
 
 fn complete(options: &Value) -> Value {
     parts().envs.environments.complete(options).unwrap()
 }
 
-fn make(config: &Config, given: Vec<Problem>) -> Result<Synthesized> {
+fn make(config: &SynthesisConfig, given: Vec<Problem>) -> Result<SynthesisOutput> {
     let environment = environment(&config.environment, 2).unwrap();
-    let (models, progress) = (Models::apart(), |_, _| Ok(()));
-    let unspoken = unspoken(&parts(), config, &ToolHost::new(1)).unwrap();
+    let (models, progress) = (Models::in_memory(), |_, _| Ok(()));
+    let unspoken = prompt_environment(&parts(), config, &ToolHost::new(1)).unwrap();
     let (environment, unspoken) = (environment.as_ref(), unspoken.as_deref());
-    let log = silent();
-    let world = World { environment, unspoken, models: &models, log: &log, progress: &progress };
+    let log = null_log();
+    let world =
+        SynthesisContext { environment, prompt_environment: unspoken, models: &models, log: &log, progress: &progress };
     registry::method(&config.method).unwrap().make(config, given, &world)
 }
 
@@ -158,7 +159,7 @@ fn environment_without_a_generator_is_named_in_the_error() {
 fn equal_seeds_give_equal_rows() {
     let (a, b) = (make(&config("procedural"), Vec::new()).unwrap(), make(&config("procedural"), Vec::new()).unwrap());
     assert_eq!((&a.problems, &a.demonstrations), (&b.problems, &b.demonstrations));
-    let other = make(&Config { seed: 4, ..config("procedural") }, Vec::new()).unwrap();
+    let other = make(&SynthesisConfig { seed: 4, ..config("procedural") }, Vec::new()).unwrap();
     assert_ne!(a.problems, other.problems);
 }
 
@@ -170,7 +171,7 @@ fn contradictory_options_are_reported_at_check() {
     bad.mistakes = 1.5;
     let pointers: Vec<String> = check(&bad).into_iter().map(|p| p.pointer).collect();
     assert_eq!(pointers, ["/splits/rl", "/splits", "/mistakes"]);
-    assert!(!check(&Config { method: "magic".into(), ..config("procedural") }).is_empty());
+    assert!(!check(&SynthesisConfig { method: "magic".into(), ..config("procedural") }).is_empty());
     assert!(make(&config("annotated"), Vec::new()).unwrap_err().message.contains("needs problems"));
 }
 
@@ -207,7 +208,7 @@ fn annotations_become_executed_calls() {
 /// A row that does not terminate is dropped and named; a lost call stops the stage, to be retried.
 #[test]
 fn endless_calls_only_cost_their_row() {
-    let environment = moody();
+    let environment = echo_environment();
     let row = |i: usize, call: &str| {
         annotated_problem(&format!("p{i}"), &format!("First <<5=5>>5, then <<{call}=5>>5.\n#### 5"), "5")
     };
@@ -227,7 +228,7 @@ fn endless_calls_only_cost_their_row() {
 #[test]
 fn annotations_of_the_real_train_split_agree() {
     let Some(file) = real("gsm8k/train.jsonl") else { return };
-    let reading = crate::import::Reading { name: "gsm8k".into(), split: "train".into(), ..Default::default() };
+    let reading = crate::import::ImportContext { name: "gsm8k".into(), split: "train".into(), ..Default::default() };
     let problems = crate::import::tests::read_file("gsm8k", &file, &reading).unwrap().problems;
     let made = make(&config("annotated"), problems).unwrap();
     let metric = |name: &str| made.report.metrics.get(name).map_or(0.0, |m| m.value);

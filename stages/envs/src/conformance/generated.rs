@@ -8,7 +8,7 @@
 //!   answer, with or without a mistake. They repeat, and exactly those that claim a mistake differ from the clean ones.
 
 use super::turn;
-use crate::environments::{Demonstration, Environment, ProblemGenerator, Step};
+use crate::environments::{Demonstration, Environment, EpisodeStep, ProblemGenerator};
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::Chance;
 use trainyard_tables::{Problem, StopReason};
@@ -99,15 +99,15 @@ fn play(environment: &dyn Environment, problem: &Problem, made: &Demonstration) 
     for (at, scripted) in made.turns.iter().enumerate() {
         let text = scripted.text(environment.format(), &last_result);
         match turn(environment, &mut *episode, &text)? {
-            Step::Observe(observation) => {
+            EpisodeStep::Observe(observation) => {
                 if let Some(result) = observation.messages.into_iter().rfind(|m| m.role == "tool") {
                     last_result = result.content;
                 }
             }
-            Step::Done(outcome) if at + 1 < made.turns.len() => {
+            EpisodeStep::Done(outcome) if at + 1 < made.turns.len() => {
                 return Err(format!("turn {} ends the episode: {outcome:?}", at + 1));
             }
-            Step::Done(outcome) => {
+            EpisodeStep::Done(outcome) => {
                 let verified = |answer: &str| environment.verify(problem, answer).map_err(|e| format!("verify: {e}"));
                 let right = outcome.answer.as_deref().map(verified).transpose()?.unwrap_or(false);
                 return if right && outcome.stop == StopReason::Answer {
@@ -116,8 +116,8 @@ fn play(environment: &dyn Environment, problem: &Problem, made: &Demonstration) 
                     Err(format!("the demonstration ends with {outcome:?}"))
                 };
             }
-            Step::Asked(_) => return Err("a program keeps the conversation".to_string()),
-            Step::Pending => return Err("still pending".to_string()),
+            EpisodeStep::TurnRequest(_) => return Err("a program keeps the conversation".to_string()),
+            EpisodeStep::Pending => return Err("still pending".to_string()),
         }
     }
     Err("the episode continues after the last turn".to_string())

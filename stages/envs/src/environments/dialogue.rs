@@ -11,18 +11,20 @@
 //!   result is not repeatable and must not enter an update. The outcome reports which of the two happened.
 
 use crate::Toolbox;
-use crate::environments::episode_state::Sessions;
-use crate::environments::{AfterTurn, DialogueOptions, Episode, EpisodeState, Observation, Outcome, Setup, Step};
-use crate::formats::text::Text;
+use crate::environments::episode_state::ToolSessions;
+use crate::environments::{
+    AfterTurn, DialogueOptions, EnvironmentSetup, Episode, EpisodeState, EpisodeStep, Observation, Outcome,
+};
+use crate::formats::text::PlainTextFormat;
 use crate::formats::{AgentTurn, ToolFormat};
-use crate::programs::verifier::OwnVerifier;
-use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolResult, ToolSession, ToolSpec};
+use crate::programs::verifier::CustomVerifier;
+use crate::tools::{AgentTool, PendingToolResult, ToolCall, ToolHost, ToolResult, ToolSession, ToolSpec};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::{Clock, Error, Result, SystemClock};
-use trainyard_tables::{Message, Problem, Status, StopReason};
+use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason};
 
 /// State shared by all episodes of one environment.
 pub struct Dialogue {
@@ -30,7 +32,7 @@ pub struct Dialogue {
     host: Arc<ToolHost>,
     toolbox: Arc<Toolbox>,
     /// Tools of the options.
-    tools: Vec<Box<dyn Tool>>,
+    tools: Vec<Box<dyn AgentTool>>,
     /// Index into `tools` of the owner of each of the first specs in `specs`.
     owners: Vec<usize>,
     /// Descriptions of `tools`, then of the environment's own tools.
@@ -38,21 +40,25 @@ pub struct Dialogue {
     format: Box<dyn ToolFormat>,
     read_answer: fn(&str) -> Option<String>,
     /// Overrides the verifiers that problems name.
-    verifier: Option<OwnVerifier>,
+    verifier: Option<CustomVerifier>,
     /// Used only for the latency.
     clock: Arc<dyn Clock>,
 }
 
 impl Dialogue {
     /// Returns a dialogue with the tools of the options.
-    pub fn new(options: DialogueOptions, setup: &Setup, read_answer: fn(&str) -> Option<String>) -> Result<Arc<Self>> {
+    pub fn new(
+        options: DialogueOptions,
+        setup: &EnvironmentSetup,
+        read_answer: fn(&str) -> Option<String>,
+    ) -> Result<Arc<Self>> {
         Self::with_tools(options, setup, &[], read_answer)
     }
     /// Returns a dialogue with the tools of the options and the environment's `own`, whose calls the state of an
     /// episode must answer.
     pub fn with_tools(
         options: DialogueOptions,
-        setup: &Setup,
+        setup: &EnvironmentSetup,
         own: &[ToolSpec],
         read_answer: fn(&str) -> Option<String>,
     ) -> Result<Arc<Self>> {
@@ -67,9 +73,10 @@ impl Dialogue {
         }
         specs.extend(own.iter().cloned());
         expect_distinct(&specs)?;
-        let format = if specs.is_empty() { Box::new(Text) } else { toolbox.format(&options.format, &specs)? };
+        let format =
+            if specs.is_empty() { Box::new(PlainTextFormat) } else { toolbox.format(&options.format, &specs)? };
         let clock = Arc::new(SystemClock::new());
-        let verifier = options.verifier.clone().map(|options| OwnVerifier::new(options, host.secrets(), host.log()));
+        let verifier = options.verifier.clone().map(|options| CustomVerifier::new(options, host.secrets(), host.log()));
         Ok(Arc::new(Self { options, host, toolbox, tools, owners, specs, format, read_answer, verifier, clock }))
     }
     pub fn options(&self) -> &DialogueOptions {
@@ -132,7 +139,7 @@ impl Dialogue {
                 names.len()
             )));
         }
-        self.start_in(Box::new(Sessions::new(names.zip(sessions))), seed)
+        self.start_in(Box::new(ToolSessions::new(names.zip(sessions))), seed)
     }
     /// Starts an episode with this state of the environment.
     pub fn start_in(self: &Arc<Self>, own_state: Box<dyn EpisodeState>, seed: u64) -> Result<Box<dyn Episode>> {
@@ -150,9 +157,9 @@ impl Dialogue {
         Ok(Box::new(DialogueEpisode {
             dialogue,
             sessions,
-            own_state,
+            environment_state: own_state,
             seed,
-            phase: Phase::Agent,
+            phase: DialoguePhase::Agent,
             turns: 0,
             tool_calls: 0,
             tool_errors: 0,
@@ -181,17 +188,17 @@ fn expect_distinct(specs: &[ToolSpec]) -> Result<()> {
 }
 
 /// Phase of an episode: the agent's turn, running tools, or the end.
-enum Phase {
+enum DialoguePhase {
     Agent,
     /// Results still awaited and those that came, in call order, and the time before which they stay hidden.
     Tools {
-        awaited: VecDeque<Ticket>,
-        came: Vec<ToolResult>,
+        pending: VecDeque<PendingToolResult>,
+        results: Vec<ToolResult>,
         held_until: Option<Duration>,
         /// The turn, if it has no calls and the environment's state answers it.
-        spoken: Option<String>,
+        text: Option<String>,
     },
-    Over,
+    Ended,
 }
 
 struct DialogueEpisode {
@@ -199,55 +206,60 @@ struct DialogueEpisode {
     /// Sessions of the tools of the options, in their order.
     sessions: Vec<Box<dyn ToolSession>>,
     /// State that the environment adds, if any.
-    own_state: Option<Box<dyn EpisodeState>>,
+    environment_state: Option<Box<dyn EpisodeState>>,
     seed: u64,
-    phase: Phase,
+    phase: DialoguePhase,
     turns: u32,
     tool_calls: u32,
     tool_errors: u32,
 }
 
 impl DialogueEpisode {
-    fn end(&mut self, stop: StopReason, answer: Option<String>) -> Step {
-        Step::Done(Outcome { answer, stop, ..self.over() })
+    fn end(&mut self, stop: StopReason, answer: Option<String>) -> EpisodeStep {
+        EpisodeStep::Done(Outcome { answer, stop, ..self.finish() })
     }
     /// Ends the episode because a call was lost or late.
-    fn broken_off(&mut self, timed_out: bool) -> Step {
-        Step::Done(Outcome { stop: StopReason::Error, status: Status::Infrastructure, timed_out, ..self.over() })
+    fn end_interrupted(&mut self, timed_out: bool) -> EpisodeStep {
+        EpisodeStep::Done(Outcome {
+            stop: StopReason::Error,
+            status: EpisodeStatus::Infrastructure,
+            timed_out,
+            ..self.finish()
+        })
     }
     /// Ends the episode and returns its counts.
-    fn over(&mut self) -> Outcome {
-        self.phase = Phase::Over;
+    fn finish(&mut self) -> Outcome {
+        self.phase = DialoguePhase::Ended;
         let Self { turns, tool_calls, tool_errors, .. } = *self;
         Outcome { turns, tool_calls, tool_errors, ..Outcome::default() }
     }
     /// Submits every call of a turn to its tool. A call that cannot run is answered immediately.
-    fn submit(&mut self, turn: &AgentTurn) -> VecDeque<Ticket> {
-        let Self { dialogue, sessions, own_state, .. } = self;
+    fn submit(&mut self, turn: &AgentTurn) -> VecDeque<PendingToolResult> {
+        let Self { dialogue, sessions, environment_state: own_state, .. } = self;
         let calls = turn.calls.iter().map(|call| match call {
-            Err(message) => Ticket::ready(ToolResult::error(message.clone())),
+            Err(message) => PendingToolResult::ready(ToolResult::error(message.clone())),
             Ok(call) => match (dialogue.specs.iter().position(|spec| spec.name == call.name), &mut *own_state) {
                 (Some(index), _) if index < dialogue.owners.len() => sessions[dialogue.owners[index]].submit_call(call),
                 (Some(_), Some(own_state)) => own_state.submit(call),
                 _ => {
                     let known: Vec<&str> = dialogue.specs.iter().map(|spec| spec.name.as_str()).collect();
-                    Ticket::ready(ToolResult::unknown_tool(&call.name, &known))
+                    PendingToolResult::ready(ToolResult::unknown_tool(&call.name, &known))
                 }
             },
         });
         calls.collect()
     }
     /// Waits for the results of a turn, which may be there already.
-    fn wait_for(&mut self, awaited: VecDeque<Ticket>, spoken: Option<String>) -> Result<Step> {
+    fn wait_for(&mut self, awaited: VecDeque<PendingToolResult>, spoken: Option<String>) -> Result<EpisodeStep> {
         let held_until = self.dialogue.held_until(self.seed, self.turns);
-        self.phase = Phase::Tools { awaited, came: Vec::new(), held_until, spoken };
-        Ok(self.poll(Duration::ZERO)?.unwrap_or(Step::Pending))
+        self.phase = DialoguePhase::Tools { pending: awaited, results: Vec::new(), held_until, text: spoken };
+        Ok(self.poll(Duration::ZERO)?.unwrap_or(EpisodeStep::Pending))
     }
     /// Processes the results of a turn once all have arrived.
-    fn observe(&mut self, results: Vec<ToolResult>, spoken: Option<String>) -> Result<Step> {
-        let own = self.own_state.as_mut().and_then(|own_state| own_state.failure());
+    fn observe(&mut self, results: Vec<ToolResult>, spoken: Option<String>) -> Result<EpisodeStep> {
+        let own = self.environment_state.as_mut().and_then(|own_state| own_state.failure());
         if let Some(failure) = own.or_else(|| self.sessions.iter_mut().find_map(|session| session.failure())) {
-            self.phase = Phase::Over;
+            self.phase = DialoguePhase::Ended;
             return Err(failure);
         }
         let calls = if spoken.is_some() { &[] } else { results.as_slice() };
@@ -256,60 +268,61 @@ impl DialogueEpisode {
         self.tool_errors += errors;
         let lost = results.iter().any(|r| r.infrastructure);
         if lost || results.iter().any(|r| r.timed_out) {
-            return Ok(self.broken_off(!lost));
+            return Ok(self.end_interrupted(!lost));
         }
         if let Some(text) = spoken {
-            return Ok(self.spoken(&text));
+            return Ok(self.handle_text(&text));
         }
         let reply = self
-            .own_state
+            .environment_state
             .as_mut()
             .map_or_else(|| AfterTurn::Continue(Vec::new()), |own_state| own_state.after_calls(&results));
         let tool_calls = results.len() as u32;
         let messages = results.into_iter().map(|r| Message::new("tool", r.text)).collect();
-        Ok(self.follow(reply, Observation { messages, tool_calls, tool_errors: errors }))
+        Ok(self.apply_after_turn(reply, Observation { messages, tool_calls, tool_errors: errors }))
     }
     /// Handles a turn without calls: passes it to the environment, or else takes it as the answer.
-    fn spoken(&mut self, text: &str) -> Step {
-        match self.own_state.as_mut().and_then(|own_state| own_state.after_text(text)) {
-            Some(reply) => self.follow(reply, Observation::default()),
-            None => self.answered(self.dialogue.read_answer(text)),
+    fn handle_text(&mut self, text: &str) -> EpisodeStep {
+        match self.environment_state.as_mut().and_then(|own_state| own_state.after_text(text)) {
+            Some(reply) => self.apply_after_turn(reply, Observation::default()),
+            None => self.end_with_answer(self.dialogue.read_answer(text)),
         }
     }
-    fn answered(&mut self, answer: Option<String>) -> Step {
+    fn end_with_answer(&mut self, answer: Option<String>) -> EpisodeStep {
         let stop = if answer.is_some() { StopReason::Answer } else { StopReason::End };
         self.end(stop, answer)
     }
-    fn follow(&mut self, reply: AfterTurn, mut seen: Observation) -> Step {
+    fn apply_after_turn(&mut self, reply: AfterTurn, mut seen: Observation) -> EpisodeStep {
         match reply {
-            AfterTurn::End(answer) => self.answered(answer),
+            AfterTurn::End(answer) => self.end_with_answer(answer),
             // Only a turn without calls gets here as the last one.
             AfterTurn::Continue(_) if self.turns >= self.dialogue.options.max_turns => {
                 self.end(StopReason::Turns, None)
             }
             AfterTurn::Continue(messages) => {
-                self.phase = Phase::Agent;
+                self.phase = DialoguePhase::Agent;
                 seen.messages.extend(messages);
-                Step::Observe(seen)
+                EpisodeStep::Observe(seen)
             }
         }
     }
 }
 
 impl Episode for DialogueEpisode {
-    fn step(&mut self, turn: &AgentTurn) -> Result<Step> {
+    fn step(&mut self, turn: &AgentTurn) -> Result<EpisodeStep> {
         match self.phase {
-            Phase::Agent => {}
-            Phase::Tools { .. } => return Err(Error::bug("a turn was taken while tool results are pending")),
-            Phase::Over => return Err(Error::bug("a turn was taken after the end of the episode")),
+            DialoguePhase::Agent => {}
+            DialoguePhase::Tools { .. } => return Err(Error::bug("a turn was taken while tool results are pending")),
+            DialoguePhase::Ended => return Err(Error::bug("a turn was taken after the end of the episode")),
         }
         self.turns += 1;
         if turn.truncated {
             return Ok(self.end(StopReason::Length, None));
         }
         if turn.calls.is_empty() {
-            let Some(ticket) = self.own_state.as_mut().and_then(|own_state| own_state.say(&turn.text)) else {
-                return Ok(self.spoken(&turn.text));
+            let Some(ticket) = self.environment_state.as_mut().and_then(|own_state| own_state.submit_text(&turn.text))
+            else {
+                return Ok(self.handle_text(&turn.text));
             };
             return self.wait_for([ticket].into(), Some(turn.text.clone()));
         }
@@ -322,8 +335,10 @@ impl Episode for DialogueEpisode {
         let tickets = self.submit(turn);
         self.wait_for(tickets, None)
     }
-    fn poll(&mut self, wait: Duration) -> Result<Option<Step>> {
-        let Phase::Tools { awaited, came, held_until, spoken } = &mut self.phase else { return Ok(None) };
+    fn poll(&mut self, wait: Duration) -> Result<Option<EpisodeStep>> {
+        let DialoguePhase::Tools { pending: awaited, results: came, held_until, text: spoken } = &mut self.phase else {
+            return Ok(None);
+        };
         while let Some(ticket) = awaited.front() {
             // May wait this long for each call; callers want patience, not precision.
             let Some(result) = (if wait.is_zero() { ticket.poll() } else { ticket.wait(wait) }) else {
@@ -340,17 +355,26 @@ impl Episode for DialogueEpisode {
     }
     fn fork(&self) -> Result<Box<dyn Episode>> {
         match self.phase {
-            Phase::Agent => {}
-            Phase::Tools { .. } => {
+            DialoguePhase::Agent => {}
+            DialoguePhase::Tools { .. } => {
                 return Err(Error::bug("an episode cannot be forked while tool results are pending"));
             }
-            Phase::Over => return Err(Error::bug("an episode cannot be forked after its end")),
+            DialoguePhase::Ended => return Err(Error::bug("an episode cannot be forked after its end")),
         }
         let sessions = self.sessions.iter().map(|s| s.fork()).collect::<Result<Vec<_>>>()?;
-        let own_state = self.own_state.as_ref().map(|w| w.fork()).transpose()?;
+        let own_state = self.environment_state.as_ref().map(|w| w.fork()).transpose()?;
         let Self { seed, turns, tool_calls, tool_errors, .. } = *self;
         let dialogue = Arc::clone(&self.dialogue);
-        Ok(Box::new(Self { dialogue, sessions, own_state, seed, phase: Phase::Agent, turns, tool_calls, tool_errors }))
+        Ok(Box::new(Self {
+            dialogue,
+            sessions,
+            environment_state: own_state,
+            seed,
+            phase: DialoguePhase::Agent,
+            turns,
+            tool_calls,
+            tool_errors,
+        }))
     }
 }
 

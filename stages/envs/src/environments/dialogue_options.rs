@@ -7,7 +7,7 @@ use crate::Toolbox;
 use crate::environments::{EnvironmentOptions, Latency};
 use crate::formats::registry as formats;
 use crate::programs::verifier::VerifierOptions;
-use crate::tools::{ToolChoice, ToolLimits, ToolSpec};
+use crate::tools::{ToolConfig, ToolLimits, ToolSpec};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;
@@ -23,7 +23,7 @@ use trainyard_core::OptionProblem;
 pub struct DialogueOptions {
     /// Tools that the agent may call: `python`, `calculator`, or with options: `{kind: python, interpreter: cpython}`.
     /// Without any, the agent's first turn is its answer.
-    pub tools: Vec<ToolChoice>,
+    pub tools: Vec<ToolConfig>,
     /// How calls are written: `code` (raw text for a single tool), `hermes`, `llama3`, `mistral` or `toolrl` (JSON),
     /// `qwen` (tags). Where a model's template describes the tools itself, its own format counts instead.
     #[schemars(schema_with = "formats::schema")]
@@ -76,11 +76,11 @@ impl DialogueOptions {
             let wrong = toolbox.tools.check(choice.options());
             // Two programs may offer different tools.
             let known = toolbox.chosen_tool(choice).is_ok_and(|tool| !tool.specs().is_empty());
-            let same = |earlier: &ToolChoice| earlier == choice || known && earlier.kind() == kind;
+            let same = |earlier: &ToolConfig| earlier == choice || known && earlier.kind() == kind;
             if wrong.is_empty() && self.tools[..index].iter().any(same) {
                 problems.push(OptionProblem::new(&place, format!("tool `{kind}` is listed twice")));
             }
-            problems.extend(wrong.into_iter().map(|problem| problem.within(&place)));
+            problems.extend(wrong.into_iter().map(|problem| problem.with_prefix(&place)));
         }
         let specs = self.specs(own, toolbox);
         if problems.is_empty()
@@ -89,12 +89,12 @@ impl DialogueOptions {
         {
             problems.push(OptionProblem { pointer: "/format".to_string(), message: e.message, help: e.help });
         }
-        problems.extend(OptionProblem::outside("/max_turns", self.max_turns, 1..=1000));
-        problems.extend(OptionProblem::outside("/max_tool_calls", self.max_tool_calls, ..=10_000));
+        problems.extend(OptionProblem::out_of_range("/max_turns", self.max_turns, 1..=1000));
+        problems.extend(OptionProblem::out_of_range("/max_tool_calls", self.max_tool_calls, ..=10_000));
         problems.extend(self.limits.check("/limits"));
         problems.extend(self.latency.iter().flat_map(|latency| latency.check("/latency")));
         let verifier = self.verifier.iter().flat_map(VerifierOptions::problems);
-        problems.extend(verifier.map(|problem| problem.within("/verifier")));
+        problems.extend(verifier.map(|problem| problem.with_prefix("/verifier")));
         problems
     }
     /// Returns the descriptions of the tools that the options name, as far as they are known before anything runs, then

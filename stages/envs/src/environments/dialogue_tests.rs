@@ -12,7 +12,7 @@ fn dialogue(tools: &[&str], own: &[ToolSpec]) -> Arc<Dialogue> {
     let tools = tools.iter().map(|name| (*name).into()).collect();
     let options = DialogueOptions { tools, format: "hermes".to_string(), max_turns: 4, ..DialogueOptions::default() };
     assert_eq!(options.check(own, &Toolbox::standard()), []);
-    Dialogue::with_tools(options, &Setup::standard(1), own, |text| Some(text.to_string())).unwrap()
+    Dialogue::with_tools(options, &EnvironmentSetup::standard(1), own, |text| Some(text.to_string())).unwrap()
 }
 
 fn call(name: &str, text: &str) -> String {
@@ -22,12 +22,12 @@ fn call(name: &str, text: &str) -> String {
     )
 }
 
-fn take(dialogue: &Dialogue, episode: &mut dyn Episode, text: &str) -> Step {
+fn take(dialogue: &Dialogue, episode: &mut dyn Episode, text: &str) -> EpisodeStep {
     episode.step(&dialogue.format().parse(text)).unwrap()
 }
 
-fn said(step: &Step) -> Vec<String> {
-    let Step::Observe(observation) = step else { panic!("{step:?}") };
+fn said(step: &EpisodeStep) -> Vec<String> {
+    let EpisodeStep::Observe(observation) = step else { panic!("{step:?}") };
     observation.messages.iter().map(|m| format!("{}: {}", m.role, m.content)).collect()
 }
 
@@ -36,9 +36,9 @@ fn said(step: &Step) -> Vec<String> {
 struct Notes(Vec<String>);
 
 impl EpisodeState for Notes {
-    fn submit(&mut self, call: &ToolCall) -> Ticket {
+    fn submit(&mut self, call: &ToolCall) -> PendingToolResult {
         self.0.push(format!("{} {}", call.name, call.arguments["text"].as_str().unwrap()));
-        Ticket::ready(ToolResult::ok(self.0.join(", ")))
+        PendingToolResult::ready(ToolResult::ok(self.0.join(", ")))
     }
     fn after_calls(&mut self, results: &[ToolResult]) -> AfterTurn {
         if self.0.last().is_some_and(|note| note.ends_with(" end")) {
@@ -72,7 +72,7 @@ fn own_tools_share_state_and_work_beside_registry_tools() {
     let mut fork = episode.fork().unwrap();
     assert_eq!(said(&take(&dialogue, &mut *fork, &call("add", "c"))), ["tool: add a, put b, add c"]);
     let done = Outcome { answer: Some("3".to_string()), turns: 3, tool_calls: 5, tool_errors: 1, ..Outcome::default() };
-    assert_eq!(take(&dialogue, &mut *episode, &call("put", "end")), Step::Done(done));
+    assert_eq!(take(&dialogue, &mut *episode, &call("put", "end")), EpisodeStep::Done(done));
     assert!(episode.step(&AgentTurn::default()).is_err());
 }
 
@@ -86,20 +86,20 @@ fn replies_to_words_stop_at_the_last_turn() {
         assert_eq!(said(&take(&dialogue, &mut *episode, "hm")), ["user: what?"]);
     }
     let turns = Outcome { stop: StopReason::Turns, turns: 4, ..Outcome::default() };
-    assert_eq!(take(&dialogue, &mut *episode, "hm"), Step::Done(turns));
+    assert_eq!(take(&dialogue, &mut *episode, "hm"), EpisodeStep::Done(turns));
     let answer = Outcome { answer: Some("bye".to_string()), turns: 1, ..Outcome::default() };
-    assert_eq!(take(&dialogue, &mut *start(), "bye"), Step::Done(answer));
+    assert_eq!(take(&dialogue, &mut *start(), "bye"), EpisodeStep::Done(answer));
     let end = Outcome { stop: StopReason::End, turns: 1, ..Outcome::default() };
-    assert_eq!(take(&dialogue, &mut *start(), "stop"), Step::Done(end));
+    assert_eq!(take(&dialogue, &mut *start(), "stop"), EpisodeStep::Done(end));
 }
 
 /// Answers with the number of its calls.
 struct Counter(u32);
 
 impl ToolSession for Counter {
-    fn submit(&mut self, _arguments: &Value) -> Ticket {
+    fn submit(&mut self, _arguments: &Value) -> PendingToolResult {
         self.0 += 1;
-        Ticket::ready(ToolResult::ok(self.0.to_string()))
+        PendingToolResult::ready(ToolResult::ok(self.0.to_string()))
     }
     fn fork(&self) -> Result<Box<dyn ToolSession>> {
         Ok(Box::new(Self(self.0)))
@@ -119,11 +119,11 @@ fn sessions_of_own_tools_are_independent() {
 }
 
 /// Gives every call this result.
-struct Gives(ToolResult);
+struct FixedResult(ToolResult);
 
-impl ToolSession for Gives {
-    fn submit(&mut self, _arguments: &Value) -> Ticket {
-        Ticket::ready(self.0.clone())
+impl ToolSession for FixedResult {
+    fn submit(&mut self, _arguments: &Value) -> PendingToolResult {
+        PendingToolResult::ready(self.0.clone())
     }
     fn fork(&self) -> Result<Box<dyn ToolSession>> {
         Ok(Box::new(Self(self.0.clone())))
@@ -135,11 +135,15 @@ fn late_and_lost_calls_are_distinguished() {
     let dialogue = dialogue(&[], &[spec("one"), spec("two")]);
     let (fine, late, lost) = (ToolResult::ok("1"), ToolResult::timed_out("late"), ToolResult::infrastructure("lost"));
     for (first, second, timed_out) in [(&fine, &late, true), (&fine, &lost, false), (&lost, &late, false)] {
-        let mut episode =
-            dialogue.start_with(vec![Box::new(Gives(first.clone())), Box::new(Gives(second.clone()))], 0).unwrap();
+        let mut episode = dialogue
+            .start_with(vec![Box::new(FixedResult(first.clone())), Box::new(FixedResult(second.clone()))], 0)
+            .unwrap();
         let step = take(&dialogue, &mut *episode, &[call("one", "x"), call("two", "x")].concat());
-        let Step::Done(end) = &step else { panic!("{step:?}") };
-        assert_eq!((end.stop, end.status, end.timed_out), (StopReason::Error, Status::Infrastructure, timed_out));
+        let EpisodeStep::Done(end) = &step else { panic!("{step:?}") };
+        assert_eq!(
+            (end.stop, end.status, end.timed_out),
+            (StopReason::Error, EpisodeStatus::Infrastructure, timed_out)
+        );
         assert_eq!((end.turns, end.tool_calls), (1, 2));
     }
 }
@@ -174,7 +178,7 @@ fn latency_delays_results_without_changing_them() {
     let expected = take(&at_once, &mut *at_once.start(7).unwrap(), &text);
     assert_eq!(said(&expected)[0], "tool: 2");
     let mut episode = slow.start(7).unwrap();
-    assert_eq!(episode.step(&turn).unwrap(), Step::Pending);
+    assert_eq!(episode.step(&turn).unwrap(), EpisodeStep::Pending);
     assert!(episode.step(&turn).is_err() && episode.fork().is_err());
     clock.advance(Duration::from_millis(4));
     assert_eq!(episode.poll(Duration::ZERO), Ok(None));
@@ -184,10 +188,13 @@ fn latency_delays_results_without_changing_them() {
     let fork = episode.fork().unwrap();
     for mut next in [episode, fork] {
         // The clock does not move, so the whole remaining time is waited for.
-        assert_eq!(next.step(&turn).unwrap(), Step::Pending);
+        assert_eq!(next.step(&turn).unwrap(), EpisodeStep::Pending);
         assert_eq!(next.poll(Duration::from_millis(1)), Ok(None));
         assert_eq!(next.poll(Duration::from_millis(10)), Ok(Some(expected.clone())));
-        assert!(matches!(next.step(&slow.format().parse("2")).unwrap(), Step::Done(_)), "an answer is not delayed");
+        assert!(
+            matches!(next.step(&slow.format().parse("2")).unwrap(), EpisodeStep::Done(_)),
+            "an answer is not delayed"
+        );
     }
 }
 
@@ -197,7 +204,7 @@ fn latency_depends_on_the_seed() {
     let turn = slow.format().parse(&call("calculator", "1+1"));
     let mut episodes: Vec<Box<dyn Episode>> = (0..40).map(|seed| slow.start(seed).unwrap()).collect();
     for episode in &mut episodes {
-        assert_eq!(episode.step(&turn).unwrap(), Step::Pending);
+        assert_eq!(episode.step(&turn).unwrap(), EpisodeStep::Pending);
     }
     clock.advance(Duration::from_millis(7));
     let seen = episodes.iter_mut().filter_map(|e| e.poll(Duration::ZERO).unwrap()).count();
@@ -219,11 +226,11 @@ fn latency_is_an_option() {
 fn without_tools_every_turn_is_an_answer() {
     let options = DialogueOptions { tools: Vec::new(), describe_tools: true, ..DialogueOptions::default() };
     assert_eq!(options.check(&[], &Toolbox::standard()), []);
-    let dialogue = Dialogue::new(options, &Setup::standard(1), |text| Some(text.to_string())).unwrap();
+    let dialogue = Dialogue::new(options, &EnvironmentSetup::standard(1), |text| Some(text.to_string())).unwrap();
     let text = call("calculator", "6*7");
     let mut episode = dialogue.start(0).unwrap();
     let answer = Outcome { stop: StopReason::Answer, answer: Some(text.clone()), turns: 1, ..Outcome::default() };
-    assert_eq!(take(&dialogue, &mut *episode, &text), Step::Done(answer));
+    assert_eq!(take(&dialogue, &mut *episode, &text), EpisodeStep::Done(answer));
     let problem = Problem { messages: vec![Message::new("user", "6*7?")], ..Problem::default() };
     assert_eq!(dialogue.prompt(&problem), problem.messages);
 }

@@ -8,7 +8,7 @@ use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::ToolSpec;
 use std::time::Duration;
 use trainyard_core::Result;
-use trainyard_tables::{Message, Problem, Status, StopReason};
+use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason};
 
 /// Messages that the agent receives after its turn.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -27,11 +27,11 @@ pub struct Observation {
 /// Calls of assistants are in `tool_calls` as JSON text, `[{"name", "arguments"}]`, regardless of their author; results
 /// of tools are in the order of their calls and name none.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Asked {
+pub struct AgentTurnRequest {
     /// The messages as the program sees them. The loop compares them with those that it knows.
     pub messages: Vec<Message>,
     /// The same messages as the chat template receives them, where they are new: tools described, calls written.
-    pub written: Vec<Message>,
+    pub template_messages: Vec<Message>,
     /// JSON text of the tools that the template describes.
     pub tools: Option<String>,
     /// Maximum number of tokens of the answer, if the program sets one.
@@ -40,7 +40,7 @@ pub struct Asked {
 
 /// Turn of the agent as a program sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Read {
+pub struct ParsedTurn {
     /// The turn with its calls.
     pub turn: AgentTurn,
     /// Message that the program receives, and sends back with its next call.
@@ -82,7 +82,7 @@ pub struct Outcome {
     pub answer: Option<String>,
     pub stop: StopReason,
     /// Whether the episode may be used for training.
-    pub status: Status,
+    pub status: EpisodeStatus,
     /// Agent turns taken.
     pub turns: u32,
     /// Tool calls made, including unreadable ones.
@@ -103,12 +103,12 @@ pub struct Outcome {
 
 /// Result of a step of an episode.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum EpisodeStep {
     /// Tools are running; call [`Episode::poll`].
     Pending,
     /// The agent's turn, where a program keeps the conversation, which may continue after any earlier turn, or after
     /// none.
-    Asked(Asked),
+    TurnRequest(AgentTurnRequest),
     /// The agent's turn again, after this observation.
     Observe(Observation),
     /// The episode is over; no further step is allowed.
@@ -124,7 +124,7 @@ pub trait Environment: Send + Sync {
     /// Returns the tool-call format.
     fn format(&self) -> &dyn ToolFormat;
     /// Returns whether [`Environment::prompt`] defines how an episode begins. Otherwise a program keeps the
-    /// conversation: an episode is polled for its first step, and all its steps are [`Step::Asked`].
+    /// conversation: an episode is polled for its first step, and all its steps are [`EpisodeStep::Asked`].
     fn prompts(&self) -> bool {
         true
     }
@@ -156,19 +156,19 @@ pub trait Environment: Send + Sync {
 pub trait Episode: Send {
     /// Returns the program's reading of a turn that answers its last call, where a program keeps the conversation;
     /// `None` leaves it to [`Environment::format`].
-    fn read(&self, _text: &str) -> Option<Read> {
+    fn read(&self, _text: &str) -> Option<ParsedTurn> {
         None
     }
     /// Receives the tokens of the turn that the next step takes. Called only where a program keeps the conversation.
-    fn hear(&mut self, _tokens: TurnTokens) {}
+    fn record_tokens(&mut self, _tokens: TurnTokens) {}
     /// Takes one agent turn. Tool calls are submitted and run in the background. A turn while results are pending or
     /// after the end is an error of kind `bug`.
-    fn step(&mut self, turn: &AgentTurn) -> Result<Step>;
+    fn step(&mut self, turn: &AgentTurn) -> Result<EpisodeStep>;
     /// Polls a pending step: returns the step once all tool results have arrived, `None` until then. Blocks up to
     /// `wait`.
     ///
     /// Errors: those of the environment's code, where it is a user program.
-    fn poll(&mut self, wait: Duration) -> Result<Option<Step>>;
+    fn poll(&mut self, wait: Duration) -> Result<Option<EpisodeStep>>;
     /// Returns a copy with the tools' state after the last completed call. Fails while a step is pending and after the
     /// end.
     fn fork(&self) -> Result<Box<dyn Episode>>;

@@ -4,7 +4,7 @@
 //! implementations only hold state. The tools of one environment share it, and a fork copies it once. An environment
 //! that judges the final state produces the answer itself: an agent cannot claim what it has not done.
 
-use crate::tools::{Ticket, ToolCall, ToolResult, ToolSession};
+use crate::tools::{PendingToolResult, ToolCall, ToolResult, ToolSession};
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
@@ -22,10 +22,10 @@ pub enum AfterTurn {
 pub trait EpisodeState: Send {
     /// Submits a call of one of the environment's tools. Arguments that do not fit the tool give a ready ticket with an
     /// error for the agent.
-    fn submit(&mut self, call: &ToolCall) -> Ticket;
+    fn submit(&mut self, call: &ToolCall) -> PendingToolResult;
     /// Hands a turn without calls to a component that answers later; [`EpisodeState::after_text`] is called once it
     /// has.
-    fn say(&mut self, _text: &str) -> Option<Ticket> {
+    fn submit_text(&mut self, _text: &str) -> Option<PendingToolResult> {
         None
     }
     /// Returns the error that stops the stage, once the results of a turn have arrived: the environment's code failed.
@@ -46,20 +46,20 @@ pub trait EpisodeState: Send {
 }
 
 /// The state of environments whose tools are independent: one session per tool name.
-pub struct Sessions(Vec<(String, Box<dyn ToolSession>)>);
+pub struct ToolSessions(Vec<(String, Box<dyn ToolSession>)>);
 
-impl Sessions {
+impl ToolSessions {
     /// Creates the state from sessions by tool name.
     pub fn new(sessions: impl IntoIterator<Item = (String, Box<dyn ToolSession>)>) -> Self {
         Self(sessions.into_iter().collect())
     }
 }
 
-impl EpisodeState for Sessions {
-    fn submit(&mut self, call: &ToolCall) -> Ticket {
+impl EpisodeState for ToolSessions {
+    fn submit(&mut self, call: &ToolCall) -> PendingToolResult {
         match self.0.iter_mut().find(|(name, _)| *name == call.name) {
             Some((_, session)) => session.submit(&call.arguments),
-            None => Ticket::ready(ToolResult::unknown_tool(&call.name, &[])),
+            None => PendingToolResult::ready(ToolResult::unknown_tool(&call.name, &[])),
         }
     }
     fn fork(&self) -> Result<Box<dyn EpisodeState>> {

@@ -16,7 +16,7 @@ pub enum ScriptedTurn {
     /// Several calls in one turn.
     Calls(Vec<ToolCall>),
     /// Literal text, tool-call markup included.
-    Say(String),
+    Text(String),
     /// The last tool result, repeated as the answer.
     RepeatResult,
 }
@@ -27,7 +27,7 @@ impl ScriptedTurn {
         match self {
             Self::Call(call) => format.render(call),
             Self::Calls(calls) => calls.iter().map(|call| format.render(call)).collect::<Vec<_>>().join("\n"),
-            Self::Say(text) => text.clone(),
+            Self::Text(text) => text.clone(),
             Self::RepeatResult => last_result.to_string(),
         }
     }
@@ -88,7 +88,7 @@ mod tests {
         let two = text(ScriptedTurn::Calls(vec![call("1"), call("2")]));
         assert_eq!(two, "<tool_call>1</tool_call>\n<tool_call>2</tool_call>");
         assert_eq!(format.parse(&two).calls, [Ok(call("1")), Ok(call("2"))]);
-        assert_eq!(text(ScriptedTurn::Say("so".to_string())), "so");
+        assert_eq!(text(ScriptedTurn::Text("so".to_string())), "so");
         assert_eq!(text(ScriptedTurn::RepeatResult), "19");
     }
 }

@@ -1,9 +1,9 @@
 //! `http`: an environment that a user-defined service implements.
 
-use super::process::OwnEnvironmentPage;
+use super::process::CustomEnvironmentPage;
 use crate::programs::ServiceOptions;
 
-impl OwnEnvironmentPage for ServiceOptions {
+impl CustomEnvironmentPage for ServiceOptions {
     const SUMMARY: &'static str = "an environment of a service of yours, over HTTP";
     const DOC: &'static str = "As `process`, but the lines of the protocol are requests to `url`: each is a\n\
         POST whose answer is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\

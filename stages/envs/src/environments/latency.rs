@@ -34,8 +34,9 @@ impl Latency {
     /// Returns all values that are out of range or contradictory; `pointer` is the location of these options.
     pub fn check(&self, pointer: &str) -> Vec<OptionProblem> {
         let (least, most) = (("/least_millis", self.least_millis), ("/most_millis", self.most_millis));
-        let outside = [least, most].into_iter().filter_map(|(at, millis)| OptionProblem::outside(at, millis, ..=MOST));
-        outside.chain(OptionProblem::crossed(least, most)).map(|problem| problem.within(pointer)).collect()
+        let outside =
+            [least, most].into_iter().filter_map(|(at, millis)| OptionProblem::out_of_range(at, millis, ..=MOST));
+        outside.chain(OptionProblem::reversed_bounds(least, most)).map(|problem| problem.with_prefix(pointer)).collect()
     }
     /// Returns the delay of one turn of the episode with this seed.
     pub fn of_turn(&self, seed: u64, turn: u32) -> Duration {

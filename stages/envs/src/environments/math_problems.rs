@@ -1,7 +1,7 @@
 //! `math-problems`: math word problems from data sets such as GSM8K (arXiv 2110.14168), with tools. Data sets and
 //! models write answers in many ways; the same parser for both makes them comparable.
 
-use crate::environments::{DialogueOptions, ExtraOptions, QuestionEnvironment, Questions};
+use crate::environments::{DialogueOptions, ExtraOptions, QuestionEnvironment, QuestionOptions};
 use crate::verifiers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ impl ExtraOptions for MathProblemsExtra {
     }
 }
 
-impl Questions for MathProblemsExtra {
+impl QuestionOptions for MathProblemsExtra {
     fn read_answer(turn: &str) -> Option<String> {
         verifiers::final_answer(turn)
     }

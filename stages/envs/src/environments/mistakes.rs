@@ -4,7 +4,7 @@
 //! number.
 
 use trainyard_core::Chance;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 
 /// Returns the expressions to send to a stateless tool: the right one, with probability `mistakes` preceded by a broken
 /// one.
@@ -15,7 +15,7 @@ pub fn attempts(expression: &str, mistakes: f64, chance: &Chance) -> Vec<String>
 }
 
 /// Breaks an expression: an undefined name, an operator without its right side, or an extra parenthesis.
-pub fn broken(expression: &str, draws: &mut Draws) -> String {
+pub fn broken(expression: &str, draws: &mut PhiloxRng) -> String {
     match draws.below(3) {
         0 => undefined_name(expression, draws),
         1 => format!("{expression}{}", draws.choose(&["+", "*", "-"])),
@@ -24,7 +24,7 @@ pub fn broken(expression: &str, draws: &mut Draws) -> String {
 }
 
 /// Replaces one number by a name.
-fn undefined_name(expression: &str, draws: &mut Draws) -> String {
+fn undefined_name(expression: &str, draws: &mut PhiloxRng) -> String {
     let digits = |c: char| c.is_ascii_digit() || c == '.';
     let mut numbers: Vec<(usize, usize)> = Vec::new();
     for (i, c) in expression.char_indices().filter(|(_, c)| digits(*c)) {

@@ -28,11 +28,13 @@ pub mod word_problems;
 pub use answer::marked_or_last_line;
 pub use dialogue_environment::DialogueEnvironment;
 pub use dialogue_options::{DialogueOptions, ExtraOptions, WithDialogue};
-pub use environment::{Asked, CallCounts, Environment, Episode, Observation, Outcome, Read, Step, TurnTokens};
+pub use environment::{
+    AgentTurnRequest, CallCounts, Environment, Episode, EpisodeStep, Observation, Outcome, ParsedTurn, TurnTokens,
+};
 pub use environment_options::EnvironmentOptions;
 pub use episode_state::{AfterTurn, EpisodeState};
 pub use generator::{Demonstration, ProblemGenerator, ScriptedTurn};
 pub use latency::Latency;
-pub use questions::{QuestionEnvironment, Questions};
+pub use questions::{QuestionEnvironment, QuestionOptions};
 pub use registry::{EnvironmentSlot, Environments, family, family_with, generating, line, read};
-pub use setup::Setup;
+pub use setup::EnvironmentSetup;

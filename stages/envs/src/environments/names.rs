@@ -2,7 +2,7 @@
 //! of the sentences about their bearers, because a search for a name must find its bearer.
 
 use std::collections::BTreeSet;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 
 const ONSETS: [&str; 14] = ["b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z"];
 const VOWELS: [&str; 5] = ["a", "e", "i", "o", "u"];
@@ -12,7 +12,7 @@ const CODAS: [&str; 5] = ["", "", "n", "r", "l"];
 const SHORT: usize = 2_000;
 
 /// Returns `count` different capitalized names (at most 100,000), none of which is one of the lower-case `words`.
-pub(crate) fn names(count: usize, words: &[&str], draws: &mut Draws) -> Vec<String> {
+pub(crate) fn names(count: usize, words: &[&str], draws: &mut PhiloxRng) -> Vec<String> {
     let syllables = if count <= SHORT { 2 } else { 3 };
     let (mut names, mut taken) = (Vec::with_capacity(count), BTreeSet::new());
     while names.len() < count {

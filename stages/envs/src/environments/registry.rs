@@ -1,10 +1,10 @@
 //! Environments of this crate: one line each, sorted.
 
 use crate::Toolbox;
-use crate::environments::process::{OwnEnvironment, OwnEnvironmentPage, OwnExtra};
+use crate::environments::process::{CustomEnvironment, CustomEnvironmentExtra, CustomEnvironmentPage};
 use crate::environments::{
-    Environment, EnvironmentOptions, Setup, WithDialogue, countdown, customer_service, function_calling, grid_world,
-    math_problems, multi_hop_questions, sql_questions, word_problems,
+    Environment, EnvironmentOptions, EnvironmentSetup, WithDialogue, countdown, customer_service, function_calling,
+    grid_world, math_problems, multi_hop_questions, sql_questions, word_problems,
 };
 use crate::programs::ServiceOptions;
 use crate::tools::ToolHost;
@@ -32,11 +32,11 @@ pub fn read(environments: &Environments, options: &mut Value, default: impl FnOn
 /// Returns the registry line of an environment whose options name parts of this toolbox.
 pub fn line<O: EnvironmentOptions>(
     toolbox: &Arc<Toolbox>,
-    build: fn(O, &Setup) -> Result<Box<dyn Environment>>,
+    build: fn(O, &EnvironmentSetup) -> Result<Box<dyn Environment>>,
 ) -> PartKind<dyn Environment, Arc<ToolHost>> {
     let (built, checked, filled) = (Arc::clone(toolbox), Arc::clone(toolbox), Arc::clone(toolbox));
-    let setup = move |host: &Arc<ToolHost>| Setup { host: Arc::clone(host), toolbox: Arc::clone(&built) };
-    PartKind::naming(
+    let setup = move |host: &Arc<ToolHost>| EnvironmentSetup { host: Arc::clone(host), toolbox: Arc::clone(&built) };
+    PartKind::with_check(
         move |options, host| build(options, &setup(host)),
         move |options: &O| options.check_with(&checked),
         move |schema| O::fill_schema(schema, &filled),
@@ -44,8 +44,8 @@ pub fn line<O: EnvironmentOptions>(
 }
 
 /// Returns the registry line of an environment in user-defined code.
-fn own<P: OwnEnvironmentPage>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
-    line(toolbox, |o: WithDialogue<OwnExtra<P>>, setup| Ok(Box::new(OwnEnvironment::new(o, setup)?)))
+fn custom<P: CustomEnvironmentPage>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
+    line(toolbox, |o: WithDialogue<CustomEnvironmentExtra<P>>, setup| Ok(Box::new(CustomEnvironment::new(o, setup)?)))
 }
 
 /// Returns the environments of this crate, with its tools, formats and verifiers.
@@ -60,10 +60,10 @@ pub fn family_with(toolbox: &Arc<Toolbox>) -> Environments {
         line(toolbox, |o, setup| Ok(Box::new(customer_service::CustomerService::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(function_calling::FunctionCalling::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(grid_world::GridWorld::new(o, setup)?))),
-        own::<ServiceOptions>(toolbox),
+        custom::<ServiceOptions>(toolbox),
         line(toolbox, |o, setup| Ok(Box::new(math_problems::MathProblems::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(multi_hop_questions::MultiHopQuestions::new(o, setup)?))),
-        own::<ProgramOptions>(toolbox),
+        custom::<ProgramOptions>(toolbox),
         line(toolbox, |o, setup| Ok(Box::new(sql_questions::SqlQuestions::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(word_problems::WordProblems::new(o, setup)?))),
     ];

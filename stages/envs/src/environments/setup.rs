@@ -5,14 +5,14 @@ use crate::tools::ToolHost;
 use std::sync::Arc;
 
 /// Tool host of an environment, and the parts that its options may name.
-pub struct Setup {
+pub struct EnvironmentSetup {
     /// Shared by all episodes of a stage. No process starts before the first call.
     pub host: Arc<ToolHost>,
     /// The tools, formats and verifiers of the program.
     pub toolbox: Arc<Toolbox>,
 }
 
-impl Setup {
+impl EnvironmentSetup {
     /// Returns a new host with up to `workers` processes, and the toolbox of this crate.
     pub fn standard(workers: usize) -> Self {
         Self { host: ToolHost::new(workers), toolbox: Arc::new(Toolbox::standard()) }

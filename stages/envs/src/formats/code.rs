@@ -14,12 +14,12 @@ of the only tool. It costs the fewest \
 tokens, which small models pay for one by one; with more than one tool use `hermes`.";
 
 /// The format for one tool with one text argument.
-pub struct Code {
+pub struct CodeFormat {
     tool: String,
     argument: String,
 }
 
-impl Code {
+impl CodeFormat {
     /// Fails unless there is exactly one tool and it has a main argument.
     pub fn new(tools: &[ToolSpec]) -> Result<Self> {
         let [tool] = tools else {
@@ -34,7 +34,7 @@ impl Code {
     }
 }
 
-impl ToolFormat for Code {
+impl ToolFormat for CodeFormat {
     fn kind(&self) -> &'static str {
         "code"
     }
@@ -71,8 +71,8 @@ mod tests {
     use crate::tools::registry::tool;
     use proptest::prelude::*;
 
-    fn code() -> Code {
-        Code::new(&tool("python").unwrap().specs()).unwrap()
+    fn code() -> CodeFormat {
+        CodeFormat::new(&tool("python").unwrap().specs()).unwrap()
     }
 
     #[test]
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn several_tools_are_rejected() {
-        assert!(Code::new(&[]).is_err());
-        assert!(Code::new(&["calculator", "python"].map(|name| tool(name).unwrap().specs().remove(0))).is_err());
+        assert!(CodeFormat::new(&[]).is_err());
+        assert!(CodeFormat::new(&["calculator", "python"].map(|name| tool(name).unwrap().specs().remove(0))).is_err());
     }
 
     proptest! {

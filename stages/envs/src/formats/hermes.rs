@@ -17,9 +17,9 @@ pub const DOC: &str = "`<tool_call>{\"name\": \"python\", \"arguments\": {\"code
 block per call: the form that the Qwen and \
 Hermes families are trained on.";
 
-pub struct Hermes;
+pub struct HermesFormat;
 
-impl ToolFormat for Hermes {
+impl ToolFormat for HermesFormat {
     fn kind(&self) -> &'static str {
         "hermes"
     }
@@ -31,7 +31,7 @@ impl ToolFormat for Hermes {
         format!(
             "{OPEN}\n{{\"name\": {}, \"arguments\": {}}}\n{CLOSE}",
             Value::from(call.name.as_str()),
-            shield(&call.arguments)
+            escape_tags(&call.arguments)
         )
     }
     fn describe(&self, tools: &[ToolSpec]) -> String {
@@ -54,7 +54,7 @@ impl ToolFormat for Hermes {
 }
 
 /// Returns JSON text with the call tags escaped.
-pub(crate) fn shield(arguments: &Value) -> String {
+pub(crate) fn escape_tags(arguments: &Value) -> String {
     arguments.to_string().replace("<tool_call>", "\\u003ctool_call>").replace("</tool_call>", "\\u003c/tool_call>")
 }
 
@@ -83,8 +83,8 @@ mod tests {
     fn call_is_an_object_with_name_and_arguments() {
         let text = "<tool_call>\n{\"name\": \"python\", \"arguments\": {\"code\": \"1+1\"}}\n</tool_call>";
         let call = ToolCall { name: "python".to_string(), arguments: json!({"code": "1+1"}) };
-        assert_eq!(Hermes.parse(text).calls, [Ok(call.clone())]);
-        assert_eq!(Hermes.render(&call), text.replace(": \"1+1\"", ":\"1+1\""));
+        assert_eq!(HermesFormat.parse(text).calls, [Ok(call.clone())]);
+        assert_eq!(HermesFormat.render(&call), text.replace(": \"1+1\"", ":\"1+1\""));
     }
 
     #[test]
@@ -95,18 +95,20 @@ mod tests {
             ("{\"name\": \"a\"}", "error: the tool call has no \"arguments\""),
             ("{\"name\": \"a\", \"arguments\": \"b\"}", "error: \"arguments\" of the tool call must be an object"),
         ] {
-            assert_eq!(Hermes.parse(&format!("{OPEN}{body}{CLOSE}")).calls, [Err(message.to_string())]);
+            assert_eq!(HermesFormat.parse(&format!("{OPEN}{body}{CLOSE}")).calls, [Err(message.to_string())]);
         }
-        let truncated = Hermes.parse("<tool_call>\n{\"name\": \"py");
+        let truncated = HermesFormat.parse("<tool_call>\n{\"name\": \"py");
         assert!(matches!(truncated.calls.as_slice(), [Err(m)] if m.contains("not closed")));
-        assert!(matches!(Hermes.parse("<tool_call>{</tool_call>").calls.as_slice(), [Err(m)] if m.contains("no JSON")));
+        assert!(
+            matches!(HermesFormat.parse("<tool_call>{</tool_call>").calls.as_slice(), [Err(m)] if m.contains("no JSON"))
+        );
     }
 
     proptest! {
         #[test]
         fn rendered_calls_parse_back(code in ".{0,20}(</tool_call>|<tool_call>)?\\PC{0,8}") {
             let call = ToolCall { name: "python".to_string(), arguments: json!({"code": code}) };
-            prop_assert_eq!(Hermes.parse(&Hermes.render(&call)).calls, vec![Ok(call)]);
+            prop_assert_eq!(HermesFormat.parse(&HermesFormat.render(&call)).calls, vec![Ok(call)]);
         }
     }
 }

@@ -18,15 +18,15 @@ pub fn call(value: &Value, key: &str) -> Result<ToolCall, String> {
 /// Writes JSON with a space after `:` and `,`, as Python prints it and as models were trained on it.
 pub fn spaced(value: &Value) -> String {
     let mut out = Vec::new();
-    let mut serializer = serde_json::Serializer::with_formatter(&mut out, Spaced);
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, SpacedFormatter);
     // Writing into memory cannot fail, and a `Value` always has a form.
     let written = serde::Serialize::serialize(value, &mut serializer);
     written.ok().and_then(|()| String::from_utf8(out).ok()).unwrap_or_default()
 }
 
-struct Spaced;
+struct SpacedFormatter;
 
-impl serde_json::ser::Formatter for Spaced {
+impl serde_json::ser::Formatter for SpacedFormatter {
     fn begin_array_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
         if first { Ok(()) } else { writer.write_all(b", ") }
     }

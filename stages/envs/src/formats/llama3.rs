@@ -18,9 +18,9 @@ Llama 3.1 to 3.3 call functions. Several calls follow each other, separated by w
 
 const MARKER: &str = "<|python_tag|>";
 
-pub struct Llama3;
+pub struct Llama3Format;
 
-impl ToolFormat for Llama3 {
+impl ToolFormat for Llama3Format {
     fn kind(&self) -> &'static str {
         "llama3"
     }
@@ -73,18 +73,18 @@ mod tests {
     #[test]
     fn a_turn_is_calls_or_words() {
         let text = "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Rome\"}}";
-        assert_eq!(Llama3.render(&weather("Rome")), text);
-        assert_eq!(Llama3.parse(text).calls, [Ok(weather("Rome"))]);
-        assert_eq!(Llama3.parse(&format!("<|python_tag|>{text}; {text}")).calls.len(), 2);
-        assert_eq!(Llama3.parse(&format!("{text}\n{text}")).calls.len(), 2);
+        assert_eq!(Llama3Format.render(&weather("Rome")), text);
+        assert_eq!(Llama3Format.parse(text).calls, [Ok(weather("Rome"))]);
+        assert_eq!(Llama3Format.parse(&format!("<|python_tag|>{text}; {text}")).calls.len(), 2);
+        assert_eq!(Llama3Format.parse(&format!("{text}\n{text}")).calls.len(), 2);
         for words in ["It is warm.", "{\"degrees\": 21}", "", "{x}", &format!("See {text}")] {
-            assert!(Llama3.parse(words).calls.is_empty(), "{words}");
+            assert!(Llama3Format.parse(words).calls.is_empty(), "{words}");
         }
     }
 
     #[test]
     fn errors_name_the_defect() {
-        let error = |text: &str| Llama3.parse(text).calls[0].clone().unwrap_err();
+        let error = |text: &str| Llama3Format.parse(text).calls[0].clone().unwrap_err();
         assert!(error("{\"name\": \"f\", \"parameters\": {").contains("no JSON"));
         assert_eq!(error("{\"name\": \"f\"}"), "error: the tool call has no \"parameters\"");
         assert_eq!(
@@ -98,8 +98,8 @@ mod tests {
         #[test]
         fn rendered_calls_parse_back(city in "\\PC{0,16}", name in "[a-zA-Z_ ]{1,12}") {
             let call = ToolCall { name, arguments: json!({"city": city}) };
-            let two = format!("{}\n{}", Llama3.render(&call), Llama3.render(&call));
-            prop_assert_eq!(Llama3.parse(&two).calls, vec![Ok(call.clone()), Ok(call)]);
+            let two = format!("{}\n{}", Llama3Format.render(&call), Llama3Format.render(&call));
+            prop_assert_eq!(Llama3Format.parse(&two).calls, vec![Ok(call.clone()), Ok(call)]);
         }
     }
 }

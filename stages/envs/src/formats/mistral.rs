@@ -18,9 +18,9 @@ Mistral and Ministral models are trained on. `[TOOL_CALLS]name[ARGS]{…}` of th
 const MARKER: &str = "[TOOL_CALLS]";
 const ARGUMENTS: &str = "[ARGS]";
 
-pub struct Mistral;
+pub struct MistralFormat;
 
-impl ToolFormat for Mistral {
+impl ToolFormat for MistralFormat {
     fn kind(&self) -> &'static str {
         "mistral"
     }
@@ -73,20 +73,20 @@ mod tests {
     #[test]
     fn both_forms_of_the_family_are_read() {
         let text = "[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Rome\"}}]";
-        assert_eq!(Mistral.render(&weather("Rome")), text);
-        assert_eq!(Mistral.parse(text).calls, [Ok(weather("Rome"))]);
+        assert_eq!(MistralFormat.render(&weather("Rome")), text);
+        assert_eq!(MistralFormat.parse(text).calls, [Ok(weather("Rome"))]);
         let two = "Ok. [TOOL_CALLS] [{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Rome\"}, \"id\": \"a\"}, \
                    {\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}]";
-        assert_eq!(Mistral.parse(two).calls, [Ok(weather("Rome")), Ok(weather("Oslo"))]);
+        assert_eq!(MistralFormat.parse(two).calls, [Ok(weather("Rome")), Ok(weather("Oslo"))]);
         let newer =
             "[TOOL_CALLS]get_weather[ARGS]{\"city\": \"Rome\"}[TOOL_CALLS]get_weather[ARGS]{\"city\": \"Oslo\"}";
-        assert_eq!(Mistral.parse(newer).calls, [Ok(weather("Rome")), Ok(weather("Oslo"))]);
-        assert!(Mistral.parse("It is [21] degrees.").calls.is_empty());
+        assert_eq!(MistralFormat.parse(newer).calls, [Ok(weather("Rome")), Ok(weather("Oslo"))]);
+        assert!(MistralFormat.parse("It is [21] degrees.").calls.is_empty());
     }
 
     #[test]
     fn errors_name_the_defect() {
-        let error = |body: &str| Mistral.parse(&format!("{MARKER}{body}")).calls[0].clone().unwrap_err();
+        let error = |body: &str| MistralFormat.parse(&format!("{MARKER}{body}")).calls[0].clone().unwrap_err();
         assert_eq!(error(" "), "error: the tool call is empty");
         assert!(error("[{\"name\":").contains("no JSON") && error("f[ARGS]{").contains("no JSON"));
         assert_eq!(error("[{\"arguments\": {}}]"), "error: the tool call has no \"name\"");
@@ -100,8 +100,8 @@ mod tests {
             name in "[a-z_]{1,9}",
         ) {
             let call = ToolCall { name, arguments: json!({"city": city}) };
-            let two = format!("{}\n{}", Mistral.render(&call), Mistral.render(&call));
-            prop_assert_eq!(Mistral.parse(&two).calls, vec![Ok(call.clone()), Ok(call)]);
+            let two = format!("{}\n{}", MistralFormat.render(&call), MistralFormat.render(&call));
+            prop_assert_eq!(MistralFormat.parse(&two).calls, vec![Ok(call.clone()), Ok(call)]);
         }
     }
 }

@@ -28,11 +28,11 @@ const FUNCTION: [&str; 2] = ["<function=", "</function>"];
 const PARAMETER: [&str; 2] = ["<parameter=", "</parameter>"];
 
 /// Format `qwen` for a set of tools.
-pub struct Qwen {
+pub struct QwenFormat {
     tools: Vec<ToolSpec>,
 }
 
-impl Qwen {
+impl QwenFormat {
     /// Returns the format for tools whose schemas define the types of parameters.
     pub fn new(tools: &[ToolSpec]) -> Self {
         Self { tools: tools.to_vec() }
@@ -81,7 +81,7 @@ impl Qwen {
     }
 }
 
-impl ToolFormat for Qwen {
+impl ToolFormat for QwenFormat {
     fn kind(&self) -> &'static str {
         "qwen"
     }
@@ -113,11 +113,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn format() -> Qwen {
+    fn format() -> QwenFormat {
         let parameters = json!({"type": "object", "properties": {
             "city": {"type": "string"}, "days": {"type": "integer"},
         }});
-        Qwen::new(&[ToolSpec { name: "weather".into(), description: "Tells it.".into(), parameters }])
+        QwenFormat::new(&[ToolSpec { name: "weather".into(), description: "Tells it.".into(), parameters }])
     }
 
     #[test]
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(format().parse(text).calls, [Ok(call)]);
         let number = text.replace("Rome\n2", "7");
         assert_eq!(format().parse(&number).calls[0].clone().unwrap().arguments["city"], "7");
-        assert_eq!(Qwen::new(&[]).parse(&number).calls[0].clone().unwrap().arguments["city"], 7);
+        assert_eq!(QwenFormat::new(&[]).parse(&number).calls[0].clone().unwrap().arguments["city"], 7);
         assert!(format().parse("It is warm.").calls.is_empty());
         let none = ToolCall { name: "now".into(), arguments: json!({}) };
         assert_eq!(format().parse(&format().render(&none)).calls, [Ok(none)]);

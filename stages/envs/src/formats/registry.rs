@@ -6,25 +6,32 @@ use serde_json::{Value, json};
 use trainyard_api::{Family, PartKind};
 use trainyard_core::Result;
 
-type Line = PartKind<dyn ToolFormat, [ToolSpec]>;
+type ToolFormatKind = PartKind<dyn ToolFormat, [ToolSpec]>;
 
 /// Returns the formats of this crate. A format is built for the tools that its calls may name.
 pub fn family() -> Family<dyn ToolFormat, [ToolSpec]> {
     let members = vec![
-        Line::plain("code", "raw code between the tags, for one tool", code::DOC, |tools: &[ToolSpec]| {
-            Ok(Box::new(code::Code::new(tools)?))
+        ToolFormatKind::plain("code", "raw code between the tags, for one tool", code::DOC, |tools: &[ToolSpec]| {
+            Ok(Box::new(code::CodeFormat::new(tools)?))
         }),
-        Line::plain("hermes", "one JSON object between the tags for each call", hermes::DOC, |_| {
-            Ok(Box::new(hermes::Hermes))
+        ToolFormatKind::plain("hermes", "one JSON object between the tags for each call", hermes::DOC, |_| {
+            Ok(Box::new(hermes::HermesFormat))
         }),
-        Line::plain("llama3", "a JSON object that is the whole turn", llama3::DOC, |_| Ok(Box::new(llama3::Llama3))),
-        Line::plain("mistral", "a JSON list after `[TOOL_CALLS]`", mistral::DOC, |_| Ok(Box::new(mistral::Mistral))),
-        Line::plain("qwen", "a function and its parameters as tags", qwen::DOC, |tools: &[ToolSpec]| {
-            Ok(Box::new(qwen::Qwen::new(tools)))
+        ToolFormatKind::plain("llama3", "a JSON object that is the whole turn", llama3::DOC, |_| {
+            Ok(Box::new(llama3::Llama3Format))
         }),
-        Line::plain("toolrl", "JSON objects in one block behind thoughts, or a response", toolrl::DOC, |_| {
-            Ok(Box::new(toolrl::ToolRl))
+        ToolFormatKind::plain("mistral", "a JSON list after `[TOOL_CALLS]`", mistral::DOC, |_| {
+            Ok(Box::new(mistral::MistralFormat))
         }),
+        ToolFormatKind::plain("qwen", "a function and its parameters as tags", qwen::DOC, |tools: &[ToolSpec]| {
+            Ok(Box::new(qwen::QwenFormat::new(tools)))
+        }),
+        ToolFormatKind::plain(
+            "toolrl",
+            "JSON objects in one block behind thoughts, or a response",
+            toolrl::DOC,
+            |_| Ok(Box::new(toolrl::ToolRlFormat)),
+        ),
     ];
     Family::new("formats", "tool-call format", members)
 }

@@ -4,9 +4,9 @@ use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 
 /// Reads no calls, whatever a turn looks like.
-pub(crate) struct Text;
+pub(crate) struct PlainTextFormat;
 
-impl ToolFormat for Text {
+impl ToolFormat for PlainTextFormat {
     fn kind(&self) -> &'static str {
         "text"
     }

@@ -12,7 +12,7 @@
 //! Any white space may separate the objects. Calls before `</think>` are thoughts and are not executed. After invalid
 //! JSON the rest of the block is skipped, because the beginning of the next object is unknown.
 
-use crate::formats::hermes::shield;
+use crate::formats::hermes::escape_tags;
 use crate::formats::markup::{CLOSE, OPEN, bodies};
 use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
@@ -25,9 +25,9 @@ markup of ToolRL (2504.13958). An object that does not parse ends the reading of
 
 const THOUGHT_ENDS: &str = "</think>";
 
-pub struct ToolRl;
+pub struct ToolRlFormat;
 
-impl ToolFormat for ToolRl {
+impl ToolFormat for ToolRlFormat {
     fn kind(&self) -> &'static str {
         "toolrl"
     }
@@ -43,7 +43,7 @@ impl ToolFormat for ToolRl {
         AgentTurn { text: text.to_string(), calls, truncated: false }
     }
     fn render(&self, call: &ToolCall) -> String {
-        let (name, parameters) = (guarded(&Value::from(call.name.as_str())), guarded(&call.arguments));
+        let (name, parameters) = (escape_markup(&Value::from(call.name.as_str())), escape_markup(&call.arguments));
         format!("{OPEN}\n{{\"name\": {name}, \"parameters\": {parameters}}}\n{CLOSE}")
     }
     fn describe(&self, tools: &[ToolSpec]) -> String {
@@ -64,8 +64,8 @@ impl ToolFormat for ToolRl {
 }
 
 /// Returns JSON text with the tags that would end a thought or a call escaped.
-fn guarded(value: &Value) -> String {
-    shield(value).replace(THOUGHT_ENDS, "\\u003c/think>")
+fn escape_markup(value: &Value) -> String {
+    escape_tags(value).replace(THOUGHT_ENDS, "\\u003c/think>")
 }
 
 fn read(body: &str) -> Vec<Result<ToolCall, String>> {
@@ -112,22 +112,25 @@ mod tests {
         let text = "<think> Both cities. </think>\n<tool_call>\n{\"name\": \"get_weather\", \"parameters\": \
                     {\"city\": \"Rome\"}}\n\
                     {\"name\": \"get_weather\", \"parameters\": {\"city\": \"Oslo\"}}\n</tool_call>";
-        let turn = ToolRl.parse(text);
+        let turn = ToolRlFormat.parse(text);
         assert_eq!(turn.calls, [Ok(weather("Rome")), Ok(weather("Oslo"))]);
         assert_eq!(turn.message().content, text);
-        assert!(ToolRl.parse("<think> Nothing to do. </think>\n<response> Which city? </response>").calls.is_empty());
-        let two_blocks = format!("{}\n{}", ToolRl.render(&weather("Rome")), ToolRl.render(&weather("Oslo")));
-        assert_eq!(ToolRl.parse(&two_blocks).calls, turn.calls);
+        assert!(
+            ToolRlFormat.parse("<think> Nothing to do. </think>\n<response> Which city? </response>").calls.is_empty()
+        );
+        let two_blocks =
+            format!("{}\n{}", ToolRlFormat.render(&weather("Rome")), ToolRlFormat.render(&weather("Oslo")));
+        assert_eq!(ToolRlFormat.parse(&two_blocks).calls, turn.calls);
         let none = ToolCall { name: "ping".to_string(), arguments: json!({}) };
-        assert_eq!(ToolRl.render(&none), "<tool_call>\n{\"name\": \"ping\", \"parameters\": {}}\n</tool_call>");
+        assert_eq!(ToolRlFormat.render(&none), "<tool_call>\n{\"name\": \"ping\", \"parameters\": {}}\n</tool_call>");
     }
 
     #[test]
     fn calls_inside_thoughts_are_ignored() {
-        let call = ToolRl.render(&weather("Rome"));
-        assert!(ToolRl.parse(&format!("<think> {call} </think>\n<response> no </response>")).calls.is_empty());
-        assert_eq!(ToolRl.parse(&format!("<think> a </think>{call}")).calls.len(), 1);
-        assert_eq!(ToolRl.parse(&call).calls, [Ok(weather("Rome"))], "thoughts are optional");
+        let call = ToolRlFormat.render(&weather("Rome"));
+        assert!(ToolRlFormat.parse(&format!("<think> {call} </think>\n<response> no </response>")).calls.is_empty());
+        assert_eq!(ToolRlFormat.parse(&format!("<think> a </think>{call}")).calls.len(), 1);
+        assert_eq!(ToolRlFormat.parse(&call).calls, [Ok(weather("Rome"))], "thoughts are optional");
     }
 
     #[test]
@@ -139,13 +142,13 @@ mod tests {
             ("{\"name\": \"a\", \"arguments\": {}}", "error: the tool call has no \"parameters\""),
             ("{\"name\": \"a\", \"parameters\": [1]}", "error: \"parameters\" of the tool call must be an object"),
         ] {
-            assert_eq!(ToolRl.parse(&format!("{OPEN}{body}{CLOSE}")).calls, [Err(message.to_string())], "{body}");
+            assert_eq!(ToolRlFormat.parse(&format!("{OPEN}{body}{CLOSE}")).calls, [Err(message.to_string())], "{body}");
         }
         let good = "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Rome\"}}";
-        let half = ToolRl.parse(&format!("{OPEN}\n{good}\n{{\"name\": \n{good}\n{CLOSE}")).calls;
+        let half = ToolRlFormat.parse(&format!("{OPEN}\n{good}\n{{\"name\": \n{good}\n{CLOSE}")).calls;
         assert!(matches!(half.as_slice(), [Ok(_), Err(m)] if m.contains("no JSON")), "{half:?}");
         assert!(
-            matches!(ToolRl.parse(&format!("{OPEN}\n{good}")).calls.as_slice(), [Err(m)] if m.contains("not closed"))
+            matches!(ToolRlFormat.parse(&format!("{OPEN}\n{good}")).calls.as_slice(), [Err(m)] if m.contains("not closed"))
         );
     }
 
@@ -156,7 +159,7 @@ mod tests {
             name in "[a-zA-Z_ ]{1,12}",
         ) {
             let call = ToolCall { name, arguments: json!({"city": city}) };
-            prop_assert_eq!(ToolRl.parse(&ToolRl.render(&call)).calls, vec![Ok(call)]);
+            prop_assert_eq!(ToolRlFormat.parse(&ToolRlFormat.render(&call)).calls, vec![Ok(call)]);
         }
     }
 }

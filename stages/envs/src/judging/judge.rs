@@ -1,14 +1,14 @@
 //! Requests to a model for a reason and a verdict about many episodes.
 
-use super::prompt::Prompt;
+use super::prompt::JudgePrompt;
 use serde_json::{Value, json};
-use trainyard_chat::{Answer, Chat, ChatOptions, Form, Question};
+use trainyard_chat::{ChatClient, ChatOptions, ChatRequest, ChatResponse, ResponseSchema};
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Format of a judge's answers: a reason first, so that the verdict follows from it, and then the verdict.
-pub struct Judge {
-    prompt: Prompt,
+pub struct EpisodeJudge {
+    prompt: JudgePrompt,
     rubric: String,
     /// Key of the verdict in the answer.
     key: &'static str,
@@ -20,14 +20,14 @@ pub struct Judge {
 
 /// A readable verdict.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct JudgeVerdict {
     /// The judge's reason.
     pub reason: String,
     /// Value under the judge's key.
     pub verdict: Value,
 }
 
-impl Judge {
+impl EpisodeJudge {
     /// Returns a judge that answers with `key`, a value of this JSON Schema, which `words` describe.
     ///
     /// Errors: about the option `prompt`.
@@ -37,20 +37,20 @@ impl Judge {
         schema: Value,
         words: impl Into<String>,
     ) -> Result<Self, OptionProblem> {
-        let prompt = Prompt::read(prompt, "/prompt")?;
+        let prompt = JudgePrompt::read(prompt, "/prompt")?;
         Ok(Self { prompt, rubric: rubric.to_string(), key, schema, words: words.into() })
     }
     /// Returns the problems of the options that all judges have.
     pub fn problems(model: &ChatOptions, prompt: &str, rubric: &str) -> Vec<OptionProblem> {
-        let mut problems: Vec<OptionProblem> = model.problems().into_iter().map(|p| p.within("/model")).collect();
-        problems.extend(Prompt::read(prompt, "/prompt").err());
+        let mut problems: Vec<OptionProblem> = model.problems().into_iter().map(|p| p.with_prefix("/model")).collect();
+        problems.extend(JudgePrompt::read(prompt, "/prompt").err());
         if rubric.trim().is_empty() && prompt.contains("rubric") {
             let problem = OptionProblem::new("/rubric", "the judge is not told what to judge by");
             problems.push(problem.help("say it in a sentence or a list, or in a `prompt` without `{{ rubric }}`"));
         }
         problems
     }
-    fn question(&self, row: &Trajectory, problem: &Problem) -> Question {
+    fn question(&self, row: &Trajectory, problem: &Problem) -> ChatRequest {
         let Self { key, words, .. } = self;
         let shown = self.prompt.fill(&self.rubric, row, problem);
         let ask = format!(
@@ -61,13 +61,16 @@ impl Judge {
         let schema = json!({
             "type": "object", "properties": properties, "required": ["reason", key], "additionalProperties": false,
         });
-        Question { form: Some(Form { name: "verdict", schema }), ..Question::of("", ask) }
+        ChatRequest {
+            response_schema: Some(ResponseSchema { name: "verdict", schema }),
+            ..ChatRequest::from_prompt("", ask)
+        }
     }
-    fn read(&self, answer: &Answer) -> Result<Judged> {
+    fn read(&self, answer: &ChatResponse) -> Result<JudgeVerdict> {
         let mut object = answer.object()?;
         let reason = object["reason"].as_str().unwrap_or_default().trim().to_string();
         match object.get_mut(self.key) {
-            Some(verdict) => Ok(Judged { reason, verdict: verdict.take() }),
+            Some(verdict) => Ok(JudgeVerdict { reason, verdict: verdict.take() }),
             None => Err(Error::data(format!("the judge's answer has no `{}`: {object}", self.key))),
         }
     }
@@ -76,9 +79,13 @@ impl Judge {
 /// Requests verdicts on episodes of problems. Returns, for each, the verdict or the reason for its absence: the model
 /// declines, its answer cannot be read, or the server rejects the request.
 ///
-/// Errors: those of [`Chat::next`].
-pub fn ask(judge: &Judge, chat: &mut Chat, rows: &[(&Trajectory, &Problem)]) -> Result<Vec<Result<Judged>>> {
-    let questions: Vec<Question> = rows.iter().map(|(row, problem)| judge.question(row, problem)).collect();
-    let answers = chat.ask_all(&questions, |_| Ok(()))?;
+/// Errors: those of [`ChatClient::next`].
+pub fn request_verdicts(
+    judge: &EpisodeJudge,
+    chat: &mut ChatClient,
+    rows: &[(&Trajectory, &Problem)],
+) -> Result<Vec<Result<JudgeVerdict>>> {
+    let questions: Vec<ChatRequest> = rows.iter().map(|(row, problem)| judge.question(row, problem)).collect();
+    let answers = chat.send_all(&questions, |_| Ok(()))?;
     Ok(answers.into_iter().map(|answer| judge.read(&answer?)).collect())
 }

@@ -5,6 +5,6 @@ mod judge;
 mod prompt;
 mod transcript;
 
-pub use judge::{Judge, Judged, ask};
-pub use prompt::{DEFAULT, Prompt};
+pub use judge::{EpisodeJudge, JudgeVerdict, request_verdicts};
+pub use prompt::{DEFAULT, JudgePrompt};
 pub use transcript::transcript;

@@ -2,18 +2,18 @@
 //! `evaluate` reaches only through their text.
 //!
 //! An episode is recorded as if the policy of a stage had played it: with the environment's prompt, and with calls in
-//! its format. The messages that the model itself receives and writes may differ ([`Calls`]).
+//! its format. The messages that the model itself receives and writes may differ ([`ModelCallMode`]).
 
-mod game;
+mod chat_messages;
+mod model_episode;
 mod play;
 mod player;
-mod said;
 #[cfg(test)]
 mod tests;
 
-pub use game::Played;
+pub use model_episode::PlayedEpisode;
 pub use play::play;
-pub use player::{Job, Player};
+pub use player::{Player, PlayerJob};
 
 use crate::environments::Environments;
 use crate::{Environment, ToolHost};
@@ -27,7 +27,7 @@ use trainyard_core::Result;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum Calls {
+pub enum ModelCallMode {
     /// The server's tool interface: it receives the tools and answers with calls, which are recorded in the
     /// environment's format.
     #[default]
@@ -36,7 +36,7 @@ pub enum Calls {
     Text,
 }
 
-impl Calls {
+impl ModelCallMode {
     /// For `#[serde(skip_serializing_if)]`.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
@@ -45,7 +45,7 @@ impl Calls {
     /// description of tools. `None`: the model sees the prompts of the environment itself.
     ///
     /// Errors: those of building it.
-    pub fn unspoken(
+    pub fn prompt_environment(
         self,
         family: &Environments,
         options: &Value,

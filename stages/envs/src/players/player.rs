@@ -5,7 +5,7 @@ use trainyard_tables::Problem;
 
 /// One episode to play.
 #[derive(Debug, Clone, Copy)]
-pub struct Job<'a> {
+pub struct PlayerJob<'a> {
     /// The problem.
     pub problem: &'a Problem,
     /// Distinguishes episodes of one problem.
@@ -17,9 +17,9 @@ pub struct Job<'a> {
 /// Environments in which episodes are played.
 pub struct Player<'a> {
     pub environment: &'a dyn Environment,
-    /// The same environment with the prompts that the model sees ([`super::Calls::unspoken`]); `None` = the
+    /// The same environment with the prompts that the model sees ([`super::Calls::prompt_environment`]); `None` = the
     /// environment's prompts.
-    pub unspoken: Option<&'a dyn Environment>,
+    pub prompt_environment: Option<&'a dyn Environment>,
     /// Whether the server receives the tools and answers with calls.
     pub native: bool,
 }

@@ -1,12 +1,12 @@
 //! Episodes of a calculator, played by a server that answers as a model would.
 
-use super::{Calls, Job, Played, Player, play};
+use super::{ModelCallMode, PlayedEpisode, Player, PlayerJob, play};
 use crate::environments::{self, Environments};
 use crate::{Environment, ToolHost};
 use serde_json::{Value, json};
-use trainyard_chat::testing::{Reply, Served, calls, says};
-use trainyard_chat::{Chat, ChatOptions, Models};
-use trainyard_tables::{Message, Problem, Status, StopReason};
+use trainyard_chat::testing::{MockChatServer, MockResponse, text_response, tool_call_response};
+use trainyard_chat::{ChatClient, ChatOptions, Models};
+use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason};
 
 fn options() -> Value {
     let family: Environments = environments::family();
@@ -31,15 +31,15 @@ fn problems(count: usize) -> Vec<Problem> {
     (0..count).map(of).collect()
 }
 
-fn played(served: &Served, how: Calls, problems: &[Problem]) -> Vec<Played> {
+fn played(served: &MockChatServer, how: ModelCallMode, problems: &[Problem]) -> Vec<PlayedEpisode> {
     let options = options();
     let environment = environment(&options);
-    let unspoken = how.unspoken(&environments::family(), &options, &ToolHost::new(1)).unwrap();
-    let native = how == Calls::Native;
-    let player = Player { environment: &*environment, unspoken: unspoken.as_deref(), native };
+    let unspoken = how.prompt_environment(&environments::family(), &options, &ToolHost::new(1)).unwrap();
+    let native = how == ModelCallMode::Native;
+    let player = Player { environment: &*environment, prompt_environment: unspoken.as_deref(), native };
     let chosen = ChatOptions { attempts: 1, ..ChatOptions::new(served.url(), "m") };
-    let mut chat = Chat::open(&Models::apart(), &chosen).unwrap();
-    let jobs: Vec<Job<'_>> = problems.iter().map(|problem| Job { problem, draw: 0, seed: 1 }).collect();
+    let mut chat = ChatClient::open(&Models::in_memory(), &chosen).unwrap();
+    let jobs: Vec<PlayerJob<'_>> = problems.iter().map(|problem| PlayerJob { problem, draw: 0, seed: 1 }).collect();
     play(&player, &mut chat, &jobs, |_| Ok(())).unwrap()
 }
 
@@ -48,23 +48,23 @@ fn last(body: &Value) -> Value {
 }
 
 /// Calls the calculator, then repeats its result; for problem 2, gives a different answer.
-fn native(body: &Value, _: usize) -> Reply {
+fn native(body: &Value, _: usize) -> MockResponse {
     let message = last(body);
     let text = message["content"].as_str().unwrap();
     match message["role"].as_str() {
-        Some("tool") if text == "3" => says(body, "It is 5.\n#### 5"),
-        Some("tool") => says(body, &format!("It is {text}.\n#### {text}")),
+        Some("tool") if text == "3" => text_response(body, "It is 5.\n#### 5"),
+        Some("tool") => text_response(body, &format!("It is {text}.\n#### {text}")),
         _ => {
             let sum = text.trim_start_matches("What is ").trim_end_matches('?');
-            calls(body, "c1", "calculator", &json!({"expression": sum}))
+            tool_call_response(body, "c1", "calculator", &json!({"expression": sum}))
         }
     }
 }
 
 #[test]
 fn calls_of_the_server_become_those_of_the_environments_format() {
-    let served = Served::start(native);
-    let played = played(&served, Calls::Native, &problems(4));
+    let served = MockChatServer::start(native);
+    let played = played(&served, ModelCallMode::Native, &problems(4));
     assert_eq!(played.iter().map(|one| one.correct).collect::<Vec<_>>(), [true, true, false, true]);
     let row = &played[1].trajectory;
     let roles: Vec<&str> = row.messages.iter().map(|m| m.role.as_str()).collect();
@@ -84,14 +84,14 @@ fn calls_of_the_server_become_those_of_the_environments_format() {
 #[test]
 fn a_server_without_tools_writes_calls_as_text() {
     const CALL: &str = "<tool_call>{\"name\": \"calculator\", \"arguments\": {\"expression\": \"0+1\"}}</tool_call>";
-    let served = Served::start(|body, _| {
+    let served = MockChatServer::start(|body, _| {
         let text = last(body)["content"].as_str().unwrap().to_string();
         match text.strip_prefix("<tool_response>\n") {
-            Some(result) => says(body, &format!("#### {}", result.split('\n').next().unwrap())),
-            None => says(body, CALL),
+            Some(result) => text_response(body, &format!("#### {}", result.split('\n').next().unwrap())),
+            None => text_response(body, CALL),
         }
     });
-    let played = played(&served, Calls::Text, &problems(1));
+    let played = played(&served, ModelCallMode::Text, &problems(1));
     assert!(played[0].correct && played[0].trajectory.tool_calls == 1, "{:?}", played[0].trajectory);
     let body = &served.bodies()[0];
     assert!(body.get("tools").is_none() && body["messages"][0]["role"] == "system");
@@ -99,21 +99,24 @@ fn a_server_without_tools_writes_calls_as_text() {
 
 #[test]
 fn what_a_model_does_wrong_is_its_own_fault_and_what_the_server_refuses_is_not() {
-    let served = Served::start(|body, _| {
+    let served = MockChatServer::start(|body, _| {
         let text = last(body)["content"].as_str().unwrap().to_string();
         if text.contains("What is 0") {
-            return Reply::Status(400, "the context is full");
+            return MockResponse::Status(400, "the context is full");
         }
         // An unknown tool, again and again.
-        calls(body, "", "abacus", &json!({"beads": 3}))
+        tool_call_response(body, "", "abacus", &json!({"beads": 3}))
     });
-    let played = played(&served, Calls::Native, &problems(2));
+    let played = played(&served, ModelCallMode::Native, &problems(2));
     let (refused, lost) = (&played[0], &played[1].trajectory);
     assert_eq!(
         (refused.trajectory.status, refused.trajectory.stop_reason),
-        (Status::Infrastructure, StopReason::Error)
+        (EpisodeStatus::Infrastructure, StopReason::Error)
     );
     assert!(refused.failure.as_ref().unwrap().message.contains("the context is full"));
-    assert_eq!((lost.status, lost.stop_reason, lost.turns, lost.tool_errors), (Status::Ok, StopReason::Turns, 4, 3));
+    assert_eq!(
+        (lost.status, lost.stop_reason, lost.turns, lost.tool_errors),
+        (EpisodeStatus::Ok, StopReason::Turns, 4, 3)
+    );
     assert!(lost.messages[3].content.contains("no tool `abacus`"));
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use trainyard_api::StageContext;
 use trainyard_core::attempt::AttemptMessage;
-use trainyard_process::Log;
+use trainyard_process::ProgramLog;
 
 /// Returns the log of a stage, for its programs.
-pub fn log(context: &StageContext) -> Log {
+pub fn log(context: &StageContext) -> ProgramLog {
     let reporter = Arc::clone(&context.reporter);
     Arc::new(move |level, text: &str| reporter.report(AttemptMessage::Log { level, text: text.to_string() }))
 }

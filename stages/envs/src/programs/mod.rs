@@ -1,16 +1,16 @@
 //! Episodes and problems as user programs and services receive them, and the parsing of their answers. The protocol is
 //! in the crate `trainyard-process`.
 
-pub mod answers;
+pub mod batches;
+pub mod custom_code_options;
 pub mod episode;
 pub mod log;
-pub mod peer_options;
 pub mod service;
 pub mod verifier;
 
-pub use answers::{Batch, OnError, Row, ask};
+pub use batches::{BatchSize, ExceptionPolicy, ItemResult, request_items};
+pub use custom_code_options::CustomCodeOptions;
 pub use episode::{EpisodeItem, ProblemItem};
 pub use log::log;
-pub use peer_options::PeerOptions;
 pub use service::ServiceOptions;
-pub use verifier::{OwnVerifier, VerifierOptions};
+pub use verifier::{CustomVerifier, VerifierOptions};

@@ -2,9 +2,9 @@
 //!
 //! Problems are data and must not name commands, so it is an option of environments.
 
-use super::answers::{Batch, ask};
+use super::batches::{BatchSize, request_items};
+use super::custom_code_options::CustomCodeOptions;
 use super::episode::ProblemItem;
-use super::peer_options::PeerOptions;
 use super::service::ServiceOptions;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_core::{Error, OptionProblem, Result, Secrets};
-use trainyard_process::{Hello, Log, Peer, ProgramOptions};
+use trainyard_process::{Hello, ProgramLog, ProgramOptions, ProgramService};
 use trainyard_tables::Problem;
 
 /// Kind of a user-defined verifier.
@@ -21,16 +21,16 @@ use trainyard_tables::Problem;
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum VerifierOptions {
     /// User program.
-    Process(OwnVerifierOptions<ProgramOptions>),
+    Process(CustomVerifierOptions<ProgramOptions>),
     /// User-defined service.
-    Http(OwnVerifierOptions<ServiceOptions>),
+    Http(CustomVerifierOptions<ServiceOptions>),
 }
 
 /// User-defined verifier.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schemars(bound = "P: PeerOptions")]
-pub struct OwnVerifierOptions<P> {
+#[schemars(bound = "P: CustomCodeOptions")]
+pub struct CustomVerifierOptions<P> {
     /// Program or service that judges answers.
     #[serde(flatten)]
     pub peer: P,
@@ -70,8 +70,8 @@ impl JsonSchema for VerifierOptions {
     }
 }
 
-fn branch<P: PeerOptions>(generator: &mut SchemaGenerator) -> Value {
-    let mut schema = OwnVerifierOptions::<P>::json_schema(generator).to_value();
+fn branch<P: CustomCodeOptions>(generator: &mut SchemaGenerator) -> Value {
+    let mut schema = CustomVerifierOptions::<P>::json_schema(generator).to_value();
     schema["properties"]["kind"] = json!({ "const": P::KIND });
     schema["required"] = json!(["kind"]);
     schema["title"] = json!(P::KIND);
@@ -86,7 +86,7 @@ impl VerifierOptions {
             Self::Http(own) => own.peer.problems(),
         }
     }
-    fn open(&self, secrets: &Secrets, log: &Log) -> Result<Arc<dyn Peer>> {
+    fn open(&self, secrets: &Secrets, log: &ProgramLog) -> Result<Arc<dyn ProgramService>> {
         let hello = |name| Hello { role: "verifier", name, seed: 0 };
         match self {
             Self::Process(own) => own.peer.open(hello(&own.name), secrets, log),
@@ -96,17 +96,18 @@ impl VerifierOptions {
 }
 
 /// Verifier with these options. Its program starts with the first answer.
-pub struct OwnVerifier {
+pub struct CustomVerifier {
     options: VerifierOptions,
     secrets: Secrets,
-    log: Log,
-    peer: Mutex<Option<Arc<dyn Peer>>>,
+    log: ProgramLog,
+    peer: Mutex<Option<Arc<dyn ProgramService>>>,
 }
 
 /// Requests a program's verdict on an answer. Errors: retryable, if the program is unavailable; data, if it raised an
 /// exception.
-pub fn right(peer: &dyn Peer, problem: &Problem, answer: &str) -> Result<bool> {
-    let rows = ask(peer, Batch(1), "verify", &[Item { problem: ProblemItem::new(problem), answer }])?;
+pub fn request_verdict(peer: &dyn ProgramService, problem: &Problem, answer: &str) -> Result<bool> {
+    let rows =
+        request_items(peer, BatchSize(1), "verify", &[VerifierItem { problem: ProblemItem::new(problem), answer }])?;
     let at = || format!("{}: problem `{}`", peer.place(), problem.id);
     match rows.into_iter().next() {
         Some(Ok(said)) => said["right"].as_bool().ok_or_else(|| {
@@ -119,22 +120,22 @@ pub fn right(peer: &dyn Peer, problem: &Problem, answer: &str) -> Result<bool> {
 }
 
 #[derive(Serialize)]
-struct Item<'a> {
+struct VerifierItem<'a> {
     problem: ProblemItem<'a>,
     answer: &'a str,
 }
 
-impl OwnVerifier {
+impl CustomVerifier {
     /// Returns the verifier without sending a request.
-    pub fn new(options: VerifierOptions, secrets: &Secrets, log: Log) -> Self {
+    pub fn new(options: VerifierOptions, secrets: &Secrets, log: ProgramLog) -> Self {
         Self { options, secrets: secrets.clone(), log, peer: Mutex::default() }
     }
     /// Returns whether an answer is right. Errors: retryable, if the program is unavailable; data, if it raised an
     /// exception.
     pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
-        right(&*self.peer()?, problem, answer)
+        request_verdict(&*self.peer()?, problem, answer)
     }
-    fn peer(&self) -> Result<Arc<dyn Peer>> {
+    fn peer(&self) -> Result<Arc<dyn ProgramService>> {
         let mut peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*peer {
             return Ok(Arc::clone(known));

@@ -32,9 +32,9 @@ impl PartOptions for AnswerOptions {
         answer, whatever the agent says.";
 }
 
-pub struct Answer(pub AnswerOptions);
+pub struct AnswerReward(pub AnswerOptions);
 
-impl Reward for Answer {
+impl Reward for AnswerReward {
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         Ok(Score::of(if g.right(r, p) { self.0.correct } else { self.0.wrong }))
     }
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn right_wrong_and_missing() {
-        let reward = Answer(AnswerOptions { correct: 1.0, wrong: -0.5 });
+        let reward = AnswerReward(AnswerOptions { correct: 1.0, wrong: -0.5 });
         let p = Problem { answer: "12".to_string(), ..Problem::default() };
         let with = |answer: Option<&str>| Trajectory { answer: answer.map(str::to_string), ..Trajectory::default() };
         assert_eq!(score_alone(&reward, &with(Some("12.0")), &p).value, Some(1.0));

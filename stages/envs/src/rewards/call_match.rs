@@ -3,7 +3,7 @@
 
 use crate::calls::{self, equal, gold_calls};
 use crate::rewards::format::turn_is_formed;
-use crate::rewards::reward::own_turns;
+use crate::rewards::reward::agent_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use crate::tools::ToolCall;
 use schemars::JsonSchema;
@@ -60,16 +60,16 @@ impl PartOptions for CallMatchOptions {
         records without messages. Source: 2504.13958.";
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
-            OptionProblem::outside("/format", self.format, 0.0..),
-            OptionProblem::outside("/scale", self.scale, above(0.0)),
+            OptionProblem::out_of_range("/format", self.format, 0.0..),
+            OptionProblem::out_of_range("/scale", self.scale, above(0.0)),
         ];
         problems.into_iter().flatten().collect()
     }
 }
 
-pub struct CallMatch(pub CallMatchOptions);
+pub struct CallMatchReward(pub CallMatchOptions);
 
-impl CallMatch {
+impl CallMatchReward {
     fn graded(&self, predicted: &[ToolCall], gold: &[ToolCall]) -> f64 {
         let scale = self.0.scale;
         match self.0.granularity {
@@ -83,9 +83,9 @@ impl CallMatch {
     }
 }
 
-impl Reward for CallMatch {
+impl Reward for CallMatchReward {
     fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
-        let turns = own_turns(r, p);
+        let turns = agent_turns(r, p);
         let (Some(gold), Some((at, first))) = (gold_calls(&p.verifier), turns.first()) else {
             return Ok(Score::not_applicable());
         };
@@ -121,7 +121,7 @@ mod tests {
 
     fn value(granularity: Granularity, calls: &[ToolCall]) -> f64 {
         let options = CallMatchOptions { granularity, ..CallMatchOptions::default() };
-        score_alone(&CallMatch(options), &episode(&[vec![calling(calls)]]), &gold()).value.unwrap()
+        score_alone(&CallMatchReward(options), &episode(&[vec![calling(calls)]]), &gold()).value.unwrap()
     }
 
     #[test]
@@ -137,12 +137,12 @@ mod tests {
         }
         let scaled = CallMatchOptions { format: 0.5, scale: 1.0, ..CallMatchOptions::default() };
         let r = episode(&[vec![calling(&[get, now])]]);
-        assert_eq!(score_alone(&CallMatch(scaled), &r, &gold()).value, Some(1.5));
+        assert_eq!(score_alone(&CallMatchReward(scaled), &r, &gold()).value, Some(1.5));
     }
 
     #[test]
     fn only_the_first_turn_counts_and_malformed_ones_get_the_minimum() {
-        let reward = CallMatch(CallMatchOptions::default());
+        let reward = CallMatchReward(CallMatchOptions::default());
         let score = |r: &Trajectory| score_alone(&reward, r, &gold()).value;
         // Names 1/2 of a sum of 5, parameters of `now` 1: S = 3/2.
         let right_later = episode(&[called(&["now"]), called(&["get", "now"]), answer("7")]);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn no_call_is_right_where_none_is_wanted() {
         let p = Problem { verifier: r#"{"kind":"calls","gold":[]}"#.to_string(), ..Problem::default() };
-        let reward = CallMatch(CallMatchOptions::default());
+        let reward = CallMatchReward(CallMatchOptions::default());
         assert_eq!(score_alone(&reward, &episode(&[answer("I have no tool for that")]), &p).value, Some(4.0));
         assert_eq!(score_alone(&reward, &episode(&[called(&["now"])]), &p).value, Some(-2.0));
     }

@@ -3,12 +3,12 @@
 use crate::tools::ToolHost;
 use std::sync::Arc;
 use trainyard_chat::Models;
-use trainyard_process::{Log, silent};
+use trainyard_process::{ProgramLog, null_log};
 
 /// Context of rewards.
 #[derive(Clone)]
 pub struct RewardContext {
-    pub log: Log,
+    pub log: ProgramLog,
     /// Models at endpoints.
     pub models: Arc<Models>,
 }
@@ -19,11 +19,11 @@ impl RewardContext {
         Self { log: host.log(), models: Arc::clone(host.models()) }
     }
     /// Returns a context with a discarded log, and models without keys.
-    pub fn apart() -> Self {
-        Self::with_log(&silent())
+    pub fn detached() -> Self {
+        Self::with_log(&null_log())
     }
     /// Returns a context with a log, and models without keys.
-    pub fn with_log(log: &Log) -> Self {
-        Self { log: log.clone(), models: Models::apart() }
+    pub fn with_log(log: &ProgramLog) -> Self {
+        Self { log: log.clone(), models: Models::in_memory() }
     }
 }

@@ -43,12 +43,12 @@ impl PartOptions for ExpressionOptions {
     }
 }
 
-pub struct Expression {
+pub struct ExpressionReward {
     options: ExpressionOptions,
     formula: Formula,
 }
 
-impl Expression {
+impl ExpressionReward {
     /// Returns the reward. Errors: invalid, if the expression cannot be read.
     pub fn new(options: ExpressionOptions) -> Result<Self> {
         let formula = Formula::parse(&options.value, &NAMES).map_err(Error::invalid)?;
@@ -56,7 +56,7 @@ impl Expression {
     }
 }
 
-impl Reward for Expression {
+impl Reward for ExpressionReward {
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         let truth = |holds: bool| f64::from(u8::from(holds));
         let tokens = r.loss_mask.iter().filter(|sampled| **sampled).count() as f64;
@@ -78,8 +78,8 @@ mod tests {
     use super::*;
     use crate::rewards::reward::score_alone;
 
-    fn reward(value: &str) -> Expression {
-        Expression::new(ExpressionOptions { value: value.to_string() }).unwrap()
+    fn reward(value: &str) -> ExpressionReward {
+        ExpressionReward::new(ExpressionOptions { value: value.to_string() }).unwrap()
     }
 
     #[test]
@@ -113,6 +113,6 @@ mod tests {
         assert_eq!(ExpressionOptions::default().check(), []);
         let bad = ExpressionOptions { value: "corect".to_string() };
         assert_eq!(bad.check()[0].pointer, "/value");
-        assert!(Expression::new(bad).is_err());
+        assert!(ExpressionReward::new(bad).is_err());
     }
 }

@@ -4,7 +4,7 @@
 use crate::calls;
 use crate::formats::markup::bodies;
 use crate::formats::{CLOSE, OPEN};
-use crate::rewards::reward::own_turns;
+use crate::rewards::reward::agent_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use crate::tools::ToolCall;
 use schemars::JsonSchema;
@@ -28,7 +28,7 @@ impl PartOptions for FormatOptions {
         hold anything. Turns that are part of the prompt are not judged. Does not apply to records without messages.";
 }
 
-pub struct Format(pub FormatOptions);
+pub struct FormatReward(pub FormatOptions);
 
 /// End of the thoughts in format `toolrl`.
 const THOUGHT_ENDS: &str = "</think>";
@@ -80,12 +80,12 @@ pub(crate) fn well_formed(r: &Trajectory, p: &Problem) -> Option<bool> {
 
 /// Returns whether each turn is well formed.
 fn formed(r: &Trajectory, p: &Problem) -> Option<Vec<bool>> {
-    let mut formed: Vec<bool> = own_turns(r, p).iter().map(|(at, _)| turn_is_formed(&r.messages, *at)).collect();
+    let mut formed: Vec<bool> = agent_turns(r, p).iter().map(|(at, _)| turn_is_formed(&r.messages, *at)).collect();
     *formed.last_mut()? &= r.stop_reason == StopReason::Answer;
     Some(formed)
 }
 
-impl Reward for Format {
+impl Reward for FormatReward {
     fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
         let Some(formed) = formed(r, p) else { return Ok(Score::not_applicable()) };
         let number = |ok: bool| if ok { 1.0 } else { 0.0 };
@@ -111,8 +111,9 @@ mod tests {
     fn each_turn_is_judged() {
         let call = ("<tool_call>1+1</tool_call>", Some(r#"[{"name":"python","arguments":{"code":"1+1"}}]"#));
         let broken = ("<tool_call>1+1", None);
-        let score =
-            |turns: &[_], stop| score_alone(&Format(FormatOptions {}), &episode(turns, stop), &Problem::default());
+        let score = |turns: &[_], stop| {
+            score_alone(&FormatReward(FormatOptions {}), &episode(turns, stop), &Problem::default())
+        };
         assert_eq!(score(&[call, ("2", None)], StopReason::Answer).per_turn, [1.0, 1.0]);
         assert_eq!(
             score(&[broken, ("2", None)], StopReason::Answer),

@@ -25,12 +25,12 @@ pub enum Formula {
     /// Index of a name among the given names.
     Name(usize),
     /// An operator or a function.
-    Apply(Function, Vec<Formula>),
+    Apply(FormulaFunction, Vec<Formula>),
 }
 
 /// Operator or function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Function {
+pub enum FormulaFunction {
     /// `a + b`, and so on.
     Add,
     Subtract,
@@ -62,12 +62,12 @@ pub enum Function {
 }
 
 /// Functions by name, with the number of their arguments; `None` = one or more.
-const FUNCTIONS: [(&str, Function, Option<usize>); 5] = [
-    ("abs", Function::Abs, Some(1)),
-    ("if", Function::If, Some(3)),
-    ("max", Function::Max, None),
-    ("min", Function::Min, None),
-    ("sqrt", Function::Sqrt, Some(1)),
+const FUNCTIONS: [(&str, FormulaFunction, Option<usize>); 5] = [
+    ("abs", FormulaFunction::Abs, Some(1)),
+    ("if", FormulaFunction::If, Some(3)),
+    ("max", FormulaFunction::Max, None),
+    ("min", FormulaFunction::Min, None),
+    ("sqrt", FormulaFunction::Sqrt, Some(1)),
 ];
 
 impl Formula {
@@ -76,7 +76,7 @@ impl Formula {
         if text.len() > MOST_BYTES {
             return Err(format!("an expression has at most {MOST_BYTES} bytes"));
         }
-        let mut parser = Parser { text, at: 0, names, depth: 0 };
+        let mut parser = FormulaParser { text, at: 0, names, depth: 0 };
         let formula = parser.either()?;
         if parser.rest().is_empty() { Ok(formula) } else { Err(parser.unexpected()) }
     }
@@ -90,39 +90,39 @@ impl Formula {
     }
 }
 
-fn apply(function: Function, of: &[Formula], names: &[f64]) -> f64 {
+fn apply(function: FormulaFunction, of: &[Formula], names: &[f64]) -> f64 {
     let value = |place: usize| of[place].value(names);
     let all = || of.iter().map(|one| one.value(names));
     let truth = |holds: bool| f64::from(u8::from(holds));
     match function {
-        Function::Add => value(0) + value(1),
-        Function::Subtract => value(0) - value(1),
-        Function::Multiply => value(0) * value(1),
-        Function::Divide => value(0) / value(1),
-        Function::Negate => -value(0),
-        Function::Less => truth(value(0) < value(1)),
-        Function::LessOrEqual => truth(value(0) <= value(1)),
-        Function::Equal => truth(value(0) == value(1)),
-        Function::Different => truth(value(0) != value(1)),
-        Function::And => truth(value(0) != 0.0 && value(1) != 0.0),
-        Function::Or => truth(value(0) != 0.0 || value(1) != 0.0),
-        Function::Not => truth(value(0) == 0.0),
-        Function::Abs => value(0).abs(),
-        Function::Max => all().fold(f64::NEG_INFINITY, f64::max),
-        Function::Min => all().fold(f64::INFINITY, f64::min),
-        Function::Sqrt => value(0).sqrt(),
-        Function::If => value(if value(0) != 0.0 { 1 } else { 2 }),
+        FormulaFunction::Add => value(0) + value(1),
+        FormulaFunction::Subtract => value(0) - value(1),
+        FormulaFunction::Multiply => value(0) * value(1),
+        FormulaFunction::Divide => value(0) / value(1),
+        FormulaFunction::Negate => -value(0),
+        FormulaFunction::Less => truth(value(0) < value(1)),
+        FormulaFunction::LessOrEqual => truth(value(0) <= value(1)),
+        FormulaFunction::Equal => truth(value(0) == value(1)),
+        FormulaFunction::Different => truth(value(0) != value(1)),
+        FormulaFunction::And => truth(value(0) != 0.0 && value(1) != 0.0),
+        FormulaFunction::Or => truth(value(0) != 0.0 || value(1) != 0.0),
+        FormulaFunction::Not => truth(value(0) == 0.0),
+        FormulaFunction::Abs => value(0).abs(),
+        FormulaFunction::Max => all().fold(f64::NEG_INFINITY, f64::max),
+        FormulaFunction::Min => all().fold(f64::INFINITY, f64::min),
+        FormulaFunction::Sqrt => value(0).sqrt(),
+        FormulaFunction::If => value(if value(0) != 0.0 { 1 } else { 2 }),
     }
 }
 
-struct Parser<'a> {
+struct FormulaParser<'a> {
     text: &'a str,
     at: usize,
     names: &'a [&'a str],
     depth: usize,
 }
 
-impl Parser<'_> {
+impl FormulaParser<'_> {
     fn rest(&mut self) -> &str {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
@@ -157,7 +157,7 @@ impl Parser<'_> {
         }
         let mut left = self.both()?;
         while self.takes_word("or") {
-            left = Formula::Apply(Function::Or, vec![left, self.both()?]);
+            left = Formula::Apply(FormulaFunction::Or, vec![left, self.both()?]);
         }
         self.depth -= 1;
         Ok(left)
@@ -165,7 +165,7 @@ impl Parser<'_> {
     fn both(&mut self) -> Result<Formula, String> {
         let mut left = self.negation()?;
         while self.takes_word("and") {
-            left = Formula::Apply(Function::And, vec![left, self.negation()?]);
+            left = Formula::Apply(FormulaFunction::And, vec![left, self.negation()?]);
         }
         Ok(left)
     }
@@ -175,18 +175,18 @@ impl Parser<'_> {
             times += 1;
         }
         let inner = self.comparison()?;
-        Ok((0..times).fold(inner, |inner, _| Formula::Apply(Function::Not, vec![inner])))
+        Ok((0..times).fold(inner, |inner, _| Formula::Apply(FormulaFunction::Not, vec![inner])))
     }
     fn comparison(&mut self) -> Result<Formula, String> {
         let left = self.sum()?;
         // The longer symbols first; the other direction is the same with its sides exchanged.
         let symbols = [
-            ("<=", Function::LessOrEqual, false),
-            (">=", Function::LessOrEqual, true),
-            ("==", Function::Equal, false),
-            ("!=", Function::Different, false),
-            ("<", Function::Less, false),
-            (">", Function::Less, true),
+            ("<=", FormulaFunction::LessOrEqual, false),
+            (">=", FormulaFunction::LessOrEqual, true),
+            ("==", FormulaFunction::Equal, false),
+            ("!=", FormulaFunction::Different, false),
+            ("<", FormulaFunction::Less, false),
+            (">", FormulaFunction::Less, true),
         ];
         for (symbol, function, exchanged) in symbols {
             if self.takes(symbol) {
@@ -201,8 +201,8 @@ impl Parser<'_> {
         let mut left = self.product()?;
         loop {
             let function = match self.rest().as_bytes().first() {
-                Some(b'+') => Function::Add,
-                Some(b'-') => Function::Subtract,
+                Some(b'+') => FormulaFunction::Add,
+                Some(b'-') => FormulaFunction::Subtract,
                 _ => return Ok(left),
             };
             self.at += 1;
@@ -213,8 +213,8 @@ impl Parser<'_> {
         let mut left = self.sign()?;
         loop {
             let function = match self.rest().as_bytes().first() {
-                Some(b'*') => Function::Multiply,
-                Some(b'/') => Function::Divide,
+                Some(b'*') => FormulaFunction::Multiply,
+                Some(b'/') => FormulaFunction::Divide,
                 _ => return Ok(left),
             };
             self.at += 1;
@@ -227,7 +227,7 @@ impl Parser<'_> {
             times += 1;
         }
         let inner = self.atom()?;
-        Ok((0..times).fold(inner, |inner, _| Formula::Apply(Function::Negate, vec![inner])))
+        Ok((0..times).fold(inner, |inner, _| Formula::Apply(FormulaFunction::Negate, vec![inner])))
     }
     fn atom(&mut self) -> Result<Formula, String> {
         if self.takes("(") {

@@ -47,7 +47,8 @@ impl PartOptions for HierarchicalOptions {
         tools and calls beyond a limit earn nothing. The paper's two tools are search and Python; `bonus_tools` names\n\
         those that count here. Does not apply to records without messages. Source: 2505.16410.";
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems: Vec<OptionProblem> = OptionProblem::outside("/tools", self.tools, 1..).into_iter().collect();
+        let mut problems: Vec<OptionProblem> =
+            OptionProblem::out_of_range("/tools", self.tools, 1..).into_iter().collect();
         let named: BTreeSet<&String> = self.bonus_tools.iter().collect();
         if !named.is_empty() && (self.tools as usize) > named.len() {
             let message =
@@ -58,9 +59,9 @@ impl PartOptions for HierarchicalOptions {
     }
 }
 
-pub struct Hierarchical(pub HierarchicalOptions);
+pub struct HierarchicalReward(pub HierarchicalOptions);
 
-impl Reward for Hierarchical {
+impl Reward for HierarchicalReward {
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         let o = &self.0;
         Ok(match well_formed(r, p) {
@@ -83,7 +84,7 @@ mod tests {
 
     fn value(options: HierarchicalOptions, r: &Trajectory) -> Option<f64> {
         let p = Problem { answer: "7".to_string(), ..Problem::default() };
-        score_alone(&Hierarchical(options), r, &p).value
+        score_alone(&HierarchicalReward(options), r, &p).value
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! `http`: a reward that a user-defined service computes (`docs/own-code.md`).
 
-use super::process::OwnRewardPage;
+use super::process::CustomRewardPage;
 use crate::programs::ServiceOptions;
 
-impl OwnRewardPage for ServiceOptions {
+impl CustomRewardPage for ServiceOptions {
     const SUMMARY: &'static str = "what a service of yours says, over HTTP";
     const DOC: &'static str = "As `process`, but the lines of the protocol are requests to `url`: each is a\n\
         POST whose answer is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\

@@ -1,7 +1,7 @@
 //! `json_path`: values in the JSON of the agent's answer, selected by a query.
 
-use crate::rewards::json_pointer::{json, worth};
-use crate::rewards::pattern::TextOf;
+use crate::rewards::json_pointer::{json, value_reward};
+use crate::rewards::pattern::EpisodeTextSource;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub struct JsonPathOptions {
     /// A JSONPath query (RFC 9535): `$.items[*].price`, `$.items[?@.name == "pen"].count`, `$..id`.
     pub path: String,
     /// Text that contains the JSON.
-    pub of: TextOf,
+    pub of: EpisodeTextSource,
     /// Value that the selected places must have; without it, the number at the place is the reward, and true is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<Value>,
@@ -28,7 +28,7 @@ pub struct JsonPathOptions {
 
 impl Default for JsonPathOptions {
     fn default() -> Self {
-        Self { path: "$".to_string(), of: TextOf::Answer, equals: None, otherwise: 0.0 }
+        Self { path: "$".to_string(), of: EpisodeTextSource::Answer, equals: None, otherwise: 0.0 }
     }
 }
 
@@ -58,12 +58,12 @@ impl PartOptions for JsonPathOptions {
     }
 }
 
-pub struct JsonPath {
+pub struct JsonPathReward {
     options: JsonPathOptions,
     query: Query,
 }
 
-impl JsonPath {
+impl JsonPathReward {
     /// Returns the reward. Errors: invalid (the query).
     pub fn new(options: JsonPathOptions) -> Result<Self> {
         let query = options.query()?;
@@ -71,15 +71,15 @@ impl JsonPath {
     }
 }
 
-impl Reward for JsonPath {
+impl Reward for JsonPathReward {
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
         let JsonPathOptions { of, equals, otherwise, .. } = &self.options;
-        let read = of.of(r).and_then(|text| json(&text));
+        let read = of.text(r).and_then(|text| json(&text));
         let found = read.as_ref().map(|value| self.query.query(value).all()).unwrap_or_default();
         if found.is_empty() {
             return Ok(Score::of(*otherwise));
         }
-        let worths = found.iter().map(|there| worth(there, equals.as_ref()).unwrap_or(*otherwise));
+        let worths = found.iter().map(|there| value_reward(there, equals.as_ref()).unwrap_or(*otherwise));
         Ok(Score::of(worths.sum::<f64>() / found.len() as f64))
     }
 }
@@ -92,9 +92,10 @@ mod tests {
 
     fn value(answer: &str, path: &str, equals: Option<Value>) -> f64 {
         let r = Trajectory { answer: Some(answer.to_string()), ..Trajectory::default() };
-        let options = JsonPathOptions { path: path.to_string(), equals, of: TextOf::Answer, otherwise: -1.0 };
+        let options =
+            JsonPathOptions { path: path.to_string(), equals, of: EpisodeTextSource::Answer, otherwise: -1.0 };
         assert_eq!(options.check(), []);
-        score_alone(&JsonPath::new(options).unwrap(), &r, &Problem::default()).value.unwrap()
+        score_alone(&JsonPathReward::new(options).unwrap(), &r, &Problem::default()).value.unwrap()
     }
 
     const ANSWER: &str = r#"{"total": 2.5, "items": [{"name": "pen", "count": 3, "new": true},
@@ -125,7 +126,9 @@ mod tests {
             let options = JsonPathOptions { path: path.to_string(), ..JsonPathOptions::default() };
             let problems = options.check();
             assert_eq!((problems.len(), problems[0].pointer.as_str()), (1, "/path"), "{path}");
-            assert!(problems[0].help.as_ref().unwrap().contains("json_pointer") && JsonPath::new(options).is_err());
+            assert!(
+                problems[0].help.as_ref().unwrap().contains("json_pointer") && JsonPathReward::new(options).is_err()
+            );
         }
     }
 

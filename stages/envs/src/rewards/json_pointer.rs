@@ -1,6 +1,6 @@
 //! `json_pointer`: a value in the JSON of the agent's answer.
 
-use crate::rewards::pattern::TextOf;
+use crate::rewards::pattern::EpisodeTextSource;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub struct JsonPointerOptions {
     /// A JSON pointer (RFC 6901): `/total`, `/items/0/price`; empty = the whole.
     pub pointer: String,
     /// Text that contains the JSON.
-    pub of: TextOf,
+    pub of: EpisodeTextSource,
     /// Value required at the place; without it, the number at the place is the reward, and true is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<Value>,
@@ -26,7 +26,7 @@ pub struct JsonPointerOptions {
 
 impl Default for JsonPointerOptions {
     fn default() -> Self {
-        Self { pointer: String::new(), of: TextOf::Answer, equals: None, otherwise: 0.0 }
+        Self { pointer: String::new(), of: EpisodeTextSource::Answer, equals: None, otherwise: 0.0 }
     }
 }
 
@@ -47,7 +47,7 @@ impl PartOptions for JsonPointerOptions {
     }
 }
 
-pub struct JsonPointer(pub JsonPointerOptions);
+pub struct JsonPointerReward(pub JsonPointerOptions);
 
 /// Parses a text as JSON, or else the part between its first and its last brace.
 pub(super) fn json(text: &str) -> Option<Value> {
@@ -60,7 +60,7 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// Returns the reward for the value at a place, if it counts.
-pub(super) fn worth(there: &Value, equals: Option<&Value>) -> Option<f64> {
+pub(super) fn value_reward(there: &Value, equals: Option<&Value>) -> Option<f64> {
     match (equals, there) {
         (Some(wanted), there) => same(wanted, there).then_some(1.0),
         (None, Value::Bool(holds)) => Some(f64::from(u8::from(*holds))),
@@ -68,11 +68,11 @@ pub(super) fn worth(there: &Value, equals: Option<&Value>) -> Option<f64> {
     }
 }
 
-impl Reward for JsonPointer {
+impl Reward for JsonPointerReward {
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
-        let read = self.0.of.of(r).and_then(|text| json(&text));
+        let read = self.0.of.text(r).and_then(|text| json(&text));
         let there = read.as_ref().and_then(|value| value.pointer(&self.0.pointer));
-        let value = there.and_then(|there| worth(there, self.0.equals.as_ref()));
+        let value = there.and_then(|there| value_reward(there, self.0.equals.as_ref()));
         Ok(Score::of(value.unwrap_or(self.0.otherwise)))
     }
 }
@@ -85,8 +85,9 @@ mod tests {
 
     fn value(answer: &str, pointer: &str, equals: Option<Value>) -> f64 {
         let r = Trajectory { answer: Some(answer.to_string()), ..Trajectory::default() };
-        let options = JsonPointerOptions { pointer: pointer.to_string(), equals, of: TextOf::Answer, otherwise: -1.0 };
-        score_alone(&JsonPointer(options), &r, &Problem::default()).value.unwrap()
+        let options =
+            JsonPointerOptions { pointer: pointer.to_string(), equals, of: EpisodeTextSource::Answer, otherwise: -1.0 };
+        score_alone(&JsonPointerReward(options), &r, &Problem::default()).value.unwrap()
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! `judged`: the points that a language model at an endpoint gives an episode by a rubric.
 
-use crate::judging::{DEFAULT, Judge, Judged as Verdict, ask};
-use crate::programs::OnError;
-use crate::rewards::{GroupView, Reward, RewardContext, Scene, Score};
+use crate::judging::{DEFAULT, EpisodeJudge, JudgeVerdict, request_verdicts};
+use crate::programs::ExceptionPolicy;
+use crate::rewards::{GroupView, Reward, RewardContext, Score, ScoringGroup};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trainyard_api::PartOptions;
-use trainyard_chat::{Chat, ChatOptions, Tally};
+use trainyard_chat::{ChatClient, ChatOptions, ChatUsage};
 use trainyard_core::attempt::LogLevel;
-use trainyard_core::{Error, Metric, OptionProblem, Reduce, Result};
-use trainyard_process::{Log, silent};
+use trainyard_core::{Error, MetricInfo, OptionProblem, Reduce, Result};
+use trainyard_process::{ProgramLog, null_log};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Options of the reward `judged`.
@@ -33,13 +33,13 @@ pub struct JudgedOptions {
     pub name: String,
     /// Effect of a refusal, or of an answer that is not a verdict: `fail` ends the stage; with `skip` the reward does
     /// not apply to this episode.
-    pub on_error: OnError,
+    pub on_error: ExceptionPolicy,
 }
 
 impl Default for JudgedOptions {
     fn default() -> Self {
         let (model, rubric, name) = (ChatOptions::default(), String::new(), String::new());
-        Self { model, rubric, prompt: DEFAULT.into(), points: 10, name, on_error: OnError::default() }
+        Self { model, rubric, prompt: DEFAULT.into(), points: 10, name, on_error: ExceptionPolicy::default() }
     }
 }
 
@@ -52,100 +52,100 @@ impl PartOptions for JudgedOptions {
         A server that is away ends the stage with a retryable error, never with a low reward. A refusal, or an answer\n\
         without readable points, ends it too, or is counted, as `on_error` says. A judge can be talked into points:\n\
         look at the episodes that it likes best.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         let doc = "Episodes that the reward does not apply to because there is no readable verdict on them.";
-        let unjudged = Metric::new("unjudged", "episodes", doc).lower().over(Reduce::Sum);
-        let asked = trainyard_chat::metrics().into_iter().map(|metric| metric.over(Reduce::Sum));
+        let unjudged = MetricInfo::new("unjudged", "episodes", doc).lower().reduced_by(Reduce::Sum);
+        let asked = trainyard_chat::metrics().into_iter().map(|metric| metric.reduced_by(Reduce::Sum));
         asked.chain([unjudged]).collect()
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = Judge::problems(&self.model, &self.prompt, &self.rubric);
-        problems.extend(OptionProblem::outside("/points", self.points, 1..=1000));
+        let mut problems = EpisodeJudge::problems(&self.model, &self.prompt, &self.rubric);
+        problems.extend(OptionProblem::out_of_range("/points", self.points, 1..=1000));
         problems
     }
 }
 
-pub struct Judged {
+pub struct JudgedReward {
     options: JudgedOptions,
-    judge: Judge,
-    chat: Option<Mutex<Chat>>,
-    log: Log,
+    judge: EpisodeJudge,
+    chat: Option<Mutex<ChatClient>>,
+    log: ProgramLog,
     unjudged: u64,
-    told: bool,
+    skip_logged: bool,
     /// Already reported counts.
-    reported: Tally,
+    reported: ChatUsage,
 }
 
-impl Judged {
+impl JudgedReward {
     /// Returns the reward without sending a request. Errors: invalid (the prompt).
     pub fn new(options: JudgedOptions) -> Result<Self> {
         let schema = json!({"type": "integer", "minimum": 0, "maximum": options.points});
         let words = format!("a whole number of points from 0 to {}", options.points);
-        let judge = Judge::new((&options.prompt, &options.rubric), "points", schema, words);
+        let judge = EpisodeJudge::new((&options.prompt, &options.rubric), "points", schema, words);
         let judge = judge.map_err(|problem| Error::invalid(problem.message))?;
-        let (chat, log, unjudged, told) = (None, silent(), 0, false);
-        Ok(Self { options, judge, chat, log, unjudged, told, reported: Tally::default() })
+        let (chat, log, unjudged, told) = (None, null_log(), 0, false);
+        Ok(Self { options, judge, chat, log, unjudged, skip_logged: told, reported: ChatUsage::default() })
     }
-    fn chat(&self) -> Result<MutexGuard<'_, Chat>> {
+    fn chat(&self) -> Result<MutexGuard<'_, ChatClient>> {
         let chat = self.chat.as_ref().ok_or_else(|| Error::bug("a judge is asked before it was opened"))?;
         Ok(chat.lock().unwrap_or_else(PoisonError::into_inner))
     }
-    fn value(&self, verdict: Result<Verdict>) -> Result<f64> {
+    fn value(&self, verdict: Result<JudgeVerdict>) -> Result<f64> {
         let (verdict, most) = (verdict?.verdict, f64::from(self.options.points));
         let points = verdict.as_f64().filter(|points| (0.0..=most).contains(points));
         let points = points.ok_or_else(|| Error::data(format!("the judge gives `{verdict}` of {most} points")))?;
         Ok(points / most)
     }
     /// Returns the score of an episode, and the error if the options skip it.
-    fn score_of(&self, r: &Trajectory, verdict: Result<Verdict>) -> Result<(Score, Option<Error>)> {
+    fn score_of(&self, r: &Trajectory, verdict: Result<JudgeVerdict>) -> Result<(Score, Option<Error>)> {
         match self.value(verdict) {
             Ok(value) => Ok((Score::of(value), None)),
-            Err(why) if self.options.on_error == OnError::Skip => Ok((Score::not_applicable(), Some(why))),
+            Err(why) if self.options.on_error == ExceptionPolicy::Skip => Ok((Score::not_applicable(), Some(why))),
             Err(why) => {
                 let why = why.at(format!("episode `{}`", r.id));
                 Err(why.help("change `rubric`, `prompt` or `max_tokens`, or set `on_error: skip`"))
             }
         }
     }
-    fn skipped(&mut self, r: &Trajectory, why: &Error) {
+    fn record_skip(&mut self, r: &Trajectory, why: &Error) {
         self.unjudged += 1;
-        if !std::mem::replace(&mut self.told, true) {
+        if !std::mem::replace(&mut self.skip_logged, true) {
             (self.log)(LogLevel::Warn, &format!("the reward `judged` is left out for episode `{}`: {why}", r.id));
         }
     }
 }
 
-impl Reward for Judged {
+impl Reward for JudgedReward {
     fn open(&mut self, context: &RewardContext) -> Result<()> {
-        self.chat = Some(Mutex::new(Chat::open(&context.models, &self.options.model)?));
+        self.chat = Some(Mutex::new(ChatClient::open(&context.models, &self.options.model)?));
         self.log = context.log.clone();
         Ok(())
     }
     fn score(&self, r: &Trajectory, p: &Problem, _: &GroupView<'_>) -> Result<Score> {
-        let verdict = ask(&self.judge, &mut *self.chat()?, &[(r, p)])?.pop();
+        let verdict = request_verdicts(&self.judge, &mut *self.chat()?, &[(r, p)])?.pop();
         let verdict = verdict.ok_or_else(|| Error::bug("a judge answered about nothing"))?;
         Ok(self.score_of(r, verdict)?.0)
     }
-    fn score_all(&mut self, scenes: &[Scene<'_>]) -> Result<Vec<Vec<Score>>> {
-        let members = |scene: &Scene<'_>| scene.group.members.len();
+    fn score_all(&mut self, scenes: &[ScoringGroup<'_>]) -> Result<Vec<Vec<Score>>> {
+        let members = |scene: &ScoringGroup<'_>| scene.group.members.len();
         let all: Vec<(&Trajectory, &Problem)> =
             scenes.iter().flat_map(|scene| scene.group.members.iter().map(|member| (*member, scene.problem))).collect();
         let verdicts = {
             let mut chat = self.chat()?;
             chat.begin_round();
-            ask(&self.judge, &mut chat, &all)?
+            request_verdicts(&self.judge, &mut chat, &all)?
         };
         let mut scores = Vec::with_capacity(all.len());
         for ((row, _), verdict) in all.iter().zip(verdicts) {
             let (score, why) = self.score_of(row, verdict)?;
-            why.iter().for_each(|why| self.skipped(row, why));
+            why.iter().for_each(|why| self.record_skip(row, why));
             scores.push(score);
         }
         let mut scores = scores.into_iter();
         Ok(scenes.iter().map(|scene| scores.by_ref().take(members(scene)).collect()).collect())
     }
     fn metrics(&mut self) -> Vec<(&'static str, f64)> {
-        let tally = self.chat().map(|chat| chat.tally()).unwrap_or_default();
+        let tally = self.chat().map(|chat| chat.usage()).unwrap_or_default();
         let new = tally.since(&std::mem::replace(&mut self.reported, tally));
         let unjudged = ("unjudged", std::mem::take(&mut self.unjudged) as f64);
         new.values().into_iter().chain([unjudged]).collect()

@@ -3,26 +3,26 @@ use crate::rewards::family;
 use crate::rewards::weighted::{RewardList, WeightedReward, score_groups};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_chat::testing::{Reply, Served, says};
+use trainyard_chat::testing::{MockChatServer, MockResponse, text_response};
 use trainyard_core::ErrorKind;
 use trainyard_tables::Message;
 
 /// Gives as many points as the agent's last message has letters, or answers with its text if that begins with `!`.
-fn judge(body: &Value, _: usize) -> Reply {
+fn judge(body: &Value, _: usize) -> MockResponse {
     let asked = body["messages"][0]["content"].as_str().unwrap();
     let said = asked.split("[assistant]\n").nth(1).unwrap().split("\n</conversation>").next().unwrap();
     match said.strip_prefix('!') {
-        Some(text) => says(body, text),
-        None => says(body, &json!({"reason": "letters", "points": said.len()}).to_string()),
+        Some(text) => text_response(body, text),
+        None => text_response(body, &json!({"reason": "letters", "points": said.len()}).to_string()),
     }
 }
 
-fn rewards(served: &Served, more: Value) -> Vec<WeightedReward> {
+fn rewards(served: &MockChatServer, more: Value) -> Vec<WeightedReward> {
     let model = json!({"endpoint": served.url(), "model": "m", "attempts": 1, "price": {"input": 1, "output": 2}});
     let mut entry = json!({"kind": "judged", "rubric": "Count.", "points": 4, "model": model});
     entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let mut rewards = RewardList::read(&family(), &mut json!([entry])).build().unwrap();
-    rewards.iter_mut().for_each(|one| one.reward.open(&RewardContext::apart()).unwrap());
+    rewards.iter_mut().for_each(|one| one.reward.open(&RewardContext::detached()).unwrap());
     rewards
 }
 
@@ -37,11 +37,11 @@ fn score(rewards: &mut [WeightedReward], groups: &[&[&str]]) -> Result<Vec<Optio
     let rows: Vec<Vec<Trajectory>> = groups.iter().map(|group| group.iter().enumerate().map(row).collect()).collect();
     let members: Vec<Vec<&Trajectory>> = rows.iter().map(|group| group.iter().collect()).collect();
     let correct = [true; 9];
-    let scenes: Vec<Scene<'_>> = members
+    let scenes: Vec<ScoringGroup<'_>> = members
         .iter()
         .map(|members| {
             let correct = &correct[..members.len()];
-            Scene { problem: &p, group: GroupView { step: 0, steps: 1, members, correct, earlier: &[] } }
+            ScoringGroup { problem: &p, group: GroupView { step: 0, steps: 1, members, correct, earlier: &[] } }
         })
         .collect();
     let totals = score_groups(rewards, &scenes)?.concat();
@@ -50,7 +50,7 @@ fn score(rewards: &mut [WeightedReward], groups: &[&[&str]]) -> Result<Vec<Optio
 
 #[test]
 fn points_are_shares_and_equal_episodes_are_asked_for_once() {
-    let served = Served::start(judge);
+    let served = MockChatServer::start(judge);
     let mut rewards = rewards(&served, json!({}));
     let values = score(&mut rewards, &[&["abc", "a"], &["abcd", "abc"]]).unwrap();
     assert_eq!(values, [Some(0.75), Some(0.25), Some(1.0), Some(0.75)]);
@@ -68,7 +68,7 @@ fn points_are_shares_and_equal_episodes_are_asked_for_once() {
 
 #[test]
 fn what_is_no_verdict_ends_the_stage_or_is_counted() {
-    let served = Served::start(judge);
+    let served = MockChatServer::start(judge);
     for said in ["!I cannot.", "!{\"reason\": \"so\"}", "!{\"points\": 5}", "!{\"points\": \"two\"}"] {
         let error = score(&mut rewards(&served, json!({})), &[&["a", said]]).unwrap_err();
         assert!(error.kind == ErrorKind::Data && error.message.contains("episode `rl/0/p/1`"), "{error}");
@@ -81,7 +81,7 @@ fn what_is_no_verdict_ends_the_stage_or_is_counted() {
 
 #[test]
 fn an_outage_is_retryable_whatever_the_options_say() {
-    let served = Served::start(|_, _| Reply::Status(503, "busy"));
+    let served = MockChatServer::start(|_, _| MockResponse::Status(503, "busy"));
     let error = score(&mut rewards(&served, json!({"on_error": "skip"})), &[&["a"]]).unwrap_err();
     assert!(error.kind == ErrorKind::Retryable && error.message.contains("reward `judged`"), "{error}");
 }

@@ -47,7 +47,7 @@ impl PartOptions for KnowledgeBoundaryOptions {
         Source: 2505.07596.";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> =
-            OptionProblem::outside("/most_searches", self.most_searches, 1..).into_iter().collect();
+            OptionProblem::out_of_range("/most_searches", self.most_searches, 1..).into_iter().collect();
         if self.searched >= self.right {
             let message =
                 format!("a wrong answer after a search would get {}, a right one {}", self.searched, self.right);
@@ -57,9 +57,9 @@ impl PartOptions for KnowledgeBoundaryOptions {
     }
 }
 
-pub struct KnowledgeBoundary(pub KnowledgeBoundaryOptions);
+pub struct KnowledgeBoundaryReward(pub KnowledgeBoundaryOptions);
 
-impl Reward for KnowledgeBoundary {
+impl Reward for KnowledgeBoundaryReward {
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         let o = &self.0;
         let searches = || tools_that_ran(r, p, &o.search_tools).len();
@@ -85,7 +85,7 @@ mod tests {
 
     fn value(options: KnowledgeBoundaryOptions, r: &Trajectory) -> Option<f64> {
         let p = Problem { answer: "7".to_string(), ..Problem::default() };
-        score_alone(&KnowledgeBoundary(options), r, &p).value
+        score_alone(&KnowledgeBoundaryReward(options), r, &p).value
     }
 
     /// Returns an episode with `times` searches and then an answer.

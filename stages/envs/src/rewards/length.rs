@@ -34,19 +34,20 @@ impl PartOptions for LengthOptions {
         (`stop_reason` is `length`).\n\n\
         In [−1, 0]. Source: 2503.14476, equation 13.";
     fn check(&self) -> Vec<OptionProblem> {
-        let crossed = OptionProblem::crossed(("/buffer_tokens", self.buffer_tokens), ("/max_tokens", self.max_tokens));
+        let crossed =
+            OptionProblem::reversed_bounds(("/buffer_tokens", self.buffer_tokens), ("/max_tokens", self.max_tokens));
         let problems = [
-            OptionProblem::outside("/max_tokens", self.max_tokens, 1..),
-            OptionProblem::outside("/buffer_tokens", self.buffer_tokens, 1..),
+            OptionProblem::out_of_range("/max_tokens", self.max_tokens, 1..),
+            OptionProblem::out_of_range("/buffer_tokens", self.buffer_tokens, 1..),
             crossed.map(|p| p.help("the penalty grows over the last `buffer_tokens` before `max_tokens`")),
         ];
         problems.into_iter().flatten().collect()
     }
 }
 
-pub struct Length(pub LengthOptions);
+pub struct LengthReward(pub LengthOptions);
 
-impl Reward for Length {
+impl Reward for LengthReward {
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
         let sampled = r.loss_mask.iter().filter(|own| **own).count() as f64;
         let (limit, buffer) = (f64::from(self.0.max_tokens), f64::from(self.0.buffer_tokens));
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn penalty_grows_over_the_buffer() {
-        let reward = Length(LengthOptions { max_tokens: 10, buffer_tokens: 4 });
+        let reward = LengthReward(LengthOptions { max_tokens: 10, buffer_tokens: 4 });
         let value = |own: usize, stop_reason| {
             let mut loss_mask = vec![false; 5];
             loss_mask.extend(vec![true; own]);

@@ -28,6 +28,6 @@ pub mod weighted;
 
 pub use context::RewardContext;
 pub use registry::family;
-pub use reward::{GroupView, Reward, Scene, Score, verified};
+pub use reward::{GroupView, Reward, Score, ScoringGroup, verified};
 pub use verdict::VERDICT;
 pub use weighted::{RewardList, WeightedReward};

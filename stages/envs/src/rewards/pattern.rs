@@ -13,7 +13,7 @@ use trainyard_tables::{Problem, Trajectory};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum TextOf {
+pub enum EpisodeTextSource {
     /// The final answer as the environment read it.
     #[default]
     Answer,
@@ -23,9 +23,9 @@ pub enum TextOf {
     Conversation,
 }
 
-impl TextOf {
+impl EpisodeTextSource {
     /// Returns the text of an episode, if any.
-    pub fn of(self, r: &Trajectory) -> Option<Cow<'_, str>> {
+    pub fn text(self, r: &Trajectory) -> Option<Cow<'_, str>> {
         match self {
             Self::Answer => r.answer.as_deref().map(Cow::Borrowed),
             Self::LastMessage => {
@@ -47,7 +47,7 @@ pub struct PatternOptions {
     /// Regular expression. May match anywhere in the text; `^` and `$` anchor it to the ends.
     pub pattern: String,
     /// Text to match.
-    pub of: TextOf,
+    pub of: EpisodeTextSource,
     /// Reward if the expression matches.
     pub matches: f64,
     /// Reward if the expression does not match, or the text is absent.
@@ -56,7 +56,7 @@ pub struct PatternOptions {
 
 impl Default for PatternOptions {
     fn default() -> Self {
-        Self { pattern: String::new(), of: TextOf::Answer, matches: 1.0, otherwise: 0.0 }
+        Self { pattern: String::new(), of: EpisodeTextSource::Answer, matches: 1.0, otherwise: 0.0 }
     }
 }
 
@@ -91,12 +91,12 @@ pub fn compiled(pattern: &str) -> Result<Regex> {
     })
 }
 
-pub struct Pattern {
+pub struct PatternReward {
     options: PatternOptions,
     regex: Regex,
 }
 
-impl Pattern {
+impl PatternReward {
     /// Returns the reward. Errors: invalid, if the pattern is not a regular expression.
     pub fn new(options: PatternOptions) -> Result<Self> {
         let regex = compiled(&options.pattern)?;
@@ -104,9 +104,9 @@ impl Pattern {
     }
 }
 
-impl Reward for Pattern {
+impl Reward for PatternReward {
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
-        let found = self.options.of.of(r).is_some_and(|text| self.regex.is_match(&text));
+        let found = self.options.of.text(r).is_some_and(|text| self.regex.is_match(&text));
         Ok(Score::of(if found { self.options.matches } else { self.options.otherwise }))
     }
 }
@@ -123,16 +123,16 @@ mod tests {
         r.answer = Some("42".to_string());
         let value = |pattern: &str, of| {
             let options = PatternOptions { pattern: pattern.to_string(), of, matches: 2.0, otherwise: -1.0 };
-            score_alone(&Pattern::new(options).unwrap(), &r, &Problem::default()).value
+            score_alone(&PatternReward::new(options).unwrap(), &r, &Problem::default()).value
         };
-        assert_eq!(value("^[0-9]+$", TextOf::Answer), Some(2.0));
-        assert_eq!(value("^[0-9]+$", TextOf::LastMessage), Some(-1.0));
-        assert_eq!(value("(?i)ANSWER", TextOf::LastMessage), Some(2.0));
-        assert_eq!(value("done", TextOf::Conversation), Some(2.0));
-        assert_eq!(value("done", TextOf::LastMessage), Some(-1.0));
+        assert_eq!(value("^[0-9]+$", EpisodeTextSource::Answer), Some(2.0));
+        assert_eq!(value("^[0-9]+$", EpisodeTextSource::LastMessage), Some(-1.0));
+        assert_eq!(value("(?i)ANSWER", EpisodeTextSource::LastMessage), Some(2.0));
+        assert_eq!(value("done", EpisodeTextSource::Conversation), Some(2.0));
+        assert_eq!(value("done", EpisodeTextSource::LastMessage), Some(-1.0));
         let options = PatternOptions { pattern: ".".to_string(), ..PatternOptions::default() };
         let silent = Trajectory::default();
-        assert_eq!(score_alone(&Pattern::new(options).unwrap(), &silent, &Problem::default()).value, Some(0.0));
+        assert_eq!(score_alone(&PatternReward::new(options).unwrap(), &silent, &Problem::default()).value, Some(0.0));
     }
 
     #[test]

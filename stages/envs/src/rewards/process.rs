@@ -1,8 +1,8 @@
 //! `process`: a reward that a user program computes, in any language (`docs/own-code.md`). A service uses the same
 //! requests ([`super::http`]).
 
-use crate::programs::{Batch, EpisodeItem, OnError, PeerOptions, ask};
-use crate::rewards::{GroupView, Reward, RewardContext, Scene, Score};
+use crate::programs::{BatchSize, CustomCodeOptions, EpisodeItem, ExceptionPolicy, request_items};
+use crate::rewards::{GroupView, Reward, RewardContext, Score, ScoringGroup};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,38 +10,38 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::PartOptions;
 use trainyard_core::attempt::LogLevel;
-use trainyard_core::{Error, Metric, OptionProblem, Reduce, Result};
-use trainyard_process::{Hello, Log, Peer, ProgramOptions, Raised, silent};
+use trainyard_core::{Error, MetricInfo, OptionProblem, Reduce, Result};
+use trainyard_process::{Hello, ProgramException, ProgramLog, ProgramOptions, ProgramService, null_log};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Options of a user-defined reward.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schemars(bound = "P: PeerOptions")]
-pub struct OwnRewardOptions<P> {
+#[schemars(bound = "P: CustomCodeOptions")]
+pub struct CustomRewardOptions<P> {
     /// Program or service that computes the reward.
     #[serde(flatten)]
     pub peer: P,
     /// Maximum number of episodes in one request.
-    pub batch: Batch,
+    pub batch: BatchSize,
     /// Name in records, instead of the kind. With `trainyard_bridge`, also the function to use, if the program has
     /// several.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Effect of an exception of the program: `fail` ends the stage; with `skip` the reward does not apply to this
     /// episode.
-    pub on_error: OnError,
+    pub on_error: ExceptionPolicy,
 }
 
 /// Documentation of a user-defined reward.
-pub trait OwnRewardPage: PeerOptions {
+pub trait CustomRewardPage: CustomCodeOptions {
     /// See [`PartOptions`].
     const SUMMARY: &'static str;
     /// See [`PartOptions`].
     const DOC: &'static str;
 }
 
-impl OwnRewardPage for ProgramOptions {
+impl CustomRewardPage for ProgramOptions {
     const SUMMARY: &'static str = "what a program of yours says, in any language";
     const DOC: &'static str = "value = the number that the program gives for the episode. It sees the messages, the\n\
         answer and whether it is right, counts, the problem, and the rewards before it in the list. Null = does not\n\
@@ -54,13 +54,13 @@ impl OwnRewardPage for ProgramOptions {
         stage with its traceback, or is counted, as `on_error` says.";
 }
 
-impl<P: OwnRewardPage> PartOptions for OwnRewardOptions<P> {
+impl<P: CustomRewardPage> PartOptions for CustomRewardOptions<P> {
     const KIND: &'static str = P::KIND;
     const SUMMARY: &'static str = P::SUMMARY;
     const DOC: &'static str = P::DOC;
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         let doc = "Episodes that the reward does not apply to because the program raised an exception.";
-        vec![Metric::new("exceptions", "episodes", doc).lower().over(Reduce::Sum)]
+        vec![MetricInfo::new("exceptions", "episodes", doc).lower().reduced_by(Reduce::Sum)]
     }
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = self.peer.problems();
@@ -69,32 +69,32 @@ impl<P: OwnRewardPage> PartOptions for OwnRewardOptions<P> {
     }
 }
 
-pub struct OwnReward<P> {
-    options: OwnRewardOptions<P>,
-    peer: Option<Arc<dyn Peer>>,
-    log: Log,
+pub struct CustomReward<P> {
+    options: CustomRewardOptions<P>,
+    peer: Option<Arc<dyn ProgramService>>,
+    log: ProgramLog,
     exceptions: u64,
-    told: bool,
+    exception_logged: bool,
 }
 
-impl<P: PeerOptions> OwnReward<P> {
+impl<P: CustomCodeOptions> CustomReward<P> {
     /// Returns the reward without sending a request.
-    pub fn new(options: OwnRewardOptions<P>) -> Self {
-        Self { options, peer: None, log: silent(), exceptions: 0, told: false }
+    pub fn new(options: CustomRewardOptions<P>) -> Self {
+        Self { options, peer: None, log: null_log(), exceptions: 0, exception_logged: false }
     }
-    fn peer(&self) -> Result<&dyn Peer> {
+    fn peer(&self) -> Result<&dyn ProgramService> {
         self.peer.as_deref().ok_or_else(|| Error::bug("a program is asked for a reward before it was opened"))
     }
-    fn skipped(&mut self, raised: &Raised) {
+    fn record_exception(&mut self, raised: &ProgramException) {
         self.exceptions += 1;
-        if !std::mem::replace(&mut self.told, true) {
+        if !std::mem::replace(&mut self.exception_logged, true) {
             let text = format!("the reward is left out for an episode: {raised}\n{}", raised.traceback);
             (self.log)(LogLevel::Warn, text.trim_end());
         }
     }
 }
 
-impl<P: PeerOptions> Reward for OwnReward<P> {
+impl<P: CustomCodeOptions> Reward for CustomReward<P> {
     fn open(&mut self, context: &RewardContext) -> Result<()> {
         let hello = Hello { role: "reward", name: &self.options.name, seed: 0 };
         self.peer = Some(self.options.peer.open(hello, context.models.secrets(), &context.log)?);
@@ -104,31 +104,31 @@ impl<P: PeerOptions> Reward for OwnReward<P> {
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         let none = BTreeMap::new();
         let item = EpisodeItem::new(r, p, g.right(r, p), g.earlier(r).unwrap_or(&none));
-        let rows = ask(self.peer()?, self.options.batch, "score", &[item])?;
+        let rows = request_items(self.peer()?, self.options.batch, "score", &[item])?;
         match rows.into_iter().next() {
             Some(Ok(row)) => read(&row),
-            Some(Err(_)) if self.options.on_error == OnError::Skip => Ok(Score::not_applicable()),
+            Some(Err(_)) if self.options.on_error == ExceptionPolicy::Skip => Ok(Score::not_applicable()),
             Some(Err(raised)) => Err(raised.error().at(place(r))),
             None => Err(Error::bug("a program answered about nothing")),
         }
     }
-    fn score_all(&mut self, scenes: &[Scene<'_>]) -> Result<Vec<Vec<Score>>> {
+    fn score_all(&mut self, scenes: &[ScoringGroup<'_>]) -> Result<Vec<Vec<Score>>> {
         let none = BTreeMap::new();
         let mut items = Vec::new();
-        for Scene { problem, group } in scenes {
+        for ScoringGroup { problem, group } in scenes {
             for (at, (member, correct)) in group.members.iter().zip(group.correct).enumerate() {
                 items.push(EpisodeItem::new(member, problem, *correct, group.earlier.get(at).unwrap_or(&none)));
             }
         }
-        let mut rows = ask(self.peer()?, self.options.batch, "score", &items)?.into_iter();
+        let mut rows = request_items(self.peer()?, self.options.batch, "score", &items)?.into_iter();
         let mut scores = Vec::with_capacity(scenes.len());
         for scene in scenes {
             let mut group = Vec::with_capacity(scene.group.members.len());
             for (member, row) in scene.group.members.iter().zip(rows.by_ref()) {
                 group.push(match row {
                     Ok(row) => read(&row).map_err(|e| e.at(place(member)))?,
-                    Err(raised) if self.options.on_error == OnError::Skip => {
-                        self.skipped(&raised);
+                    Err(raised) if self.options.on_error == ExceptionPolicy::Skip => {
+                        self.record_exception(&raised);
                         Score::not_applicable()
                     }
                     Err(raised) => {

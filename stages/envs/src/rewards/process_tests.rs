@@ -15,7 +15,7 @@ fn program(work: &str) -> Vec<String> {
     ["sh", "-c", &script].map(str::to_string).to_vec()
 }
 
-fn rewards(more: Value, log: &Log) -> Vec<WeightedReward> {
+fn rewards(more: Value, log: &ProgramLog) -> Vec<WeightedReward> {
     let mut entry = json!({"kind": "process", "timeout": "5s"});
     entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let mut list = json!([{"kind": "answer"}, entry]);
@@ -30,11 +30,11 @@ fn score(rewards: &mut [WeightedReward], sizes: &[usize]) -> Result<Vec<Vec<BTre
     let groups: Vec<Vec<Trajectory>> = sizes.iter().map(|size| (0..*size).map(row).collect()).collect();
     let members: Vec<Vec<&Trajectory>> = groups.iter().map(|group| group.iter().collect()).collect();
     let correct = [true; 100];
-    let scenes: Vec<Scene<'_>> = members
+    let scenes: Vec<ScoringGroup<'_>> = members
         .iter()
         .map(|members| {
             let group = GroupView { step: 0, steps: 1, members, correct: &correct[..members.len()], earlier: &[] };
-            Scene { problem: &p, group }
+            ScoringGroup { problem: &p, group }
         })
         .collect();
     let totals = score_groups(rewards, &scenes)?;
@@ -47,7 +47,7 @@ fn all_groups_of_a_step_are_asked_together_in_batches() {
     let count = r#"n=$(printf %s "$line" | grep -o '"stop_reason"' | wc -l); rows="["; i=0;
         while [ $i -lt $n ]; do [ $i -gt 0 ] && rows="$rows,"; rows="$rows{\"value\":$n}"; i=$((i+1)); done
         rows="$rows]""#;
-    let mut rewards = rewards(json!({"command": program(count), "batch": 4, "name": "counted"}), &silent());
+    let mut rewards = rewards(json!({"command": program(count), "batch": 4, "name": "counted"}), &null_log());
     assert_eq!(rewards[1].component, "counted");
     let scored = score(&mut rewards, &[3, 1, 2]).unwrap();
     let values: Vec<f64> = scored.concat().iter().map(|total| total["counted"]).collect();
@@ -56,7 +56,7 @@ fn all_groups_of_a_step_are_asked_together_in_batches() {
 
 #[test]
 fn an_outage_is_retryable_and_never_a_low_reward() {
-    let mut dying = rewards(json!({"command": program("exit 3")}), &silent());
+    let mut dying = rewards(json!({"command": program("exit 3")}), &null_log());
     let error = score(&mut dying, &[2]).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Retryable);
     assert!(error.message.starts_with("reward `process` (sh -c "), "{error}");
@@ -66,14 +66,14 @@ fn an_outage_is_retryable_and_never_a_low_reward() {
 #[test]
 fn an_exception_ends_the_stage_or_is_counted() {
     let rows = r#"rows='[{"value":2},{"error":{"type":"ValueError","message":"bad row","traceback":"line 7"}}]'"#;
-    let mut failing = rewards(json!({"command": program(rows)}), &silent());
+    let mut failing = rewards(json!({"command": program(rows)}), &null_log());
     let error = score(&mut failing, &[2]).unwrap_err();
     assert_eq!((error.kind, error.causes().next()), (ErrorKind::Data, Some("line 7")));
     assert!(error.message.contains("episode `rl/0/p/1`: ValueError: bad row"), "{error}");
     assert!(error.help.unwrap().contains("on_error: skip"));
     let heard = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&heard);
-    let log: Log = Arc::new(move |_, line: &str| sink.lock().unwrap().push(line.to_string()));
+    let log: ProgramLog = Arc::new(move |_, line: &str| sink.lock().unwrap().push(line.to_string()));
     let mut skipping = rewards(json!({"command": program(rows), "on_error": "skip"}), &log);
     for _ in 0..2 {
         let scored = score(&mut skipping, &[2]).unwrap().concat();
@@ -88,7 +88,7 @@ fn an_exception_ends_the_stage_or_is_counted() {
 fn rows_that_say_nothing_are_refused() {
     for rows in [r#"rows='[{"score":1}]'"#, r#"rows='[{"value":"high"}]'"#, r#"rows='[{"value":1,"per_turn":[null]}]'"#]
     {
-        let mut odd = rewards(json!({"command": program(rows)}), &silent());
+        let mut odd = rewards(json!({"command": program(rows)}), &null_log());
         let error = score(&mut odd, &[1]).unwrap_err();
         assert!(error.kind == ErrorKind::Data && error.message.contains("for a reward"), "{error}");
     }

@@ -1,7 +1,7 @@
 //! All rewards, sorted by kind.
 
 use crate::programs::ServiceOptions;
-use crate::rewards::process::OwnRewardPage;
+use crate::rewards::process::CustomRewardPage;
 use crate::rewards::{
     Reward, answer, call_match, expression, format, hierarchical, json_path, json_pointer, judged, knowledge_boundary,
     length, pattern, process, rubric, tool_efficiency, tool_success, tool_turns, verdict,
@@ -14,34 +14,34 @@ pub fn reward<P: PartOptions + Reward>() -> PartKind<dyn Reward> {
     PartKind::new::<P>(|options, ()| Ok(Box::new(options)))
 }
 
-type Line = PartKind<dyn Reward>;
+type RewardKind = PartKind<dyn Reward>;
 
 /// Returns the registry line of a reward in user-defined code.
-fn own<P: OwnRewardPage>() -> Line {
-    Line::new(|options: process::OwnRewardOptions<P>, ()| Ok(Box::new(process::OwnReward::new(options))))
+fn custom<P: CustomRewardPage>() -> RewardKind {
+    RewardKind::new(|options: process::CustomRewardOptions<P>, ()| Ok(Box::new(process::CustomReward::new(options))))
 }
 
 /// Returns the rewards of this crate.
 pub fn family() -> Family<dyn Reward> {
     let members = vec![
-        Line::new(|o, ()| Ok(Box::new(answer::Answer(o)))),
-        Line::new(|o, ()| Ok(Box::new(call_match::CallMatch(o)))),
-        Line::new(|o, ()| Ok(Box::new(expression::Expression::new(o)?))),
-        Line::new(|o, ()| Ok(Box::new(format::Format(o)))),
-        Line::new(|o, ()| Ok(Box::new(hierarchical::Hierarchical(o)))),
-        own::<ServiceOptions>(),
-        Line::new(|o, ()| Ok(Box::new(json_path::JsonPath::new(o)?))),
-        Line::new(|o, ()| Ok(Box::new(json_pointer::JsonPointer(o)))),
-        Line::new(|o, ()| Ok(Box::new(judged::Judged::new(o)?))),
-        Line::new(|o, ()| Ok(Box::new(knowledge_boundary::KnowledgeBoundary(o)))),
-        Line::new(|o, ()| Ok(Box::new(length::Length(o)))),
-        Line::new(|o, ()| Ok(Box::new(pattern::Pattern::new(o)?))),
-        own::<ProgramOptions>(),
-        Line::new(|o, ()| Ok(Box::new(rubric::Rubric(o)))),
-        Line::new(|o, ()| Ok(Box::new(tool_efficiency::ToolEfficiency::new(o)))),
-        Line::new(|o, ()| Ok(Box::new(tool_success::ToolSuccess(o)))),
-        Line::new(|o, ()| Ok(Box::new(tool_turns::ToolTurns(o)))),
-        Line::new(|o, ()| Ok(Box::new(verdict::Verdict(o)))),
+        RewardKind::new(|o, ()| Ok(Box::new(answer::AnswerReward(o)))),
+        RewardKind::new(|o, ()| Ok(Box::new(call_match::CallMatchReward(o)))),
+        RewardKind::new(|o, ()| Ok(Box::new(expression::ExpressionReward::new(o)?))),
+        RewardKind::new(|o, ()| Ok(Box::new(format::FormatReward(o)))),
+        RewardKind::new(|o, ()| Ok(Box::new(hierarchical::HierarchicalReward(o)))),
+        custom::<ServiceOptions>(),
+        RewardKind::new(|o, ()| Ok(Box::new(json_path::JsonPathReward::new(o)?))),
+        RewardKind::new(|o, ()| Ok(Box::new(json_pointer::JsonPointerReward(o)))),
+        RewardKind::new(|o, ()| Ok(Box::new(judged::JudgedReward::new(o)?))),
+        RewardKind::new(|o, ()| Ok(Box::new(knowledge_boundary::KnowledgeBoundaryReward(o)))),
+        RewardKind::new(|o, ()| Ok(Box::new(length::LengthReward(o)))),
+        RewardKind::new(|o, ()| Ok(Box::new(pattern::PatternReward::new(o)?))),
+        custom::<ProgramOptions>(),
+        RewardKind::new(|o, ()| Ok(Box::new(rubric::RubricReward(o)))),
+        RewardKind::new(|o, ()| Ok(Box::new(tool_efficiency::ToolEfficiencyReward::new(o)))),
+        RewardKind::new(|o, ()| Ok(Box::new(tool_success::ToolSuccessReward(o)))),
+        RewardKind::new(|o, ()| Ok(Box::new(tool_turns::ToolTurnsReward(o)))),
+        RewardKind::new(|o, ()| Ok(Box::new(verdict::VerdictReward(o)))),
     ];
     Family::new("rewards", "reward", members)
 }

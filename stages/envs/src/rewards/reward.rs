@@ -70,7 +70,7 @@ impl<'a> GroupView<'a> {
 
 /// A group of episodes of one problem, to be scored.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct ScoringGroup<'a> {
     /// The problem.
     pub problem: &'a Problem,
     /// Finished episodes of the problem.
@@ -88,8 +88,8 @@ pub trait Reward: Send + Sync {
     /// Updates values kept across steps. Called once per group before any member is scored.
     fn observe(&mut self, _p: &Problem, _g: &GroupView<'_>) {}
     /// Observes and scores several groups in order, one score per member. Remote rewards send all of them together.
-    fn score_all(&mut self, scenes: &[Scene<'_>]) -> Result<Vec<Vec<Score>>> {
-        let one = |Scene { problem, group }: &Scene<'_>| {
+    fn score_all(&mut self, scenes: &[ScoringGroup<'_>]) -> Result<Vec<Vec<Score>>> {
+        let one = |ScoringGroup { problem, group }: &ScoringGroup<'_>| {
             self.observe(problem, group);
             group.members.iter().map(|member| self.score(member, problem, group)).collect()
         };
@@ -124,7 +124,7 @@ pub fn verified(r: &Trajectory, p: &Problem) -> bool {
 }
 
 /// Returns the agent's turns with their positions in `messages`, without assistant messages of the prompt.
-pub(crate) fn own_turns<'a>(r: &'a Trajectory, p: &Problem) -> Vec<(usize, &'a Message)> {
+pub(crate) fn agent_turns<'a>(r: &'a Trajectory, p: &Problem) -> Vec<(usize, &'a Message)> {
     let given = p.messages.iter().filter(|m| m.role == "assistant").count();
     r.messages.iter().enumerate().filter(|(_, m)| m.role == "assistant").skip(given).collect()
 }
@@ -132,7 +132,7 @@ pub(crate) fn own_turns<'a>(r: &'a Trajectory, p: &Problem) -> Vec<(usize, &'a M
 /// Returns the names of the tools that ran, one per call with a result; limited to the names in `of` unless it is
 /// empty.
 pub(crate) fn tools_that_ran(r: &Trajectory, p: &Problem, of: &[String]) -> Vec<String> {
-    let names = own_turns(r, p).into_iter().flat_map(|(at, _)| executed(&r.messages, at)).map(|call| call.name);
+    let names = agent_turns(r, p).into_iter().flat_map(|(at, _)| executed(&r.messages, at)).map(|call| call.name);
     names.filter(|name| of.is_empty() || of.contains(name)).collect()
 }
 
@@ -185,7 +185,7 @@ mod tests {
         messages.extend(shown);
         messages.push(Message::new("assistant", "4"));
         let r = Trajectory { messages, ..Trajectory::default() };
-        assert_eq!(own_turns(&r, &p), [(4, &r.messages[4])]);
-        assert_eq!(own_turns(&r, &Problem::default()).len(), 2);
+        assert_eq!(agent_turns(&r, &p), [(4, &r.messages[4])]);
+        assert_eq!(agent_turns(&r, &Problem::default()).len(), 2);
     }
 }

@@ -4,7 +4,7 @@
 //! but fits only references whose lines an agent would write itself (programs, equations), not prose.
 
 use crate::calls;
-use crate::rewards::reward::own_turns;
+use crate::rewards::reward::agent_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ impl PartOptions for RubricOptions {
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/line_points", self.line_points), ("/answer_points", self.answer_points)];
         let mut problems: Vec<OptionProblem> =
-            named.into_iter().filter_map(|(at, points)| OptionProblem::outside(at, points, 0.0..)).collect();
+            named.into_iter().filter_map(|(at, points)| OptionProblem::out_of_range(at, points, 0.0..)).collect();
         if self.line_points == 0.0 && self.answer_points == 0.0 {
             problems.push(
                 OptionProblem::new("", "no criterion has any points")
@@ -58,7 +58,7 @@ impl PartOptions for RubricOptions {
     }
 }
 
-pub struct Rubric(pub RubricOptions);
+pub struct RubricReward(pub RubricOptions);
 
 /// Returns the text in lower case with single spaces, without annotations.
 fn folded(text: &str) -> String {
@@ -101,7 +101,7 @@ fn strings(value: &Value, found: &mut Vec<String>) {
 }
 
 /// Returns whether a line occurs in a text other than inside a longer word or number.
-fn stands_in(line: &str, text: &str) -> bool {
+fn contains_whole(line: &str, text: &str) -> bool {
     let mut from = 0;
     while let Some(at) = text[from..].find(line).map(|found| from + found) {
         if !joined(&text[..at], line) && !joined(line, &text[at + line.len()..]) {
@@ -125,15 +125,15 @@ fn joined(left: &str, right: &str) -> bool {
     }
 }
 
-impl Reward for Rubric {
+impl Reward for RubricReward {
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
-        let turns = own_turns(r, p);
+        let turns = agent_turns(r, p);
         let (lines, texts) = (criteria(p), texts(&turns));
         let all = self.0.line_points * lines.len() as f64 + self.0.answer_points;
         if turns.is_empty() || all == 0.0 {
             return Ok(Score::not_applicable());
         }
-        let fulfilled = lines.iter().filter(|line| texts.iter().any(|text| stands_in(line, text))).count();
+        let fulfilled = lines.iter().filter(|line| texts.iter().any(|text| contains_whole(line, text))).count();
         let answer = if g.right(r, p) { self.0.answer_points } else { 0.0 };
         let points = self.0.line_points * fulfilled as f64 + answer;
         Ok(Score::of(points / all))

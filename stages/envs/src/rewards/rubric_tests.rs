@@ -10,7 +10,7 @@ fn problem(reference: &str) -> Problem {
 
 fn value(p: &Problem, turns: &[&str]) -> f64 {
     let turns: Vec<Vec<Message>> = turns.iter().map(|text| answer(text)).collect();
-    score_alone(&Rubric(RubricOptions::default()), &episode(&turns), p).value.unwrap()
+    score_alone(&RubricReward(RubricOptions::default()), &episode(&turns), p).value.unwrap()
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn weights_shift_between_lines_and_answer() {
     let r = episode(&[answer("x=12"), answer("19")]);
     for (line_points, answer_points, expected) in [(1.0, 2.0, 0.75), (0.0, 1.0, 1.0), (1.0, 0.0, 0.5), (2.0, 1.0, 0.6)]
     {
-        let score = score_alone(&Rubric(RubricOptions { line_points, answer_points }), &r, &p);
+        let score = score_alone(&RubricReward(RubricOptions { line_points, answer_points }), &r, &p);
         assert!((score.value.unwrap() - expected).abs() < 1e-12);
     }
 }
@@ -40,7 +40,7 @@ fn call_arguments_are_read_as_text() {
     let p = problem("x=12\nx+=7");
     let call = ToolCall { name: "python".to_string(), arguments: json!({"code": "x=12\nx+=7", "more": [1]}) };
     let r = episode(&[vec![calling(&[call])], answer("19")]);
-    assert_eq!(score_alone(&Rubric(RubricOptions::default()), &r, &p).value, Some(1.0));
+    assert_eq!(score_alone(&RubricReward(RubricOptions::default()), &r, &p).value, Some(1.0));
 }
 
 #[test]
@@ -53,19 +53,19 @@ fn gsm8k_annotations_and_answer_line_are_not_criteria() {
 
 #[test]
 fn nothing_to_judge() {
-    let reward = Rubric(RubricOptions::default());
+    let reward = RubricReward(RubricOptions::default());
     let bare = Problem { answer: "19".to_string(), ..Problem::default() };
     assert_eq!(value(&bare, &["19"]), 1.0, "the answer alone is a criterion");
-    let lines_only = Rubric(RubricOptions { line_points: 1.0, answer_points: 0.0 });
+    let lines_only = RubricReward(RubricOptions { line_points: 1.0, answer_points: 0.0 });
     assert_eq!(score_alone(&lines_only, &episode(&[answer("19")]), &bare).value, None);
     assert_eq!(score_alone(&reward, &Trajectory::default(), &problem("x")).value, None);
 }
 
 #[test]
 fn overlapping_matches_are_found() {
-    assert!(stands_in("1 1", "11 1 1"));
-    assert!(stands_in("é", "é é1") && !stands_in("é", "éé"));
-    assert!(!stands_in("1.5", "21.5") && !stands_in("5", "1.5") && stands_in("5", "1. 5"));
+    assert!(contains_whole("1 1", "11 1 1"));
+    assert!(contains_whole("é", "é é1") && !contains_whole("é", "éé"));
+    assert!(!contains_whole("1.5", "21.5") && !contains_whole("5", "1.5") && contains_whole("5", "1. 5"));
 }
 
 #[test]

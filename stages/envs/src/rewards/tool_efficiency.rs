@@ -17,7 +17,7 @@ use trainyard_tables::{Problem, Trajectory};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum Form {
+pub enum EfficiencyMode {
     /// Fewer is always better (OTC-PPO).
     Smooth,
     /// Best is the number of calls of the best right episode of the problem (OTC-GRPO).
@@ -29,7 +29,7 @@ pub enum Form {
 #[serde(deny_unknown_fields, default)]
 pub struct ToolEfficiencyOptions {
     /// How the number of calls is weighed.
-    pub form: Form,
+    pub form: EfficiencyMode,
     /// α: value of a right answer with the best number of calls. Above 0.
     #[schemars(range(min = 0))]
     pub alpha: f64,
@@ -40,7 +40,7 @@ pub struct ToolEfficiencyOptions {
 
 impl Default for ToolEfficiencyOptions {
     fn default() -> Self {
-        Self { form: Form::Optimal, alpha: 1.0, smoothing: 1.0 }
+        Self { form: EfficiencyMode::Optimal, alpha: 1.0, smoothing: 1.0 }
     }
 }
 
@@ -58,18 +58,18 @@ impl PartOptions for ToolEfficiencyOptions {
         sets its own n. Source: 2504.14870.";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/alpha", self.alpha), ("/smoothing", self.smoothing)];
-        named.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, above(0.0))).collect()
+        named.into_iter().filter_map(|(at, value)| OptionProblem::out_of_range(at, value, above(0.0))).collect()
     }
 }
 
 /// The reward `tool_efficiency` and its state.
-pub struct ToolEfficiency {
+pub struct ToolEfficiencyReward {
     options: ToolEfficiencyOptions,
     /// Problem id → fewest calls of a right episode so far.
     fewest: BTreeMap<String, u32>,
 }
 
-impl ToolEfficiency {
+impl ToolEfficiencyReward {
     /// Returns the reward before any episode.
     pub fn new(options: ToolEfficiencyOptions) -> Self {
         Self { options, fewest: BTreeMap::new() }
@@ -77,8 +77,8 @@ impl ToolEfficiency {
     /// Returns r_tool of a right episode with m calls where the fewest are n.
     fn share(&self, m: u32, n: u32) -> f64 {
         match self.options.form {
-            Form::Smooth => smooth(m, self.options.smoothing),
-            Form::Optimal => optimal(m, n, self.options.smoothing),
+            EfficiencyMode::Smooth => smooth(m, self.options.smoothing),
+            EfficiencyMode::Optimal => optimal(m, n, self.options.smoothing),
         }
     }
 }
@@ -97,7 +97,7 @@ fn optimal(m: u32, n: u32, c: f64) -> f64 {
     (f * PI / (2.0 * n)).sin()
 }
 
-impl Reward for ToolEfficiency {
+impl Reward for ToolEfficiencyReward {
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         if !g.right(r, p) {
             return Ok(Score::of(0.0));

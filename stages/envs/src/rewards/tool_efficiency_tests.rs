@@ -2,8 +2,8 @@ use super::*;
 use crate::rewards::reward::score_alone;
 use proptest::prelude::*;
 
-fn reward(form: Form) -> ToolEfficiency {
-    ToolEfficiency::new(ToolEfficiencyOptions { form, ..ToolEfficiencyOptions::default() })
+fn reward(form: EfficiencyMode) -> ToolEfficiencyReward {
+    ToolEfficiencyReward::new(ToolEfficiencyOptions { form, ..ToolEfficiencyOptions::default() })
 }
 
 fn problem(id: &str) -> Problem {
@@ -20,7 +20,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 /// Observes and scores one group of (calls, right answer).
-fn group(reward: &mut ToolEfficiency, id: &str, episodes: &[(u32, bool)]) -> Vec<f64> {
+fn group(reward: &mut ToolEfficiencyReward, id: &str, episodes: &[(u32, bool)]) -> Vec<f64> {
     let rows: Vec<Trajectory> = episodes.iter().map(|(calls, _)| episode(*calls)).collect();
     let members: Vec<&Trajectory> = rows.iter().collect();
     let correct: Vec<bool> = episodes.iter().map(|(_, right)| *right).collect();
@@ -43,7 +43,7 @@ fn values_match_hand_computation() {
 
 #[test]
 fn fewest_calls_of_a_right_episode_set_the_standard() {
-    let mut reward = reward(Form::Optimal);
+    let mut reward = reward(EfficiencyMode::Optimal);
     // The wrong episode without calls does not count: n = 1.
     let values = group(&mut reward, "p", &[(1, true), (2, true), (0, false)]);
     assert!(near(values[0], 1.0) && near(values[1], 0.75_f64.sqrt()) && values[2] == 0.0);
@@ -59,10 +59,10 @@ fn fewest_calls_of_a_right_episode_set_the_standard() {
 
 #[test]
 fn resumed_reward_scores_as_the_uninterrupted_one() {
-    let mut reward = reward(Form::Optimal);
+    let mut reward = reward(EfficiencyMode::Optimal);
     assert!(reward.save().is_null());
     group(&mut reward, "p", &[(1, true)]);
-    let mut resumed = ToolEfficiency::new(ToolEfficiencyOptions::default());
+    let mut resumed = ToolEfficiencyReward::new(ToolEfficiencyOptions::default());
     resumed.load(reward.save()).unwrap();
     assert_eq!(group(&mut reward, "p", &[(4, true)]), group(&mut resumed, "p", &[(4, true)]));
     resumed.load(Value::Null).unwrap();
@@ -74,12 +74,12 @@ fn resumed_reward_scores_as_the_uninterrupted_one() {
 
 #[test]
 fn wrong_answers_outside_rl_score_zero() {
-    let (smooth, optimal, p) = (reward(Form::Smooth), reward(Form::Optimal), problem("p"));
+    let (smooth, optimal, p) = (reward(EfficiencyMode::Smooth), reward(EfficiencyMode::Optimal), problem("p"));
     assert!(near(score_alone(&smooth, &episode(1), &p).value.unwrap(), 0.5));
     assert!(near(score_alone(&optimal, &episode(3), &p).value.unwrap(), 1.0));
     let wrong = Trajectory { answer: None, ..episode(0) };
     assert_eq!(score_alone(&optimal, &wrong, &p).value, Some(0.0));
-    let doubled = ToolEfficiency::new(ToolEfficiencyOptions { alpha: 2.0, ..ToolEfficiencyOptions::default() });
+    let doubled = ToolEfficiencyReward::new(ToolEfficiencyOptions { alpha: 2.0, ..ToolEfficiencyOptions::default() });
     assert!(near(score_alone(&doubled, &episode(3), &p).value.unwrap(), 2.0));
 }
 

@@ -19,9 +19,9 @@ impl PartOptions for ToolSuccessOptions {
         apply to episodes without a call.";
 }
 
-pub struct ToolSuccess(pub ToolSuccessOptions);
+pub struct ToolSuccessReward(pub ToolSuccessOptions);
 
-impl Reward for ToolSuccess {
+impl Reward for ToolSuccessReward {
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
         if r.tool_calls == 0 {
             return Ok(Score::not_applicable());
@@ -39,7 +39,7 @@ mod tests {
     fn value_is_the_share_of_successful_calls() {
         let value = |tool_calls, tool_errors| {
             let r = Trajectory { tool_calls, tool_errors, ..Trajectory::default() };
-            score_alone(&ToolSuccess(ToolSuccessOptions {}), &r, &Problem::default()).value
+            score_alone(&ToolSuccessReward(ToolSuccessOptions {}), &r, &Problem::default()).value
         };
         assert_eq!(value(4, 1), Some(0.75));
         assert_eq!(value(2, 2), Some(0.0));

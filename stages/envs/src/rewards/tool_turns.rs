@@ -2,7 +2,7 @@
 //! (arXiv 2509.22601): it pays for exploration early and leaves the later steps to the other rewards.
 
 use crate::calls::executed;
-use crate::rewards::reward::own_turns;
+use crate::rewards::reward::agent_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,19 +41,19 @@ impl PartOptions for ToolTurnsOptions {
         Source: released code of 2509.22601.";
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
-            OptionProblem::outside("/per_turn", self.per_turn, 0.0..),
-            OptionProblem::outside("/cap", self.cap, 0.0..),
-            OptionProblem::outside("/decay_steps", self.decay_steps, 1..),
+            OptionProblem::out_of_range("/per_turn", self.per_turn, 0.0..),
+            OptionProblem::out_of_range("/cap", self.cap, 0.0..),
+            OptionProblem::out_of_range("/decay_steps", self.decay_steps, 1..),
         ];
         problems.into_iter().flatten().collect()
     }
 }
 
-pub struct ToolTurns(pub ToolTurnsOptions);
+pub struct ToolTurnsReward(pub ToolTurnsOptions);
 
-impl ToolTurns {
+impl ToolTurnsReward {
     /// Returns the remaining share: half a cosine wave from 1 at step 0 to 0 at step T.
-    fn left(&self, step: u64) -> f64 {
+    fn remaining_share(&self, step: u64) -> f64 {
         if step >= self.0.decay_steps {
             return 0.0;
         }
@@ -61,10 +61,10 @@ impl ToolTurns {
     }
 }
 
-impl Reward for ToolTurns {
+impl Reward for ToolTurnsReward {
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
-        let turns = own_turns(r, p).into_iter().filter(|(at, _)| !executed(&r.messages, *at).is_empty()).count();
-        Ok(Score::of((self.0.per_turn * turns as f64).min(self.0.cap) * self.left(g.step)))
+        let turns = agent_turns(r, p).into_iter().filter(|(at, _)| !executed(&r.messages, *at).is_empty()).count();
+        Ok(Score::of((self.0.per_turn * turns as f64).min(self.0.cap) * self.remaining_share(g.step)))
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
 
     fn value(options: ToolTurnsOptions, r: &Trajectory, step: u64) -> f64 {
         let g = GroupView { step, steps: 1000, members: &[r], correct: &[false], earlier: &[] };
-        ToolTurns(options).score(r, &Problem::default(), &g).unwrap().value.unwrap()
+        ToolTurnsReward(options).score(r, &Problem::default(), &g).unwrap().value.unwrap()
     }
 
     #[test]

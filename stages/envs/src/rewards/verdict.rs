@@ -23,9 +23,9 @@ impl PartOptions for VerdictOptions {
         JSON (`{\"reward\": 0.5}`). Not applicable to episodes that printed none, nor in other environments.";
 }
 
-pub struct Verdict(pub VerdictOptions);
+pub struct VerdictReward(pub VerdictOptions);
 
-impl Reward for Verdict {
+impl Reward for VerdictReward {
     fn score(&self, r: &Trajectory, _: &Problem, _: &GroupView<'_>) -> Result<Score> {
         Ok(r.rewards.get(VERDICT).map_or_else(Score::not_applicable, |reward| Score::of(*reward)))
     }
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn an_episode_that_said_nothing_is_not_judged() {
-        let reward = Verdict(VerdictOptions {});
+        let reward = VerdictReward(VerdictOptions {});
         let said = Trajectory { rewards: [(VERDICT.to_string(), 0.25)].into(), ..Trajectory::default() };
         assert_eq!(score_alone(&reward, &said, &Problem::default()).value, Some(0.25));
         assert_eq!(score_alone(&reward, &Trajectory::default(), &Problem::default()).value, None);

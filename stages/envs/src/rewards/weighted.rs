@@ -1,13 +1,13 @@
 //! List `rewards` of a stage: rewards, weights, the weighted sum, and state kept across steps.
 
-use crate::rewards::{GroupView, Reward, Scene, Score};
+use crate::rewards::{GroupView, Reward, Score, ScoringGroup};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::family::prefixes;
-use trainyard_api::{Chosen, Family};
+use trainyard_api::{Family, ParsedPart};
 use trainyard_core::error::Context as _;
-use trainyard_core::{Chance, Error, Metric, OptionProblem, Result};
-use trainyard_tables::Status;
+use trainyard_core::{Chance, Error, MetricInfo, OptionProblem, Result};
+use trainyard_tables::EpisodeStatus;
 
 /// A reward with its weight in the sum: the entry `{kind: format, weight: 0.1, …}` of a config.
 pub struct WeightedReward {
@@ -38,17 +38,17 @@ pub fn schema(family: &Family<dyn Reward>) -> Value {
 
 /// The rewards that a config names, each parsed once.
 pub struct RewardList {
-    entries: Vec<Entry>,
+    entries: Vec<RewardEntry>,
     /// Whether the value was not a list.
     not_a_list: bool,
 }
 
-struct Entry {
+struct RewardEntry {
     weight: Result<f64, OptionProblem>,
     by_chance: Result<bool, OptionProblem>,
     /// Option `name`, or empty.
     name: String,
-    reward: Result<Chosen<dyn Reward>, OptionProblem>,
+    reward: Result<ParsedPart<dyn Reward>, OptionProblem>,
 }
 
 impl RewardList {
@@ -56,7 +56,8 @@ impl RewardList {
     /// [`RewardList::problems`].
     pub fn read(family: &Family<dyn Reward>, list: &mut Value) -> Self {
         let not_a_list = !list.is_array();
-        let entries = list.as_array_mut().into_iter().flatten().map(|options| Entry::read(family, options)).collect();
+        let entries =
+            list.as_array_mut().into_iter().flatten().map(|options| RewardEntry::read(family, options)).collect();
         Self { entries, not_a_list }
     }
     /// Returns all problems; pointers are relative to the list.
@@ -69,21 +70,21 @@ impl RewardList {
             None
         };
         let list = list.map(|message| OptionProblem::new("", message).help("write for example [{kind: answer}]"));
-        let of = |(i, entry): (usize, &Entry)| {
+        let of = |(i, entry): (usize, &RewardEntry)| {
             let place = format!("/{i}");
-            entry.problems().into_iter().map(move |problem| problem.within(&place))
+            entry.problems().into_iter().map(move |problem| problem.with_prefix(&place))
         };
         list.into_iter().chain(self.entries.iter().enumerate().flat_map(of)).collect()
     }
     /// Returns the names of the rewards in records: their `name` or kind, numbered from the second on (`answer_2`).
     pub fn components(&self) -> Vec<String> {
-        prefixes(self.entries.iter().map(Entry::name))
+        prefixes(self.entries.iter().map(RewardEntry::name))
     }
     /// Returns the metrics that the rewards report in addition to their values: `rewards.process.exceptions`.
-    pub fn declared(&self) -> Vec<Metric> {
-        let of = |(entry, component): (&Entry, String)| {
-            let metrics = entry.reward.as_ref().map(Chosen::metrics).unwrap_or_default();
-            metrics.iter().map(|metric| metric.clone().of(&format!("rewards.{component}"))).collect::<Vec<_>>()
+    pub fn declared(&self) -> Vec<MetricInfo> {
+        let of = |(entry, component): (&RewardEntry, String)| {
+            let metrics = entry.reward.as_ref().map(ParsedPart::metrics).unwrap_or_default();
+            metrics.iter().map(|metric| metric.clone().prefixed(&format!("rewards.{component}"))).collect::<Vec<_>>()
         };
         self.entries.iter().zip(self.components()).flat_map(of).collect()
     }
@@ -92,13 +93,14 @@ impl RewardList {
         if self.not_a_list {
             return Err(Error::invalid("`rewards` must be a list"));
         }
-        let one =
-            |(i, (entry, component)): (usize, (&Entry, String))| entry.build(component).at(format!("rewards[{i}]"));
+        let one = |(i, (entry, component)): (usize, (&RewardEntry, String))| {
+            entry.build(component).at(format!("rewards[{i}]"))
+        };
         self.entries.iter().zip(self.components()).enumerate().map(one).collect()
     }
 }
 
-impl Entry {
+impl RewardEntry {
     fn read(family: &Family<dyn Reward>, options: &mut Value) -> Self {
         let mut own = options.clone();
         let weight = match own.as_object_mut().and_then(|map| map.remove("weight")) {
@@ -127,11 +129,11 @@ impl Entry {
         Self { weight, by_chance, name, reward }
     }
     fn name(&self) -> &str {
-        let kind = self.reward.as_ref().map(Chosen::kind).unwrap_or_default();
+        let kind = self.reward.as_ref().map(ParsedPart::kind).unwrap_or_default();
         if self.name.is_empty() { kind } else { &self.name }
     }
     fn problems(&self) -> Vec<OptionProblem> {
-        let reward = self.reward.as_ref().map_or_else(|problem| vec![problem.clone()], Chosen::problems);
+        let reward = self.reward.as_ref().map_or_else(|problem| vec![problem.clone()], ParsedPart::problems);
         let own = self.weight.as_ref().err().into_iter().chain(self.by_chance.as_ref().err());
         own.cloned().chain(reward).collect()
     }
@@ -152,7 +154,7 @@ impl WeightedReward {
     }
 }
 
-impl Total {
+impl RewardTotal {
     fn add(&mut self, WeightedReward { component, weight, .. }: &WeightedReward, score: &Score) {
         if let Some(value) = score.value {
             self.components.insert(component.clone(), value);
@@ -169,7 +171,7 @@ impl Total {
 
 /// The reward of one episode. Components that do not apply are left out of all three.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Total {
+pub struct RewardTotal {
     /// Every component by name, before its weight.
     pub components: BTreeMap<String, f64>,
     /// Weighted sum of the components.
@@ -182,15 +184,16 @@ pub struct Total {
 /// members, and the groups in order.
 ///
 /// Errors: those of the rewards, with the name of the component.
-pub fn score_groups(rewards: &mut [WeightedReward], scenes: &[Scene<'_>]) -> Result<Vec<Vec<Total>>> {
-    let mut totals: Vec<Vec<Total>> = scenes.iter().map(|s| vec![Total::default(); s.group.members.len()]).collect();
+pub fn score_groups(rewards: &mut [WeightedReward], scenes: &[ScoringGroup<'_>]) -> Result<Vec<Vec<RewardTotal>>> {
+    let mut totals: Vec<Vec<RewardTotal>> =
+        scenes.iter().map(|s| vec![RewardTotal::default(); s.group.members.len()]).collect();
     for weighted in rewards {
         let earlier: Vec<Vec<BTreeMap<String, f64>>> =
             totals.iter().map(|group| group.iter().map(|total| total.components.clone()).collect()).collect();
-        let seen: Vec<Scene<'_>> = scenes
+        let seen: Vec<ScoringGroup<'_>> = scenes
             .iter()
             .zip(&earlier)
-            .map(|(scene, earlier)| Scene { group: GroupView { earlier, ..scene.group }, ..*scene })
+            .map(|(scene, earlier)| ScoringGroup { group: GroupView { earlier, ..scene.group }, ..*scene })
             .collect();
         let place = weighted.place();
         // Errors of programs already contain the reward's name.
@@ -202,7 +205,7 @@ pub fn score_groups(rewards: &mut [WeightedReward], scenes: &[Scene<'_>]) -> Res
         for ((totals, scores), scene) in totals.iter_mut().zip(&scores).zip(scenes) {
             // Episodes that the infrastructure broke get no score.
             let scored = totals.iter_mut().zip(scores).zip(scene.group.members);
-            let fair = scored.filter(|(_, member)| member.status != Status::Infrastructure);
+            let fair = scored.filter(|(_, member)| member.status != EpisodeStatus::Infrastructure);
             fair.for_each(|((total, score), _)| total.add(weighted, score));
         }
     }
@@ -210,9 +213,9 @@ pub fn score_groups(rewards: &mut [WeightedReward], scenes: &[Scene<'_>]) -> Res
 }
 
 /// Permutes the scores of a group among the rollouts that infrastructure did not break; their ids name the draw.
-fn permute(scores: &mut [Score], scene: &Scene<'_>) {
+fn permute(scores: &mut [Score], scene: &ScoringGroup<'_>) {
     let members = scene.group.members;
-    let fair: Vec<usize> = (0..members.len()).filter(|&i| members[i].status != Status::Infrastructure).collect();
+    let fair: Vec<usize> = (0..members.len()).filter(|&i| members[i].status != EpisodeStatus::Infrastructure).collect();
     let Some(&first) = fair.first() else { return };
     let mut order = fair.clone();
     Chance::new(0).child("rewards by chance", &[]).at(&members[first].id, &[]).shuffle(&mut order);

@@ -102,7 +102,7 @@ fn by_chance_a_group_keeps_its_scores_and_its_rollouts_do_not() {
     let members: Vec<&Trajectory> = answers.iter().collect();
     let correct: Vec<bool> = (0..16).map(|i| i < 8).collect();
     let group = GroupView { step: 0, steps: 1, members: &members, correct: &correct, earlier: &[] };
-    let scene = Scene { problem: &p, group };
+    let scene = ScoringGroup { problem: &p, group };
     let values: Vec<f64> = score_groups(&mut rewards, &[scene]).unwrap()[0].iter().map(|t| t.value).collect();
     assert_eq!(values.iter().sum::<f64>(), 8.0);
     assert!(values[..8].contains(&0.0), "{values:?}");
@@ -119,12 +119,12 @@ fn an_infrastructure_failure_has_no_reward_of_any_kind() {
     let answered = Trajectory { answer: Some("7".to_string()), tool_calls: 1, messages, ..Trajectory::default() };
     let mut of = |r: &Trajectory| score(&mut rewards, r, &p);
     assert!(of(&answered).components.len() > 5, "nearly all apply to the same episode if it came to its end");
-    assert_eq!(of(&Trajectory { status: Status::Infrastructure, ..answered }), Total::default());
+    assert_eq!(of(&Trajectory { status: EpisodeStatus::Infrastructure, ..answered }), RewardTotal::default());
 }
 
-fn score(rewards: &mut [WeightedReward], r: &Trajectory, p: &Problem) -> Total {
+fn score(rewards: &mut [WeightedReward], r: &Trajectory, p: &Problem) -> RewardTotal {
     let members = [r];
-    let scene = Scene { problem: p, group: GroupView::alone(&members, &[true]) };
+    let scene = ScoringGroup { problem: p, group: GroupView::alone(&members, &[true]) };
     score_groups(rewards, &[scene]).unwrap().concat().remove(0)
 }
 
@@ -151,7 +151,7 @@ fn group(rewards: &mut [WeightedReward], calls: &[u32]) -> Vec<f64> {
     let members: Vec<&Trajectory> = rows.iter().collect();
     let correct = vec![true; rows.len()];
     let g = GroupView { step: 0, steps: 1, members: &members, correct: &correct, earlier: &[] };
-    let scene = Scene { problem: &p, group: g };
+    let scene = ScoringGroup { problem: &p, group: g };
     score_groups(rewards, &[scene]).unwrap().concat().into_iter().map(|t| t.value).collect()
 }
 

@@ -14,7 +14,7 @@ use std::process::ExitStatus;
 pub const ENVIRONMENT: [(&str, &str); 2] = [("MIMALLOC_ARENA_RESERVE", "16384"), ("MALLOC_ARENA_MAX", "1")];
 
 /// Signals that a process causes itself: SIGILL, SIGABRT (a failed allocation), SIGBUS, SIGSEGV.
-const OWN_SIGNALS: [i32; 4] = [4, 6, 7, 11];
+const CRASH_SIGNALS: [i32; 4] = [4, 6, 7, 11];
 
 /// Limits this process permanently. `memory_bytes` is how much it may add to its present address space. The process
 /// dies with the thread that started it.
@@ -41,8 +41,8 @@ fn address_space() -> io::Result<u64> {
 
 /// Returns whether a process died by its own doing (abort, bad memory access, failed allocation) rather than being
 /// killed.
-pub fn died_of_its_work(status: ExitStatus) -> bool {
-    status.signal().is_some_and(|signal| OWN_SIGNALS.contains(&signal))
+pub fn crashed(status: ExitStatus) -> bool {
+    status.signal().is_some_and(|signal| CRASH_SIGNALS.contains(&signal))
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn kill_from_outside_is_not_its_own_doing() {
-        let ended = |raw| died_of_its_work(ExitStatus::from_raw(raw));
+        let ended = |raw| crashed(ExitStatus::from_raw(raw));
         assert!(ended(6) && ended(11));
         assert!(!ended(9) && !ended(15) && !ended(0) && !ended(6 << 8));
     }

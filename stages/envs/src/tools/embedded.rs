@@ -1,9 +1,9 @@
 //! Sessions of one worker with the embedded interpreter, all in this process.
 
 use crate::tools::ToolLimits;
-use crate::tools::interpreter::{Ending, Interpreter, Ran};
-use crate::tools::sessions::Sessions;
-use crate::tools::wire::{Answered, Past, Recipe, Reply};
+use crate::tools::interpreter::{Interpreter, InterpreterResult, InterpreterStatus};
+use crate::tools::wire::{CallStatus, PastCall, SessionRecipe, ToolWorkerReply};
+use crate::tools::worker_sessions::WorkerSessions;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -18,10 +18,10 @@ const REPLAY_CALL: Duration = Duration::from_micros(20);
 /// Interpreters by session.
 pub struct EmbeddedSessions {
     limits: ToolLimits,
-    sessions: HashMap<u64, Open>,
+    sessions: HashMap<u64, EmbeddedSession>,
 }
 
-struct Open {
+struct EmbeddedSession {
     interpreter: Interpreter,
     /// Program time since the last snapshot.
     unsaved: Duration,
@@ -33,8 +33,8 @@ impl EmbeddedSessions {
     }
 }
 
-impl Sessions for EmbeddedSessions {
-    fn open(&mut self, session: u64, recipe: &Recipe) {
+impl WorkerSessions for EmbeddedSessions {
+    fn open(&mut self, session: u64, recipe: &SessionRecipe) {
         self.sessions.remove(&session);
         let limits = &self.limits;
         let made = catch_unwind(AssertUnwindSafe(|| {
@@ -43,12 +43,12 @@ impl Sessions for EmbeddedSessions {
                 None => Interpreter::new(limits),
             };
             let mut unsaved = Duration::ZERO;
-            for Past { code, .. } in &recipe.history {
+            for PastCall { code, .. } in &recipe.history {
                 let (kept, ran) = interpreter.run(code, limits);
                 interpreter = kept?;
                 unsaved += ran.cost + REPLAY_CALL;
             }
-            Some(Open { interpreter, unsaved })
+            Some(EmbeddedSession { interpreter, unsaved })
         }));
         if let Ok(Some(open)) = made {
             self.sessions.insert(session, open);
@@ -57,16 +57,16 @@ impl Sessions for EmbeddedSessions {
     fn close(&mut self, session: u64) {
         self.sessions.remove(&session);
     }
-    fn call(&mut self, session: u64, code: &str) -> Reply {
-        let Some(Open { interpreter, mut unsaved }) = self.sessions.remove(&session) else {
-            return Reply::without_session(Answered::Missing);
+    fn call(&mut self, session: u64, code: &str) -> ToolWorkerReply {
+        let Some(EmbeddedSession { interpreter, mut unsaved }) = self.sessions.remove(&session) else {
+            return ToolWorkerReply::without_session(CallStatus::Missing);
         };
         let limits = &self.limits;
         let Ok((kept, ran)) = catch_unwind(AssertUnwindSafe(|| interpreter.run(code, limits))) else {
             let text = "SystemError: the interpreter failed on this program".to_string();
-            return Reply { text, ..Reply::without_session(Answered::Panicked) };
+            return ToolWorkerReply { text, ..ToolWorkerReply::without_session(CallStatus::Panicked) };
         };
-        let Ran { ending, text, cost } = ran;
+        let InterpreterResult { status: ending, text, cost } = ran;
         let mut snapshot = None;
         if let Some(interpreter) = kept {
             unsaved += cost + REPLAY_CALL;
@@ -74,13 +74,13 @@ impl Sessions for EmbeddedSessions {
                 snapshot = interpreter.save().filter(|bytes| bytes.len() <= MAX_SNAPSHOT);
                 unsaved = Duration::ZERO;
             }
-            self.sessions.insert(session, Open { interpreter, unsaved });
+            self.sessions.insert(session, EmbeddedSession { interpreter, unsaved });
         }
         let answered = match ending {
-            Ending::Fine => Answered::Fine,
-            Ending::Failed => Answered::Failed,
-            Ending::TimedOut => Answered::TimedOut,
+            InterpreterStatus::Succeeded => CallStatus::Succeeded,
+            InterpreterStatus::Failed => CallStatus::Failed,
+            InterpreterStatus::TimedOut => CallStatus::TimedOut,
         };
-        Reply { answered, text, cost: u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX), snapshot }
+        ToolWorkerReply { status: answered, text, cost: u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX), snapshot }
     }
 }

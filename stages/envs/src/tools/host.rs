@@ -3,14 +3,14 @@
 //! A host keeps up to `workers` processes for each interpreter and set of limits in use and starts them with the first
 //! call. Threads may share it: sessions are spread evenly, and calls reach the workers in batches.
 
-use crate::programs::PeerOptions;
+use crate::programs::CustomCodeOptions;
 use crate::programs::log::log;
 use crate::tools::cpython::installation::Installation;
 use crate::tools::cpython::support;
-use crate::tools::pool::{Pool, PoolKey};
-use crate::tools::process::program::Program;
+use crate::tools::pool::{PoolKey, ToolWorkerPool};
+use crate::tools::process::program::CustomProgram;
 use crate::tools::worker_program::WorkerProgram;
-use crate::tools::{Ticket, ToolLimits};
+use crate::tools::{PendingToolResult, ToolLimits};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,23 +18,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_api::StageContext;
 use trainyard_chat::Models;
 use trainyard_core::{Error, Result, Secrets};
-use trainyard_process::{Hello, Log, silent};
+use trainyard_process::{Hello, ProgramLog, null_log};
 
 /// Requested interpreter: program and version, if given.
-type Wanted = (Option<PathBuf>, Option<String>);
+type InterpreterRequest = (Option<PathBuf>, Option<String>);
 
 /// Worker processes by interpreter and limits. They end when the last handle is dropped.
 pub struct ToolHost {
     workers: usize,
     /// `None` = looked up when the first pool starts.
     program: Option<WorkerProgram>,
-    pools: Mutex<BTreeMap<PoolKey, Arc<Pool>>>,
+    pools: Mutex<BTreeMap<PoolKey, Arc<ToolWorkerPool>>>,
     /// User's interpreters by requested program and version.
-    installations: Mutex<BTreeMap<Wanted, Installation>>,
+    installations: Mutex<BTreeMap<InterpreterRequest, Installation>>,
     /// User programs by role, name and options.
-    programs: Mutex<BTreeMap<String, Arc<Program>>>,
+    programs: Mutex<BTreeMap<String, Arc<CustomProgram>>>,
     /// Receives the output of the programs.
-    log: Log,
+    log: ProgramLog,
     /// Secrets for servers.
     secrets: Secrets,
     /// Models at endpoints.
@@ -44,23 +44,23 @@ pub struct ToolHost {
 }
 
 /// Resources of a stage that its tools and environments may use.
-struct Around {
-    log: Log,
+struct StageResources {
+    log: ProgramLog,
     secrets: Secrets,
     models: Arc<Models>,
 }
 
-impl Around {
+impl StageResources {
     /// Returns the resources outside of a stage.
-    fn apart(log: Log) -> Self {
-        Self { log, secrets: Secrets::default(), models: Models::apart() }
+    fn detached(log: ProgramLog) -> Self {
+        Self { log, secrets: Secrets::default(), models: Models::in_memory() }
     }
 }
 
 impl ToolHost {
     /// Returns a host with up to `workers` processes (at least one) per set of limits, without starting any.
     pub fn new(workers: usize) -> Arc<Self> {
-        Self::start(workers, None, Around::apart(silent()), false)
+        Self::start(workers, None, StageResources::detached(null_log()), false)
     }
     /// Returns the host of a running stage, whose log receives the output of user programs, with the stage's secrets
     /// and models.
@@ -68,20 +68,20 @@ impl ToolHost {
     /// Errors: those of [`Models::of_stage`].
     pub fn of_stage(context: &StageContext) -> Result<Arc<Self>> {
         let models = Models::of_stage(context)?;
-        let around = Around { log: log(context), secrets: context.secrets.clone(), models };
+        let around = StageResources { log: log(context), secrets: context.secrets.clone(), models };
         Ok(Self::start(context.cpus, None, around, false))
     }
     /// Returns a host with up to `workers` processes, whose user programs write to this log.
-    pub fn with_log(workers: usize, log: Log) -> Arc<Self> {
-        Self::start(workers, None, Around::apart(log), false)
+    pub fn with_log(workers: usize, log: ProgramLog) -> Arc<Self> {
+        Self::start(workers, None, StageResources::detached(log), false)
     }
     /// Like [`ToolHost::with_log`], with secrets.
-    pub fn with_secrets(workers: usize, log: Log, secrets: Secrets) -> Arc<Self> {
-        Self::start(workers, None, Around { secrets, ..Around::apart(log) }, false)
+    pub fn with_secrets(workers: usize, log: ProgramLog, secrets: Secrets) -> Arc<Self> {
+        Self::start(workers, None, StageResources { secrets, ..StageResources::detached(log) }, false)
     }
     /// Returns a host that starts no user program, for checks: data that only a program has is left out.
     pub fn idle() -> Arc<Self> {
-        Self::start(1, None, Around::apart(silent()), true)
+        Self::start(1, None, StageResources::detached(null_log()), true)
     }
     /// Returns the secrets that options may name by `{secret: NAME}`.
     pub fn secrets(&self) -> &Secrets {
@@ -92,15 +92,15 @@ impl ToolHost {
         &self.models
     }
     /// Returns the log of user programs.
-    pub fn log(&self) -> Log {
+    pub fn log(&self) -> ProgramLog {
         self.log.clone()
     }
     /// Returns a host whose workers run `program tool-worker`.
     pub fn with_program(workers: usize, program: impl Into<PathBuf>) -> Arc<Self> {
-        Self::start(workers, Some(WorkerProgram(program.into())), Around::apart(silent()), false)
+        Self::start(workers, Some(WorkerProgram(program.into())), StageResources::detached(null_log()), false)
     }
-    fn start(workers: usize, program: Option<WorkerProgram>, around: Around, idle: bool) -> Arc<Self> {
-        let Around { log, secrets, models } = around;
+    fn start(workers: usize, program: Option<WorkerProgram>, around: StageResources, idle: bool) -> Arc<Self> {
+        let StageResources { log, secrets, models } = around;
         let (pools, installations, programs) = (Mutex::default(), Mutex::default(), Mutex::default());
         let workers = workers.max(1);
         Arc::new(Self { workers, program, pools, installations, programs, log, secrets, models, idle })
@@ -112,11 +112,11 @@ impl ToolHost {
     /// Returns a user program or service in this role, started if it does not run; `name` is the name of its part in
     /// the options.
     ///
-    /// Errors: those of [`PeerOptions::open`] and [`Program::over`].
-    pub fn program<P: PeerOptions>(&self, options: &P, role: &str, name: &str) -> Result<Arc<Program>> {
+    /// Errors: those of [`CustomCodeOptions::open`] and [`CustomProgram::from_peer`].
+    pub fn program<P: CustomCodeOptions>(&self, options: &P, role: &str, name: &str) -> Result<Arc<CustomProgram>> {
         let hello = Hello { role, name, seed: 0 };
         self.shared(role, &(P::KIND, name, options), |log| {
-            Program::over(options.open(hello, &self.secrets, &log)?, log)
+            CustomProgram::from_peer(options.open(hello, &self.secrets, &log)?, log)
         })
     }
     /// Returns the program for these options in this role, created by `make` if it does not run. Errors: those of
@@ -125,8 +125,8 @@ impl ToolHost {
         &self,
         role: &str,
         options: &impl Serialize,
-        make: impl FnOnce(Log) -> Result<Arc<Program>>,
-    ) -> Result<Arc<Program>> {
+        make: impl FnOnce(ProgramLog) -> Result<Arc<CustomProgram>>,
+    ) -> Result<Arc<CustomProgram>> {
         let key = serde_json::to_string(&(role, options))
             .map_err(|e| Error::bug(format!("options of a program have no JSON form: {e}")))?;
         if self.idle {
@@ -142,7 +142,7 @@ impl ToolHost {
     }
     /// Opens a session of the embedded interpreter under these limits.
     pub fn open(&self, limits: &ToolLimits) -> Result<ProgramSession> {
-        self.enter(PoolKey { limits: limits.clone(), cpython: None })
+        self.open_session(PoolKey { limits: limits.clone(), cpython: None })
     }
     /// Opens a session of a CPython interpreter (`python3` of the PATH by default) under these limits.
     ///
@@ -154,7 +154,7 @@ impl ToolHost {
         version: Option<&str>,
     ) -> Result<ProgramSession> {
         let installation = self.installation(program, version)?;
-        self.enter(PoolKey { limits: limits.clone(), cpython: Some(installation) })
+        self.open_session(PoolKey { limits: limits.clone(), cpython: Some(installation) })
     }
     /// Returns the user's interpreters with which sessions were opened: `CPython 3.11.7 (/usr/bin/python3)`.
     pub fn interpreters(&self) -> Vec<String> {
@@ -182,13 +182,13 @@ impl ToolHost {
         installations.insert(wanted, found.clone());
         Ok(found)
     }
-    fn enter(&self, key: PoolKey) -> Result<ProgramSession> {
+    fn open_session(&self, key: PoolKey) -> Result<ProgramSession> {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = match pools.get(&key) {
             Some(pool) => Arc::clone(pool),
             None => {
                 let program = self.program.clone().map_or_else(WorkerProgram::find, Ok)?;
-                let pool = Arc::new(Pool::start(self.workers, &key, &program)?);
+                let pool = Arc::new(ToolWorkerPool::start(self.workers, &key, &program)?);
                 pools.insert(key, Arc::clone(&pool));
                 pool
             }
@@ -206,13 +206,13 @@ impl ToolHost {
 
 /// An interpreter session in some worker; closes when dropped.
 pub struct ProgramSession {
-    pool: Arc<Pool>,
+    pool: Arc<ToolWorkerPool>,
     id: u64,
 }
 
 impl ProgramSession {
     /// Runs a program after all earlier ones of this session.
-    pub fn submit(&self, code: &str) -> Ticket {
+    pub fn submit(&self, code: &str) -> PendingToolResult {
         self.pool.submit(self.id, code)
     }
     /// Returns a new session with the state after the last completed call.

@@ -1,9 +1,9 @@
 //! Tool `http`: functions of a user-defined service.
 
-use super::process::OwnToolPage;
+use super::process::CustomToolPage;
 use crate::programs::ServiceOptions;
 
-impl OwnToolPage for ServiceOptions {
+impl CustomToolPage for ServiceOptions {
     const SUMMARY: &'static str = "tools of a service of yours, over HTTP";
     const DOC: &'static str = "As `process`, but the lines of the protocol are requests to `url`: each is a\n\
         POST whose answer is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\

@@ -18,17 +18,17 @@ const MAX_ERROR_BYTES: usize = 400;
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum InterpreterStatus {
     /// No error.
-    Fine,
+    Succeeded,
     /// An exception, or a limit that every run hits in the same way.
     Failed,
     /// The wall-clock limit. The session's state no longer depends on its calls alone.
     TimedOut,
 }
 
-pub struct Ran {
-    pub ending: Ending,
+pub struct InterpreterResult {
+    pub status: InterpreterStatus,
     pub text: String,
     /// Time spent in the program.
     pub cost: Duration,
@@ -58,18 +58,18 @@ impl Interpreter {
         }
     }
     /// Runs one program. Returns the session unless the program timed out.
-    pub fn run(mut self, code: &str, limits: &ToolLimits) -> (Option<Self>, Ran) {
+    pub fn run(mut self, code: &str, limits: &ToolLimits) -> (Option<Self>, InterpreterResult) {
         self.repl.tracker_mut().set_max_duration(limits.time());
-        let mut output = Output { text: String::new(), limit: limits.output_bytes as usize, overflow: false };
+        let mut output = PrintedOutput { text: String::new(), limit: limits.output_bytes as usize, overflow: false };
         let (repl, value) = drive(self.repl, code, limits, &mut output);
         let cost = repl.tracker().elapsed();
         let overran = value.is_err() && cost > limits.time();
         if overran {
             let text = format!("TimeoutError: the call ran longer than {} ms", limits.time_millis);
-            return (None, Ran { ending: Ending::TimedOut, text, cost });
+            return (None, InterpreterResult { status: InterpreterStatus::TimedOut, text, cost });
         }
         let (ending, text) = output.finish(value);
-        (Some(Self { repl }), Ran { ending, text, cost })
+        (Some(Self { repl }), InterpreterResult { status: ending, text, cost })
     }
 }
 
@@ -78,7 +78,7 @@ fn drive(
     repl: MontyRepl,
     code: &str,
     limits: &ToolLimits,
-    output: &mut Output,
+    output: &mut PrintedOutput,
 ) -> (MontyRepl, Result<MontyObject, MontyException>) {
     let mut progress = repl.feed_start(code, Vec::new(), PrintWriter::Callback(output));
     let mut suspensions = 0;
@@ -116,13 +116,13 @@ fn drive(
 }
 
 /// Collects printed text up to the limit.
-struct Output {
+struct PrintedOutput {
     text: String,
     limit: usize,
     overflow: bool,
 }
 
-impl Output {
+impl PrintedOutput {
     fn push(&mut self, text: &str) -> Result<(), MontyException> {
         if self.text.len() + text.len() <= self.limit {
             self.text.push_str(text);
@@ -133,9 +133,9 @@ impl Output {
         Err(MontyException::new(ExcType::RuntimeError, Some("output limit".to_string())))
     }
     /// Joins printed text, value and error line.
-    fn finish(mut self, value: Result<MontyObject, MontyException>) -> (Ending, String) {
+    fn finish(mut self, value: Result<MontyObject, MontyException>) -> (InterpreterStatus, String) {
         let mut last = String::new();
-        let mut ending = Ending::Fine;
+        let mut ending = InterpreterStatus::Succeeded;
         match &value {
             _ if self.overflow => {}
             Ok(MontyObject::None) => {}
@@ -146,12 +146,12 @@ impl Output {
             Err(error) => {
                 let summary = error.summary();
                 last = cut(&summary, MAX_ERROR_BYTES).to_string();
-                ending = Ending::Failed;
+                ending = InterpreterStatus::Failed;
             }
         }
         if self.overflow {
             last = format!("OutputError: more than {} bytes of output", self.limit);
-            ending = Ending::Failed;
+            ending = InterpreterStatus::Failed;
         }
         if self.text.ends_with('\n') {
             self.text.pop();
@@ -164,7 +164,7 @@ impl Output {
     }
 }
 
-impl PrintWriterCallback for Output {
+impl PrintWriterCallback for PrintedOutput {
     fn stdout_write(&mut self, output: Cow<'_, str>) -> Result<(), MontyException> {
         self.push(&output)
     }

@@ -53,8 +53,9 @@ impl ToolLimits {
             ("/recursion_depth", u64::from(self.recursion_depth), 10, 1000),
             ("/suspensions", u64::from(self.suspensions), 1, 1000),
         ];
-        let outside =
-            ranges.into_iter().filter_map(|(name, value, low, high)| OptionProblem::outside(name, value, low..=high));
-        outside.map(|problem| problem.within(pointer)).collect()
+        let outside = ranges
+            .into_iter()
+            .filter_map(|(name, value, low, high)| OptionProblem::out_of_range(name, value, low..=high));
+        outside.map(|problem| problem.with_prefix(pointer)).collect()
     }
 }

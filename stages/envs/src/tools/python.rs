@@ -7,7 +7,7 @@
 
 use crate::tools::host::ProgramSession;
 use crate::tools::tool::text_argument;
-use crate::tools::{Ticket, Tool, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
+use crate::tools::{AgentTool, PendingToolResult, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ impl PartOptions for PythonOptions {
 
 pub struct Python(pub PythonOptions);
 
-impl Tool for Python {
+impl AgentTool for Python {
     fn name(&self) -> &'static str {
         PythonOptions::KIND
     }
@@ -144,12 +144,12 @@ struct PythonSession {
 }
 
 impl ToolSession for PythonSession {
-    fn submit(&mut self, arguments: &Value) -> Ticket {
+    fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         match text_argument("python", "code", arguments) {
-            Err(refused) => Ticket::ready(refused),
-            Ok(code) if code.len() > MAX_PROGRAM_BYTES => {
-                Ticket::ready(ToolResult::error(format!("error: the program is longer than {MAX_PROGRAM_BYTES} bytes")))
-            }
+            Err(refused) => PendingToolResult::ready(refused),
+            Ok(code) if code.len() > MAX_PROGRAM_BYTES => PendingToolResult::ready(ToolResult::error(format!(
+                "error: the program is longer than {MAX_PROGRAM_BYTES} bytes"
+            ))),
             Ok(code) => self.program.submit(code),
         }
     }

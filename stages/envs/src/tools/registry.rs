@@ -1,30 +1,30 @@
 //! Tools of this crate: one line each, sorted.
 
 use crate::programs::ServiceOptions;
-use crate::tools::process::{OwnToolOptions, OwnToolPage, OwnTools};
-use crate::tools::{Tool, calculator, mcp, python};
+use crate::tools::process::{CustomToolOptions, CustomToolPage, CustomTools};
+use crate::tools::{AgentTool, calculator, mcp, python};
 use serde_json::Value;
 use trainyard_api::{Family, PartKind};
 use trainyard_core::Result;
 use trainyard_process::ProgramOptions;
 
-type Line = PartKind<dyn Tool>;
+type ToolKind = PartKind<dyn AgentTool>;
 
 /// Returns the registry line of tools in user-defined code.
-fn own<P: OwnToolPage>() -> Line {
-    Line::new(|options: OwnToolOptions<P>, ()| Ok(Box::new(OwnTools(options))))
+fn custom<P: CustomToolPage>() -> ToolKind {
+    ToolKind::new(|options: CustomToolOptions<P>, ()| Ok(Box::new(CustomTools(options))))
 }
 
 /// Returns the tools of this crate.
-pub fn family() -> Family<dyn Tool> {
+pub fn family() -> Family<dyn AgentTool> {
     let members = vec![
-        Line::plain("calculator", "one arithmetic expression, exactly", calculator::DOC, |()| {
+        ToolKind::plain("calculator", "one arithmetic expression, exactly", calculator::DOC, |()| {
             Ok(Box::new(calculator::Calculator))
         }),
-        own::<ServiceOptions>(),
-        Line::new::<mcp::McpOptions>(|options, ()| Ok(Box::new(mcp::McpTool(options)))),
-        own::<ProgramOptions>(),
-        Line::new::<python::PythonOptions>(|options, ()| Ok(Box::new(python::Python(options)))),
+        custom::<ServiceOptions>(),
+        ToolKind::new::<mcp::McpOptions>(|options, ()| Ok(Box::new(mcp::McpTool(options)))),
+        custom::<ProgramOptions>(),
+        ToolKind::new::<python::PythonOptions>(|options, ()| Ok(Box::new(python::Python(options)))),
     ];
     Family::new("tools", "tool", members)
 }
@@ -35,7 +35,7 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// Returns the named tool. Errors: invalid, with the valid names.
-pub fn tool(name: &str) -> Result<Box<dyn Tool>> {
+pub fn tool(name: &str) -> Result<Box<dyn AgentTool>> {
     family().build(&Value::from(name), &())
 }
 

@@ -3,13 +3,13 @@
 //! State is kept in a session that can be copied, because an interpreter keeps variables and a rollout may be forked at
 //! any token.
 
-use crate::tools::{Ticket, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSpec};
+use crate::tools::{PendingToolResult, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSpec};
 use serde_json::Value;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
 
 /// One tool kind.
-pub trait Tool: Send + Sync {
+pub trait AgentTool: Send + Sync {
     /// Returns the name in the registry and in calls.
     fn name(&self) -> &'static str;
     /// Returns the descriptions for the model, as far as they are known before anything runs. Most tools have one.
@@ -26,9 +26,9 @@ pub trait Tool: Send + Sync {
 pub trait ToolSession: Send {
     /// Submits a call. Calls of one session run in order. `arguments` that do not fit the tool give a ready ticket with
     /// an error for the agent.
-    fn submit(&mut self, arguments: &Value) -> Ticket;
+    fn submit(&mut self, arguments: &Value) -> PendingToolResult;
     /// Submits a call of one of several tools that share this session.
-    fn submit_call(&mut self, call: &ToolCall) -> Ticket {
+    fn submit_call(&mut self, call: &ToolCall) -> PendingToolResult {
         self.submit(&call.arguments)
     }
     /// Returns the error that stops the stage, once a result has arrived: the program or service differs from the one

@@ -6,7 +6,7 @@
 //! part.
 
 use crate::tools::ToolLimits;
-use crate::tools::cpython::setup::Setup;
+use crate::tools::cpython::setup::CpythonSetup;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ const MAX_FRAME: u32 = 256 << 20;
 
 /// Recipe to rebuild a session: a snapshot, then the calls that followed it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recipe {
+pub struct SessionRecipe {
     pub snapshot: Option<Arc<[u8]>>,
-    pub history: Vec<Past>,
+    pub history: Vec<PastCall>,
 }
 
 /// A call that a session has answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Past {
+pub struct PastCall {
     pub code: Arc<str>,
     /// Digest of the text of its result, to compare with that of a repetition.
-    pub seen: u64,
+    pub result_digest: u64,
 }
 
 /// Returns a digest of a result's text that is the same in all processes of this program.
@@ -36,14 +36,14 @@ pub fn digest(text: &str) -> u64 {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Job {
+pub enum ToolWorkerJob {
     Close {
         session: u64,
     },
     /// Rebuilds a session; an empty recipe opens a fresh one.
     Open {
         session: u64,
-        recipe: Recipe,
+        recipe: SessionRecipe,
     },
     Call {
         session: u64,
@@ -52,8 +52,8 @@ pub enum Job {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answered {
-    Fine,
+pub enum CallStatus {
+    Succeeded,
     Failed,
     /// The wall-clock limit was hit; the session is gone.
     TimedOut,
@@ -67,8 +67,8 @@ pub enum Answered {
 
 /// The answer to one `Call`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
-    pub answered: Answered,
+pub struct ToolWorkerReply {
+    pub status: CallStatus,
     pub text: String,
     /// Nanoseconds spent in the program.
     pub cost: u64,
@@ -76,10 +76,10 @@ pub struct Reply {
     pub snapshot: Option<Vec<u8>>,
 }
 
-impl Reply {
+impl ToolWorkerReply {
     /// Returns the reply to a call after which no session remains.
-    pub fn without_session(answered: Answered) -> Self {
-        Self { answered, text: String::new(), cost: 0, snapshot: None }
+    pub fn without_session(answered: CallStatus) -> Self {
+        Self { status: answered, text: String::new(), cost: 0, snapshot: None }
     }
 }
 
@@ -118,9 +118,9 @@ pub fn take_frame(buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
 }
 
 #[derive(Default)]
-struct Out(Vec<u8>);
+struct FrameWriter(Vec<u8>);
 
-impl Out {
+impl FrameWriter {
     fn byte(&mut self, value: u8) {
         self.0.push(value);
     }
@@ -139,9 +139,9 @@ impl Out {
     }
 }
 
-struct In<'a>(&'a [u8]);
+struct FrameReader<'a>(&'a [u8]);
 
-impl<'a> In<'a> {
+impl<'a> FrameReader<'a> {
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(length)?;
         self.0 = tail;
@@ -169,8 +169,8 @@ impl<'a> In<'a> {
     }
 }
 
-pub fn encode_hello(limits: &ToolLimits, cpython: Option<&Setup>) -> Vec<u8> {
-    let mut out = Out::default();
+pub fn encode_hello(limits: &ToolLimits, cpython: Option<&CpythonSetup>) -> Vec<u8> {
+    let mut out = FrameWriter::default();
     for value in [
         limits.time_millis,
         limits.memory_bytes,
@@ -186,8 +186,8 @@ pub fn encode_hello(limits: &ToolLimits, cpython: Option<&Setup>) -> Vec<u8> {
     out.0
 }
 
-pub fn decode_hello(payload: &[u8]) -> Option<(ToolLimits, Option<Setup>)> {
-    let mut from = In(payload);
+pub fn decode_hello(payload: &[u8]) -> Option<(ToolLimits, Option<CpythonSetup>)> {
+    let mut from = FrameReader(payload);
     let limits = ToolLimits {
         time_millis: from.long()?,
         memory_bytes: from.long()?,
@@ -199,26 +199,26 @@ pub fn decode_hello(payload: &[u8]) -> Option<(ToolLimits, Option<Setup>)> {
     from.0.is_empty().then_some((limits, setup))
 }
 
-pub fn encode_jobs(jobs: &[Job]) -> Vec<u8> {
-    let mut out = Out::default();
+pub fn encode_jobs(jobs: &[ToolWorkerJob]) -> Vec<u8> {
+    let mut out = FrameWriter::default();
     out.long(jobs.len() as u64);
     for job in jobs {
         match job {
-            Job::Close { session } => {
+            ToolWorkerJob::Close { session } => {
                 out.byte(0);
                 out.long(*session);
             }
-            Job::Open { session, recipe } => {
+            ToolWorkerJob::Open { session, recipe } => {
                 out.byte(1);
                 out.long(*session);
                 out.optional(recipe.snapshot.as_deref());
                 out.long(recipe.history.len() as u64);
                 for past in &recipe.history {
                     out.bytes(past.code.as_bytes());
-                    out.long(past.seen);
+                    out.long(past.result_digest);
                 }
             }
-            Job::Call { session, code } => {
+            ToolWorkerJob::Call { session, code } => {
                 out.byte(2);
                 out.long(*session);
                 out.bytes(code.as_bytes());
@@ -229,22 +229,22 @@ pub fn encode_jobs(jobs: &[Job]) -> Vec<u8> {
 }
 
 /// Decodes jobs; `None` if the payload is not a batch of jobs.
-pub fn decode_jobs(payload: &[u8]) -> Option<Vec<Job>> {
-    let mut from = In(payload);
+pub fn decode_jobs(payload: &[u8]) -> Option<Vec<ToolWorkerJob>> {
+    let mut from = FrameReader(payload);
     let mut jobs = Vec::new();
     for _ in 0..from.long()? {
         let (tag, session) = (from.byte()?, from.long()?);
         jobs.push(match tag {
-            0 => Job::Close { session },
+            0 => ToolWorkerJob::Close { session },
             1 => {
                 let snapshot = from.optional()?.map(Arc::from);
                 let mut history = Vec::new();
                 for _ in 0..from.long()? {
-                    history.push(Past { code: Arc::from(from.text()?), seen: from.long()? });
+                    history.push(PastCall { code: Arc::from(from.text()?), result_digest: from.long()? });
                 }
-                Job::Open { session, recipe: Recipe { snapshot, history } }
+                ToolWorkerJob::Open { session, recipe: SessionRecipe { snapshot, history } }
             }
-            2 => Job::Call { session, code: Arc::from(from.text()?) },
+            2 => ToolWorkerJob::Call { session, code: Arc::from(from.text()?) },
             _ => return None,
         });
     }
@@ -252,15 +252,15 @@ pub fn decode_jobs(payload: &[u8]) -> Option<Vec<Job>> {
 }
 
 /// Appends one reply to a frame's payload, which holds any number of replies.
-pub fn encode_reply(reply: &Reply, payload: &mut Vec<u8>) {
-    let mut out = Out(std::mem::take(payload));
-    out.byte(match reply.answered {
-        Answered::Fine => 0,
-        Answered::Failed => 1,
-        Answered::TimedOut => 2,
-        Answered::Panicked => 3,
-        Answered::Missing => 4,
-        Answered::Broken => 5,
+pub fn encode_reply(reply: &ToolWorkerReply, payload: &mut Vec<u8>) {
+    let mut out = FrameWriter(std::mem::take(payload));
+    out.byte(match reply.status {
+        CallStatus::Succeeded => 0,
+        CallStatus::Failed => 1,
+        CallStatus::TimedOut => 2,
+        CallStatus::Panicked => 3,
+        CallStatus::Missing => 4,
+        CallStatus::Broken => 5,
     });
     out.long(reply.cost);
     out.bytes(reply.text.as_bytes());
@@ -269,23 +269,23 @@ pub fn encode_reply(reply: &Reply, payload: &mut Vec<u8>) {
 }
 
 /// Decodes replies; `None` if the payload is not a list of replies.
-pub fn decode_replies(payload: &[u8]) -> Option<Vec<Reply>> {
-    let mut from = In(payload);
+pub fn decode_replies(payload: &[u8]) -> Option<Vec<ToolWorkerReply>> {
+    let mut from = FrameReader(payload);
     let mut replies = Vec::new();
     while !from.0.is_empty() {
         let answered = match from.byte()? {
-            0 => Answered::Fine,
-            1 => Answered::Failed,
-            2 => Answered::TimedOut,
-            3 => Answered::Panicked,
-            4 => Answered::Missing,
-            5 => Answered::Broken,
+            0 => CallStatus::Succeeded,
+            1 => CallStatus::Failed,
+            2 => CallStatus::TimedOut,
+            3 => CallStatus::Panicked,
+            4 => CallStatus::Missing,
+            5 => CallStatus::Broken,
             _ => return None,
         };
         let cost = from.long()?;
         let text = from.text()?.to_string();
         let snapshot = from.optional()?.map(<[u8]>::to_vec);
-        replies.push(Reply { answered, text, cost, snapshot });
+        replies.push(ToolWorkerReply { status: answered, text, cost, snapshot });
     }
     Some(replies)
 }
@@ -296,16 +296,19 @@ mod tests {
     use crate::tools::cpython::installation::Installation;
     use proptest::prelude::*;
 
-    fn jobs() -> Vec<Job> {
-        let recipe = Recipe {
+    fn jobs() -> Vec<ToolWorkerJob> {
+        let recipe = SessionRecipe {
             snapshot: Some(Arc::from([1, 2, 3].as_slice())),
-            history: vec![Past { code: Arc::from("x=1"), seen: 7 }, Past { code: Arc::from("é"), seen: digest("é") }],
+            history: vec![
+                PastCall { code: Arc::from("x=1"), result_digest: 7 },
+                PastCall { code: Arc::from("é"), result_digest: digest("é") },
+            ],
         };
         vec![
-            Job::Open { session: 7, recipe },
-            Job::Open { session: 8, recipe: Recipe::default() },
-            Job::Call { session: 7, code: Arc::from("x") },
-            Job::Close { session: 8 },
+            ToolWorkerJob::Open { session: 7, recipe },
+            ToolWorkerJob::Open { session: 8, recipe: SessionRecipe::default() },
+            ToolWorkerJob::Call { session: 7, code: Arc::from("x") },
+            ToolWorkerJob::Close { session: 8 },
         ]
     }
 
@@ -313,8 +316,8 @@ mod tests {
     fn jobs_and_replies_round_trip() {
         assert_eq!(decode_jobs(&encode_jobs(&jobs())), Some(jobs()));
         let replies = vec![
-            Reply { answered: Answered::Fine, text: "1".to_string(), cost: 5, snapshot: None },
-            Reply { answered: Answered::Missing, text: String::new(), cost: 0, snapshot: Some(vec![9]) },
+            ToolWorkerReply { status: CallStatus::Succeeded, text: "1".to_string(), cost: 5, snapshot: None },
+            ToolWorkerReply { status: CallStatus::Missing, text: String::new(), cost: 0, snapshot: Some(vec![9]) },
         ];
         let mut payload = Vec::new();
         for reply in &replies {
@@ -332,7 +335,7 @@ mod tests {
             user_base: None,
             search_paths: Vec::new(),
         };
-        let setup = Setup { installation, scratch: "/tmp/a".into() };
+        let setup = CpythonSetup { installation, scratch: "/tmp/a".into() };
         let hello = encode_hello(&limits, Some(&setup));
         assert_eq!(decode_hello(&hello), Some((limits, Some(setup))));
         assert_eq!(decode_hello(&hello[..hello.len() - 1]), None);

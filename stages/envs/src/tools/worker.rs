@@ -9,8 +9,8 @@ use crate::tools::confinement::confine;
 use crate::tools::cpython::sandbox;
 use crate::tools::cpython::sessions::CpythonSessions;
 use crate::tools::embedded::EmbeddedSessions;
-use crate::tools::sessions::Sessions;
-use crate::tools::wire::{self, Job};
+use crate::tools::wire::{self, ToolWorkerJob};
+use crate::tools::worker_sessions::WorkerSessions;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 use trainyard_core::{Clock, SystemClock};
@@ -39,8 +39,8 @@ pub fn main() -> i32 {
 /// Serves until the input ends.
 fn serve(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
     let Some(hello) = wire::read_frame(input)? else { return Ok(()) };
-    let (limits, cpython) = wire::decode_hello(&hello).ok_or_else(garbled)?;
-    let mut sessions: Box<dyn Sessions> = match cpython {
+    let (limits, cpython) = wire::decode_hello(&hello).ok_or_else(invalid_frame)?;
+    let mut sessions: Box<dyn WorkerSessions> = match cpython {
         Some(setup) => Box::new(CpythonSessions::new(setup, limits)),
         None => {
             confine(limits.memory_bytes)?;
@@ -49,24 +49,29 @@ fn serve(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
     };
     let clock = SystemClock::new();
     while let Some(frame) = wire::read_frame(input)? {
-        let jobs = wire::decode_jobs(&frame).ok_or_else(garbled)?;
+        let jobs = wire::decode_jobs(&frame).ok_or_else(invalid_frame)?;
         batch(&mut *sessions, jobs, &clock, output)?;
     }
     Ok(())
 }
 
-fn garbled() -> io::Error {
+fn invalid_frame() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "not a frame of this protocol")
 }
 
-fn batch(sessions: &mut dyn Sessions, jobs: Vec<Job>, clock: &SystemClock, output: &mut impl Write) -> io::Result<()> {
+fn batch(
+    sessions: &mut dyn WorkerSessions,
+    jobs: Vec<ToolWorkerJob>,
+    clock: &SystemClock,
+    output: &mut impl Write,
+) -> io::Result<()> {
     let mut payload = Vec::new();
     let mut flushed = clock.monotonic();
     for job in jobs {
         match job {
-            Job::Close { session } => sessions.close(session),
-            Job::Open { session, recipe } => sessions.open(session, &recipe),
-            Job::Call { session, code } => {
+            ToolWorkerJob::Close { session } => sessions.close(session),
+            ToolWorkerJob::Open { session, recipe } => sessions.open(session, &recipe),
+            ToolWorkerJob::Call { session, code } => {
                 wire::encode_reply(&sessions.call(session, &code), &mut payload);
                 let now = clock.monotonic();
                 if now.saturating_sub(flushed) > FLUSH_AFTER {

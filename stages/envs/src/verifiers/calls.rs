@@ -7,9 +7,9 @@ use crate::calls::{equal, read};
 use crate::verifiers::Verifier;
 use trainyard_core::Result;
 
-pub struct Calls;
+pub struct CallsVerifier;
 
-impl Verifier for Calls {
+impl Verifier for CallsVerifier {
     fn kind(&self) -> &'static str {
         "calls"
     }
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     fn accepts(expected: &str, answer: &str) -> bool {
-        Calls.matches(expected, answer).unwrap()
+        CallsVerifier.matches(expected, answer).unwrap()
     }
 
     #[test]

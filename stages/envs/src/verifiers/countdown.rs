@@ -10,9 +10,9 @@ use crate::tools::calculator::evaluate;
 use crate::verifiers::Verifier;
 use trainyard_core::Result;
 
-pub struct Countdown;
+pub struct CountdownVerifier;
 
-impl Verifier for Countdown {
+impl Verifier for CountdownVerifier {
     fn kind(&self) -> &'static str {
         "countdown"
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     fn accepts(expected: &str, answer: &str) -> bool {
-        Countdown.matches(expected, answer).unwrap()
+        CountdownVerifier.matches(expected, answer).unwrap()
     }
 
     #[test]

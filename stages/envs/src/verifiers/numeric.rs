@@ -11,9 +11,9 @@ use trainyard_core::Result;
 /// The largest difference between equal answers.
 pub const TOLERANCE: f64 = 1e-6;
 
-pub struct Numeric;
+pub struct NumericVerifier;
 
-impl Verifier for Numeric {
+impl Verifier for NumericVerifier {
     fn kind(&self) -> &'static str {
         "numeric"
     }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn accepts(expected: &str, answer: &str) -> bool {
-        Numeric.matches(expected, answer).unwrap()
+        NumericVerifier.matches(expected, answer).unwrap()
     }
     use proptest::prelude::*;
 

@@ -6,7 +6,8 @@ use trainyard_api::{Family, PartKind, slot};
 use trainyard_core::{Error, Result};
 use trainyard_tables::Problem;
 
-static VERIFIERS: &[&dyn Verifier] = &[&calls::Calls, &countdown::Countdown, &numeric::Numeric, &text::Text];
+static VERIFIERS: &[&dyn Verifier] =
+    &[&calls::CallsVerifier, &countdown::CountdownVerifier, &numeric::NumericVerifier, &text::TextVerifier];
 
 /// Returns the sorted names.
 pub fn names() -> Vec<&'static str> {

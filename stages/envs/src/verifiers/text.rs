@@ -3,13 +3,13 @@
 use crate::verifiers::Verifier;
 use trainyard_core::Result;
 
-pub struct Text;
+pub struct TextVerifier;
 
 fn folded(text: &str) -> String {
     text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
-impl Verifier for Text {
+impl Verifier for TextVerifier {
     fn kind(&self) -> &'static str {
         "text"
     }
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     fn accepts(expected: &str, answer: &str) -> bool {
-        Text.matches(expected, answer).unwrap()
+        TextVerifier.matches(expected, answer).unwrap()
     }
 
     #[test]

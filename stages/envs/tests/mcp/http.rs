@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use trainyard_core::ErrorKind;
 use trainyard_envs::ToolHost;
-use trainyard_tables::Status;
+use trainyard_tables::EpisodeStatus;
 
 /// State of the service: a count for each session, and the received messages.
 #[derive(Default)]
@@ -109,7 +109,7 @@ fn every_episode_has_a_session_of_the_service() {
         let environment = with_tool(json!({"kind": "mcp", "url": url}), &ToolHost::new(1)).unwrap();
         for _ in 0..2 {
             let (read, outcome) = play(&*environment, &[call("count", "") + &call("count", ""), "1".into()]);
-            assert_eq!((read, outcome.unwrap().status), (vec!["1".to_string(), "2".into()], Status::Ok));
+            assert_eq!((read, outcome.unwrap().status), (vec!["1".to_string(), "2".into()], EpisodeStatus::Ok));
         }
         let memory = memory.lock().unwrap();
         assert_eq!(memory.opened, 3, "one was asked which tools there are");
@@ -122,7 +122,7 @@ fn a_session_that_the_service_forgot_is_built_again() {
     let environment = with_tool(json!({"kind": "mcp", "url": url}), &ToolHost::new(1)).unwrap();
     let turns = [call("count", ""), call("count", ""), call("count", ""), "1".into()];
     let (read, outcome) = play(&*environment, &turns);
-    assert_eq!((read, outcome.unwrap().status), (vec!["1".to_string(), "2".into(), "3".into()], Status::Ok));
+    assert_eq!((read, outcome.unwrap().status), (vec!["1".to_string(), "2".into(), "3".into()], EpisodeStatus::Ok));
     assert_eq!(memory.lock().unwrap().opened, 3);
 }
 

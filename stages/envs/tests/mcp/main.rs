@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use trainyard_core::{Error, ErrorKind};
-use trainyard_envs::{Environment, Outcome, Step, ToolHost, environments};
-use trainyard_tables::{Message, Problem, Status, StopReason};
+use trainyard_envs::{Environment, EpisodeStep, Outcome, ToolHost, environments};
+use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason};
 
 /// Server with its output.
 struct Server {
@@ -66,9 +66,13 @@ fn call(name: &str, text: &str) -> String {
     format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": {"text": text}}))
 }
 
-fn step(environment: &dyn Environment, episode: &mut dyn trainyard_envs::Episode, text: &str) -> Result<Step, Error> {
+fn step(
+    environment: &dyn Environment,
+    episode: &mut dyn trainyard_envs::Episode,
+    text: &str,
+) -> Result<EpisodeStep, Error> {
     match episode.step(&environment.format().parse(text))? {
-        Step::Pending => loop {
+        EpisodeStep::Pending => loop {
             if let Some(step) = episode.poll(PATIENCE)? {
                 return Ok(step);
             }
@@ -83,8 +87,8 @@ fn play(environment: &dyn Environment, turns: &[String]) -> (Vec<String>, Result
     let mut read = Vec::new();
     for text in turns {
         match step(environment, &mut *episode, text) {
-            Ok(Step::Observe(seen)) => read.extend(seen.messages.into_iter().map(|m| m.content)),
-            Ok(Step::Done(outcome)) => return (read, Ok(outcome)),
+            Ok(EpisodeStep::Observe(seen)) => read.extend(seen.messages.into_iter().map(|m| m.content)),
+            Ok(EpisodeStep::Done(outcome)) => return (read, Ok(outcome)),
             Ok(other) => panic!("no step of tools: {other:?}"),
             Err(error) => return (read, Err(error)),
         }
@@ -103,7 +107,7 @@ fn a_server_offers_its_tools_and_every_episode_has_its_own() {
         let (read, outcome) = play(&*environment, &turns);
         assert_eq!(read, ["1 a", "2 b", "cannot jump", "{\"roots\":[]}"]);
         let outcome = outcome.unwrap();
-        assert_eq!((outcome.tool_errors, outcome.status), (1, Status::Ok));
+        assert_eq!((outcome.tool_errors, outcome.status), (1, EpisodeStatus::Ok));
     }
     assert!(server.said().contains("no message: `Welcome to the server!`"), "{}", server.said());
 }
@@ -114,7 +118,7 @@ fn forks_have_servers_of_their_own_and_the_state_of_their_origin() {
     let environment = server.build(&[], json!({})).unwrap();
     let mut episode = environment.start(&problem(), 0).unwrap();
     let read = |episode: &mut dyn trainyard_envs::Episode, text: &str| match step(&*environment, episode, text) {
-        Ok(Step::Observe(seen)) => seen.messages[0].content.clone(),
+        Ok(EpisodeStep::Observe(seen)) => seen.messages[0].content.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(read(&mut *episode, &call("count", "a")), "1 a");
@@ -128,24 +132,24 @@ fn more_episodes_than_servers_wait_for_one() {
     let Some(server) = Server::new() else { return };
     let environment = server.build(&[], json!({"servers": 1, "timeout": "5s"})).unwrap();
     let mut first = environment.start(&problem(), 0).unwrap();
-    assert!(matches!(step(&*environment, &mut *first, &call("count", "a")), Ok(Step::Observe(_))));
+    assert!(matches!(step(&*environment, &mut *first, &call("count", "a")), Ok(EpisodeStep::Observe(_))));
     let mut second = environment.start(&problem(), 0).unwrap();
     let turn = environment.format().parse(&call("count", "b"));
-    assert_eq!(second.step(&turn).unwrap(), Step::Pending);
+    assert_eq!(second.step(&turn).unwrap(), EpisodeStep::Pending);
     assert_eq!(second.poll(std::time::Duration::from_millis(200)).unwrap(), None, "the only server is in use");
     // An episode that ends while it waits takes no server.
     let mut third = environment.start(&problem(), 0).unwrap();
-    assert_eq!(third.step(&turn).unwrap(), Step::Pending);
+    assert_eq!(third.step(&turn).unwrap(), EpisodeStep::Pending);
     drop(third);
     drop(first);
-    let Some(Step::Observe(seen)) = second.poll(PATIENCE).unwrap() else { panic!() };
+    let Some(EpisodeStep::Observe(seen)) = second.poll(PATIENCE).unwrap() else { panic!() };
     assert_eq!(seen.messages[0].content, "1 b");
     drop(second);
     // An episode whose server hung, and one that ends while its server starts, release their places.
     let hung = play(&*environment, &[call("hang", ""), "1".into()]).1.unwrap();
-    assert_eq!(hung.status, Status::Infrastructure);
+    assert_eq!(hung.status, EpisodeStatus::Infrastructure);
     let mut brief = environment.start(&problem(), 0).unwrap();
-    assert_eq!(brief.step(&turn).unwrap(), Step::Pending);
+    assert_eq!(brief.step(&turn).unwrap(), EpisodeStep::Pending);
     drop(brief);
     assert_eq!(play(&*environment, &[call("count", "c"), "1".into()]).0, ["1 c"]);
 }
@@ -157,15 +161,15 @@ fn a_server_that_dies_hangs_or_floods_is_contained() {
     // The folder of the next server is a new one, so a server that dies there dies again.
     let end = |turns: &[String]| play(&*environment, turns).1.unwrap();
     let lost = end(&[call("count", "a"), call("die", ""), "1".into()]);
-    assert_eq!((lost.status, lost.stop, lost.timed_out), (Status::Infrastructure, StopReason::Error, false));
+    assert_eq!((lost.status, lost.stop, lost.timed_out), (EpisodeStatus::Infrastructure, StopReason::Error, false));
     let late = end(&[call("hang", ""), "1".into()]);
-    assert_eq!((late.status, late.timed_out), (Status::Infrastructure, true));
+    assert_eq!((late.status, late.timed_out), (EpisodeStatus::Infrastructure, true));
     let spewing = end(&[call("spew", ""), "1".into()]);
-    assert_eq!((spewing.status, spewing.stop), (Status::Infrastructure, StopReason::Error));
+    assert_eq!((spewing.status, spewing.stop), (EpisodeStatus::Infrastructure, StopReason::Error));
     assert!(server.said().contains("writes what is no message, again and again"), "{}", server.said());
     let (read, outcome) = play(&*environment, &[call("flood", ""), "1".into()]);
     assert_eq!(read[0], format!("{}\n[99900 of 100000 bytes left out]", "x".repeat(100)));
-    assert_eq!(outcome.unwrap().status, Status::Ok);
+    assert_eq!(outcome.unwrap().status, EpisodeStatus::Ok);
     assert!(server.said().contains("the program exited with status 3"), "{}", server.said());
 }
 
@@ -185,7 +189,7 @@ fn shared_servers_are_asked_by_all_and_asked_again_when_they_die() {
     let turns = [call("count", "a"), call("die", ""), call("random", ""), "1".into()];
     let (read, outcome) = play(&*environment, &turns);
     assert_eq!((read[0].as_str(), read[1].as_str()), ("1 a", "survived"));
-    assert_eq!(outcome.unwrap().status, Status::Ok);
+    assert_eq!(outcome.unwrap().status, EpisodeStatus::Ok);
     let (read, _) = play(&*environment, &[call("count", "b"), "1".into()]);
     assert_eq!(read, ["1 b"], "the server that died has forgotten");
     let (read, _) = play(&*environment, &[call("count", "c"), "1".into()]);

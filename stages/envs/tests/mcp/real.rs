@@ -4,7 +4,7 @@
 use super::{play, with_tool};
 use serde_json::{Value, json};
 use trainyard_envs::{Environment, ToolHost};
-use trainyard_tables::Status;
+use trainyard_tables::EpisodeStatus;
 
 /// Returns the folder if it has this program; otherwise prints a note and returns `None`.
 fn folder(program: &str) -> Option<String> {
@@ -39,7 +39,7 @@ fn everything_answers() {
     let (read, outcome) = play(&*environment, &turns);
     assert_eq!(read[0], "Echo: hi");
     let outcome = outcome.unwrap();
-    assert_eq!((outcome.tool_errors, outcome.status), (1, Status::Ok), "{read:?}");
+    assert_eq!((outcome.tool_errors, outcome.status), (1, EpisodeStatus::Ok), "{read:?}");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn files_are_those_of_the_episode() {
     let read_it = call("read_text_file", json!({"path": "note.txt"}));
     let (read, outcome) = play(&*environment, &[read_it.clone(), write, read_it.clone(), "1".into()]);
     assert_eq!((read[0].as_str(), read[2].as_str()), ("hello", "changed"), "{read:?}");
-    assert_eq!(outcome.unwrap().status, Status::Ok);
+    assert_eq!(outcome.unwrap().status, EpisodeStatus::Ok);
     let (read, _) = play(&*environment, &[read_it, "1".into()]);
     assert_eq!(read, ["hello"], "the next episode has files of its own");
 }

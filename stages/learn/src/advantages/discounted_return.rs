@@ -1,7 +1,7 @@
 //! `discounted_return`: the discounted return of each token, i.e. REINFORCE without groups.
 
-use crate::batch::{Batch, Grid, Rollout};
-use crate::part::{Advantage, Part};
+use crate::batch::{Batch, Rollout, TokenGrid};
+use crate::part::{Advantage, RlPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -30,14 +30,14 @@ impl PartOptions for DiscountedReturn {
         One rollout per problem is enough. With gamma 1 and the modulation `whiten`, which makes the batch the\n\
         baseline, this is REINFORCE++ (2501.03262).";
     fn check(&self) -> Vec<OptionProblem> {
-        OptionProblem::outside("/gamma", self.gamma, 0.0..=1.0).into_iter().collect()
+        OptionProblem::out_of_range("/gamma", self.gamma, 0.0..=1.0).into_iter().collect()
     }
 }
 
-impl Part for DiscountedReturn {}
+impl RlPart for DiscountedReturn {}
 
 impl Advantage for DiscountedReturn {
-    fn assign(&mut self, batch: &Batch) -> Grid {
+    fn assign(&mut self, batch: &Batch) -> TokenGrid {
         batch.rollouts().map(|r| returns(&outcome_rewards(r), &r.mask, self.gamma)).collect()
     }
 }

@@ -2,8 +2,8 @@
 //! value after an observation is that of the next sampled token.
 
 use super::discounted_return::outcome_rewards;
-use crate::batch::{Batch, Grid};
-use crate::part::{Advantage, Needs, Part};
+use crate::batch::{Batch, TokenGrid};
+use crate::part::{Advantage, Needs, RlPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -37,25 +37,25 @@ impl PartOptions for Gae {
         head. Source: 1506.02438.";
     fn check(&self) -> Vec<OptionProblem> {
         let shares = [("/gamma", self.gamma), ("/lambda", self.lambda)];
-        shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0)).collect()
+        shares.into_iter().filter_map(|(at, share)| OptionProblem::out_of_range(at, share, 0.0..=1.0)).collect()
     }
 }
 
-impl Part for Gae {
+impl RlPart for Gae {
     fn needs(&self) -> Needs {
         Needs { values: true, ..Needs::NONE }
     }
 }
 
 impl Advantage for Gae {
-    fn assign(&mut self, batch: &Batch) -> Grid {
+    fn assign(&mut self, batch: &Batch) -> TokenGrid {
         let row = |r: &crate::batch::Rollout| {
             let values = r.values.as_ref().expect("`needs` asked for values");
             self.advantages(&outcome_rewards(r), values, &r.mask)
         };
         batch.rollouts().map(row).collect()
     }
-    fn returns(&self, batch: &Batch, advantages: &Grid) -> Option<Grid> {
+    fn returns(&self, batch: &Batch, advantages: &TokenGrid) -> Option<TokenGrid> {
         let row = |(r, a): (&crate::batch::Rollout, &Vec<f64>)| {
             let values = r.values.as_ref().expect("`needs` asked for values");
             a.iter().zip(values).zip(&r.mask).map(|((a, v), m)| if *m { a + v } else { 0.0 }).collect()

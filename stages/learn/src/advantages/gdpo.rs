@@ -3,8 +3,8 @@
 //! Normalizing the sum, as GRPO does, gives different mixtures of rewards the same advantage and lets the component
 //! with the largest spread dominate (2601.05242). The reward list's own weights do not apply here.
 
-use crate::batch::{Batch, Grid, Rollout};
-use crate::part::{Advantage, Needs, Part};
+use crate::batch::{Batch, Rollout, TokenGrid};
+use crate::part::{Advantage, Needs, RlPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,14 +50,14 @@ impl PartOptions for Gdpo {
     }
 }
 
-impl Part for Gdpo {
+impl RlPart for Gdpo {
     fn needs(&self) -> Needs {
         Needs { groups: true, ..Needs::NONE }
     }
 }
 
 impl Advantage for Gdpo {
-    fn assign(&mut self, batch: &Batch) -> Grid {
+    fn assign(&mut self, batch: &Batch) -> TokenGrid {
         let mut values: Vec<f64> = batch.groups.iter().flat_map(|g| self.of_group(&g.rollouts)).collect();
         if self.whiten && values.len() > 1 {
             values = super::standardize(&values, self.ddof, self.epsilon);
@@ -86,7 +86,7 @@ impl Gdpo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advantages::group::Group;
+    use crate::advantages::group::GroupAdvantage;
     use crate::batch::Group as Rollouts;
     use trainyard_tables::Trajectory;
 
@@ -133,7 +133,7 @@ mod tests {
         let both = [("a", 1.0), ("b", 1.0)];
         let none = [("a", 0.0), ("b", 0.0)];
         let groups = batch(&[&[&none, &one], &[&none, &both]]);
-        let grpo = assign(&mut Group { ddof: 0, epsilon: 0.0, ..Group::default() }, &groups);
+        let grpo = assign(&mut GroupAdvantage { ddof: 0, epsilon: 0.0, ..GroupAdvantage::default() }, &groups);
         assert_eq!(grpo, [-1.0, 1.0, -1.0, 1.0], "one reward counts as much as two");
         assert_eq!(assign(&mut plain(), &groups), [-1.0, 1.0, -2.0, 2.0]);
     }

@@ -1,8 +1,8 @@
 //! `group`: the reward of a rollout relative to its group. GRPO, Dr.GRPO, RLOO and their mixtures differ only in
 //! baseline and scale, so they are one part with every constant explicit.
 
-use crate::batch::{Batch, Grid};
-use crate::part::{Advantage, Needs, Part};
+use crate::batch::{Batch, TokenGrid};
+use crate::part::{Advantage, Needs, RlPart};
 use crate::statistics::deviation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub enum Center {
 /// Divisor of the centered reward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Scale {
+pub enum AdvantageScale {
     /// Standard deviation of the group plus epsilon.
     #[default]
     Group,
@@ -40,11 +40,11 @@ pub enum Scale {
 /// Options of `group`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Group {
+pub struct GroupAdvantage {
     /// Baseline: the mean of the group, of the group's other rollouts (leave_one_out), of the batch, or none.
     pub center: Center,
     /// Divisor: standard deviation of the group, of the batch, or none.
-    pub scale: Scale,
+    pub scale: AdvantageScale,
     /// 1 = sample standard deviation, 0 = population.
     #[schemars(range(min = 0, max = 1))]
     pub ddof: u8,
@@ -53,13 +53,13 @@ pub struct Group {
     pub epsilon: f64,
 }
 
-impl Default for Group {
+impl Default for GroupAdvantage {
     fn default() -> Self {
-        Self { center: Center::Group, scale: Scale::Group, ddof: 1, epsilon: 1e-6 }
+        Self { center: Center::Group, scale: AdvantageScale::Group, ddof: 1, epsilon: 1e-6 }
     }
 }
 
-impl PartOptions for Group {
+impl PartOptions for GroupAdvantage {
     const KIND: &'static str = "group";
     const SUMMARY: &'static str = "reward relative to the group (GRPO, Dr.GRPO, RLOO)";
     const DOC: &'static str = "A = (r − center) / (std + epsilon), the same for every token of a rollout.\n\n\
@@ -73,15 +73,15 @@ impl PartOptions for Group {
     }
 }
 
-impl Part for Group {
+impl RlPart for GroupAdvantage {
     fn needs(&self) -> Needs {
-        let grouped = matches!(self.center, Center::Group | Center::LeaveOneOut) || self.scale == Scale::Group;
+        let grouped = matches!(self.center, Center::Group | Center::LeaveOneOut) || self.scale == AdvantageScale::Group;
         Needs { groups: grouped, ..Needs::NONE }
     }
 }
 
-impl Advantage for Group {
-    fn assign(&mut self, batch: &Batch) -> Grid {
+impl Advantage for GroupAdvantage {
+    fn assign(&mut self, batch: &Batch) -> TokenGrid {
         let all: Vec<f64> = batch.rollouts().map(|r| r.trajectory.reward).collect();
         let values: Vec<f64> = batch
             .groups
@@ -92,12 +92,12 @@ impl Advantage for Group {
     }
 }
 
-impl Group {
+impl GroupAdvantage {
     fn of_group(&self, rewards: &[f64], all: &[f64]) -> Vec<f64> {
         let scale = match self.scale {
-            Scale::Group => deviation(rewards, self.ddof).map_or(1.0, |d| d + self.epsilon),
-            Scale::Batch => deviation(all, self.ddof).map_or(1.0, |d| d + self.epsilon),
-            Scale::None => 1.0,
+            AdvantageScale::Group => deviation(rewards, self.ddof).map_or(1.0, |d| d + self.epsilon),
+            AdvantageScale::Batch => deviation(all, self.ddof).map_or(1.0, |d| d + self.epsilon),
+            AdvantageScale::None => 1.0,
         };
         let n = rewards.len() as f64;
         let sum: f64 = rewards.iter().sum();
@@ -133,7 +133,7 @@ mod tests {
                 .collect(),
         }
     }
-    fn assign(mut part: Group, groups: &[&[f64]]) -> Vec<f64> {
+    fn assign(mut part: GroupAdvantage, groups: &[&[f64]]) -> Vec<f64> {
         let grid = part.assign(&batch(groups));
         assert!(grid.iter().all(|row| row[0] == 0.0), "masked tokens get 0");
         grid.iter().map(|row| row[1]).collect()
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn grpo_matches_hand_computation() {
-        let a = assign(Group { epsilon: 0.0, ..Group::default() }, &[&[1.0, 0.0], &[3.0, 3.0]]);
+        let a = assign(GroupAdvantage { epsilon: 0.0, ..GroupAdvantage::default() }, &[&[1.0, 0.0], &[3.0, 3.0]]);
         let half = 0.5 / 0.5f64.sqrt();
         assert_eq!(a, [half, -half, 0.0, 0.0]);
     }
@@ -149,7 +149,10 @@ mod tests {
     #[test]
     fn rloo_is_the_scaled_difference_from_the_mean() {
         let rewards = [1.0, 0.0, 0.5, 2.0];
-        let a = assign(Group { center: Center::LeaveOneOut, scale: Scale::None, ..Group::default() }, &[&rewards]);
+        let a = assign(
+            GroupAdvantage { center: Center::LeaveOneOut, scale: AdvantageScale::None, ..GroupAdvantage::default() },
+            &[&rewards],
+        );
         let mean = rewards.iter().sum::<f64>() / 4.0;
         for (a, r) in a.iter().zip(rewards) {
             assert!((a - 4.0 / 3.0 * (r - mean)).abs() < 1e-12);
@@ -158,14 +161,20 @@ mod tests {
 
     #[test]
     fn single_rollout_keeps_its_reward() {
-        assert_eq!(assign(Group { scale: Scale::None, ..Group::default() }, &[&[0.7]]), [0.7]);
-        assert_eq!(assign(Group { center: Center::LeaveOneOut, ..Group::default() }, &[&[0.7]]), [0.7]);
+        assert_eq!(
+            assign(GroupAdvantage { scale: AdvantageScale::None, ..GroupAdvantage::default() }, &[&[0.7]]),
+            [0.7]
+        );
+        assert_eq!(
+            assign(GroupAdvantage { center: Center::LeaveOneOut, ..GroupAdvantage::default() }, &[&[0.7]]),
+            [0.7]
+        );
     }
 
     #[test]
     fn group_mean_with_batch_scale() {
         let a = assign(
-            Group { scale: Scale::Batch, ddof: 0, epsilon: 0.0, ..Group::default() },
+            GroupAdvantage { scale: AdvantageScale::Batch, ddof: 0, epsilon: 0.0, ..GroupAdvantage::default() },
             &[&[1.0, 0.0], &[1.0, 1.0]],
         );
         let deviation = (3.0f64 / 16.0).sqrt();

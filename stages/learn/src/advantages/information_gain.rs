@@ -3,12 +3,12 @@
 //! An outcome contains no information about the turns before it. The change of the policy's probability of the gold
 //! answer in a turn does, without a judge, and gives a signal even in groups with equal outcomes (2510.14967).
 
-use crate::batch::{Batch, Grid, Rollout};
-use crate::part::{Advantage, Needs, Part};
+use crate::batch::{Batch, Rollout, TokenGrid};
+use crate::part::{Advantage, Needs, RlPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem, Reduce};
+use trainyard_core::{MetricInfo, OptionProblem, Reduce};
 
 /// Values over which turn rewards are normalized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -57,30 +57,30 @@ impl PartOptions for InformationGain {
         A turn with an unknown gain has r~ = 0 and does not enter mean and std. A gain of exactly 0 does, while the\n\
         released code leaves it out; ddof 0 and gamma 1 are the released code's values. Needs forced scores, several\n\
         turns, and groups. Source: 2510.14967.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new("gain", "nats", "Mean gain of a turn, before normalization.")
+            MetricInfo::new("gain", "nats", "Mean gain of a turn, before normalization.")
                 .higher()
-                .over(Reduce::LastTenth)
+                .reduced_by(Reduce::LastTenth)
                 .optional()
-                .formerly("information_gain"),
+                .former_name("information_gain"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let gamma = OptionProblem::outside("/gamma", self.gamma, 0.0..=1.0);
+        let gamma = OptionProblem::out_of_range("/gamma", self.gamma, 0.0..=1.0);
         gamma.into_iter().chain(super::deviation_options(self.ddof, self.epsilon)).collect()
     }
 }
 
-impl Part for InformationGain {
+impl RlPart for InformationGain {
     fn needs(&self) -> Needs {
         Needs { forced_scores: true, multi_turn: true, groups: true, ..Needs::NONE }
     }
 }
 
 impl Advantage for InformationGain {
-    fn assign(&mut self, batch: &Batch) -> Grid {
-        let mut grid = Grid::with_capacity(batch.len());
+    fn assign(&mut self, batch: &Batch) -> TokenGrid {
+        let mut grid = TokenGrid::with_capacity(batch.len());
         let mut known: Vec<f64> = Vec::new();
         for group in &batch.groups {
             let gains: Vec<Vec<Option<f64>>> = group.rollouts.iter().map(gains).collect();

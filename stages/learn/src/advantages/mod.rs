@@ -13,7 +13,7 @@ use trainyard_core::OptionProblem;
 
 /// Checks the options of a standard deviation.
 fn deviation_options(ddof: u8, epsilon: f64) -> Vec<OptionProblem> {
-    [OptionProblem::outside("/ddof", ddof, 0..=1), OptionProblem::outside("/epsilon", epsilon, 0.0..)]
+    [OptionProblem::out_of_range("/ddof", ddof, 0..=1), OptionProblem::out_of_range("/epsilon", epsilon, 0.0..)]
         .into_iter()
         .flatten()
         .collect()

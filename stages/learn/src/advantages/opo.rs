@@ -1,8 +1,8 @@
 //! `opo`: the reward relative to the length-weighted mean of its group. The baseline of least gradient variance weighs
 //! each rollout by the squared norm of its gradient, which grows with its length (2505.23585).
 
-use crate::batch::{Batch, Grid};
-use crate::part::{Advantage, Needs, Part};
+use crate::batch::{Batch, TokenGrid};
+use crate::part::{Advantage, Needs, RlPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -19,14 +19,14 @@ impl PartOptions for Opo {
         same for every token of a rollout. There is no scale. Source: 2505.23585.";
 }
 
-impl Part for Opo {
+impl RlPart for Opo {
     fn needs(&self) -> Needs {
         Needs { groups: true, ..Needs::NONE }
     }
 }
 
 impl Advantage for Opo {
-    fn assign(&mut self, batch: &Batch) -> Grid {
+    fn assign(&mut self, batch: &Batch) -> TokenGrid {
         let mut values = Vec::with_capacity(batch.len());
         for group in &batch.groups {
             let lengths = group.rollouts.iter().map(|r| r.loss_tokens() as f64);

@@ -4,18 +4,18 @@
 //! every rollout of a stratum, whatever it did (2510.06214, cross-stratum bias). Small strata are noisy, so the
 //! comparison with the whole group is blended in.
 
-use crate::batch::{Batch, Grid};
-use crate::part::{Advantage, Needs, Part};
+use crate::batch::{Batch, TokenGrid};
+use crate::part::{Advantage, Needs, RlPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem, Reduce};
+use trainyard_core::{MetricInfo, OptionProblem, Reduce};
 
 /// Options of `stratified`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Stratified {
+pub struct StratifiedAdvantage {
     /// Weight of the comparison within the stratum; the rest goes to the comparison with the whole group.
     #[schemars(range(min = 0, max = 1))]
     pub alpha: f64,
@@ -32,13 +32,13 @@ pub struct Stratified {
     last_gap: Option<f64>,
 }
 
-impl Default for Stratified {
+impl Default for StratifiedAdvantage {
     fn default() -> Self {
         Self { alpha: 0.8, scale: true, ddof: 1, epsilon: 1e-6, last_gap: None }
     }
 }
 
-impl PartOptions for Stratified {
+impl PartOptions for StratifiedAdvantage {
     const KIND: &'static str = "stratified";
     const SUMMARY: &'static str =
         "reward relative to rollouts with as many tool calls, blended with the group (Stratified GRPO)";
@@ -48,32 +48,32 @@ impl PartOptions for Stratified {
         Without scales R − μ = (R − μ_k) + (μ_k − μ) holds exactly, and alpha 1 removes the second term.\n\
         Alpha 0, or a single stratum, is GRPO (`group`). The only member of a stratum gets 0 from it.\n\
         Source: 2510.06214.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new(
+            MetricInfo::new(
                 "gap",
                 "advantage",
                 "Largest minus smallest mean advantage among the strata of a group, averaged over groups with several.",
             )
-            .over(Reduce::Whole)
+            .reduced_by(Reduce::Whole)
             .optional()
-            .formerly("stratum_gap"),
+            .former_name("stratum_gap"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let alpha = OptionProblem::outside("/alpha", self.alpha, 0.0..=1.0);
+        let alpha = OptionProblem::out_of_range("/alpha", self.alpha, 0.0..=1.0);
         alpha.into_iter().chain(super::deviation_options(self.ddof, self.epsilon)).collect()
     }
 }
 
-impl Part for Stratified {
+impl RlPart for StratifiedAdvantage {
     fn needs(&self) -> Needs {
         Needs { groups: true, ..Needs::NONE }
     }
 }
 
-impl Advantage for Stratified {
-    fn assign(&mut self, batch: &Batch) -> Grid {
+impl Advantage for StratifiedAdvantage {
+    fn assign(&mut self, batch: &Batch) -> TokenGrid {
         let mut values = Vec::with_capacity(batch.len());
         let mut gaps = Vec::new();
         for group in &batch.groups {
@@ -91,7 +91,7 @@ impl Advantage for Stratified {
     }
 }
 
-impl Stratified {
+impl StratifiedAdvantage {
     fn of_group(&self, rewards: &[f64], strata: &[u32]) -> Vec<f64> {
         let mut advantages: Vec<f64> = self.compare(rewards).iter().map(|a| (1.0 - self.alpha) * a).collect();
         for members in members(strata).values() {
@@ -148,7 +148,7 @@ fn gap(advantages: &[f64], strata: &[u32]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advantages::group::Group;
+    use crate::advantages::group::GroupAdvantage;
     use crate::batch::{Group as Rollouts, Rollout};
     use trainyard_tables::Trajectory;
 
@@ -179,10 +179,14 @@ mod tests {
 
     #[test]
     fn group_advantage_is_the_stratums_plus_an_offset() {
-        let within =
-            assign(&mut Stratified { alpha: 1.0, scale: false, ..Stratified::default() }, &[(&REWARDS, &CALLS)]);
-        let global =
-            assign(&mut Stratified { alpha: 0.0, scale: false, ..Stratified::default() }, &[(&REWARDS, &CALLS)]);
+        let within = assign(
+            &mut StratifiedAdvantage { alpha: 1.0, scale: false, ..StratifiedAdvantage::default() },
+            &[(&REWARDS, &CALLS)],
+        );
+        let global = assign(
+            &mut StratifiedAdvantage { alpha: 0.0, scale: false, ..StratifiedAdvantage::default() },
+            &[(&REWARDS, &CALLS)],
+        );
         let parts = decompose(&REWARDS, &CALLS);
         near(&within, &parts.iter().map(|p| p.0).collect::<Vec<_>>());
         near(&global, &parts.iter().map(|p| p.0 + p.1).collect::<Vec<_>>());
@@ -197,7 +201,7 @@ mod tests {
     fn strata_have_mean_zero_and_variance_one() {
         for ddof in [0, 1] {
             let a = assign(
-                &mut Stratified { alpha: 1.0, ddof, epsilon: 0.0, ..Stratified::default() },
+                &mut StratifiedAdvantage { alpha: 1.0, ddof, epsilon: 0.0, ..StratifiedAdvantage::default() },
                 &[(&REWARDS, &CALLS)],
             );
             for members in members(&CALLS).values().filter(|m| m.len() > 1) {
@@ -211,17 +215,23 @@ mod tests {
 
     #[test]
     fn equals_grpo_with_one_stratum_or_alpha_zero() {
-        let grpo = assign(&mut Group::default(), &[(&REWARDS, &CALLS)]);
-        near(&assign(&mut Stratified { alpha: 0.0, ..Stratified::default() }, &[(&REWARDS, &CALLS)]), &grpo);
+        let grpo = assign(&mut GroupAdvantage::default(), &[(&REWARDS, &CALLS)]);
+        near(
+            &assign(&mut StratifiedAdvantage { alpha: 0.0, ..StratifiedAdvantage::default() }, &[(&REWARDS, &CALLS)]),
+            &grpo,
+        );
         for alpha in [0.0, 0.3, 0.8, 1.0] {
-            near(&assign(&mut Stratified { alpha, ..Stratified::default() }, &[(&REWARDS, &[2; 6])]), &grpo);
+            near(
+                &assign(&mut StratifiedAdvantage { alpha, ..StratifiedAdvantage::default() }, &[(&REWARDS, &[2; 6])]),
+                &grpo,
+            );
         }
     }
 
     #[test]
     fn blend_matches_hand_computation() {
         // Strata (1, 0) and (1): ±1 and 0 within; the group has mean 2/3 and population deviation √2/3.
-        let mut part = Stratified { alpha: 0.5, ddof: 0, epsilon: 0.0, ..Stratified::default() };
+        let mut part = StratifiedAdvantage { alpha: 0.5, ddof: 0, epsilon: 0.0, ..StratifiedAdvantage::default() };
         let a = assign(&mut part, &[(&[1.0, 0.0, 1.0], &[0, 0, 2])]);
         let root = 2.0f64.sqrt();
         near(&a, &[0.5 + 0.5 / root, -0.5 - 0.5 * root, 0.5 / root]);
@@ -231,7 +241,7 @@ mod tests {
     fn gap_between_strata_is_zero_with_alpha_one() {
         let groups: [(&[f64], &[u32]); 3] =
             [(&[1.0, 0.0, 1.0, 1.0], &[0, 0, 1, 1]), (&[0.0, 1.0], &[0, 4]), (&[1.0, 0.0], &[1, 1])];
-        let mut part = Stratified { alpha: 0.0, scale: false, ..Stratified::default() };
+        let mut part = StratifiedAdvantage { alpha: 0.0, scale: false, ..StratifiedAdvantage::default() };
         assign(&mut part, &groups);
         assert_eq!(part.metrics(), [("gap", 0.75)], "0.5 and 1; the third group has one stratum");
         part.alpha = 1.0;
@@ -243,7 +253,7 @@ mod tests {
 
     #[test]
     fn alpha_is_between_zero_and_one() {
-        assert_eq!(Stratified { alpha: 1.1, ..Stratified::default() }.check()[0].pointer, "/alpha");
-        assert!(!Stratified { epsilon: f64::NAN, ..Stratified::default() }.check().is_empty());
+        assert_eq!(StratifiedAdvantage { alpha: 1.1, ..StratifiedAdvantage::default() }.check()[0].pointer, "/alpha");
+        assert!(!StratifiedAdvantage { epsilon: f64::NAN, ..StratifiedAdvantage::default() }.check().is_empty());
     }
 }

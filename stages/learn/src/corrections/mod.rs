@@ -9,17 +9,17 @@ pub mod none;
 pub mod sequence;
 pub mod truncated;
 
-use crate::batch::Grid;
-use crate::part::Part;
+use crate::batch::TokenGrid;
+use crate::part::RlPart;
 
 /// Limit of |log π_prox − log μ| of a token or sequence; larger values are clamped before the exponential.
 pub const LOG_RATIO_LIMIT: f64 = 20.0;
 
 /// Computes importance weights per token.
-pub trait Correction: Part {
+pub trait Correction: RlPart {
     /// Returns the weights. `proximal` and `behavior` are logprobs in the shape of `mask`; the result is 0 where it is
     /// false.
-    fn weights(&self, proximal: &Grid, behavior: &Grid, mask: &[Vec<bool>]) -> Grid;
+    fn weights(&self, proximal: &TokenGrid, behavior: &TokenGrid, mask: &[Vec<bool>]) -> TokenGrid;
     /// Returns whether the proximal logprobs must be recomputed.
     fn recomputes(&self) -> bool {
         true
@@ -32,7 +32,7 @@ fn ratio(log_ratio: f64) -> f64 {
 }
 
 /// Returns weights in the shape of `mask` from the weight of each (sequence, token) in the loss; 0 elsewhere.
-fn each(mask: &[Vec<bool>], weight: impl Fn(usize, usize) -> f64) -> Grid {
+fn token_weights(mask: &[Vec<bool>], weight: impl Fn(usize, usize) -> f64) -> TokenGrid {
     let row = |(i, row): (usize, &Vec<bool>)| {
         row.iter().enumerate().map(|(t, &m)| if m { weight(i, t) } else { 0.0 }).collect()
     };

@@ -1,8 +1,8 @@
 //! `none`: no correction; the sampling policy is the ratio's denominator, which saves recomputing logprobs.
 
-use super::{Correction, each};
-use crate::batch::Grid;
-use crate::part::Part;
+use super::{Correction, token_weights};
+use crate::batch::TokenGrid;
+use crate::part::RlPart;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -10,19 +10,19 @@ use trainyard_api::PartOptions;
 /// `none` has no options.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct None {}
+pub struct NoCorrection {}
 
-impl PartOptions for None {
+impl PartOptions for NoCorrection {
     const KIND: &'static str = "none";
     const SUMMARY: &'static str = "ratio to the sampling policy, weight 1";
     const DOC: &'static str = "ratio = π_θ/μ. For fresh samples from the weights that are trained.";
 }
 
-impl Part for None {}
+impl RlPart for NoCorrection {}
 
-impl Correction for None {
-    fn weights(&self, _proximal: &Grid, _behavior: &Grid, mask: &[Vec<bool>]) -> Grid {
-        each(mask, |_, _| 1.0)
+impl Correction for NoCorrection {
+    fn weights(&self, _proximal: &TokenGrid, _behavior: &TokenGrid, mask: &[Vec<bool>]) -> TokenGrid {
+        token_weights(mask, |_, _| 1.0)
     }
     fn recomputes(&self) -> bool {
         false
@@ -37,8 +37,8 @@ mod tests {
     fn tokens_in_the_loss_have_weight_one() {
         let grid = vec![vec![-1.0, -3.0, 0.0], vec![-2.0]];
         let behavior = vec![vec![-3.0, -1.0, 0.0], vec![-0.5]];
-        let weights = None {}.weights(&grid, &behavior, &[vec![true, true, false], vec![true]]);
+        let weights = NoCorrection {}.weights(&grid, &behavior, &[vec![true, true, false], vec![true]]);
         assert_eq!(weights, vec![vec![1.0, 1.0, 0.0], vec![1.0]]);
-        assert!(!None {}.recomputes());
+        assert!(!NoCorrection {}.recomputes());
     }
 }

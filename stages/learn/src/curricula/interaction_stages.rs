@@ -3,14 +3,14 @@
 //! A long horizon from the start wastes turns and collapses, and a short one never trains the agent to continue. Short
 //! episodes first train the use of observations, longer ones exploration (AgentGym-RL, 2509.08755).
 
-use super::deck::Deck;
-use crate::part::{Curriculum, Draw, Needs, Part, Pool};
+use super::epoch_sampler::EpochSampler;
+use crate::part::{Curriculum, Draw, Needs, ProblemPool, RlPart};
 use crate::pass_rates::PassRates;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
+use trainyard_core::{Chance, Error, MetricInfo, OptionProblem, Reduce, Result};
 
 /// Options of `interaction_stages`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,19 +25,20 @@ pub struct InteractionStages {
     pub levels: Vec<u32>,
     /// Deck and current limit; saved in checkpoints.
     #[serde(skip)]
-    state: Position,
+    state: InteractionState,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct Position {
-    deck: Deck,
+struct InteractionState {
+    #[serde(rename = "deck")]
+    sampler: EpochSampler,
     /// Turn limit of the last draw.
     limit: Option<u32>,
 }
 
 impl Default for InteractionStages {
     fn default() -> Self {
-        Self { turns: vec![2, 3, 4], every: 10, levels: Vec::new(), state: Position::default() }
+        Self { turns: vec![2, 3, 4], every: 10, levels: Vec::new(), state: InteractionState::default() }
     }
 }
 
@@ -47,15 +48,16 @@ impl PartOptions for InteractionStages {
     const DOC: &'static str = "Turn limit at step s (from 0): turns[min(s / every, last)]; the environment's own\n\
         limit still applies. Every problem of the chosen levels is drawn once per pass, as in `uniform`. Needs\n\
         several turns. State: pass and place in it. Source: 2509.08755 (released code: a list of rounds, stepwise).";
-    fn metrics() -> Vec<Metric> {
-        let metric = Metric::new("turn_limit", "turns", "Turn limit of the step.")
+    fn metrics() -> Vec<MetricInfo> {
+        let metric = MetricInfo::new("turn_limit", "turns", "Turn limit of the step.")
             .optional()
-            .over(Reduce::LastTenth)
-            .formerly("turn_limit");
+            .reduced_by(Reduce::LastTenth)
+            .former_name("turn_limit");
         vec![metric.initial(), metric]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems: Vec<OptionProblem> = OptionProblem::outside("/every", self.every, 1..).into_iter().collect();
+        let mut problems: Vec<OptionProblem> =
+            OptionProblem::out_of_range("/every", self.every, 1..).into_iter().collect();
         if self.turns.is_empty() || self.turns[0] == 0 || self.turns.windows(2).any(|w| w[1] < w[0]) {
             let message = format!("{:?} must be a non-falling list of limits of at least 1", self.turns);
             problems.push(OptionProblem::new("/turns", message).help("write for example [2, 3, 4]"));
@@ -64,7 +66,7 @@ impl PartOptions for InteractionStages {
     }
 }
 
-impl Part for InteractionStages {
+impl RlPart for InteractionStages {
     fn needs(&self) -> Needs {
         Needs { multi_turn: true, ..Needs::NONE }
     }
@@ -79,9 +81,9 @@ impl Part for InteractionStages {
 }
 
 impl Curriculum for InteractionStages {
-    fn next(&mut self, step: u64, count: usize, pool: &Pool, _rates: &PassRates, chance: &Chance) -> Draw {
+    fn next(&mut self, step: u64, count: usize, pool: &ProblemPool, _rates: &PassRates, chance: &Chance) -> Draw {
         self.state.limit = self.limit(step);
-        let problems = self.state.deck.deal(&super::of_levels(pool, &self.levels), count, 0, chance);
+        let problems = self.state.sampler.draw(&super::of_levels(pool, &self.levels), count, 0, chance);
         Draw { problems, max_turns: self.state.limit, ..Draw::default() }
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
@@ -101,9 +103,9 @@ mod tests {
     use super::*;
     use crate::part::PoolProblem;
 
-    fn pool() -> Pool {
+    fn pool() -> ProblemPool {
         let problem = |i: u32| PoolProblem { id: i.to_string(), level: 1 + i % 2, ..PoolProblem::default() };
-        Pool { problems: (0..12).map(problem).collect() }
+        ProblemPool { problems: (0..12).map(problem).collect() }
     }
     fn next(part: &mut InteractionStages, step: u64, count: usize) -> Draw {
         part.next(step, count, &pool(), &PassRates::default(), &Chance::new(3))

@@ -4,19 +4,19 @@
 //! (2507.05386, rollout-based instance filtering). The trial is the first pass of training, so it costs no extra
 //! rollouts.
 
-use crate::part::{Curriculum, Draw, Part, Pool};
+use crate::part::{Curriculum, Draw, ProblemPool, RlPart};
 use crate::pass_rates::PassRates;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
+use trainyard_core::{Chance, Error, MetricInfo, OptionProblem, Reduce, Result};
 
 /// Options of `learnable`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Learnable {
+pub struct LearnableCurriculum {
     /// Levels of the problems to draw; empty = all.
     pub levels: Vec<u32>,
     /// A problem is learnable if its pass rate is above this (0 = at least one rollout passed) …
@@ -30,11 +30,11 @@ pub struct Learnable {
     pub by_chance: bool,
     /// Position and measured share; saved in checkpoints.
     #[serde(skip)]
-    state: Position,
+    state: LearnableState,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-struct Position {
+struct LearnableState {
     /// Number of the pass; 0 = the trial.
     pass: u64,
     /// Number of problems of the current pass that were drawn or skipped.
@@ -43,13 +43,13 @@ struct Position {
     share: Option<f64>,
 }
 
-impl Default for Learnable {
+impl Default for LearnableCurriculum {
     fn default() -> Self {
-        Self { levels: Vec::new(), above: 0.0, below_or_equal: 1.0, by_chance: false, state: Position::default() }
+        Self { levels: Vec::new(), above: 0.0, below_or_equal: 1.0, by_chance: false, state: LearnableState::default() }
     }
 }
 
-impl PartOptions for Learnable {
+impl PartOptions for LearnableCurriculum {
     const KIND: &'static str = "learnable";
     const SUMMARY: &'static str = "one pass over all problems, then only those that some rollout solved (RIF-RFT)";
     const DOC: &'static str = "The first pass draws every problem of the chosen levels once, shuffled. Later passes,\n\
@@ -59,22 +59,22 @@ impl PartOptions for Learnable {
         learnable than drawn, or where a pass ends.\n\n\
         State: pass and place in it. Source: 2507.05386, which tries before training and drops instances on which no\n\
         rollout earns a reward (`above` 0).";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new(
+            MetricInfo::new(
                 "share",
                 "share",
                 "Share of the problems with a finished rollout whose pass rate lies in the range.",
             )
-            .over(Reduce::LastTenth)
+            .reduced_by(Reduce::LastTenth)
             .optional()
-            .formerly("learnable_share"),
+            .former_name("learnable_share"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
         let shares = [("/above", self.above), ("/below_or_equal", self.below_or_equal)];
         let mut problems: Vec<OptionProblem> =
-            shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0)).collect();
+            shares.into_iter().filter_map(|(at, share)| OptionProblem::out_of_range(at, share, 0.0..=1.0)).collect();
         if self.above >= self.below_or_equal {
             let message = format!("{} is not below `below_or_equal` ({})", self.above, self.below_or_equal);
             problems.push(
@@ -86,7 +86,7 @@ impl PartOptions for Learnable {
     }
 }
 
-impl Part for Learnable {
+impl RlPart for LearnableCurriculum {
     fn save(&self) -> Value {
         json!(self.state)
     }
@@ -97,12 +97,12 @@ impl Part for Learnable {
     }
 }
 
-impl Curriculum for Learnable {
-    fn next(&mut self, _step: u64, count: usize, pool: &Pool, rates: &PassRates, chance: &Chance) -> Draw {
+impl Curriculum for LearnableCurriculum {
+    fn next(&mut self, _step: u64, count: usize, pool: &ProblemPool, rates: &PassRates, chance: &Chance) -> Draw {
         let cards = super::of_levels(pool, &self.levels);
         let tried: Vec<usize> = cards.iter().copied().filter(|&card| rates.problem(card).0 > 0).collect();
         let mut learnable: BTreeSet<usize> =
-            tried.iter().copied().filter(|&card| self.teaches(rates.problem(card))).collect();
+            tried.iter().copied().filter(|&card| self.is_learnable(rates.problem(card))).collect();
         self.state.share = if tried.is_empty() { None } else { Some(learnable.len() as f64 / tried.len() as f64) };
         if self.by_chance {
             let mut ranked = tried;
@@ -135,8 +135,8 @@ impl Curriculum for Learnable {
     }
 }
 
-impl Learnable {
-    fn teaches(&self, (attempts, passes): (u64, u64)) -> bool {
+impl LearnableCurriculum {
+    fn is_learnable(&self, (attempts, passes): (u64, u64)) -> bool {
         let rate = passes as f64 / attempts.max(1) as f64;
         attempts > 0 && rate > self.above && rate <= self.below_or_equal
     }
@@ -149,11 +149,11 @@ mod tests {
 
     const SIZE: usize = 10;
 
-    fn pool() -> Pool {
+    fn pool() -> ProblemPool {
         let problem = |i: usize| PoolProblem { id: i.to_string(), level: 1 + (i / 5) as u32, ..PoolProblem::default() };
-        Pool { problems: (0..SIZE).map(problem).collect() }
+        ProblemPool { problems: (0..SIZE).map(problem).collect() }
     }
-    fn next(part: &mut Learnable, count: usize, rates: &PassRates) -> Vec<usize> {
+    fn next(part: &mut LearnableCurriculum, count: usize, rates: &PassRates) -> Vec<usize> {
         part.next(0, count, &pool(), rates, &Chance::new(9)).problems
     }
     /// Observes four rollouts of each problem; i mod 5 of them pass for problem i.
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn all_problems_once_then_only_solved_ones() {
-        let (mut part, mut rates, mut drawn) = (Learnable::default(), PassRates::default(), Vec::new());
+        let (mut part, mut rates, mut drawn) = (LearnableCurriculum::default(), PassRates::default(), Vec::new());
         for _ in 0..5 {
             let problems = next(&mut part, 2, &rates);
             observe(&mut rates, &problems);
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn drawing_again_within_a_step_continues_the_trial() {
-        let (mut part, mut rates) = (Learnable::default(), PassRates::default());
+        let (mut part, mut rates) = (LearnableCurriculum::default(), PassRates::default());
         assert!(part.metrics().is_empty());
         let first: Vec<usize> = [next(&mut part, 4, &rates), next(&mut part, 3, &rates)].concat();
         assert_eq!(
@@ -203,8 +203,10 @@ mod tests {
 
     #[test]
     fn mastered_problems_leave() {
-        let (mut part, mut rates) =
-            (Learnable { above: 0.25, below_or_equal: 0.75, ..Learnable::default() }, PassRates::default());
+        let (mut part, mut rates) = (
+            LearnableCurriculum { above: 0.25, below_or_equal: 0.75, ..LearnableCurriculum::default() },
+            PassRates::default(),
+        );
         observe(&mut rates, &next(&mut part, SIZE, &PassRates::default()));
         assert_eq!(sorted(next(&mut part, 4, &rates)), [2, 3, 7, 8], "pass rates 1/2 and 3/4");
         for _ in 0..12 {
@@ -216,7 +218,8 @@ mod tests {
 
     #[test]
     fn all_problems_come_while_none_is_learnable() {
-        let (mut part, mut rates) = (Learnable { levels: vec![2], ..Learnable::default() }, PassRates::default());
+        let (mut part, mut rates) =
+            (LearnableCurriculum { levels: vec![2], ..LearnableCurriculum::default() }, PassRates::default());
         for _ in 0..3 {
             let problems = next(&mut part, 5, &rates);
             assert_eq!(sorted(problems.clone()), [5, 6, 7, 8, 9]);
@@ -225,13 +228,14 @@ mod tests {
             }
         }
         assert_eq!(part.metrics(), [("share", 0.0)]);
-        let none = part.next(0, 3, &Pool::default(), &rates, &Chance::new(9));
+        let none = part.next(0, 3, &ProblemPool::default(), &rates, &Chance::new(9));
         assert!(none.problems.is_empty());
     }
 
     #[test]
     fn by_chance_as_many_stay_whatever_they_passed() {
-        let (mut part, mut rates) = (Learnable { by_chance: true, ..Learnable::default() }, PassRates::default());
+        let (mut part, mut rates) =
+            (LearnableCurriculum { by_chance: true, ..LearnableCurriculum::default() }, PassRates::default());
         observe(&mut rates, &next(&mut part, SIZE, &PassRates::default()));
         let kept: BTreeSet<usize> = (0..4).flat_map(|_| next(&mut part, 8, &rates)).collect();
         assert_eq!(kept.len(), 8, "eight of ten are learnable");
@@ -241,12 +245,12 @@ mod tests {
 
     #[test]
     fn state_resumes_exactly() {
-        let (mut part, mut rates) = (Learnable::default(), PassRates::default());
+        let (mut part, mut rates) = (LearnableCurriculum::default(), PassRates::default());
         for _ in 0..4 {
             let problems = next(&mut part, 3, &rates);
             observe(&mut rates, &problems);
         }
-        let mut copy = Learnable::default();
+        let mut copy = LearnableCurriculum::default();
         copy.load(part.save()).unwrap();
         assert_eq!(copy.metrics(), part.metrics());
         for _ in 0..4 {
@@ -258,8 +262,10 @@ mod tests {
     #[test]
     fn bounds_are_ordered_shares() {
         for (above, below_or_equal) in [(0.5, 0.5), (-0.1, 1.0), (0.0, 1.1), (f64::NAN, 1.0), (0.0, f64::NAN)] {
-            assert!(!Learnable { above, below_or_equal, ..Learnable::default() }.check().is_empty());
+            assert!(
+                !LearnableCurriculum { above, below_or_equal, ..LearnableCurriculum::default() }.check().is_empty()
+            );
         }
-        assert_eq!(Learnable::default().check(), []);
+        assert_eq!(LearnableCurriculum::default().check(), []);
     }
 }

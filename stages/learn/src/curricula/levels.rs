@@ -4,15 +4,15 @@
 //! unlocked levels in proportion to p(1−p) of the recent pass rate, with a floor that keeps old levels alive and an
 //! extra share for the frontier. Promotion depends on measured outcomes, never on the step count.
 
-use super::deck::Deck;
-use crate::part::{Curriculum, Draw, Part, Pool};
+use super::epoch_sampler::EpochSampler;
+use crate::part::{Curriculum, Draw, ProblemPool, RlPart};
 use crate::pass_rates::PassRates;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
+use trainyard_core::{Chance, Error, MetricInfo, OptionProblem, Reduce, Result};
 
 /// Options of `levels`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,19 +34,20 @@ pub struct Levels {
     pub floor: f64,
     /// Frontier and decks; saved in checkpoints.
     #[serde(skip)]
-    state: Progression,
+    state: LevelsState,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct Progression {
+struct LevelsState {
     /// Highest unlocked level; `None` before the first draw.
     frontier: Option<u32>,
-    decks: BTreeMap<u32, Deck>,
+    #[serde(rename = "decks")]
+    samplers: BTreeMap<u32, EpochSampler>,
 }
 
 impl Default for Levels {
     fn default() -> Self {
-        Self { start: 0, promote_at: 0.7, window: 64, frontier_share: 0.3, floor: 0.02, state: Progression::default() }
+        Self { start: 0, promote_at: 0.7, window: 64, frontier_share: 0.3, floor: 0.02, state: LevelsState::default() }
     }
 }
 
@@ -58,21 +59,21 @@ impl PartOptions for Levels {
         proportion to max(p(1−p), floor), with p = recent pass rate (0.5 if unmeasured), by systematic sampling.\n\
         Within a level, problems come in shuffled passes.\n\n\
         State: frontier and one deck per level.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new("unlocked", "level", "Highest level that is unlocked.")
+            MetricInfo::new("unlocked", "level", "Highest level that is unlocked.")
                 .higher()
-                .over(Reduce::LastTenth)
+                .reduced_by(Reduce::LastTenth)
                 .optional()
-                .formerly("curriculum_level"),
+                .former_name("curriculum_level"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
         [
-            OptionProblem::outside("/promote_at", self.promote_at, 0.0..=1.0),
-            OptionProblem::outside("/window", self.window, 1..=1024),
-            OptionProblem::outside("/frontier_share", self.frontier_share, 0.0..=1.0),
-            OptionProblem::outside("/floor", self.floor, 0.0..),
+            OptionProblem::out_of_range("/promote_at", self.promote_at, 0.0..=1.0),
+            OptionProblem::out_of_range("/window", self.window, 1..=1024),
+            OptionProblem::out_of_range("/frontier_share", self.frontier_share, 0.0..=1.0),
+            OptionProblem::out_of_range("/floor", self.floor, 0.0..),
         ]
         .into_iter()
         .flatten()
@@ -80,7 +81,7 @@ impl PartOptions for Levels {
     }
 }
 
-impl Part for Levels {
+impl RlPart for Levels {
     fn save(&self) -> Value {
         json!(self.state)
     }
@@ -92,14 +93,15 @@ impl Part for Levels {
 }
 
 impl Curriculum for Levels {
-    fn next(&mut self, step: u64, count: usize, pool: &Pool, rates: &PassRates, chance: &Chance) -> Draw {
+    fn next(&mut self, step: u64, count: usize, pool: &ProblemPool, rates: &PassRates, chance: &Chance) -> Draw {
         let levels = pool.by_level();
         let Some(frontier) = self.promote(&levels, rates) else { return Draw::default() };
         let weights: Vec<(u32, f64)> = self.weights(frontier, &levels, rates);
-        let offset = chance.at("levels", &[step, self.state.decks.values().map(Deck::drawn_in_all).sum()]).uniform();
+        let offset =
+            chance.at("levels", &[step, self.state.samplers.values().map(EpochSampler::total_drawn).sum()]).uniform();
         let mut problems = Vec::with_capacity(count);
         for (level, share) in systematic(&weights, count, offset) {
-            problems.extend(self.state.decks.entry(level).or_default().deal(
+            problems.extend(self.state.samplers.entry(level).or_default().draw(
                 &levels[&level],
                 share,
                 u64::from(level),
@@ -159,9 +161,9 @@ mod tests {
     use super::*;
     use crate::part::PoolProblem;
 
-    fn pool() -> Pool {
+    fn pool() -> ProblemPool {
         let problem = |i: u32| PoolProblem { id: i.to_string(), level: 1 + i % 3, ..PoolProblem::default() };
-        Pool { problems: (0..60).map(problem).collect() }
+        ProblemPool { problems: (0..60).map(problem).collect() }
     }
     fn levels_of(draw: &Draw) -> Vec<u32> {
         draw.problems.iter().map(|&i| pool().problems[i].level).collect()
@@ -186,7 +188,7 @@ mod tests {
     #[test]
     fn start_between_levels_uses_the_level_below() {
         let problem = |level: u32| PoolProblem { level, ..PoolProblem::default() };
-        let gap = Pool { problems: vec![problem(1), problem(4)] };
+        let gap = ProblemPool { problems: vec![problem(1), problem(4)] };
         for (start, expected) in [(0, 1.0), (2, 1.0), (4, 4.0), (9, 4.0)] {
             let mut part = Levels { start, ..Levels::default() };
             part.next(0, 1, &gap, &PassRates::default(), &Chance::new(1));

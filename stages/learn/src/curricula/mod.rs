@@ -1,15 +1,15 @@
 //! Curricula: the order of problems.
 
-pub mod deck;
+pub mod epoch_sampler;
 pub mod interaction_stages;
 pub mod learnable;
 pub mod levels;
 pub mod uniform;
 
-use crate::part::Pool;
+use crate::part::ProblemPool;
 
 /// Returns the indexes of the problems of these levels, ascending; no levels = all.
-fn of_levels(pool: &Pool, levels: &[u32]) -> Vec<usize> {
+fn of_levels(pool: &ProblemPool, levels: &[u32]) -> Vec<usize> {
     pool.problems
         .iter()
         .enumerate()

@@ -5,7 +5,7 @@
 //! shaped rewards cannot move a group into the band.
 
 use crate::batch::Group;
-use crate::part::{Filter, Needs, Part, Verdict};
+use crate::part::{Filter, Needs, RlPart, RolloutVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -37,31 +37,31 @@ impl PartOptions for AccuracyBand {
         Source: released recipe of 2509.02479.";
     fn check(&self) -> Vec<OptionProblem> {
         let shares = [("/low", self.low), ("/high", self.high)];
-        let outside = shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0));
-        outside.chain(OptionProblem::crossed(("/low", self.low), ("/high", self.high))).collect()
+        let outside = shares.into_iter().filter_map(|(at, share)| OptionProblem::out_of_range(at, share, 0.0..=1.0));
+        outside.chain(OptionProblem::reversed_bounds(("/low", self.low), ("/high", self.high))).collect()
     }
 }
 
-impl Part for AccuracyBand {
+impl RlPart for AccuracyBand {
     fn needs(&self) -> Needs {
         Needs { groups: true, ..Needs::NONE }
     }
 }
 
 impl Filter for AccuracyBand {
-    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>> {
         groups.iter().map(|g| vec![self.of_group(g); g.rollouts.len()]).collect()
     }
 }
 
 impl AccuracyBand {
-    fn of_group(&self, group: &Group) -> Verdict {
+    fn of_group(&self, group: &Group) -> RolloutVerdict {
         let passes = group.rollouts.iter().filter(|r| r.correct).count();
         let accuracy = passes as f64 / group.rollouts.len().max(1) as f64;
         if (self.low..=self.high).contains(&accuracy) {
-            Verdict::Keep
+            RolloutVerdict::Keep
         } else {
-            Verdict::Drop(format!("{passes} of {} rollouts in the group pass", group.rollouts.len()))
+            RolloutVerdict::Drop(format!("{passes} of {} rollouts in the group pass", group.rollouts.len()))
         }
     }
 }
@@ -78,7 +78,7 @@ mod tests {
         }
     }
     fn kept(part: &mut AccuracyBand, groups: &[Group]) -> Vec<bool> {
-        part.judge(groups).iter().map(|g| g.iter().all(|v| *v == Verdict::Keep)).collect()
+        part.judge(groups).iter().map(|g| g.iter().all(|v| *v == RolloutVerdict::Keep)).collect()
     }
 
     #[test]

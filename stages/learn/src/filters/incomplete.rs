@@ -4,9 +4,9 @@
 //! (SPEAR's baseline, 2509.22601). `void_turn` catches turns that neither call nor answer and `overlong` the token
 //! limit; an episode whose last turn is a proper call is caught only here.
 
-use super::{Objection, each};
+use super::{RejectionAction, judge_each};
 use crate::batch::Group;
-use crate::part::{Filter, Part, Verdict};
+use crate::part::{Filter, RlPart, RolloutVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -14,31 +14,31 @@ use trainyard_api::PartOptions;
 /// Options of `incomplete`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Incomplete {
+pub struct IncompleteFilter {
     /// `mask` keeps the rollout in the baseline; `drop` removes it from the group.
-    pub action: Objection,
+    pub action: RejectionAction,
 }
 
-impl PartOptions for Incomplete {
+impl PartOptions for IncompleteFilter {
     const KIND: &'static str = "incomplete";
     const SUMMARY: &'static str = "keeps rollouts without an answer out of the update";
     const DOC: &'static str = "Masks or drops every rollout in which no turn gave a final answer, whatever ended it.\n\
         Source: 2509.22601.";
 }
 
-impl Part for Incomplete {}
+impl RlPart for IncompleteFilter {}
 
-impl Filter for Incomplete {
-    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
-        each(groups, |r| {
+impl Filter for IncompleteFilter {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>> {
+        judge_each(groups, |r| {
             if r.turns.iter().any(|t| t.answered) {
-                return Verdict::Keep;
+                return RolloutVerdict::Keep;
             }
             self.action.verdict(r, format!("none of its {} turns gave an answer", r.turns.len()))
         })
     }
     fn resamples(&self) -> bool {
-        self.action == Objection::Drop
+        self.action == RejectionAction::Drop
     }
 }
 
@@ -46,7 +46,7 @@ impl Filter for Incomplete {
 mod tests {
     use super::*;
     use crate::batch::{Rollout, TurnSummary};
-    use crate::filters::{overlong::Overlong, void_turn::VoidTurn};
+    use crate::filters::{overlong::OverlongFilter, void_turn::VoidTurnFilter};
 
     #[test]
     fn only_this_filter_catches_episodes_cut_after_a_call() {
@@ -61,13 +61,13 @@ mod tests {
             rollouts: vec![rollout(&[&call, &answer]), rollout(&[&call, &call]), rollout(&[])],
             ..Group::default()
         }];
-        let verdicts = Incomplete::default().judge(&group);
-        assert_eq!(verdicts[0][0], Verdict::Keep);
-        assert!(matches!(&verdicts[0][1], Verdict::Mask(ranges, _) if *ranges == [(0, 4)]));
-        assert!(matches!(verdicts[0][2], Verdict::Mask(..)));
-        assert_eq!(VoidTurn::default().judge(&group)[0][1], Verdict::Keep);
-        assert_eq!(Overlong::default().judge(&group)[0][1], Verdict::Keep);
-        let mut dropping = Incomplete { action: Objection::Drop };
-        assert!(matches!(dropping.judge(&group)[0][1], Verdict::Drop(_)) && dropping.resamples());
+        let verdicts = IncompleteFilter::default().judge(&group);
+        assert_eq!(verdicts[0][0], RolloutVerdict::Keep);
+        assert!(matches!(&verdicts[0][1], RolloutVerdict::Mask(ranges, _) if *ranges == [(0, 4)]));
+        assert!(matches!(verdicts[0][2], RolloutVerdict::Mask(..)));
+        assert_eq!(VoidTurnFilter::default().judge(&group)[0][1], RolloutVerdict::Keep);
+        assert_eq!(OverlongFilter::default().judge(&group)[0][1], RolloutVerdict::Keep);
+        let mut dropping = IncompleteFilter { action: RejectionAction::Drop };
+        assert!(matches!(dropping.judge(&group)[0][1], RolloutVerdict::Drop(_)) && dropping.resamples());
     }
 }

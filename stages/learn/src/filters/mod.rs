@@ -10,14 +10,14 @@ pub mod void_turn;
 pub mod zero_variance;
 
 use crate::batch::{Group, Rollout};
-use crate::part::Verdict;
+use crate::part::RolloutVerdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Treatment of a rollout that a filter rejects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Objection {
+pub enum RejectionAction {
     /// Keep the rollout in the group's baseline, but no token of it in the loss.
     #[default]
     Mask,
@@ -25,16 +25,16 @@ pub enum Objection {
     Drop,
 }
 
-impl Objection {
-    fn verdict(self, rollout: &Rollout, reason: String) -> Verdict {
+impl RejectionAction {
+    fn verdict(self, rollout: &Rollout, reason: String) -> RolloutVerdict {
         match self {
-            Self::Mask => Verdict::Mask(vec![(0, rollout.mask.len())], reason),
-            Self::Drop => Verdict::Drop(reason),
+            Self::Mask => RolloutVerdict::Mask(vec![(0, rollout.mask.len())], reason),
+            Self::Drop => RolloutVerdict::Drop(reason),
         }
     }
 }
 
 /// Applies a rule that judges rollouts one by one.
-fn each(groups: &[Group], rule: impl Fn(&Rollout) -> Verdict) -> Vec<Vec<Verdict>> {
+fn judge_each(groups: &[Group], rule: impl Fn(&Rollout) -> RolloutVerdict) -> Vec<Vec<RolloutVerdict>> {
     groups.iter().map(|g| g.rollouts.iter().map(&rule).collect()).collect()
 }

@@ -2,9 +2,9 @@
 //! tokens may be right; punishing them is noise (overlong filtering, 2503.14476). It still counts in every measured
 //! rate.
 
-use super::{Objection, each};
+use super::{RejectionAction, judge_each};
 use crate::batch::Group;
-use crate::part::{Filter, Part, Verdict};
+use crate::part::{Filter, RlPart, RolloutVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -12,27 +12,27 @@ use trainyard_api::PartOptions;
 /// Options of `overlong`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Overlong {
+pub struct OverlongFilter {
     /// `mask` keeps the rollout in the baseline; `drop` removes it from the group.
-    pub action: Objection,
+    pub action: RejectionAction,
 }
 
-impl PartOptions for Overlong {
+impl PartOptions for OverlongFilter {
     const KIND: &'static str = "overlong";
     const SUMMARY: &'static str = "keeps truncated trajectories out of the update";
     const DOC: &'static str = "Masks or drops every rollout that ended at a token limit. Source: 2503.14476.";
 }
 
-impl Part for Overlong {}
+impl RlPart for OverlongFilter {}
 
-impl Filter for Overlong {
-    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
-        each(groups, |r| {
-            if r.truncated() { self.action.verdict(r, "ended at a token limit".into()) } else { Verdict::Keep }
+impl Filter for OverlongFilter {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>> {
+        judge_each(groups, |r| {
+            if r.truncated() { self.action.verdict(r, "ended at a token limit".into()) } else { RolloutVerdict::Keep }
         })
     }
     fn resamples(&self) -> bool {
-        self.action == Objection::Drop
+        self.action == RejectionAction::Drop
     }
 }
 
@@ -52,7 +52,10 @@ mod tests {
             }],
             ..Group::default()
         };
-        assert!(matches!(Overlong { action: Objection::Drop }.judge(&[group()])[0][0], Verdict::Drop(_)));
-        assert!(matches!(Overlong::default().judge(&[group()])[0][0], Verdict::Mask(..)));
+        assert!(matches!(
+            OverlongFilter { action: RejectionAction::Drop }.judge(&[group()])[0][0],
+            RolloutVerdict::Drop(_)
+        ));
+        assert!(matches!(OverlongFilter::default().judge(&[group()])[0][0], RolloutVerdict::Mask(..)));
     }
 }

@@ -5,9 +5,9 @@
 //! no gradient. With equal treatment, the given tokens outweigh the policy's own tokens, and the policy copies the
 //! demonstration's surface.
 
-use super::each;
+use super::judge_each;
 use crate::batch::{Group, Rollout};
-use crate::part::{Filter, Needs, Part, Verdict};
+use crate::part::{Filter, Needs, RlPart, RolloutVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -36,25 +36,25 @@ impl PartOptions for PrefixEntropy {
         Tokens from `given` on are untouched. Given tokens without a measured entropy are masked. For the strategy\n\
         `demonstration_prefix`. Source: 2507.01679.";
     fn check(&self) -> Vec<OptionProblem> {
-        OptionProblem::outside("/share", self.share, 0.0..=1.0).into_iter().collect()
+        OptionProblem::out_of_range("/share", self.share, 0.0..=1.0).into_iter().collect()
     }
 }
 
-impl Part for PrefixEntropy {
+impl RlPart for PrefixEntropy {
     fn needs(&self) -> Needs {
         Needs { rollout_entropies: true, ..Needs::NONE }
     }
 }
 
 impl Filter for PrefixEntropy {
-    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
-        each(groups, |r| {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>> {
+        judge_each(groups, |r| {
             let (learned, mut masked) = self.split(r);
             masked.sort_unstable();
             if masked.is_empty() {
-                return Verdict::Keep;
+                return RolloutVerdict::Keep;
             }
-            Verdict::Mask(
+            RolloutVerdict::Mask(
                 ranges(&masked),
                 format!("of {} given tokens only the {learned} most uncertain are learned", learned + masked.len()),
             )
@@ -98,13 +98,13 @@ mod tests {
         let mask = vec![false, true, true, false, true, true, true, true, true];
         Rollout { mask, given: 7, entropies, ..Rollout::default() }
     }
-    fn judged(share: f64, rollout: Rollout) -> Verdict {
+    fn judged(share: f64, rollout: Rollout) -> RolloutVerdict {
         let group = Group { rollouts: vec![rollout], ..Group::default() };
         PrefixEntropy { share }.judge(&[group])[0][0].clone()
     }
-    fn masked(verdict: Verdict) -> Vec<(usize, usize)> {
+    fn masked(verdict: RolloutVerdict) -> Vec<(usize, usize)> {
         match verdict {
-            Verdict::Mask(ranges, _) => ranges,
+            RolloutVerdict::Mask(ranges, _) => ranges,
             other => panic!("{other:?}"),
         }
     }
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(masked(judged(0.4, rollout(entropies()))), [(1, 2), (4, 6)], "two: 2 and 6");
         assert_eq!(masked(judged(0.41, rollout(entropies()))), [(1, 2), (5, 6)], "rounded up to three");
         assert_eq!(masked(judged(0.0, rollout(entropies()))), [(1, 3), (4, 7)], "none; own tokens are left alone");
-        assert_eq!(judged(1.0, rollout(entropies())), Verdict::Keep);
+        assert_eq!(judged(1.0, rollout(entropies())), RolloutVerdict::Keep);
     }
 
     #[test]
@@ -126,8 +126,8 @@ mod tests {
 
     #[test]
     fn own_tokens_stay_and_unmeasured_given_tokens_do_not() {
-        assert_eq!(judged(0.2, Rollout { given: 0, ..rollout(Some(vec![0.5; 9])) }), Verdict::Keep);
-        assert_eq!(judged(0.2, Rollout { given: 0, ..rollout(None) }), Verdict::Keep);
+        assert_eq!(judged(0.2, Rollout { given: 0, ..rollout(Some(vec![0.5; 9])) }), RolloutVerdict::Keep);
+        assert_eq!(judged(0.2, Rollout { given: 0, ..rollout(None) }), RolloutVerdict::Keep);
         assert_eq!(masked(judged(0.2, rollout(None))), [(1, 3), (4, 7)]);
     }
 

@@ -4,9 +4,9 @@
 //! from it deepens the loop (SPEAR, 2509.22601). Sequences do not span turns: a tool result in between is not the
 //! agent's text.
 
-use super::{Objection, each};
+use super::{RejectionAction, judge_each};
 use crate::batch::{Group, Rollout};
-use crate::part::{Filter, Part, Verdict};
+use crate::part::{Filter, RlPart, RolloutVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,12 +24,12 @@ pub struct Repetition {
     #[schemars(range(min = 2))]
     pub times: u32,
     /// `mask` keeps the rollout in the baseline; `drop` removes it from the group.
-    pub action: Objection,
+    pub action: RejectionAction,
 }
 
 impl Default for Repetition {
     fn default() -> Self {
-        Self { ngram: 20, times: 10, action: Objection::Mask }
+        Self { ngram: 20, times: 10, action: RejectionAction::Mask }
     }
 }
 
@@ -39,32 +39,32 @@ impl PartOptions for Repetition {
     const DOC: &'static str = "Masks or drops a rollout if any `ngram` consecutive tokens of its agent turns occur at\n\
         least `times` times in it, overlaps included: 29 equal tokens contain ten sequences of 20. Source: 2509.22601.";
     fn check(&self) -> Vec<OptionProblem> {
-        [OptionProblem::outside("/ngram", self.ngram, 1..), OptionProblem::outside("/times", self.times, 2..)]
+        [OptionProblem::out_of_range("/ngram", self.ngram, 1..), OptionProblem::out_of_range("/times", self.times, 2..)]
             .into_iter()
             .flatten()
             .collect()
     }
 }
 
-impl Part for Repetition {}
+impl RlPart for Repetition {}
 
 impl Filter for Repetition {
-    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
-        each(groups, |r| match self.most(r) {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>> {
+        judge_each(groups, |r| match self.max_occurrences(r) {
             most if most >= self.times => {
                 self.action.verdict(r, format!("a sequence of {} tokens occurs {most} times", self.ngram))
             }
-            _ => Verdict::Keep,
+            _ => RolloutVerdict::Keep,
         })
     }
     fn resamples(&self) -> bool {
-        self.action == Objection::Drop
+        self.action == RejectionAction::Drop
     }
 }
 
 impl Repetition {
     /// Counts the occurrences of the most frequent sequence.
-    fn most(&self, rollout: &Rollout) -> u32 {
+    fn max_occurrences(&self, rollout: &Rollout) -> u32 {
         let mut counts: BTreeMap<&[u32], u32> = BTreeMap::new();
         for turn in &rollout.turns {
             let end = turn.end.min(rollout.trajectory.token_ids.len());
@@ -99,7 +99,7 @@ mod tests {
             ..Rollout::default()
         }
     }
-    fn judged(part: &mut Repetition, turns: &[&[u32]]) -> Verdict {
+    fn judged(part: &mut Repetition, turns: &[&[u32]]) -> RolloutVerdict {
         part.judge(&[Group { rollouts: vec![rollout(turns)], ..Group::default() }])[0][0].clone()
     }
 
@@ -107,14 +107,16 @@ mod tests {
     fn sequences_are_counted_over_all_turns_but_not_across_them() {
         let mut part = Repetition { ngram: 2, times: 3, ..Repetition::default() };
         // (1, 2) also occurs in the prompt, which does not count.
-        assert_eq!(judged(&mut part, &[&[1, 2, 1, 2]]), Verdict::Keep);
-        assert!(matches!(judged(&mut part, &[&[1, 2, 1, 2, 1, 2]]), Verdict::Mask(ranges, _) if ranges == [(0, 9)]));
-        assert!(matches!(judged(&mut part, &[&[1, 2], &[3, 1, 2], &[1, 2, 4]]), Verdict::Mask(..)));
-        assert_eq!(judged(&mut part, &[&[2, 1], &[2, 1, 1], &[2, 2]]), Verdict::Keep);
-        assert_eq!(judged(&mut part, &[&[7], &[], &[7], &[7]]), Verdict::Keep, "no sequence of two");
-        part.action = Objection::Drop;
+        assert_eq!(judged(&mut part, &[&[1, 2, 1, 2]]), RolloutVerdict::Keep);
         assert!(
-            matches!(judged(&mut part, &[&[5, 5, 5, 5]]), Verdict::Drop(reason) if reason.contains("3 times")),
+            matches!(judged(&mut part, &[&[1, 2, 1, 2, 1, 2]]), RolloutVerdict::Mask(ranges, _) if ranges == [(0, 9)])
+        );
+        assert!(matches!(judged(&mut part, &[&[1, 2], &[3, 1, 2], &[1, 2, 4]]), RolloutVerdict::Mask(..)));
+        assert_eq!(judged(&mut part, &[&[2, 1], &[2, 1, 1], &[2, 2]]), RolloutVerdict::Keep);
+        assert_eq!(judged(&mut part, &[&[7], &[], &[7], &[7]]), RolloutVerdict::Keep, "no sequence of two");
+        part.action = RejectionAction::Drop;
+        assert!(
+            matches!(judged(&mut part, &[&[5, 5, 5, 5]]), RolloutVerdict::Drop(reason) if reason.contains("3 times")),
             "overlaps count"
         );
         assert!(part.resamples());
@@ -123,8 +125,8 @@ mod tests {
     #[test]
     fn defaults_are_ten_times_twenty() {
         let mut part = Repetition::default();
-        assert_eq!(judged(&mut part, &[&[5; 28]]), Verdict::Keep);
-        assert!(matches!(judged(&mut part, &[&[5; 29]]), Verdict::Mask(..)));
+        assert_eq!(judged(&mut part, &[&[5; 28]]), RolloutVerdict::Keep);
+        assert!(matches!(judged(&mut part, &[&[5; 29]]), RolloutVerdict::Mask(..)));
         assert!(!part.resamples());
     }
 

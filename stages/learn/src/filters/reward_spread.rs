@@ -5,7 +5,7 @@
 //! again: some groups always come last, and a small later draw would only be compared with itself.
 
 use crate::batch::Group;
-use crate::part::{Filter, Needs, Part, Verdict};
+use crate::part::{Filter, Needs, RlPart, RolloutVerdict};
 use crate::statistics::deviation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,27 +35,32 @@ impl PartOptions for RewardSpread {
         standard deviation of rewards, earlier ones first among equals. Deviations are population deviations (ddof 0)\n\
         over the rollouts that earlier filters left. Dropped groups are not drawn again. Source: 2509.22601.";
     fn check(&self) -> Vec<OptionProblem> {
-        OptionProblem::outside("/share", self.share, (Bound::Excluded(0.0), Bound::Included(1.0))).into_iter().collect()
+        OptionProblem::out_of_range("/share", self.share, (Bound::Excluded(0.0), Bound::Included(1.0)))
+            .into_iter()
+            .collect()
     }
 }
 
-impl Part for RewardSpread {
+impl RlPart for RewardSpread {
     fn needs(&self) -> Needs {
         Needs { groups: true, all_groups: true, ..Needs::NONE }
     }
 }
 
 impl Filter for RewardSpread {
-    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>> {
         let spreads: Vec<f64> = groups.iter().map(spread).collect();
         let mut places: Vec<usize> = (0..groups.len()).filter(|&g| !groups[g].rollouts.is_empty()).collect();
         places.sort_by(|&a, &b| spreads[b].total_cmp(&spreads[a]));
         // Rounding errors must not turn 0.7 of ten into eight.
         let keep = (self.share * places.len() as f64 - 1e-9).ceil().max(1.0) as usize;
-        let mut verdicts: Vec<Vec<Verdict>> = groups.iter().map(|g| vec![Verdict::Keep; g.rollouts.len()]).collect();
+        let mut verdicts: Vec<Vec<RolloutVerdict>> =
+            groups.iter().map(|g| vec![RolloutVerdict::Keep; g.rollouts.len()]).collect();
         for &g in places.iter().skip(keep) {
-            verdicts[g]
-                .fill(Verdict::Drop(format!("{keep} groups have a reward deviation of at least {}", spreads[g])));
+            verdicts[g].fill(RolloutVerdict::Drop(format!(
+                "{keep} groups have a reward deviation of at least {}",
+                spreads[g]
+            )));
         }
         verdicts
     }
@@ -89,7 +94,7 @@ mod tests {
         }
     }
     fn kept(share: f64, groups: &[Group]) -> Vec<bool> {
-        RewardSpread { share }.judge(groups).iter().map(|g| g.iter().all(|v| *v == Verdict::Keep)).collect()
+        RewardSpread { share }.judge(groups).iter().map(|g| g.iter().all(|v| *v == RolloutVerdict::Keep)).collect()
     }
 
     #[test]
@@ -102,7 +107,7 @@ mod tests {
         assert_eq!(kept(1.0, &groups), [true; 4]);
         assert!((spread(&groups[3]) - 2.0f64.sqrt() / 3.0).abs() < 1e-15);
         let verdicts = RewardSpread::default().judge(&groups);
-        assert!(verdicts[1].len() == 2 && verdicts[1].iter().all(|v| matches!(v, Verdict::Drop(_))));
+        assert!(verdicts[1].len() == 2 && verdicts[1].iter().all(|v| matches!(v, RolloutVerdict::Drop(_))));
         assert!(!RewardSpread::default().resamples());
     }
 
@@ -113,7 +118,7 @@ mod tests {
         let groups = [group(&[]), equal(), group(&[]), group(&[3.0, 3.0])];
         let verdicts = RewardSpread { share: 0.5 }.judge(&groups);
         assert_eq!(verdicts.iter().map(Vec::len).collect::<Vec<_>>(), [0, 2, 0, 2]);
-        assert!(verdicts[1][0] == Verdict::Keep && verdicts[3][0] != Verdict::Keep);
+        assert!(verdicts[1][0] == RolloutVerdict::Keep && verdicts[3][0] != RolloutVerdict::Keep);
         assert!(RewardSpread::default().judge(&[]).is_empty());
     }
 

@@ -2,9 +2,9 @@
 //! final answer is where multi-turn training diverges: its tokens are very unlikely and its gradients large (SimpleTIR,
 //! 2509.02479).
 
-use super::{Objection, each};
+use super::{RejectionAction, judge_each};
 use crate::batch::{Group, TurnSummary};
-use crate::part::{Filter, Part, Verdict};
+use crate::part::{Filter, RlPart, RolloutVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -12,29 +12,29 @@ use trainyard_api::PartOptions;
 /// Options of `void_turn`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct VoidTurn {
+pub struct VoidTurnFilter {
     /// `mask` keeps the rollout in the baseline; `drop` removes it from the group.
-    pub action: Objection,
+    pub action: RejectionAction,
 }
 
-impl PartOptions for VoidTurn {
+impl PartOptions for VoidTurnFilter {
     const KIND: &'static str = "void_turn";
     const SUMMARY: &'static str = "keeps trajectories with a void turn out of the update";
     const DOC: &'static str = "Masks or drops a rollout with a void turn, one with neither a complete tool call nor a\n\
         final answer. In environments with a user, words to the user are not void. Source: 2509.02479.";
 }
 
-impl Part for VoidTurn {}
+impl RlPart for VoidTurnFilter {}
 
-impl Filter for VoidTurn {
-    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
-        each(groups, |r| match r.turns.iter().position(TurnSummary::is_void) {
+impl Filter for VoidTurnFilter {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>> {
+        judge_each(groups, |r| match r.turns.iter().position(TurnSummary::is_void) {
             Some(turn) => self.action.verdict(r, format!("turn {turn} has neither a complete tool call nor an answer")),
-            None => Verdict::Keep,
+            None => RolloutVerdict::Keep,
         })
     }
     fn resamples(&self) -> bool {
-        self.action == Objection::Drop
+        self.action == RejectionAction::Drop
     }
 }
 
@@ -58,8 +58,8 @@ mod tests {
             rollouts: vec![rollout(vec![call.clone(), answer.clone()]), rollout(vec![call, TurnSummary::default()])],
             ..Group::default()
         };
-        let verdicts = VoidTurn::default().judge(&[group]);
-        assert_eq!(verdicts[0][0], Verdict::Keep);
-        assert!(matches!(&verdicts[0][1], Verdict::Mask(ranges, _) if *ranges == [(0, 5)]));
+        let verdicts = VoidTurnFilter::default().judge(&[group]);
+        assert_eq!(verdicts[0][0], RolloutVerdict::Keep);
+        assert!(matches!(&verdicts[0][1], RolloutVerdict::Mask(ranges, _) if *ranges == [(0, 5)]));
     }
 }

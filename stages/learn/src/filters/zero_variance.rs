@@ -2,7 +2,7 @@
 //! batch; drawing again keeps the number of informative groups constant (dynamic sampling, DAPO, 2503.14476).
 
 use crate::batch::Group;
-use crate::part::{Filter, Needs, Part, Verdict};
+use crate::part::{Filter, Needs, RlPart, RolloutVerdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -32,21 +32,21 @@ impl PartOptions for ZeroVariance {
     const DOC: &'static str = "Drops a group if max(r) − min(r) ≤ epsilon, so groups of one always. With\n\
         `resample` the loop draws other problems in its place. Source: 2503.14476.";
     fn check(&self) -> Vec<OptionProblem> {
-        OptionProblem::outside("/epsilon", self.epsilon, 0.0..).into_iter().collect()
+        OptionProblem::out_of_range("/epsilon", self.epsilon, 0.0..).into_iter().collect()
     }
 }
 
-impl Part for ZeroVariance {
+impl RlPart for ZeroVariance {
     fn needs(&self) -> Needs {
         Needs { groups: true, ..Needs::NONE }
     }
 }
 
 impl Filter for ZeroVariance {
-    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
-        let mut verdicts: Vec<Verdict> = groups.iter().map(|g| self.of_group(g)).collect();
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>> {
+        let mut verdicts: Vec<RolloutVerdict> = groups.iter().map(|g| self.of_group(g)).collect();
         if self.by_chance {
-            let dropped = verdicts.iter().filter(|v| **v != Verdict::Keep).count();
+            let dropped = verdicts.iter().filter(|v| **v != RolloutVerdict::Keep).count();
             verdicts = by_chance(groups, dropped);
         }
         verdicts.into_iter().zip(groups).map(|(verdict, g)| vec![verdict; g.rollouts.len()]).collect()
@@ -54,29 +54,29 @@ impl Filter for ZeroVariance {
 }
 
 /// Returns one verdict per group: `dropped` of them leave, chosen by the ids of their rollouts.
-fn by_chance(groups: &[Group], dropped: usize) -> Vec<Verdict> {
+fn by_chance(groups: &[Group], dropped: usize) -> Vec<RolloutVerdict> {
     let draw = |g: &Group| {
         let id = g.rollouts.first().map(|r| r.trajectory.id.as_str()).unwrap_or_default();
         Chance::new(0).child("zero_variance by chance", &[]).at(id, &[]).next_u64()
     };
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_by_cached_key(|&i| (draw(&groups[i]), i));
-    let mut verdicts = vec![Verdict::Keep; groups.len()];
+    let mut verdicts = vec![RolloutVerdict::Keep; groups.len()];
     for &i in order.iter().take(dropped) {
-        verdicts[i] = Verdict::Drop("dropped by chance".into());
+        verdicts[i] = RolloutVerdict::Drop("dropped by chance".into());
     }
     verdicts
 }
 
 impl ZeroVariance {
-    fn of_group(&self, group: &Group) -> Verdict {
+    fn of_group(&self, group: &Group) -> RolloutVerdict {
         let rewards = group.rollouts.iter().map(|r| r.trajectory.reward);
         let most = rewards.clone().fold(f64::NEG_INFINITY, f64::max);
         let least = rewards.fold(f64::INFINITY, f64::min);
         if most - least > self.epsilon {
-            Verdict::Keep
+            RolloutVerdict::Keep
         } else {
-            Verdict::Drop(format!("all rewards in the group are {most}"))
+            RolloutVerdict::Drop(format!("all rewards in the group are {most}"))
         }
     }
 }
@@ -101,7 +101,7 @@ mod tests {
         let groups: Vec<Group> =
             (0..40).map(|i| named(&format!("rl/3/{i}"), if i < 20 { &[1.0, 1.0] } else { &[0.0, 1.0] })).collect();
         let dropped: Vec<usize> =
-            (0..40).filter(|&i| part().judge(&groups)[i].iter().all(|v| *v != Verdict::Keep)).collect();
+            (0..40).filter(|&i| part().judge(&groups)[i].iter().all(|v| *v != RolloutVerdict::Keep)).collect();
         assert_eq!(dropped.len(), 20);
         assert!(dropped.iter().any(|&i| i >= 20), "groups with spread leave as well: {dropped:?}");
     }
@@ -110,7 +110,7 @@ mod tests {
     fn groups_with_equal_rewards_leave() {
         let group = |rewards: &[f64]| named("", rewards);
         let verdicts = ZeroVariance::default().judge(&[group(&[1.0, 1.0]), group(&[0.0, 1.0]), group(&[0.5])]);
-        let kept: Vec<bool> = verdicts.iter().map(|g| g.iter().all(|v| *v == Verdict::Keep)).collect();
+        let kept: Vec<bool> = verdicts.iter().map(|g| g.iter().all(|v| *v == RolloutVerdict::Keep)).collect();
         assert_eq!(kept, [false, true, false]);
         assert_eq!(verdicts[0].len(), 2);
     }

@@ -2,12 +2,12 @@
 //! first update; clipping the weight instead keeps all tokens learning (MiniMax-M1, 2506.13585).
 
 use super::{RatioSums, ratio, ratio_metrics};
-use crate::batch::TokenBatch;
-use crate::part::{LossTerm, Part, Term};
+use crate::batch::LossBatch;
+use crate::part::{LossTerm, RlPart, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem};
+use trainyard_core::{MetricInfo, OptionProblem};
 
 /// Options of `cispo`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,7 +33,7 @@ impl PartOptions for Cispo {
     const DOC: &'static str = "Token loss = −w·A·logπ with w = clip(ρ, 1−clip_low, 1+clip_high) held constant\n\
         and ρ = exp(logπ − logπ_old), log-ratio clamped to ±20. The gradient of every token is −w·A.\n\
         Multiplied by the importance weight of a correction, if any. Source: 2506.13585.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         ratio_metrics()
     }
     fn check(&self) -> Vec<OptionProblem> {
@@ -41,11 +41,11 @@ impl PartOptions for Cispo {
     }
 }
 
-impl Part for Cispo {}
+impl RlPart for Cispo {}
 
 impl LossTerm for Cispo {
-    fn value(&self, b: &TokenBatch) -> Term {
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+    fn value(&self, b: &LossBatch) -> TermValue {
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let mut sums = RatioSums::default();
         for (i, t) in b.places() {
             let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
@@ -68,13 +68,13 @@ mod tests {
     #[test]
     fn clipped_tokens_still_learn() {
         let one = |ratio: f64, advantage: f64| {
-            let b = TokenBatch {
+            let b = LossBatch {
                 mask: vec![vec![true]],
                 logprobs: vec![vec![ratio.ln() - 1.0]],
                 old_logprobs: vec![vec![-1.0]],
                 advantages: vec![vec![advantage]],
                 weights: vec![vec![0.5]],
-                ..TokenBatch::default()
+                ..LossBatch::default()
             };
             let term = Cispo::default().value(&b);
             (term.d_logprobs[0][0], term.loss / b.logprobs[0][0])

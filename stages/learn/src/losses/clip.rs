@@ -2,12 +2,12 @@
 //! bound the gradient passes, as in the golden vectors.
 
 use super::{RatioSums, ratio, ratio_metrics};
-use crate::batch::TokenBatch;
-use crate::part::{LossTerm, Part, Term};
+use crate::batch::LossBatch;
+use crate::part::{LossTerm, RlPart, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem, Reduce, above};
+use trainyard_core::{MetricInfo, OptionProblem, Reduce, above};
 
 /// Options of `clip`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,34 +37,34 @@ impl PartOptions for Clip {
         importance weight of a correction, if any.\n\n\
         A larger clip_high keeps exploration alive; the dual clip limits the effect of one very unlikely bad token.\n\
         Sources: 1707.06347; clip-higher 2503.14476; dual clip 1912.09729.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         [
             ratio_metrics(),
             vec![
-                Metric::new(
+                MetricInfo::new(
                     "higher_fraction",
                     "share",
                     "Share of tokens that have a gradient only because `clip_high` is above `clip_low`.",
                 )
-                .over(Reduce::Whole)
+                .reduced_by(Reduce::Whole)
                 .optional()
-                .formerly("clip_higher_fraction"),
+                .former_name("clip_higher_fraction"),
             ],
         ]
         .concat()
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let dual_clip = self.dual_clip.and_then(|c| OptionProblem::outside("/dual_clip", c, above(1.0)));
+        let dual_clip = self.dual_clip.and_then(|c| OptionProblem::out_of_range("/dual_clip", c, above(1.0)));
         let dual_clip = dual_clip.map(|p| p.help("use a value above 1; 3 is usual, null turns it off"));
         super::bounds(self.clip_low, self.clip_high).into_iter().chain(dual_clip).collect()
     }
 }
 
-impl Part for Clip {}
+impl RlPart for Clip {}
 
 impl LossTerm for Clip {
-    fn value(&self, b: &TokenBatch) -> Term {
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+    fn value(&self, b: &LossBatch) -> TermValue {
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let mut sums = RatioSums::default();
         let mut higher = 0.0;
         for (i, t) in b.places() {
@@ -83,7 +83,7 @@ impl LossTerm for Clip {
 }
 
 /// Unweighted loss of one token.
-pub(super) struct Token {
+pub(super) struct TokenLoss {
     pub(super) loss: f64,
     /// d loss / d current logprob.
     pub(super) gradient: f64,
@@ -97,20 +97,20 @@ impl Clip {
         let rho = ratio(log_ratio).0;
         advantage > 0.0 && rho > 1.0 + self.clip_low && rho <= 1.0 + self.clip_high
     }
-    pub(super) fn token(&self, log_ratio: f64, advantage: f64) -> Token {
+    pub(super) fn token(&self, log_ratio: f64, advantage: f64) -> TokenLoss {
         let (rho, slope) = ratio(log_ratio);
         let bounded = rho.clamp(1.0 - self.clip_low, 1.0 + self.clip_high);
         let (free, held) = (-rho * advantage, -bounded * advantage);
         let mut token = if held > free {
-            Token { loss: held, gradient: 0.0, clipped: true }
+            TokenLoss { loss: held, gradient: 0.0, clipped: true }
         } else {
-            Token { loss: free, gradient: -slope * advantage, clipped: false }
+            TokenLoss { loss: free, gradient: -slope * advantage, clipped: false }
         };
         if let Some(c) = self.dual_clip
             && advantage < 0.0
             && token.loss > -c * advantage
         {
-            token = Token { loss: -c * advantage, gradient: 0.0, clipped: true };
+            token = TokenLoss { loss: -c * advantage, gradient: 0.0, clipped: true };
         }
         token
     }
@@ -122,13 +122,13 @@ mod tests {
     use crate::losses::differences::{assert_gradients, batch};
 
     fn one(part: &Clip, ratio: f64, advantage: f64) -> (f64, f64) {
-        let b = TokenBatch {
+        let b = LossBatch {
             mask: vec![vec![true]],
             logprobs: vec![vec![ratio.ln() - 1.0]],
             old_logprobs: vec![vec![-1.0]],
             advantages: vec![vec![advantage]],
             weights: vec![vec![1.0]],
-            ..TokenBatch::default()
+            ..LossBatch::default()
         };
         let t = part.value(&b);
         (t.loss, t.d_logprobs[0][0])
@@ -151,7 +151,7 @@ mod tests {
     fn gradients_are_finite_differences() {
         assert_gradients(&Clip::default(), &batch(1));
         assert_gradients(&Clip { dual_clip: Some(3.0), ..Clip::default() }, &batch(2));
-        assert_gradients(&Clip::default(), &TokenBatch { correction: Some(batch(3).advantages), ..batch(4) });
+        assert_gradients(&Clip::default(), &LossBatch { correction: Some(batch(3).advantages), ..batch(4) });
     }
 
     #[test]

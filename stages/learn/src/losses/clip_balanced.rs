@@ -5,12 +5,12 @@
 
 use super::clip::Clip;
 use super::{RatioSums, ratio, ratio_metrics};
-use crate::batch::TokenBatch;
-use crate::part::{LossTerm, Part, Term};
+use crate::batch::LossBatch;
+use crate::part::{LossTerm, RlPart, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem, Reduce};
+use trainyard_core::{MetricInfo, OptionProblem, Reduce};
 
 /// Options of `clip_balanced`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,14 +37,18 @@ impl PartOptions for ClipBalanced {
         is ρ/sg(ρ)·(1 + clip_high)·A (sg = constant in the gradient): the value is the clipped one, and the\n\
         gradient by the logprob is −(1 + clip_high)·A instead of 0. Multiplied by the importance weight of a\n\
         correction, if any. Source: 2510.14545.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         [
             ratio_metrics(),
             vec![
-                Metric::new("rescued", "share", "Share of tokens that `clip` would have silenced at the upper bound.")
-                    .over(Reduce::Whole)
-                    .optional()
-                    .formerly("rescued"),
+                MetricInfo::new(
+                    "rescued",
+                    "share",
+                    "Share of tokens that `clip` would have silenced at the upper bound.",
+                )
+                .reduced_by(Reduce::Whole)
+                .optional()
+                .former_name("rescued"),
             ],
         ]
         .concat()
@@ -54,12 +58,12 @@ impl PartOptions for ClipBalanced {
     }
 }
 
-impl Part for ClipBalanced {}
+impl RlPart for ClipBalanced {}
 
 impl LossTerm for ClipBalanced {
-    fn value(&self, b: &TokenBatch) -> Term {
+    fn value(&self, b: &LossBatch) -> TermValue {
         let clip = Clip { clip_low: self.clip_low, clip_high: self.clip_high, dual_clip: None };
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let mut sums = RatioSums::default();
         let mut rescued = 0.0;
         for (i, t) in b.places() {
@@ -90,14 +94,14 @@ mod tests {
     use crate::losses::cispo::Cispo;
     use crate::losses::differences::{assert_gradients, batch};
 
-    fn one(ratio: f64, advantage: f64) -> Term {
-        let b = TokenBatch {
+    fn one(ratio: f64, advantage: f64) -> TermValue {
+        let b = LossBatch {
             mask: vec![vec![true]],
             logprobs: vec![vec![ratio.ln() - 1.0]],
             old_logprobs: vec![vec![-1.0]],
             advantages: vec![vec![advantage]],
             weights: vec![vec![1.0]],
-            ..TokenBatch::default()
+            ..LossBatch::default()
         };
         ClipBalanced::default().value(&b)
     }

@@ -6,13 +6,13 @@
 
 use super::clip::Clip;
 use super::{RatioSums, covariances, ratio, ratio_metrics, share_of};
-use crate::batch::TokenBatch;
-use crate::part::{LossTerm, Part, Scope, Term};
+use crate::batch::LossBatch;
+use crate::part::{LossTerm, RlPart, TermScope, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
+use trainyard_core::{Chance, MetricInfo, OptionProblem, Reduce};
 
 /// Options of `clip_cov`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,34 +47,35 @@ impl PartOptions for ClipCov {
         covariance (A − mean A)·(logπ − mean logπ) lies strictly between `low` and `high`; means are over the\n\
         N tokens, logπ is current. With fewer candidates, all of them are silenced. Sources: 2505.22617 (share 2e-4,\n\
         band 1..5); SPEAR, 2509.22601 (share 0.02, band 1..40).";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         [
             ratio_metrics(),
             vec![
-                Metric::new("silenced", "share", "Share of tokens whose gradient is cut for their covariance.")
-                    .over(Reduce::LastTenth)
+                MetricInfo::new("silenced", "share", "Share of tokens whose gradient is cut for their covariance.")
+                    .reduced_by(Reduce::LastTenth)
                     .optional()
-                    .formerly("clip_cov_fraction"),
+                    .former_name("clip_cov_fraction"),
             ],
         ]
         .concat()
     }
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = super::bounds(self.clip_low, self.clip_high);
-        problems.extend(OptionProblem::outside("/share", self.share, 0.0..=1.0));
-        problems
-            .extend(OptionProblem::outside("/low", self.low, ..self.high).map(|p| p.help("use a value below `high`")));
+        problems.extend(OptionProblem::out_of_range("/share", self.share, 0.0..=1.0));
+        problems.extend(
+            OptionProblem::out_of_range("/low", self.low, ..self.high).map(|p| p.help("use a value below `high`")),
+        );
         problems
     }
 }
 
-impl Part for ClipCov {}
+impl RlPart for ClipCov {}
 
 impl LossTerm for ClipCov {
-    fn value(&self, b: &TokenBatch) -> Term {
+    fn value(&self, b: &LossBatch) -> TermValue {
         let clip = Clip { clip_low: self.clip_low, clip_high: self.clip_high, dual_clip: None };
         let silenced = self.silenced(b, &clip);
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let mut sums = RatioSums::default();
         for (i, t) in b.places() {
             let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
@@ -90,14 +91,14 @@ impl LossTerm for ClipCov {
         term.sums.push(("silenced", silenced.len() as f64));
         term
     }
-    fn scope(&self) -> Scope {
-        Scope::Minibatch
+    fn scope(&self) -> TermScope {
+        TermScope::Minibatch
     }
 }
 
 impl ClipCov {
     /// Returns the positions of the silenced tokens.
-    fn silenced(&self, b: &TokenBatch, clip: &Clip) -> BTreeSet<(usize, usize)> {
+    fn silenced(&self, b: &LossBatch, clip: &Clip) -> BTreeSet<(usize, usize)> {
         let covariances = covariances(b);
         let count = share_of(self.share, covariances.len());
         let chance = Chance::new(b.seed);
@@ -121,20 +122,20 @@ mod tests {
     use crate::losses::differences::{assert_gradients, batch};
 
     /// Returns eight tokens on the policy, all with covariance (±1)·(±1) = 1.
-    fn even(seed: u64) -> TokenBatch {
+    fn even(seed: u64) -> LossBatch {
         let mask = vec![vec![true; 4]; 2];
         let logprobs = vec![vec![-1.0; 4], vec![-3.0; 4]];
-        TokenBatch {
+        LossBatch {
             old_logprobs: logprobs.clone(),
             logprobs,
             advantages: vec![vec![1.0; 4], vec![-1.0; 4]],
             weights: Aggregate::TokenMean.weights(&mask, None),
             mask,
             seed,
-            ..TokenBatch::default()
+            ..LossBatch::default()
         }
     }
-    fn silent(term: &Term) -> Vec<usize> {
+    fn silent(term: &TermValue) -> Vec<usize> {
         term.d_logprobs.iter().flatten().enumerate().filter(|(_, g)| **g == 0.0).map(|(n, _)| n).collect()
     }
 
@@ -193,7 +194,7 @@ mod tests {
         }
         assert_gradients(
             &ClipCov { share: 0.3, low: -10.0, high: 10.0, ..ClipCov::default() },
-            &TokenBatch { correction: Some(batch(3).advantages), ..batch(4) },
+            &LossBatch { correction: Some(batch(3).advantages), ..batch(4) },
         );
     }
 

@@ -1,18 +1,18 @@
 //! Test for every loss term: gradients equal finite differences and are 0 for masked tokens.
 
 use crate::aggregate::Aggregate;
-use crate::batch::{Grid, TokenBatch};
+use crate::batch::{LossBatch, TokenGrid};
 use crate::part::LossTerm;
 use trainyard_core::Chance;
 
 /// Returns three sequences of unequal length with gaps in the mask and all lists filled.
-pub fn batch(seed: u64) -> TokenBatch {
+pub fn batch(seed: u64) -> LossBatch {
     let mut d = Chance::new(seed).at("finite differences", &[]);
     let mask: Vec<Vec<bool>> = [4usize, 6, 3].iter().map(|n| (0..*n).map(|t| t != 1).collect()).collect();
-    let mut grid = |low: f64, high: f64| -> Grid {
+    let mut grid = |low: f64, high: f64| -> TokenGrid {
         mask.iter().map(|r| r.iter().map(|_| low + (high - low) * d.uniform()).collect()).collect()
     };
-    TokenBatch {
+    LossBatch {
         logprobs: grid(-2.0, -0.1),
         old_logprobs: grid(-2.0, -0.1),
         advantages: grid(-1.5, 1.5),
@@ -34,7 +34,7 @@ pub fn batch(seed: u64) -> TokenBatch {
 }
 
 /// Compares every gradient with the central difference at step 1e-6.
-pub fn assert_gradients(part: &dyn LossTerm, b: &TokenBatch) {
+pub fn assert_gradients(part: &dyn LossTerm, b: &LossBatch) {
     let term = part.value(b);
     check(part, b, "logprob", Some(&term.d_logprobs), |b| Some(&mut b.logprobs));
     check(part, b, "entropy", term.d_entropies.as_ref(), |b| b.entropies.as_mut());
@@ -43,10 +43,10 @@ pub fn assert_gradients(part: &dyn LossTerm, b: &TokenBatch) {
 
 fn check(
     part: &dyn LossTerm,
-    b: &TokenBatch,
+    b: &LossBatch,
     name: &str,
-    gradient: Option<&Grid>,
-    list: fn(&mut TokenBatch) -> Option<&mut Grid>,
+    gradient: Option<&TokenGrid>,
+    list: fn(&mut LossBatch) -> Option<&mut TokenGrid>,
 ) {
     const STEP: f64 = 1e-6;
     for i in 0..b.mask.len() {

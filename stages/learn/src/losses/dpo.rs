@@ -3,18 +3,18 @@
 //! Rewards order the rollouts of a group, so the policy's own samples are preference pairs without a judge. Run every
 //! few steps between policy-gradient steps, this is the self-critic phase of Tool-Star (2505.16410).
 
-use crate::batch::{Batch, TokenBatch};
-use crate::part::{LossTerm, Needs, Part, Progress, Scope, Term};
+use crate::batch::{Batch, LossBatch};
+use crate::part::{LossTerm, Needs, Progress, RlPart, TermScope, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem, Reduce, above};
+use trainyard_core::{MetricInfo, OptionProblem, Reduce, above};
 
 /// Selection of pairs in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Pairs {
+pub enum PairSelection {
     /// Pair of the best and the worst; the first in the minibatch among equals.
     #[default]
     Extremes,
@@ -25,7 +25,7 @@ pub enum Pairs {
 /// Options of `dpo`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Dpo {
+pub struct GroupDpo {
     /// Weight of the loss.
     #[schemars(range(min = 0))]
     pub weight: f64,
@@ -33,7 +33,7 @@ pub struct Dpo {
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub beta: f64,
     /// Which rollouts of a group form pairs: `extremes` or `all`.
-    pub pairs: Pairs,
+    pub pairs: PairSelection,
     /// Acts only in every n-th step, first in the n-th; 1 = in every step.
     #[schemars(range(min = 1))]
     pub every: u64,
@@ -42,13 +42,13 @@ pub struct Dpo {
     due: bool,
 }
 
-impl Default for Dpo {
+impl Default for GroupDpo {
     fn default() -> Self {
-        Self { weight: 1.0, beta: 0.1, pairs: Pairs::Extremes, every: 1, due: false }
+        Self { weight: 1.0, beta: 0.1, pairs: PairSelection::Extremes, every: 1, due: false }
     }
 }
 
-impl PartOptions for Dpo {
+impl PartOptions for GroupDpo {
     const KIND: &'static str = "dpo";
     const SUMMARY: &'static str = "better versus worse rollouts of a group (DPO, self-critic phase)";
     const DOC: &'static str = "Loss = weight·mean over pairs of −log σ(beta·(S_b − S_w)), with S = Σ_t (logπ\n\
@@ -60,24 +60,28 @@ impl PartOptions for Dpo {
         reward within a group, and interleaving: Tool-Star, 2505.16410. Metrics, as means over minibatches weighted\n\
         by their tokens: pairs (per minibatch) and, in steps with pairs, accuracy (share of pairs that\n\
         the policy, relative to the reference, orders correctly; a minibatch without pairs counts as 0).";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new("pairs", "pairs", "Pairs of a better and a worse rollout, by reward, that are contrasted.")
-                .over(Reduce::LastTenth)
+            MetricInfo::new("pairs", "pairs", "Pairs of a better and a worse rollout, by reward, that are contrasted.")
+                .reduced_by(Reduce::LastTenth)
                 .optional()
-                .formerly("dpo_pairs"),
-            Metric::new("accuracy", "share", "Share of the pairs whose better rollout gained more over the reference.")
-                .higher()
-                .over(Reduce::LastTenth)
-                .optional()
-                .formerly("dpo_accuracy"),
+                .former_name("dpo_pairs"),
+            MetricInfo::new(
+                "accuracy",
+                "share",
+                "Share of the pairs whose better rollout gained more over the reference.",
+            )
+            .higher()
+            .reduced_by(Reduce::LastTenth)
+            .optional()
+            .former_name("dpo_accuracy"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
         [
-            OptionProblem::outside("/weight", self.weight, 0.0..),
-            OptionProblem::outside("/beta", self.beta, above(0.0)),
-            OptionProblem::outside("/every", self.every, 1..),
+            OptionProblem::out_of_range("/weight", self.weight, 0.0..),
+            OptionProblem::out_of_range("/beta", self.beta, above(0.0)),
+            OptionProblem::out_of_range("/every", self.every, 1..),
         ]
         .into_iter()
         .flatten()
@@ -85,19 +89,19 @@ impl PartOptions for Dpo {
     }
 }
 
-impl Part for Dpo {
+impl RlPart for GroupDpo {
     fn needs(&self) -> Needs {
         Needs { reference: true, groups: true, ..Needs::NONE }
     }
 }
 
-impl LossTerm for Dpo {
+impl LossTerm for GroupDpo {
     fn begin(&mut self, _batch: &Batch, progress: Progress) {
         self.due = (progress.step + 1).is_multiple_of(self.every);
     }
-    fn value(&self, b: &TokenBatch) -> Term {
+    fn value(&self, b: &LossBatch) -> TermValue {
         let reference = b.reference.as_ref().expect("`needs` asked for the reference");
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let pairs = if self.due || self.every == 1 { self.pairs_of(b) } else { Vec::new() };
         let mut gains = vec![0.0; b.mask.len()];
         for (i, t) in b.places() {
@@ -126,14 +130,14 @@ impl LossTerm for Dpo {
         }
         term
     }
-    fn scope(&self) -> Scope {
-        Scope::Minibatch
+    fn scope(&self) -> TermScope {
+        TermScope::Minibatch
     }
 }
 
-impl Dpo {
+impl GroupDpo {
     /// Returns (better, worse) as indexes in the minibatch, group by group.
-    fn pairs_of(&self, b: &TokenBatch) -> Vec<(usize, usize)> {
+    fn pairs_of(&self, b: &LossBatch) -> Vec<(usize, usize)> {
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (i, _) in b.mask.iter().enumerate().filter(|(_, mask)| mask.contains(&true)) {
             groups.entry(b.groups[i]).or_default().push(i);
@@ -143,12 +147,14 @@ impl Dpo {
     fn pairs_in(&self, members: &[usize], rewards: &[f64]) -> Vec<(usize, usize)> {
         let apart = |&(better, worse): &(usize, usize)| rewards[better] > rewards[worse];
         match self.pairs {
-            Pairs::Extremes => {
+            PairSelection::Extremes => {
                 let best = members.iter().copied().reduce(|a, i| if rewards[i] > rewards[a] { i } else { a });
                 let worst = members.iter().copied().reduce(|a, i| if rewards[i] < rewards[a] { i } else { a });
                 best.zip(worst).into_iter().filter(apart).collect()
             }
-            Pairs::All => members.iter().flat_map(|&i| members.iter().map(move |&k| (i, k))).filter(apart).collect(),
+            PairSelection::All => {
+                members.iter().flat_map(|&i| members.iter().map(move |&k| (i, k))).filter(apart).collect()
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `entropy`: a bonus on the entropy of the policy, against early collapse.
 
-use crate::batch::TokenBatch;
-use crate::part::{LossTerm, Needs, Part, Term};
+use crate::batch::LossBatch;
+use crate::part::{LossTerm, Needs, RlPart, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -28,21 +28,21 @@ impl PartOptions for Entropy {
     const DOC: &'static str = "Token loss = −weight·H(π) in nats, with H the entropy of the current policy at the\n\
         token's position, under the sampling temperature.";
     fn check(&self) -> Vec<OptionProblem> {
-        OptionProblem::outside("/weight", self.weight, 0.0..).into_iter().collect()
+        OptionProblem::out_of_range("/weight", self.weight, 0.0..).into_iter().collect()
     }
 }
 
-impl Part for Entropy {
+impl RlPart for Entropy {
     fn needs(&self) -> Needs {
         Needs { entropies: true, ..Needs::NONE }
     }
 }
 
 impl LossTerm for Entropy {
-    fn value(&self, b: &TokenBatch) -> Term {
+    fn value(&self, b: &LossBatch) -> TermValue {
         let entropies = b.entropies.as_ref().expect("`needs` asked for entropies");
         let mut slopes = b.zeros();
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         for (i, t) in b.places() {
             let weight = self.weight * b.weights[i][t];
             term.loss -= weight * entropies[i][t];

@@ -4,14 +4,14 @@
 //! former. A running mean over all past steps, per turn, anchors it (2509.22576). The released penalty is a constant
 //! per token outside the band and has no gradient; this one is the distance to the band.
 
-use crate::batch::{Batch, TokenBatch};
-use crate::part::{LossTerm, Needs, Part, Progress, Term};
+use crate::batch::{Batch, LossBatch};
+use crate::part::{LossTerm, Needs, Progress, RlPart, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{Error, Metric, OptionProblem, Reduce, Result};
+use trainyard_core::{Error, MetricInfo, OptionProblem, Reduce, Result};
 
 /// Options of `entropy_smoothing`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,7 +43,7 @@ pub struct EntropySmoothing {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct RunningMeans {
     /// Turn → mean entropies of past steps.
-    turns: BTreeMap<usize, Past>,
+    turns: BTreeMap<usize, EntropyHistory>,
     /// Turn → running mean before this step.
     anchors: BTreeMap<usize, f64>,
     /// Weight of the penalty in this step.
@@ -52,7 +52,7 @@ struct RunningMeans {
 
 /// Past steps in which a turn was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-struct Past {
+struct EntropyHistory {
     steps: u64,
     /// Sum of per-step mean entropies.
     sum: f64,
@@ -85,20 +85,20 @@ impl PartOptions for EntropySmoothing {
         The paper's α is part of β. The released code gives a constant instead of P, which has no gradient. The\n\
         paper writes P with one H̄ for all turns; its code and this part have one per turn. Source: 2509.22576 (band\n\
         0..2 and weight 0.001 in the reported runs). State: the running means.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new("outside_band", "share", "Share of tokens whose entropy lies outside of the band.")
-                .over(Reduce::Whole)
+            MetricInfo::new("outside_band", "share", "Share of tokens whose entropy lies outside of the band.")
+                .reduced_by(Reduce::Whole)
                 .optional()
-                .formerly("outside_band"),
-            Metric::new(
+                .former_name("outside_band"),
+            MetricInfo::new(
                 "entropy_lowered",
                 "share",
                 "Share of tokens whose entropy the term lowers; a plain bonus lowers none.",
             )
-            .over(Reduce::Whole)
+            .reduced_by(Reduce::Whole)
             .optional()
-            .formerly("entropy_lowered"),
+            .former_name("entropy_lowered"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
@@ -110,12 +110,12 @@ impl PartOptions for EntropySmoothing {
             ("/beta_end", self.beta_end),
             ("/decay", self.decay.unwrap_or(0.0)),
         ];
-        let outside = named.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, 0.0..));
-        outside.chain(OptionProblem::crossed(("/low", self.low), ("/high", self.high))).collect()
+        let outside = named.into_iter().filter_map(|(at, value)| OptionProblem::out_of_range(at, value, 0.0..));
+        outside.chain(OptionProblem::reversed_bounds(("/low", self.low), ("/high", self.high))).collect()
     }
 }
 
-impl Part for EntropySmoothing {
+impl RlPart for EntropySmoothing {
     fn needs(&self) -> Needs {
         Needs { entropies: true, rollout_entropies: true, ..Needs::NONE }
     }
@@ -140,16 +140,16 @@ impl LossTerm for EntropySmoothing {
             past.sum += mean;
         }
     }
-    fn value(&self, b: &TokenBatch) -> Term {
+    fn value(&self, b: &LossBatch) -> TermValue {
         let entropies = b.entropies.as_ref().expect("`needs` asked for entropies");
         let mut slopes = b.zeros();
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let (mut outside, mut lowered) = (0.0, 0.0);
         for (i, t) in b.places() {
             let entropy = entropies[i][t];
             let turn = b.turns[i].iter().position(|&(first, end)| (first..end).contains(&t));
             let anchor = turn.and_then(|turn| self.state.anchors.get(&turn));
-            let (distance, side) = anchor.map_or((0.0, 0.0), |mean| self.outside(entropy, *mean));
+            let (distance, side) = anchor.map_or((0.0, 0.0), |mean| self.band_distance(entropy, *mean));
             let weight = self.weight * b.weights[i][t];
             term.loss -= weight * (entropy - self.state.beta * distance);
             slopes[i][t] = -weight * (1.0 - self.state.beta * side);
@@ -171,7 +171,7 @@ impl EntropySmoothing {
         self.beta_end + (self.beta_start - self.beta_end) * left
     }
     /// Returns the distance to the band around a mean, and its derivative.
-    fn outside(&self, entropy: f64, mean: f64) -> (f64, f64) {
+    fn band_distance(&self, entropy: f64, mean: f64) -> (f64, f64) {
         let (low, high) = (self.low * mean, self.high * mean);
         if entropy < low {
             (low - entropy, -1.0)

@@ -33,16 +33,16 @@ fn taught(mut part: EntropySmoothing) -> EntropySmoothing {
 }
 
 /// Returns one token per entropy, in turn 0, 1 or 2 (which was never sampled).
-fn tokens(entropies: &[f64], turn: usize) -> TokenBatch {
+fn tokens(entropies: &[f64], turn: usize) -> LossBatch {
     let n = entropies.len();
     let turns = [vec![(0, n)], vec![(0, 0), (0, n)], vec![(0, 0), (0, 0), (0, n)]];
-    TokenBatch {
+    LossBatch {
         mask: vec![vec![true; n]],
         logprobs: vec![vec![-1.0; n]],
         entropies: Some(vec![entropies.to_vec()]),
         weights: vec![vec![1.0; n]],
         turns: vec![turns[turn].clone()],
-        ..TokenBatch::default()
+        ..LossBatch::default()
     }
 }
 

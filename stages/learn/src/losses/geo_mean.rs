@@ -3,12 +3,12 @@
 
 use super::{RatioSums, ratio_metrics};
 use crate::aggregate::EPSILON;
-use crate::batch::TokenBatch;
-use crate::part::{LossTerm, Part, Term};
+use crate::batch::LossBatch;
+use crate::part::{LossTerm, RlPart, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem};
+use trainyard_core::{MetricInfo, OptionProblem};
 
 /// Options of `geo_mean`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,27 +35,27 @@ impl PartOptions for GeoMean {
         clip_high) is worse for the sign of A. Sequence loss = −Ā·exp(Σ_t held d / (n + 1e-8)) with Ā = Σ_t A\n\
         / (n + 1e-8). Its weight is the sum of its tokens' weights (1/B with `aggregate: sequence_mean_token_mean`).\n\
         Source: 2507.20673 (bounds ±0.4 on the log-ratio).";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         ratio_metrics()
     }
     fn check(&self) -> Vec<OptionProblem> {
         let bounds = [("/clip_low", self.clip_low), ("/clip_high", self.clip_high)];
-        bounds.into_iter().filter_map(|(at, bound)| OptionProblem::outside(at, bound, 0.0..)).collect()
+        bounds.into_iter().filter_map(|(at, bound)| OptionProblem::out_of_range(at, bound, 0.0..)).collect()
     }
 }
 
-impl Part for GeoMean {}
+impl RlPart for GeoMean {}
 
 impl LossTerm for GeoMean {
-    fn value(&self, b: &TokenBatch) -> Term {
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+    fn value(&self, b: &LossBatch) -> TermValue {
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let mut sums = RatioSums::default();
         for (i, row) in b.mask.iter().enumerate() {
             let tokens: Vec<usize> = (0..row.len()).filter(|&t| row[t]).collect();
             let n = tokens.len() as f64 + EPSILON;
-            let held: Vec<Held> = tokens
+            let held: Vec<ClippedLogRatio> = tokens
                 .iter()
-                .map(|&t| self.held(b.logprobs[i][t] - b.old_logprobs[i][t], b.advantages[i][t]))
+                .map(|&t| self.clip_log_ratio(b.logprobs[i][t] - b.old_logprobs[i][t], b.advantages[i][t]))
                 .collect();
             let s = (held.iter().map(|h| h.value).sum::<f64>() / n).exp();
             let advantage = tokens.iter().map(|&t| b.advantages[i][t]).sum::<f64>() / n;
@@ -72,23 +72,23 @@ impl LossTerm for GeoMean {
 }
 
 /// Log-ratio of a token after the clip, and its derivative.
-struct Held {
+struct ClippedLogRatio {
     value: f64,
     slope: f64,
     clipped: bool,
 }
 
 impl GeoMean {
-    fn held(&self, d: f64, advantage: f64) -> Held {
+    fn clip_log_ratio(&self, d: f64, advantage: f64) -> ClippedLogRatio {
         let bounded = d.clamp(-self.clip_low, self.clip_high);
         if advantage == 0.0 {
-            return Held { value: 0.0, slope: 0.0, clipped: false };
+            return ClippedLogRatio { value: 0.0, slope: 0.0, clipped: false };
         }
         let worse = if advantage > 0.0 { bounded < d } else { bounded > d };
         if worse {
-            Held { value: bounded, slope: 0.0, clipped: true }
+            ClippedLogRatio { value: bounded, slope: 0.0, clipped: true }
         } else {
-            Held { value: d, slope: 1.0, clipped: false }
+            ClippedLogRatio { value: d, slope: 1.0, clipped: false }
         }
     }
 }
@@ -100,13 +100,13 @@ mod tests {
 
     #[test]
     fn loss_matches_hand_computation() {
-        let b = TokenBatch {
+        let b = LossBatch {
             mask: vec![vec![true, true]],
             logprobs: vec![vec![1.0, -0.2]],
             old_logprobs: vec![vec![0.0, 0.0]],
             advantages: vec![vec![2.0, 2.0]],
             weights: vec![vec![0.5, 0.5]],
-            ..TokenBatch::default()
+            ..LossBatch::default()
         };
         // The first token is clipped to 0.4: exp((0.4 − 0.2) / 2).
         let term = GeoMean::default().value(&b);

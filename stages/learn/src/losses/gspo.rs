@@ -4,12 +4,12 @@
 
 use super::{RatioSums, ratio_metrics};
 use crate::aggregate::EPSILON;
-use crate::batch::TokenBatch;
-use crate::part::{LossTerm, Part, Term};
+use crate::batch::LossBatch;
+use crate::part::{LossTerm, RlPart, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem};
+use trainyard_core::{MetricInfo, OptionProblem};
 
 /// Limit of the mean log-ratio of a sequence before the exponential; beyond it the gradient is 0.
 pub const LOG_RATIO_LIMIT: f64 = 10.0;
@@ -40,7 +40,7 @@ impl PartOptions for Gspo {
         by the token's logprob is −sA where it is not clipped (GSPO-token). Multiplied by the importance weight of\n\
         a correction, if any. Use it with `aggregate: sequence_mean_token_mean`. Source: 2507.18071 (bounds 3e-4 and\n\
         4e-4).";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         ratio_metrics()
     }
     fn check(&self) -> Vec<OptionProblem> {
@@ -48,11 +48,11 @@ impl PartOptions for Gspo {
     }
 }
 
-impl Part for Gspo {}
+impl RlPart for Gspo {}
 
 impl LossTerm for Gspo {
-    fn value(&self, b: &TokenBatch) -> Term {
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+    fn value(&self, b: &LossBatch) -> TermValue {
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let mut sums = RatioSums::default();
         for (i, row) in b.mask.iter().enumerate() {
             let log_ratio = |t: usize| b.logprobs[i][t] - b.old_logprobs[i][t];
@@ -84,15 +84,15 @@ mod tests {
     use crate::losses::differences::{assert_gradients, batch};
 
     /// Returns two tokens with these log-ratios and one advantage.
-    fn pair(ratios: [f64; 2], advantage: f64) -> TokenBatch {
+    fn pair(ratios: [f64; 2], advantage: f64) -> LossBatch {
         let mask = vec![vec![true, true]];
-        TokenBatch {
+        LossBatch {
             logprobs: vec![ratios.map(|r| r - 1.0).to_vec()],
             old_logprobs: vec![vec![-1.0; 2]],
             advantages: vec![vec![advantage; 2]],
             weights: Aggregate::SequenceMeanTokenSum.weights(&mask, None),
             mask,
-            ..TokenBatch::default()
+            ..LossBatch::default()
         }
     }
 

@@ -2,12 +2,12 @@
 //! unbiased but noisy, k2 is half its square, and k3 is unbiased and never negative; each has its own gradient.
 
 use super::LOG_RATIO_LIMIT;
-use crate::batch::TokenBatch;
-use crate::part::{LossTerm, Needs, Part, Term};
+use crate::batch::LossBatch;
+use crate::part::{LossTerm, Needs, RlPart, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem, Reduce};
+use trainyard_core::{MetricInfo, OptionProblem, Reduce};
 
 /// Limit of |k3|; larger values are clamped.
 pub const K3_LIMIT: f64 = 10.0;
@@ -70,34 +70,34 @@ impl PartOptions for Kl {
     const DOC: &'static str = "Token loss = weight·k(d) with d = logπ − logπ_ref, where logπ_ref is that of the\n\
         model this stage started from. k1 = d, k2 = d²/2, k3 = e^{−d} + d − 1 (log-ratio clamped to ±20, value\n\
         to ±10), absolute = |d|. Needs the reference.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new(
+            MetricInfo::new(
                 "reference",
                 "nats",
                 "Divergence from the reference policy by the chosen estimator, a mean over tokens.",
             )
             .lower()
-            .over(Reduce::LastTenth)
+            .reduced_by(Reduce::LastTenth)
             .optional()
-            .formerly("kl_reference"),
+            .former_name("kl_reference"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        OptionProblem::outside("/weight", self.weight, 0.0..).into_iter().collect()
+        OptionProblem::out_of_range("/weight", self.weight, 0.0..).into_iter().collect()
     }
 }
 
-impl Part for Kl {
+impl RlPart for Kl {
     fn needs(&self) -> Needs {
         Needs { reference: true, ..Needs::NONE }
     }
 }
 
 impl LossTerm for Kl {
-    fn value(&self, b: &TokenBatch) -> Term {
+    fn value(&self, b: &LossBatch) -> TermValue {
         let reference = b.reference.as_ref().expect("`needs` asked for the reference");
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let mut sum = 0.0;
         for (i, t) in b.places() {
             let (value, slope) = self.estimator.value(b.logprobs[i][t], reference[i][t]);

@@ -4,20 +4,20 @@
 //! distance from the sampling policy, so they still learn, slowly (2505.22617).
 
 use super::clip::Clip;
-use super::clip::Token;
+use super::clip::TokenLoss;
 use super::{RatioSums, covariances, ratio, ratio_metrics, share_of};
-use crate::batch::TokenBatch;
-use crate::part::{LossTerm, Part, Scope, Term};
+use crate::batch::LossBatch;
+use crate::part::{LossTerm, RlPart, TermScope, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem, Reduce};
+use trainyard_core::{MetricInfo, OptionProblem, Reduce};
 
 /// Loss of tokens that are not penalized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Others {
+pub enum UnpenalizedLoss {
     /// Loss of `clip`.
     #[default]
     Clipped,
@@ -36,7 +36,7 @@ pub struct KlCov {
     #[schemars(range(min = 0))]
     pub coefficient: f64,
     /// Loss of the other tokens: `clipped` or `free` (as published).
-    pub others: Others,
+    pub others: UnpenalizedLoss,
     /// With `others: clipped`, the ratio is at least 1 − clip_low.
     #[schemars(range(min = 0, max = 1))]
     pub clip_low: f64,
@@ -47,7 +47,7 @@ pub struct KlCov {
 
 impl Default for KlCov {
     fn default() -> Self {
-        Self { share: 2e-4, coefficient: 0.1, others: Others::Clipped, clip_low: 0.2, clip_high: 0.28 }
+        Self { share: 2e-4, coefficient: 0.1, others: UnpenalizedLoss::Clipped, clip_low: 0.2, clip_high: 0.28 }
     }
 }
 
@@ -60,47 +60,47 @@ impl PartOptions for KlCov {
         (`others: free`, the published form, which has no clip at all). Means are over the N tokens; logπ is\n\
         current. Where logπ has not moved, the penalty's gradient is 0. Source: 2505.22617 (share 2e-4; coefficient\n\
         1 in the paper, 0.1 in common use).";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         [
             ratio_metrics(),
             vec![
-                Metric::new("penalized", "share", "Share of tokens with a penalty for their covariance.")
-                    .over(Reduce::LastTenth)
+                MetricInfo::new("penalized", "share", "Share of tokens with a penalty for their covariance.")
+                    .reduced_by(Reduce::LastTenth)
                     .optional()
-                    .formerly("kl_cov_fraction"),
+                    .former_name("kl_cov_fraction"),
             ],
         ]
         .concat()
     }
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = super::bounds(self.clip_low, self.clip_high);
-        problems.extend(OptionProblem::outside("/share", self.share, 0.0..=1.0));
-        problems.extend(OptionProblem::outside("/coefficient", self.coefficient, 0.0..));
+        problems.extend(OptionProblem::out_of_range("/share", self.share, 0.0..=1.0));
+        problems.extend(OptionProblem::out_of_range("/coefficient", self.coefficient, 0.0..));
         problems
     }
 }
 
-impl Part for KlCov {}
+impl RlPart for KlCov {}
 
 impl LossTerm for KlCov {
-    fn value(&self, b: &TokenBatch) -> Term {
+    fn value(&self, b: &LossBatch) -> TermValue {
         let clip = Clip { clip_low: self.clip_low, clip_high: self.clip_high, dual_clip: None };
         let penalized = self.penalized(b);
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let mut sums = RatioSums::default();
         for (i, t) in b.places() {
             let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
             let (rho, slope) = ratio(log_ratio);
             let advantage = b.advantages[i][t];
-            let free = Token { loss: -rho * advantage, gradient: -slope * advantage, clipped: false };
+            let free = TokenLoss { loss: -rho * advantage, gradient: -slope * advantage, clipped: false };
             let token = if penalized.contains(&(i, t)) {
                 let side = if log_ratio == 0.0 { 0.0 } else { log_ratio.signum() };
-                Token {
+                TokenLoss {
                     loss: free.loss + self.coefficient * log_ratio.abs(),
                     gradient: free.gradient + self.coefficient * side,
                     clipped: false,
                 }
-            } else if self.others == Others::Free {
+            } else if self.others == UnpenalizedLoss::Free {
                 free
             } else {
                 clip.token(log_ratio, advantage)
@@ -114,14 +114,14 @@ impl LossTerm for KlCov {
         term.sums.push(("penalized", penalized.len() as f64));
         term
     }
-    fn scope(&self) -> Scope {
-        Scope::Minibatch
+    fn scope(&self) -> TermScope {
+        TermScope::Minibatch
     }
 }
 
 impl KlCov {
     /// Returns the positions of the penalized tokens.
-    fn penalized(&self, b: &TokenBatch) -> BTreeSet<(usize, usize)> {
+    fn penalized(&self, b: &LossBatch) -> BTreeSet<(usize, usize)> {
         let mut tokens = covariances(b);
         let count = share_of(self.share, tokens.len());
         tokens.sort_by(|a, b| b.2.total_cmp(&a.2));
@@ -136,14 +136,14 @@ mod tests {
     use crate::losses::differences::{assert_gradients, batch};
 
     /// Returns tokens with covariances 2, 0 and 1; the first token's ratio is e^0.5, above the bound of `clip`.
-    fn three() -> TokenBatch {
-        TokenBatch {
+    fn three() -> LossBatch {
+        LossBatch {
             mask: vec![vec![true; 3]],
             logprobs: vec![vec![-1.0, -2.0, -3.0]],
             old_logprobs: vec![vec![-1.5, -2.0, -3.0]],
             advantages: vec![vec![3.0, 0.0, 0.0]],
             weights: vec![vec![1.0; 3]],
-            ..TokenBatch::default()
+            ..LossBatch::default()
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!((&term.d_logprobs[0][1..], term.sums[2]), (&[0.0, 0.0][..], ("penalized", 1.0)));
         let clipped = KlCov { share: 0.0, ..KlCov::default() }.value(&b);
         assert!((clipped.loss + 3.0 * 1.28).abs() < 1e-12 && clipped.d_logprobs[0][0] == 0.0);
-        let free = KlCov { share: 0.0, others: Others::Free, ..KlCov::default() }.value(&b);
+        let free = KlCov { share: 0.0, others: UnpenalizedLoss::Free, ..KlCov::default() }.value(&b);
         assert!((free.d_logprobs[0][0] + 3.0 * 0.5f64.exp()).abs() < 1e-12);
     }
 
@@ -181,10 +181,11 @@ mod tests {
 
     #[test]
     fn gradients_are_finite_differences() {
-        for (seed, others) in [(1, Others::Clipped), (2, Others::Free), (3, Others::Clipped)] {
+        for (seed, others) in [(1, UnpenalizedLoss::Clipped), (2, UnpenalizedLoss::Free), (3, UnpenalizedLoss::Clipped)]
+        {
             let part = KlCov { share: 0.3, coefficient: 0.7, others, ..KlCov::default() };
             assert_gradients(&part, &batch(seed));
-            assert_gradients(&part, &TokenBatch { correction: Some(batch(9).advantages), ..batch(seed) });
+            assert_gradients(&part, &LossBatch { correction: Some(batch(9).advantages), ..batch(seed) });
         }
     }
 

@@ -19,8 +19,8 @@ pub mod kl_cov;
 pub mod nft;
 pub mod value;
 
-use crate::batch::{Grid, TokenBatch};
-use trainyard_core::{Metric, OptionProblem, Reduce};
+use crate::batch::{LossBatch, TokenGrid};
+use trainyard_core::{MetricInfo, OptionProblem, Reduce};
 
 /// Limit of |log-ratio|; larger values are clamped before the exponential, and their gradient is 0.
 pub const LOG_RATIO_LIMIT: f64 = 20.0;
@@ -33,16 +33,18 @@ pub(crate) fn ratio(log_ratio: f64) -> (f64, f64) {
 
 /// Checks clip bounds around a ratio of 1.
 pub(crate) fn bounds(low: f64, high: f64) -> Vec<OptionProblem> {
-    let problems =
-        [OptionProblem::outside("/clip_low", low, 0.0..=1.0), OptionProblem::outside("/clip_high", high, 0.0..)];
+    let problems = [
+        OptionProblem::out_of_range("/clip_low", low, 0.0..=1.0),
+        OptionProblem::out_of_range("/clip_high", high, 0.0..),
+    ];
     problems.into_iter().flatten().collect()
 }
 
 /// Computes the covariance of advantage and logprob per token in the loss: (sequence, token, (A − mean A)·(logπ − mean
 /// logπ)), in index order, with means over the tokens in the loss and current logπ (2505.22617).
-pub(crate) fn covariances(b: &TokenBatch) -> Vec<(usize, usize, f64)> {
+pub(crate) fn covariances(b: &LossBatch) -> Vec<(usize, usize, f64)> {
     let tokens = b.places().count().max(1) as f64;
-    let mean = |grid: &Grid| b.places().map(|(i, t)| grid[i][t]).sum::<f64>() / tokens;
+    let mean = |grid: &TokenGrid| b.places().map(|(i, t)| grid[i][t]).sum::<f64>() / tokens;
     let (advantage, logprob) = (mean(&b.advantages), mean(&b.logprobs));
     b.places().map(|(i, t)| (i, t, (b.advantages[i][t] - advantage) * (b.logprobs[i][t] - logprob))).collect()
 }
@@ -53,16 +55,17 @@ pub(crate) fn share_of(share: f64, tokens: usize) -> usize {
 }
 
 /// Declares the metrics of every loss on ratios.
-pub(crate) fn ratio_metrics() -> Vec<Metric> {
-    let fraction = Metric::new("fraction", "share", "Share of tokens in the loss that the clip acts on.")
-        .formerly("clip_fraction");
-    let ratio = Metric::new("ratio", "ratio", "Mean ratio of the probabilities of both policies, as the loss uses it.")
-        .formerly("ratio");
-    [fraction, ratio].map(|metric| metric.over(Reduce::LastTenth).optional()).into()
+pub(crate) fn ratio_metrics() -> Vec<MetricInfo> {
+    let fraction = MetricInfo::new("fraction", "share", "Share of tokens in the loss that the clip acts on.")
+        .former_name("clip_fraction");
+    let ratio =
+        MetricInfo::new("ratio", "ratio", "Mean ratio of the probabilities of both policies, as the loss uses it.")
+            .former_name("ratio");
+    [fraction, ratio].map(|metric| metric.reduced_by(Reduce::LastTenth).optional()).into()
 }
 
 /// Sums, over the tokens in the loss, the k3 estimate of the divergence from the policy before the update.
-pub fn divergence(b: &TokenBatch) -> f64 {
+pub fn divergence(b: &LossBatch) -> f64 {
     b.places()
         .map(|(i, t)| {
             let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
@@ -84,7 +87,7 @@ impl RatioSums {
         self.clipped += f64::from(u8::from(clipped));
         self.ratios += used;
     }
-    /// Returns the sums by metric name, in the form of [`crate::Term::sums`].
+    /// Returns the sums by metric name, in the form of [`crate::TermValue::sums`].
     pub fn named(self) -> Vec<(&'static str, f64)> {
         vec![("fraction", self.clipped), ("ratio", self.ratios)]
     }

@@ -6,13 +6,13 @@
 //! weight. Advantages are never read.
 
 use super::{RatioSums, ratio, ratio_metrics};
-use crate::batch::TokenBatch;
-use crate::part::{LossTerm, Needs, Part, Term};
+use crate::batch::LossBatch;
+use crate::part::{LossTerm, Needs, RlPart, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Bound;
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Metric, OptionProblem, above};
+use trainyard_core::{Chance, MetricInfo, OptionProblem, above};
 
 /// Weight of the tokens of a problem with pass rate r.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -78,41 +78,41 @@ impl PartOptions for Nft {
         At R = 1 the gradient is minus GRPO's advantages with population standard deviation (`sqrt`) or Dr.GRPO's\n\
         (`linear`). Needs groups; ignores advantages; leaves dropping groups without spread to the filter\n\
         `zero_variance`. Source: 2505.18116 (floor 1, linear in the released runs).";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         ratio_metrics()
     }
     fn check(&self) -> Vec<OptionProblem> {
         let rates = [("/rate_low", self.rate_low), ("/rate_high", self.rate_high)];
         let inside = (Bound::Excluded(0.0), Bound::Excluded(1.0));
         let mut problems: Vec<OptionProblem> =
-            rates.into_iter().filter_map(|(at, rate)| OptionProblem::outside(at, rate, inside)).collect();
-        problems.extend(OptionProblem::crossed(("/rate_low", self.rate_low), ("/rate_high", self.rate_high)));
-        problems.extend(OptionProblem::outside("/floor", self.floor, above(0.0)));
+            rates.into_iter().filter_map(|(at, rate)| OptionProblem::out_of_range(at, rate, inside)).collect();
+        problems.extend(OptionProblem::reversed_bounds(("/rate_low", self.rate_low), ("/rate_high", self.rate_high)));
+        problems.extend(OptionProblem::out_of_range("/floor", self.floor, above(0.0)));
         problems
     }
 }
 
-impl Part for Nft {
+impl RlPart for Nft {
     fn needs(&self) -> Needs {
         Needs { groups: true, ..Needs::NONE }
     }
 }
 
 impl LossTerm for Nft {
-    fn value(&self, b: &TokenBatch) -> Term {
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+    fn value(&self, b: &LossBatch) -> TermValue {
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let mut sums = RatioSums::default();
         for (i, t) in b.places() {
             let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
             let rate = b.pass_rates[i].clamp(self.rate_low, self.rate_high);
             let weight = b.weights[i][t] * b.importance(i, t) * self.weight.of(rate);
-            let negative = if self.by_chance { Self::drawn(b, i, rate) } else { !b.correct[i] };
-            let right = b.correct[i].then(|| Token::right(log_ratio));
+            let negative = if self.by_chance { Self::draw_negative(b, i, rate) } else { !b.correct[i] };
+            let right = b.correct[i].then(|| NftTokenLoss::right(log_ratio));
             let wrong = negative.then(|| self.wrong(log_ratio, rate));
             let tokens = || right.iter().chain(&wrong);
             term.loss += weight * tokens().map(|token| token.loss).sum::<f64>();
             term.d_logprobs[i][t] = weight * tokens().map(|token| token.gradient).sum::<f64>();
-            sums.add(ratio(log_ratio).0, tokens().any(|token| token.held));
+            sums.add(ratio(log_ratio).0, tokens().any(|token| token.clamped));
         }
         term.sums = sums.named();
         term
@@ -120,61 +120,61 @@ impl LossTerm for Nft {
 }
 
 /// Unweighted loss of one token, and its gradient by the logprob.
-struct Token {
+struct NftTokenLoss {
     loss: f64,
     gradient: f64,
-    held: bool,
+    clamped: bool,
 }
 
-impl Token {
+impl NftTokenLoss {
     fn right(log_ratio: f64) -> Self {
-        Self { loss: -log_ratio, gradient: -1.0, held: false }
+        Self { loss: -log_ratio, gradient: -1.0, clamped: false }
     }
 }
 
 impl Nft {
     /// Draws whether a rollout is a negative one. The draw is keyed by its log-probabilities, so it does not depend on
     /// how a minibatch is cut.
-    fn drawn(b: &TokenBatch, i: usize, rate: f64) -> bool {
+    fn draw_negative(b: &LossBatch, i: usize, rate: f64) -> bool {
         let key = b.old_logprobs[i].iter().fold(0_u64, |key, x| key.rotate_left(7) ^ x.to_bits());
         Chance::new(b.seed).at("nft by chance", &[key]).uniform() >= rate
     }
 
-    fn wrong(&self, log_ratio: f64, rate: f64) -> Token {
+    fn wrong(&self, log_ratio: f64, rate: f64) -> NftTokenLoss {
         let (rho, slope) = ratio(log_ratio);
         let negative = (1.0 - rate * rho) / (1.0 - rate);
         let q = negative.max(self.floor);
-        Token { loss: -q.ln(), gradient: rate * slope / ((1.0 - rate) * q), held: q > negative }
+        NftTokenLoss { loss: -q.ln(), gradient: rate * slope / ((1.0 - rate) * q), clamped: q > negative }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advantages::group::Group as GroupAdvantage;
-    use crate::advantages::group::{Center, Scale};
+    use crate::advantages::group::GroupAdvantage;
+    use crate::advantages::group::{AdvantageScale, Center};
     use crate::batch::{Batch, Group, Rollout};
     use crate::losses::differences::{assert_gradients, batch};
     use crate::part::Advantage as _;
     use trainyard_tables::Trajectory;
 
     /// Returns the loss of one token with this ratio.
-    fn one(ratio: f64, rate: f64, correct: bool) -> TokenBatch {
-        TokenBatch {
+    fn one(ratio: f64, rate: f64, correct: bool) -> LossBatch {
+        LossBatch {
             mask: vec![vec![true]],
             logprobs: vec![vec![ratio.ln() - 1.0]],
             old_logprobs: vec![vec![-1.0]],
             weights: vec![vec![1.0]],
             correct: vec![correct],
             pass_rates: vec![rate],
-            ..TokenBatch::default()
+            ..LossBatch::default()
         }
     }
 
     #[test]
     fn loss_matches_hand_computation() {
         let part = Nft { weight: Weight::None, floor: 0.1, ..Nft::default() };
-        let close = |b: TokenBatch, loss: f64, gradient: f64, held: f64| {
+        let close = |b: LossBatch, loss: f64, gradient: f64, held: f64| {
             let term = part.value(&b);
             assert!((term.loss - loss).abs() < 1e-12 && (term.d_logprobs[0][0] - gradient).abs() < 1e-12, "{term:?}");
             assert_eq!(term.sums[0], ("fraction", held));
@@ -211,17 +211,17 @@ mod tests {
                 ..Rollout::default()
             };
             let groups = vec![Group { rollouts: passed.iter().map(rollout).collect(), ..Group::default() }];
-            let b = TokenBatch {
+            let b = LossBatch {
                 mask: vec![vec![true, true]; size],
                 logprobs: vec![vec![-1.0, -0.3]; size],
                 old_logprobs: vec![vec![-1.0, -0.3]; size],
                 weights: vec![vec![0.5, 0.25]; size],
                 pass_rates: vec![right as f64 / size as f64; size],
                 correct: passed,
-                ..TokenBatch::default()
+                ..LossBatch::default()
             };
             let all = Batch { step: 0, groups };
-            for (weight, scale) in [(Weight::Sqrt, Scale::Group), (Weight::Linear, Scale::None)] {
+            for (weight, scale) in [(Weight::Sqrt, AdvantageScale::Group), (Weight::Linear, AdvantageScale::None)] {
                 let advantages = GroupAdvantage { center: Center::Group, scale, ddof: 0, epsilon: 0.0 }.assign(&all);
                 for floor in [1.0, 0.01] {
                     let term = Nft { weight, floor, ..Nft::default() }.value(&b);
@@ -243,9 +243,9 @@ mod tests {
         // r·R is at most 0.1·e^1.9 < 0.7.
         for (seed, weight) in [(1, Weight::Sqrt), (2, Weight::Linear), (3, Weight::None)] {
             let part = Nft { weight, floor: 0.01, ..Nft::default() };
-            let b = TokenBatch { pass_rates: vec![0.1, 0.1, 0.05], correct: vec![false, true, false], ..batch(seed) };
+            let b = LossBatch { pass_rates: vec![0.1, 0.1, 0.05], correct: vec![false, true, false], ..batch(seed) };
             assert_gradients(&part, &b);
-            assert_gradients(&part, &TokenBatch { correction: Some(batch(8).advantages), ..b });
+            assert_gradients(&part, &LossBatch { correction: Some(batch(8).advantages), ..b });
         }
     }
 
@@ -253,7 +253,7 @@ mod tests {
     fn by_chance_negatives_are_drawn_and_right_answers_stay() {
         let part = Nft { weight: Weight::None, by_chance: true, floor: 0.1, ..Nft::default() };
         let gradients: Vec<f64> =
-            (0..400).map(|seed| part.value(&TokenBatch { seed, ..one(1.0, 0.25, true) }).d_logprobs[0][0]).collect();
+            (0..400).map(|seed| part.value(&LossBatch { seed, ..one(1.0, 0.25, true) }).d_logprobs[0][0]).collect();
         // Right: −1; drawn as negative as well: −1 + 0.25/0.75.
         let drawn = gradients.iter().filter(|g| (**g + 2.0 / 3.0).abs() < 1e-12).count();
         assert_eq!(gradients.iter().filter(|g| (**g + 1.0).abs() < 1e-12).count() + drawn, 400);
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn advantages_are_ignored() {
         let b = batch(4);
-        let other = TokenBatch { advantages: b.zeros(), ..b.clone() };
+        let other = LossBatch { advantages: b.zeros(), ..b.clone() };
         assert_eq!(Nft::default().value(&b), Nft::default().value(&other));
     }
 

@@ -1,17 +1,17 @@
 //! `value`: the clipped squared error of a value head. PPO trains its critic as cautiously as its policy: a prediction
 //! that moved further than `clip` has no gradient where the clipped prediction's error is larger (1707.06347).
 
-use crate::batch::TokenBatch;
-use crate::part::{LossTerm, Needs, Part, Term};
+use crate::batch::LossBatch;
+use crate::part::{LossTerm, Needs, RlPart, TermValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem, Reduce, above};
+use trainyard_core::{MetricInfo, OptionProblem, Reduce, above};
 
 /// Options of `value`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Value {
+pub struct ValueLoss {
     /// Weight of the loss.
     #[schemars(range(min = 0))]
     pub weight: f64,
@@ -20,53 +20,53 @@ pub struct Value {
     pub clip: f64,
 }
 
-impl Default for Value {
+impl Default for ValueLoss {
     fn default() -> Self {
         Self { weight: 0.5, clip: 0.2 }
     }
 }
 
-impl PartOptions for Value {
+impl PartOptions for ValueLoss {
     const KIND: &'static str = "value";
     const SUMMARY: &'static str = "clipped squared error of a value head";
     const DOC: &'static str = "Token loss = weight·½·max((V − R)², (clamp(V, V_old − clip, V_old + clip) −\n\
         R)²), with V of the current weights, V_old of the sampling ones, and R the return from the advantage part\n\
         (`gae`). Needs a value head. Source: 1707.06347.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new("clip_fraction", "share", "Share of tokens whose clipped error is the larger one.")
-                .over(Reduce::LastTenth)
+            MetricInfo::new("clip_fraction", "share", "Share of tokens whose clipped error is the larger one.")
+                .reduced_by(Reduce::LastTenth)
                 .optional()
-                .formerly("value_clip_fraction"),
-            Metric::new("loss", "reward²", "½·(V − R)² of the value model, a mean over tokens.")
+                .former_name("value_clip_fraction"),
+            MetricInfo::new("loss", "reward²", "½·(V − R)² of the value model, a mean over tokens.")
                 .lower()
-                .over(Reduce::LastTenth)
+                .reduced_by(Reduce::LastTenth)
                 .optional()
-                .formerly("value_loss"),
+                .former_name("value_loss"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
-            OptionProblem::outside("/weight", self.weight, 0.0..),
-            OptionProblem::outside("/clip", self.clip, above(0.0)),
+            OptionProblem::out_of_range("/weight", self.weight, 0.0..),
+            OptionProblem::out_of_range("/clip", self.clip, above(0.0)),
         ];
         problems.into_iter().flatten().collect()
     }
 }
 
-impl Part for Value {
+impl RlPart for ValueLoss {
     fn needs(&self) -> Needs {
         Needs { values: true, ..Needs::NONE }
     }
 }
 
-impl LossTerm for Value {
-    fn value(&self, b: &TokenBatch) -> Term {
+impl LossTerm for ValueLoss {
+    fn value(&self, b: &LossBatch) -> TermValue {
         let asked = "`needs` asked for values";
         let (values, old) = (b.values.as_ref().expect(asked), b.old_values.as_ref().expect(asked));
         let returns = b.returns.as_ref().expect(asked);
         let mut slopes = b.zeros();
-        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let (mut clipped, mut error) = (0.0, 0.0);
         for (i, t) in b.places() {
             let (v, target) = (values[i][t], returns[i][t]);
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn gradients_are_finite_differences() {
-        assert_gradients(&Value::default(), &batch(9));
-        assert_gradients(&Value { weight: 2.0, clip: 0.05 }, &batch(10));
+        assert_gradients(&ValueLoss::default(), &batch(9));
+        assert_gradients(&ValueLoss { weight: 2.0, clip: 0.05 }, &batch(10));
     }
 }

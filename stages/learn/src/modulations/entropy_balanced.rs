@@ -1,19 +1,19 @@
 //! `entropy_balanced` (AEPO): larger advantages for uncertain tokens. Tokens of high entropy, often the first after a
 //! tool result, are where an agent decides (2510.14545). The entropy only scales a constant; it has no gradient.
 
-use crate::batch::{Batch, Grid};
-use crate::part::{Modulation, Needs, Part};
+use crate::batch::{Batch, TokenGrid};
+use crate::part::{Modulation, Needs, RlPart};
 use crate::statistics;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem, Reduce};
+use trainyard_core::{MetricInfo, OptionProblem, Reduce};
 
 /// Tokens whose entropies are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Over {
+pub enum EntropyScope {
     /// Tokens of the group.
     #[default]
     Group,
@@ -24,23 +24,23 @@ pub enum Over {
 /// Options of `entropy_balanced`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct EntropyBalanced {
+pub struct EntropyBalancedModulation {
     /// Increase of the factor per standard deviation of entropy; 0 = factor 1.
     pub a: f64,
     /// Whether mean and deviation of entropies are those of the group or of the batch.
-    pub over: Over,
+    pub over: EntropyScope,
     /// Metric of the last batch; `None` if all entropies were equal.
     #[serde(skip)]
     last_tilt: Option<f64>,
 }
 
-impl Default for EntropyBalanced {
+impl Default for EntropyBalancedModulation {
     fn default() -> Self {
-        Self { a: 0.2, over: Over::Group, last_tilt: None }
+        Self { a: 0.2, over: EntropyScope::Group, last_tilt: None }
     }
 }
 
-impl PartOptions for EntropyBalanced {
+impl PartOptions for EntropyBalancedModulation {
     const KIND: &'static str = "entropy_balanced";
     const SUMMARY: &'static str = "advantages scaled by the uncertainty of their token (AEPO)";
     const DOC: &'static str = "A ← A·(1 + a·A_H), where A_H = (H − mean)/std of the token's entropy over all\n\
@@ -48,12 +48,12 @@ impl PartOptions for EntropyBalanced {
         normalizes within the group; public code uses all tokens of the batch (`over: batch`) and an `a` of 0.2. A\n\
         token more than 1/a deviations below the mean would change its sign; entropies are at least 0, so with 0.2\n\
         the mean would have to exceed five deviations. Needs entropies. Source: 2510.14545.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new("tilt", "factor", "Mean factor of tokens above the mean entropy minus that of the others.")
-                .over(Reduce::LastTenth)
+            MetricInfo::new("tilt", "factor", "Mean factor of tokens above the mean entropy minus that of the others.")
+                .reduced_by(Reduce::LastTenth)
                 .optional()
-                .formerly("entropy_tilt"),
+                .former_name("entropy_tilt"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
@@ -61,14 +61,14 @@ impl PartOptions for EntropyBalanced {
     }
 }
 
-impl Part for EntropyBalanced {
+impl RlPart for EntropyBalancedModulation {
     fn needs(&self) -> Needs {
-        Needs { rollout_entropies: true, groups: self.over == Over::Group, ..Needs::NONE }
+        Needs { rollout_entropies: true, groups: self.over == EntropyScope::Group, ..Needs::NONE }
     }
 }
 
-impl Modulation for EntropyBalanced {
-    fn apply(&mut self, batch: &Batch, advantages: &mut Grid) {
+impl Modulation for EntropyBalancedModulation {
+    fn apply(&mut self, batch: &Batch, advantages: &mut TokenGrid) {
         let mut above = Mean::default();
         let mut others = Mean::default();
         for rows in self.comparable(batch) {
@@ -88,10 +88,10 @@ impl Modulation for EntropyBalanced {
     }
 }
 
-impl EntropyBalanced {
+impl EntropyBalancedModulation {
     /// Returns ranges of grid rows whose tokens are compared with each other.
     fn comparable(&self, batch: &Batch) -> Vec<Range<usize>> {
-        if self.over == Over::Batch {
+        if self.over == EntropyScope::Batch {
             return std::iter::once(0..batch.len()).collect();
         }
         let mut first = 0;
@@ -104,17 +104,17 @@ impl EntropyBalanced {
 }
 
 /// Token in the loss.
-struct Token {
+struct TokenEntropy {
     row: usize,
     t: usize,
     entropy: f64,
 }
 
-fn tokens(batch: &Batch, rows: Range<usize>) -> Vec<Token> {
+fn tokens(batch: &Batch, rows: Range<usize>) -> Vec<TokenEntropy> {
     let mut tokens = Vec::new();
     for (row, rollout) in batch.rollouts().enumerate().skip(rows.start).take(rows.len()) {
         let entropies = rollout.entropies.as_ref().expect("`needs` asked for entropies");
-        tokens.extend((0..rollout.mask.len()).filter(|&t| rollout.mask[t]).map(|t| Token {
+        tokens.extend((0..rollout.mask.len()).filter(|&t| rollout.mask[t]).map(|t| TokenEntropy {
             row,
             t,
             entropy: entropies[t],
@@ -124,7 +124,7 @@ fn tokens(batch: &Batch, rows: Range<usize>) -> Vec<Token> {
 }
 
 /// Returns the mean and standard deviation (ddof 1) of the entropies; `None` without spread.
-fn moments(tokens: &[Token]) -> Option<(f64, f64)> {
+fn moments(tokens: &[TokenEntropy]) -> Option<(f64, f64)> {
     let entropies: Vec<f64> = tokens.iter().map(|t| t.entropy).collect();
     let deviation = statistics::deviation(&entropies, 1).filter(|d| *d > 0.0)?;
     Some((statistics::mean(&entropies)?, deviation))
@@ -172,7 +172,7 @@ mod tests {
     fn one_group_matches_hand_computation() {
         let batch = batch(&[&[&[0.0, 2.0], &[1.0, 1.0]]]);
         let mut a = batch.spread(&[1.0, -3.0]);
-        let mut part = EntropyBalanced::default();
+        let mut part = EntropyBalancedModulation::default();
         part.apply(&batch, &mut a);
         // Mean 1, variance 2/3.
         let z = 1.5f64.sqrt();
@@ -185,12 +185,17 @@ mod tests {
     #[test]
     fn sum_of_equal_advantages_in_a_group_is_unchanged() {
         let batch = batch(&[&[&[0.1, 0.9, 0.4], &[2.0]], &[&[0.0, 5.0], &[1.0, 1.0, 0.2]]]);
-        for (a, over) in [(0.2, Over::Group), (1.0, Over::Group), (-0.3, Over::Group), (0.2, Over::Batch)] {
+        for (a, over) in [
+            (0.2, EntropyScope::Group),
+            (1.0, EntropyScope::Group),
+            (-0.3, EntropyScope::Group),
+            (0.2, EntropyScope::Batch),
+        ] {
             let mut grid = batch.spread(&[1.0; 4]);
-            EntropyBalanced { a, over, last_tilt: None }.apply(&batch, &mut grid);
+            EntropyBalancedModulation { a, over, last_tilt: None }.apply(&batch, &mut grid);
             let sums: Vec<f64> = grid.iter().map(|row| row.iter().sum()).collect();
             assert!((sums.iter().sum::<f64>() - 9.0).abs() < 1e-9, "{sums:?}");
-            assert_eq!((sums[0] + sums[1] - 4.0).abs() < 1e-9, over == Over::Group, "{sums:?}");
+            assert_eq!((sums[0] + sums[1] - 4.0).abs() < 1e-9, over == EntropyScope::Group, "{sums:?}");
         }
     }
 
@@ -198,11 +203,12 @@ mod tests {
     fn batch_compares_across_groups() {
         let batch = batch(&[&[&[0.0], &[0.0]], &[&[2.0], &[2.0]]]);
         let mut grid = batch.spread(&[1.0; 4]);
-        let mut part = EntropyBalanced::default();
+        let mut part = EntropyBalancedModulation::default();
         part.apply(&batch, &mut grid);
         assert_eq!(grid, batch.spread(&[1.0; 4]), "no spread within the groups");
         assert!(part.metrics().is_empty());
-        EntropyBalanced { over: Over::Batch, ..EntropyBalanced::default() }.apply(&batch, &mut grid);
+        EntropyBalancedModulation { over: EntropyScope::Batch, ..EntropyBalancedModulation::default() }
+            .apply(&batch, &mut grid);
         let z = 0.75f64.sqrt();
         near(&grid[0], &[0.0, 1.0 - 0.2 * z]);
         near(&grid[3], &[0.0, 1.0 + 0.2 * z]);
@@ -210,8 +216,14 @@ mod tests {
 
     #[test]
     fn factor_must_be_finite() {
-        assert!(!EntropyBalanced { a: f64::INFINITY, ..EntropyBalanced::default() }.check().is_empty());
-        assert!(EntropyBalanced::default().needs().groups);
-        assert!(!EntropyBalanced { over: Over::Batch, ..EntropyBalanced::default() }.needs().groups);
+        assert!(
+            !EntropyBalancedModulation { a: f64::INFINITY, ..EntropyBalancedModulation::default() }.check().is_empty()
+        );
+        assert!(EntropyBalancedModulation::default().needs().groups);
+        assert!(
+            !EntropyBalancedModulation { over: EntropyScope::Batch, ..EntropyBalancedModulation::default() }
+                .needs()
+                .groups
+        );
     }
 }

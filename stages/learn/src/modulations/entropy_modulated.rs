@@ -4,18 +4,18 @@
 //! The gradient of a softmax policy grows with its entropy, so plain advantages move uncertain turns most, right or
 //! wrong. The factor reverses that and keeps the mean size of the update (2509.09265).
 
-use crate::batch::{Batch, Grid, Rollout};
-use crate::part::{Modulation, Needs, Part};
+use crate::batch::{Batch, Rollout, TokenGrid};
+use crate::part::{Modulation, Needs, RlPart};
 use crate::statistics::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem, Reduce};
+use trainyard_core::{MetricInfo, OptionProblem, Reduce};
 
 /// Options of `entropy_modulated`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct EntropyModulated {
+pub struct EntropyModulation {
     /// Decay rate of the factor with the turn's entropy; 0 = factor 1.
     #[schemars(range(min = 0))]
     pub k: f64,
@@ -33,13 +33,13 @@ pub struct EntropyModulated {
     last_tilt: Option<f64>,
 }
 
-impl Default for EntropyModulated {
+impl Default for EntropyModulation {
     fn default() -> Self {
         Self { k: 1.0, future_k: 1.0, zeta: 0.05, last_spread: None, last_tilt: None }
     }
 }
 
-impl PartOptions for EntropyModulated {
+impl PartOptions for EntropyModulation {
     const KIND: &'static str = "entropy_modulated";
     const SUMMARY: &'static str = "larger advantages for confident turns, and a bonus for clarity ahead (EMPG)";
     const DOC: &'static str = "H_t = mean entropy of the tokens of turn t in the loss; H~ = (H − min)/(max − min)\n\
@@ -49,33 +49,33 @@ impl PartOptions for EntropyModulated {
         batch is subtracted; each turn counts once whatever its length, as in the paper's code. Turns without a token\n\
         in the loss are ignored.\n\n\
         Needs entropies. Source: 2509.09265.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new("spread", "factor", "Standard deviation of the factor over turns.")
-                .over(Reduce::LastTenth)
+            MetricInfo::new("spread", "factor", "Standard deviation of the factor over turns.")
+                .reduced_by(Reduce::LastTenth)
                 .optional()
-                .formerly("modulation_spread"),
-            Metric::new("tilt", "factor", "Mean factor of turns of at most mean entropy minus that of the others.")
-                .over(Reduce::LastTenth)
+                .former_name("modulation_spread"),
+            MetricInfo::new("tilt", "factor", "Mean factor of turns of at most mean entropy minus that of the others.")
+                .reduced_by(Reduce::LastTenth)
                 .optional()
-                .formerly("modulation_tilt"),
+                .former_name("modulation_tilt"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/k", self.k), ("/future_k", self.future_k), ("/zeta", self.zeta)];
-        named.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, 0.0..)).collect()
+        named.into_iter().filter_map(|(at, value)| OptionProblem::out_of_range(at, value, 0.0..)).collect()
     }
 }
 
-impl Part for EntropyModulated {
+impl RlPart for EntropyModulation {
     fn needs(&self) -> Needs {
         Needs { rollout_entropies: true, ..Needs::NONE }
     }
 }
 
-impl Modulation for EntropyModulated {
-    fn apply(&mut self, batch: &Batch, advantages: &mut Grid) {
-        let steps: Vec<Vec<Step>> = batch.rollouts().map(steps).collect();
+impl Modulation for EntropyModulation {
+    fn apply(&mut self, batch: &Batch, advantages: &mut TokenGrid) {
+        let steps: Vec<Vec<TurnEntropy>> = batch.rollouts().map(steps).collect();
         let entropies = normalized(&steps.iter().flatten().map(|s| s.entropy).collect::<Vec<_>>());
         if entropies.is_empty() {
             (self.last_spread, self.last_tilt) = (None, None);
@@ -109,7 +109,7 @@ impl Modulation for EntropyModulated {
     }
 }
 
-impl EntropyModulated {
+impl EntropyModulation {
     /// Returns one factor per normalized entropy, with mean 1.
     fn factors(&self, entropies: &[f64]) -> Vec<f64> {
         let raw: Vec<f64> = entropies.iter().map(|h| (-self.k * h).exp()).collect();
@@ -131,18 +131,18 @@ fn tilt(entropies: &[f64], factors: &[f64]) -> Option<f64> {
 }
 
 /// Turn with tokens in the loss.
-struct Step {
+struct TurnEntropy {
     tokens: Vec<usize>,
     /// Mean entropy of its tokens.
     entropy: f64,
 }
 
-fn steps(rollout: &Rollout) -> Vec<Step> {
+fn steps(rollout: &Rollout) -> Vec<TurnEntropy> {
     let entropies = rollout.entropies.as_ref().expect("`needs` asked for entropies");
     let step = |(first, end): (usize, usize)| {
         let tokens: Vec<usize> = (first..end.min(rollout.mask.len())).filter(|&t| rollout.mask[t]).collect();
         let entropy = tokens.iter().map(|&t| entropies[t]).sum::<f64>() / tokens.len() as f64;
-        if tokens.is_empty() { None } else { Some(Step { tokens, entropy }) }
+        if tokens.is_empty() { None } else { Some(TurnEntropy { tokens, entropy }) }
     };
     rollout.turns.iter().filter_map(|t| step((t.first, t.end))).collect()
 }
@@ -189,7 +189,7 @@ mod tests {
         let batch = batch(vec![rollout(&[&[0.0, 0.2], &[0.9]]), rollout(&[&[0.9], &[0.1]])]);
         let mut a = batch.spread(&[1.0, -1.0]);
         let mut part =
-            EntropyModulated { k: 2.0f64.ln(), future_k: 2.0f64.ln(), zeta: 0.3, ..EntropyModulated::default() };
+            EntropyModulation { k: 2.0f64.ln(), future_k: 2.0f64.ln(), zeta: 0.3, ..EntropyModulation::default() };
         part.apply(&batch, &mut a);
         // Turns before centering: 4/3 + 0.15, 2/3, −2/3 + 0.3, −4/3; their mean is 0.1125.
         let c = 0.1125;
@@ -203,7 +203,7 @@ mod tests {
         let entropies = normalized(&[0.3, 2.0, 0.7, 1.1, 0.2]);
         assert_eq!((entropies[4], entropies[1]), (0.0, 1.0));
         for k in [0.0, 0.5, 1.0, 4.0] {
-            let g = EntropyModulated { k, ..EntropyModulated::default() }.factors(&entropies);
+            let g = EntropyModulation { k, ..EntropyModulation::default() }.factors(&entropies);
             assert!((g.iter().sum::<f64>() / 5.0 - 1.0).abs() < 1e-12);
             assert!(
                 k == 0.0 || (g[4] > g[0] && g[0] > g[2] && g[2] > g[3] && g[3] > g[1] && g[4] > 1.0 && g[1] < 1.0),
@@ -217,7 +217,7 @@ mod tests {
     fn confident_turns_are_amplified_whatever_their_sign() {
         let batch = batch(vec![rollout(&[&[0.0], &[1.0]]), rollout(&[&[0.0], &[1.0]])]);
         let mut a = batch.spread(&[1.0, -1.0]);
-        EntropyModulated { zeta: 0.0, ..EntropyModulated::default() }.apply(&batch, &mut a);
+        EntropyModulation { zeta: 0.0, ..EntropyModulation::default() }.apply(&batch, &mut a);
         assert!(a[0][1] > 1.0 && a[0][3] < 1.0 && a[1][1] < -1.0 && a[1][3] > -1.0, "{a:?}");
     }
 
@@ -225,7 +225,7 @@ mod tests {
     fn equal_entropies_only_subtract_the_mean() {
         let batch = batch(vec![rollout(&[&[0.4], &[0.4, 0.4]]), rollout(&[&[0.4]])]);
         let mut a = batch.spread(&[1.0, -2.0]);
-        let mut part = EntropyModulated { zeta: 0.0, ..EntropyModulated::default() };
+        let mut part = EntropyModulation { zeta: 0.0, ..EntropyModulation::default() };
         part.apply(&batch, &mut a);
         near(&a[0], &[0.0, 1.0, 0.0, 1.0, 1.0]);
         near(&a[1], &[0.0, -2.0]);
@@ -238,18 +238,18 @@ mod tests {
         masked.mask[3] = false;
         let batch = batch(vec![masked, rollout(&[&[1.0]])]);
         let mut a = batch.spread(&[1.0, 1.0]);
-        let mut part = EntropyModulated { k: 2.0f64.ln(), zeta: 0.6, ..EntropyModulated::default() };
+        let mut part = EntropyModulation { k: 2.0f64.ln(), zeta: 0.6, ..EntropyModulation::default() };
         part.apply(&batch, &mut a);
         // Factors 4/3 and 2/3, no bonus: the next turn is not in the loss.
         near(&a[0], &[0.0, 1.0 / 3.0, 0.0, 0.0]);
         near(&a[1], &[0.0, -1.0 / 3.0]);
-        part.apply(&Batch::default(), &mut Grid::new());
+        part.apply(&Batch::default(), &mut TokenGrid::new());
         assert!(part.metrics().is_empty());
     }
 
     #[test]
     fn negative_constants_are_rejected() {
-        assert_eq!(EntropyModulated { zeta: -0.1, ..EntropyModulated::default() }.check()[0].pointer, "/zeta");
-        assert!(!EntropyModulated { k: f64::NAN, ..EntropyModulated::default() }.check().is_empty());
+        assert_eq!(EntropyModulation { zeta: -0.1, ..EntropyModulation::default() }.check()[0].pointer, "/zeta");
+        assert!(!EntropyModulation { k: f64::NAN, ..EntropyModulation::default() }.check().is_empty());
     }
 }

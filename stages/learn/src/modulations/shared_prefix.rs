@@ -5,13 +5,13 @@
 //! form needs no part: with equal ratios, the sum over the copies of a shared token equals that of the means. Only
 //! forks make tokens shared, however similar two rollouts look.
 
-use crate::batch::{Batch, Grid, Rollout};
-use crate::part::{Modulation, Needs, Part};
+use crate::batch::{Batch, Rollout, TokenGrid};
+use crate::part::{Modulation, Needs, RlPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, Reduce};
+use trainyard_core::{MetricInfo, Reduce};
 
 /// `shared_prefix` has no options.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -30,24 +30,24 @@ impl PartOptions for SharedPrefix {
         rollouts of the group that have it in the loss; the sum over them does not change. If a parent left the group\n\
         (dropped by a filter or a selection), its forks still share with each other, but not with its ancestors.\n\
         Needs forks and groups. Source: 2507.19849.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new("share", "share", "Share of the tokens in the loss that several rollouts hold.")
-                .over(Reduce::LastTenth)
+            MetricInfo::new("share", "share", "Share of the tokens in the loss that several rollouts hold.")
+                .reduced_by(Reduce::LastTenth)
                 .optional()
-                .formerly("shared_prefix_share"),
+                .former_name("shared_prefix_share"),
         ]
     }
 }
 
-impl Part for SharedPrefix {
+impl RlPart for SharedPrefix {
     fn needs(&self) -> Needs {
         Needs { fork: true, groups: true, ..Needs::NONE }
     }
 }
 
 impl Modulation for SharedPrefix {
-    fn apply(&mut self, batch: &Batch, advantages: &mut Grid) {
+    fn apply(&mut self, batch: &Batch, advantages: &mut TokenGrid) {
         let (mut shared, mut all) = (0usize, 0usize);
         let mut rest = advantages.as_mut_slice();
         for group in &batch.groups {
@@ -70,7 +70,7 @@ fn attribute(rollouts: &[Rollout], rows: &mut [Vec<f64>]) -> usize {
     let mut copies: BTreeMap<(u32, usize), Vec<usize>> = BTreeMap::new();
     for (i, rollout) in rollouts.iter().enumerate() {
         for t in (0..rollout.mask.len()).filter(|&t| rollout.mask[t]) {
-            copies.entry((maker(&family, rollout, t), t)).or_default().push(i);
+            copies.entry((origin_sample(&family, rollout, t), t)).or_default().push(i);
         }
     }
     let mut shared = 0;
@@ -85,7 +85,7 @@ fn attribute(rollouts: &[Rollout], rows: &mut [Vec<f64>]) -> usize {
 }
 
 /// Returns the sample for which token `t` of a rollout was first sampled.
-fn maker(family: &BTreeMap<u32, &Rollout>, rollout: &Rollout, t: usize) -> u32 {
+fn origin_sample(family: &BTreeMap<u32, &Rollout>, rollout: &Rollout, t: usize) -> u32 {
     let mut sample = rollout.trajectory.sample;
     let mut at = Some(rollout);
     // No ancestry is longer than the group, so records that form a cycle terminate, too.

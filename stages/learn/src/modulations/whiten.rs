@@ -1,8 +1,8 @@
 //! `whiten`: whitens advantages over all tokens of the batch in the loss. REINFORCE++ with baseline (2501.03262) is
 //! this after `group` with `scale: none`. Fewer than two tokens are left as they are.
 
-use crate::batch::{Batch, Grid};
-use crate::part::{Modulation, Part};
+use crate::batch::{Batch, TokenGrid};
+use crate::part::{Modulation, RlPart};
 use crate::statistics::{mean, variance};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,17 +34,17 @@ impl PartOptions for Whiten {
      variance by ddof. Source: 2501.03262.";
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
-            OptionProblem::outside("/epsilon", self.epsilon, 0.0..),
-            OptionProblem::outside("/ddof", self.ddof, 0..=1),
+            OptionProblem::out_of_range("/epsilon", self.epsilon, 0.0..),
+            OptionProblem::out_of_range("/ddof", self.ddof, 0..=1),
         ];
         problems.into_iter().flatten().collect()
     }
 }
 
-impl Part for Whiten {}
+impl RlPart for Whiten {}
 
 impl Modulation for Whiten {
-    fn apply(&mut self, batch: &Batch, advantages: &mut Grid) {
+    fn apply(&mut self, batch: &Batch, advantages: &mut TokenGrid) {
         let masks: Vec<&[bool]> = batch.rollouts().map(|r| r.mask.as_slice()).collect();
         let values: Vec<f64> = masks
             .iter()

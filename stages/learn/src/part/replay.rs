@@ -1,12 +1,12 @@
 //! Replay of rollouts in later updates.
 
-use super::Part;
-use crate::batch::{Batch, Grid, Rollout};
+use super::RlPart;
+use crate::batch::{Batch, Rollout, TokenGrid};
 use trainyard_core::Chance;
 
 /// Earlier rollout that enters an update again.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Replayed {
+pub struct ReplayedRollout {
     /// Rollout as it was offered.
     pub rollout: Rollout,
     /// Advantage per token; 0 where the mask is false.
@@ -16,11 +16,11 @@ pub struct Replayed {
 }
 
 /// Storage of rollouts of earlier steps for later updates.
-pub trait Replay: Part {
+pub trait Replay: RlPart {
     /// Offers the rollouts of a step, before its updates, with the advantages that they will have.
-    fn offer(&mut self, batch: &Batch, advantages: &Grid);
+    fn offer(&mut self, batch: &Batch, advantages: &TokenGrid);
     /// Returns rollouts that join the update of this step; called once per step, after `offer`.
-    fn draw(&mut self, step: u64, chance: &Chance) -> Vec<Replayed>;
+    fn draw(&mut self, step: u64, chance: &Chance) -> Vec<ReplayedRollout>;
     /// Returns metrics of the last step: (name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()

@@ -1,7 +1,7 @@
 //! `dpo`: direct preference optimization, with label smoothing, without a reference, or normalized by length.
 
-use super::{Implicit, PairTerm, PreferenceLoss, PreferencePair, logistic, positive, wrong_labels};
-use crate::part::{Needs, Part};
+use super::{ImplicitReward, PairTerm, PreferenceLoss, PreferencePair, logistic, positive, wrong_labels};
+use crate::part::{Needs, RlPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -46,7 +46,7 @@ impl PartOptions for Dpo {
     }
 }
 
-impl Part for Dpo {
+impl RlPart for Dpo {
     fn needs(&self) -> Needs {
         Needs { reference: !self.reference_free, ..Needs::NONE }
     }
@@ -55,7 +55,7 @@ impl Part for Dpo {
 impl PreferenceLoss for Dpo {
     fn value(&self, pair: &PreferencePair) -> PairTerm {
         let &Self { beta, label_smoothing: share, reference_free, length_normalized } = self;
-        Implicit { beta, reference_free, length_normalized }.judge(pair, |margin| {
+        ImplicitReward { beta, reference_free, length_normalized }.pair_term(pair, |margin| {
             let ((right, d_right), (wrong, d_wrong)) = (logistic(margin), logistic(-margin));
             ((1.0 - share) * right + share * wrong, (1.0 - share) * d_right - share * d_wrong)
         })

@@ -1,7 +1,7 @@
 //! `hinge`: SLiC's hinge loss on the margin; with a reference, the form of RSO.
 
-use super::{Implicit, PairTerm, PreferenceLoss, PreferencePair, positive};
-use crate::part::{Needs, Part};
+use super::{ImplicitReward, PairTerm, PreferenceLoss, PreferencePair, positive};
+use crate::part::{Needs, RlPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -39,7 +39,7 @@ impl PartOptions for Hinge {
     }
 }
 
-impl Part for Hinge {
+impl RlPart for Hinge {
     fn needs(&self) -> Needs {
         Needs { reference: !self.reference_free, ..Needs::NONE }
     }
@@ -48,8 +48,8 @@ impl Part for Hinge {
 impl PreferenceLoss for Hinge {
     fn value(&self, pair: &PreferencePair) -> PairTerm {
         let &Self { beta, margin: enough, reference_free } = self;
-        Implicit { beta, reference_free, length_normalized: false }
-            .judge(pair, |margin| if margin < enough { (enough - margin, -1.0) } else { (0.0, 0.0) })
+        ImplicitReward { beta, reference_free, length_normalized: false }
+            .pair_term(pair, |margin| if margin < enough { (enough - margin, -1.0) } else { (0.0, 0.0) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! `ipo`: identity preference optimization, a regression of the log-ratio gap onto a finite target.
 
-use super::{Implicit, PairTerm, PreferenceLoss, PreferencePair, positive};
-use crate::part::{Needs, Part};
+use super::{ImplicitReward, PairTerm, PreferenceLoss, PreferencePair, positive};
+use crate::part::{Needs, RlPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -38,7 +38,7 @@ impl PartOptions for Ipo {
     }
 }
 
-impl Part for Ipo {
+impl RlPart for Ipo {
     fn needs(&self) -> Needs {
         Needs { reference: true, ..Needs::NONE }
     }
@@ -47,7 +47,7 @@ impl Part for Ipo {
 impl PreferenceLoss for Ipo {
     fn value(&self, pair: &PreferencePair) -> PairTerm {
         let &Self { beta, length_normalized } = self;
-        Implicit { beta, reference_free: false, length_normalized }.judge(pair, |margin| {
+        ImplicitReward { beta, reference_free: false, length_normalized }.pair_term(pair, |margin| {
             let off = (margin - 0.5) / beta;
             (off * off, 2.0 * off / beta)
         })

@@ -14,7 +14,7 @@ pub mod orpo;
 pub mod robust;
 pub mod simpo;
 
-use crate::part::Part;
+use crate::part::RlPart;
 use trainyard_core::{OptionProblem, above};
 
 /// One answer of a pair.
@@ -51,20 +51,20 @@ pub struct PairTerm {
 }
 
 /// Loss on pairs of answers. [`crate::Needs::reference`] of its needs is set if it reads [`PairAnswer::reference`].
-pub trait PreferenceLoss: Part {
+pub trait PreferenceLoss: RlPart {
     /// Computes loss, slopes and rewards of one pair.
     fn value(&self, pair: &PreferencePair) -> PairTerm;
 }
 
 /// Implicit reward of the DPO family: beta·(log π − log π_ref), by sum or by mean over tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Implicit {
+pub(crate) struct ImplicitReward {
     pub beta: f64,
     pub reference_free: bool,
     pub length_normalized: bool,
 }
 
-impl Implicit {
+impl ImplicitReward {
     /// Returns the reward of an answer, and its derivative by the answer's log-probability.
     fn reward(self, answer: &PairAnswer) -> (f64, f64) {
         let slope = self.beta / if self.length_normalized { answer.tokens.max(1) as f64 } else { 1.0 };
@@ -72,7 +72,7 @@ impl Implicit {
         (slope * (answer.logprob - reference), slope)
     }
     /// Evaluates a loss of the margin between the rewards of a pair: `loss` gives value and derivative.
-    pub fn judge(self, pair: &PreferencePair, loss: impl FnOnce(f64) -> (f64, f64)) -> PairTerm {
+    pub fn pair_term(self, pair: &PreferencePair, loss: impl FnOnce(f64) -> (f64, f64)) -> PairTerm {
         let ((chosen_reward, by_chosen), (rejected_reward, by_rejected)) =
             (self.reward(&pair.chosen), self.reward(&pair.rejected));
         let (loss, slope) = loss(chosen_reward - rejected_reward);
@@ -87,10 +87,10 @@ pub(crate) fn logistic(margin: f64) -> (f64, f64) {
 
 /// Checks options that must be positive.
 pub(crate) fn positive<const N: usize>(options: [(&str, f64); N]) -> Vec<OptionProblem> {
-    options.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, above(0.0))).collect()
+    options.into_iter().filter_map(|(at, value)| OptionProblem::out_of_range(at, value, above(0.0))).collect()
 }
 
 /// Checks a share of wrong labels, which must be below one half, where labels carry no information.
 pub(crate) fn wrong_labels(at: &str, share: f64) -> Option<OptionProblem> {
-    OptionProblem::outside(at, share, 0.0..0.5)
+    OptionProblem::out_of_range(at, share, 0.0..0.5)
 }

@@ -1,7 +1,7 @@
 //! `orpo`: fine-tuning on the chosen answer, with a penalty on the odds ratio; no reference.
 
 use super::{PairAnswer, PairTerm, PreferenceLoss, PreferencePair, logistic};
-use crate::part::Part;
+use crate::part::RlPart;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -35,11 +35,11 @@ impl PartOptions for Orpo {
         agent's tokens are in the sums (TRL's fine-tuning loss also has those of the prompt). log π/|y| is\n\
         taken to be at most −1e-9. Source: 2403.07691.";
     fn check(&self) -> Vec<OptionProblem> {
-        OptionProblem::outside("/weight", self.weight, 0.0..).into_iter().collect()
+        OptionProblem::out_of_range("/weight", self.weight, 0.0..).into_iter().collect()
     }
 }
 
-impl Part for Orpo {}
+impl RlPart for Orpo {}
 
 impl PreferenceLoss for Orpo {
     fn value(&self, pair: &PreferencePair) -> PairTerm {

@@ -1,7 +1,7 @@
 //! `robust`: a DPO loss that is unbiased if a known share of the labels is wrong.
 
-use super::{Implicit, PairTerm, PreferenceLoss, PreferencePair, logistic, positive, wrong_labels};
-use crate::part::{Needs, Part};
+use super::{ImplicitReward, PairTerm, PreferenceLoss, PreferencePair, logistic, positive, wrong_labels};
+use crate::part::{Needs, RlPart};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -10,7 +10,7 @@ use trainyard_core::OptionProblem;
 /// Options of `robust`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Robust {
+pub struct RobustDpo {
     /// Strength of the constraint to the reference.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub beta: f64,
@@ -19,13 +19,13 @@ pub struct Robust {
     pub flipped: f64,
 }
 
-impl Default for Robust {
+impl Default for RobustDpo {
     fn default() -> Self {
         Self { beta: 0.1, flipped: 0.1 }
     }
 }
 
-impl PartOptions for Robust {
+impl PartOptions for RobustDpo {
     const KIND: &'static str = "robust";
     const SUMMARY: &'static str = "DPO, unbiased under a known share of flipped labels (rDPO)";
     const DOC: &'static str = "With m as in `dpo` and ε = flipped: loss = (−(1−ε)·log σ(m) + ε·log\n\
@@ -38,16 +38,16 @@ impl PartOptions for Robust {
     }
 }
 
-impl Part for Robust {
+impl RlPart for RobustDpo {
     fn needs(&self) -> Needs {
         Needs { reference: true, ..Needs::NONE }
     }
 }
 
-impl PreferenceLoss for Robust {
+impl PreferenceLoss for RobustDpo {
     fn value(&self, pair: &PreferencePair) -> PairTerm {
         let &Self { beta, flipped: share } = self;
-        Implicit { beta, reference_free: false, length_normalized: false }.judge(pair, |margin| {
+        ImplicitReward { beta, reference_free: false, length_normalized: false }.pair_term(pair, |margin| {
             let ((right, d_right), (wrong, d_wrong)) = (logistic(margin), logistic(-margin));
             let scale = 1.0 / (1.0 - 2.0 * share);
             (scale * ((1.0 - share) * right - share * wrong), scale * ((1.0 - share) * d_right + share * d_wrong))
@@ -67,12 +67,12 @@ mod tests {
             PairAnswer { logprob: -4.0, reference: -3.0, tokens: 2 },
         );
         let (given, flipped) = (PreferencePair { chosen: a, rejected: b }, PreferencePair { chosen: b, rejected: a });
-        let part = Robust { beta: 0.3, flipped: 0.2 };
+        let part = RobustDpo { beta: 0.3, flipped: 0.2 };
         let (kept, turned) = (part.value(&given), part.value(&flipped));
         let clean = Dpo { beta: 0.3, ..Dpo::default() }.value(&given);
         assert!((0.8 * kept.loss + 0.2 * turned.loss - clean.loss).abs() < 1e-14);
         assert!((0.8 * kept.d_chosen + 0.2 * turned.d_rejected - clean.d_chosen).abs() < 1e-14);
-        assert_eq!(Robust { beta: 0.3, flipped: 0.0 }.value(&given), clean);
-        assert_eq!(Robust { flipped: 0.5, ..part }.check()[0].pointer, "/flipped");
+        assert_eq!(RobustDpo { beta: 0.3, flipped: 0.0 }.value(&given), clean);
+        assert_eq!(RobustDpo { flipped: 0.5, ..part }.check()[0].pointer, "/flipped");
     }
 }

@@ -1,7 +1,7 @@
 //! `simpo`: the mean log-probability of an answer as its reward, with a target margin and no reference.
 
-use super::{Implicit, PairTerm, PreferenceLoss, PreferencePair, logistic, positive};
-use crate::part::Part;
+use super::{ImplicitReward, PairTerm, PreferenceLoss, PreferencePair, logistic, positive};
+use crate::part::RlPart;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -33,17 +33,18 @@ impl PartOptions for Simpo {
         policy to where it started but the learning rate, so small rates matter more than in `dpo`. Source:\n\
         2405.14734.";
     fn check(&self) -> Vec<OptionProblem> {
-        let margin = OptionProblem::outside("/margin", self.margin, 0.0..);
+        let margin = OptionProblem::out_of_range("/margin", self.margin, 0.0..);
         positive([("/beta", self.beta)]).into_iter().chain(margin).collect()
     }
 }
 
-impl Part for Simpo {}
+impl RlPart for Simpo {}
 
 impl PreferenceLoss for Simpo {
     fn value(&self, pair: &PreferencePair) -> PairTerm {
         let &Self { beta, margin: target } = self;
-        Implicit { beta, reference_free: true, length_normalized: true }.judge(pair, |margin| logistic(margin - target))
+        ImplicitReward { beta, reference_free: true, length_normalized: true }
+            .pair_term(pair, |margin| logistic(margin - target))
     }
 }
 

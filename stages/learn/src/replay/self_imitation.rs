@@ -4,15 +4,15 @@
 //! policy is not better anyway. Its advantage is therefore recomputed against the median of recent rewards, and old
 //! rollouts are removed. The weight grows over the run, so that exploration comes first (2509.22601).
 
-use crate::batch::{Batch, Grid, Group, Rollout};
-use crate::part::{Part, Replay, Replayed};
+use crate::batch::{Batch, Group, Rollout, TokenGrid};
+use crate::part::{Replay, ReplayedRollout, RlPart};
 use crate::statistics::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, VecDeque};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
+use trainyard_core::{Chance, Error, MetricInfo, OptionProblem, Reduce, Result};
 
 /// Rewards over which the median is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -50,13 +50,13 @@ pub struct SelfImitation {
     #[schemars(range(min = 1))]
     pub per_step: usize,
     #[serde(skip)]
-    state: Buffers,
+    state: ReplayState,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-struct Buffers {
+struct ReplayState {
     /// Kept rollouts, oldest first.
-    kept: VecDeque<Kept>,
+    kept: VecDeque<BufferedRollout>,
     /// Recent rewards, oldest first.
     rewards: VecDeque<f64>,
     /// Number of rollouts and their weight in the last draw, reported as metrics.
@@ -65,7 +65,7 @@ struct Buffers {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Kept {
+struct BufferedRollout {
     step: u64,
     rollout: Rollout,
 }
@@ -81,7 +81,7 @@ impl Default for SelfImitation {
             coefficient: 1.0,
             warmup: 200,
             per_step: 64,
-            state: Buffers::default(),
+            state: ReplayState::default(),
         }
     }
 }
@@ -100,26 +100,26 @@ impl PartOptions for SelfImitation {
         advantage above 0, and unscaled advantages of a 0/1 reward never exceed 1: hence 0 here. It replays the whole\n\
         buffer whenever that is one and a half times full; `per_step` spreads this over the steps.\n\n\
         State: both buffers, including whole rollouts. Source: 2509.22601.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new("replayed", "rollouts", "Earlier rollouts that enter the update again.")
-                .over(Reduce::LastTenth)
-                .formerly("replayed"),
-            Metric::new("weight", "factor", "Weight of replayed rollouts in the loss.")
-                .over(Reduce::LastTenth)
-                .formerly("replay_weight"),
-            Metric::new("buffer", "rollouts", "Rollouts that are kept for replay, after the draw.")
-                .over(Reduce::LastTenth)
-                .formerly("replay_buffer"),
+            MetricInfo::new("replayed", "rollouts", "Earlier rollouts that enter the update again.")
+                .reduced_by(Reduce::LastTenth)
+                .former_name("replayed"),
+            MetricInfo::new("weight", "factor", "Weight of replayed rollouts in the loss.")
+                .reduced_by(Reduce::LastTenth)
+                .former_name("replay_weight"),
+            MetricInfo::new("buffer", "rollouts", "Rollouts that are kept for replay, after the draw.")
+                .reduced_by(Reduce::LastTenth)
+                .former_name("replay_buffer"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
         [
             OptionProblem::not_finite("/threshold", self.threshold),
-            OptionProblem::outside("/capacity", self.capacity, 1..),
-            OptionProblem::outside("/baseline_capacity", self.baseline_capacity, 1..),
-            OptionProblem::outside("/coefficient", self.coefficient, 0.0..),
-            OptionProblem::outside("/per_step", self.per_step, 1..),
+            OptionProblem::out_of_range("/capacity", self.capacity, 1..),
+            OptionProblem::out_of_range("/baseline_capacity", self.baseline_capacity, 1..),
+            OptionProblem::out_of_range("/coefficient", self.coefficient, 0.0..),
+            OptionProblem::out_of_range("/per_step", self.per_step, 1..),
         ]
         .into_iter()
         .flatten()
@@ -127,7 +127,7 @@ impl PartOptions for SelfImitation {
     }
 }
 
-impl Part for SelfImitation {
+impl RlPart for SelfImitation {
     fn save(&self) -> Value {
         json!(self.state)
     }
@@ -139,7 +139,7 @@ impl Part for SelfImitation {
 }
 
 impl Replay for SelfImitation {
-    fn offer(&mut self, batch: &Batch, advantages: &Grid) {
+    fn offer(&mut self, batch: &Batch, advantages: &TokenGrid) {
         for group in &batch.groups {
             for reward in self.baselines(group) {
                 push(&mut self.state.rewards, reward, self.baseline_capacity);
@@ -150,11 +150,11 @@ impl Replay for SelfImitation {
                 let mut rollout = rollout.clone();
                 // No formula reads the text, and it would be in every checkpoint.
                 rollout.trajectory.messages.clear();
-                push(&mut self.state.kept, Kept { step: batch.step, rollout }, self.capacity);
+                push(&mut self.state.kept, BufferedRollout { step: batch.step, rollout }, self.capacity);
             }
         }
     }
-    fn draw(&mut self, step: u64, chance: &Chance) -> Vec<Replayed> {
+    fn draw(&mut self, step: u64, chance: &Chance) -> Vec<ReplayedRollout> {
         self.state.kept.retain(|k| step.saturating_sub(k.step) <= self.max_age);
         let weight = self.weight(step);
         let baseline = median(&self.state.rewards).unwrap_or(f64::INFINITY);
@@ -163,7 +163,7 @@ impl Replay for SelfImitation {
         let mut rest = VecDeque::with_capacity(self.state.kept.len());
         for (place, kept) in std::mem::take(&mut self.state.kept).into_iter().enumerate() {
             if chosen.contains(&place) {
-                again.push(replayed(kept.rollout, baseline, weight));
+                again.push(replay_rollout(kept.rollout, baseline, weight));
             } else {
                 rest.push_back(kept);
             }
@@ -193,7 +193,7 @@ impl SelfImitation {
     }
     /// Returns the positions in the buffer of the rollouts to replay.
     fn choose(&self, step: u64, baseline: f64, chance: &Chance) -> BTreeSet<usize> {
-        let good = |k: &Kept| k.step < step && k.rollout.trajectory.reward > baseline;
+        let good = |k: &BufferedRollout| k.step < step && k.rollout.trajectory.reward > baseline;
         let mut places: Vec<usize> =
             self.state.kept.iter().enumerate().filter(|(_, k)| good(k)).map(|(place, _)| place).collect();
         if places.len() > self.per_step {
@@ -211,10 +211,10 @@ impl SelfImitation {
     }
 }
 
-fn replayed(rollout: Rollout, baseline: f64, weight: f64) -> Replayed {
+fn replay_rollout(rollout: Rollout, baseline: f64, weight: f64) -> ReplayedRollout {
     let a = rollout.trajectory.reward - baseline;
     let advantages = rollout.mask.iter().map(|m| if *m { a } else { 0.0 }).collect();
-    Replayed { rollout, advantages, weight }
+    ReplayedRollout { rollout, advantages, weight }
 }
 
 /// Returns the mean advantage over the tokens in the loss; `None` without such tokens.

@@ -21,10 +21,10 @@ fn offer(part: &mut SelfImitation, step: u64, groups: &[&[f64]]) {
     let values: Vec<f64> = groups.iter().flat_map(|g| g.iter().map(move |r| r - mean(g))).collect();
     part.offer(&batch, &batch.spread(&values));
 }
-fn draw(part: &mut SelfImitation, step: u64) -> Vec<Replayed> {
+fn draw(part: &mut SelfImitation, step: u64) -> Vec<ReplayedRollout> {
     part.draw(step, &Chance::new(4))
 }
-fn ids(drawn: &[Replayed]) -> Vec<&str> {
+fn ids(drawn: &[ReplayedRollout]) -> Vec<&str> {
     drawn.iter().map(|r| r.rollout.trajectory.id.as_str()).collect()
 }
 fn kept(part: &SelfImitation) -> Vec<&str> {
@@ -130,7 +130,7 @@ fn rollouts_are_replayed_once_and_at_most_per_step() {
 #[test]
 fn resuming_from_a_checkpoint_changes_nothing() {
     let fresh = || SelfImitation { per_step: 1, warmup: 6, max_age: 3, capacity: 5, ..SelfImitation::default() };
-    let play = |part: &mut SelfImitation, steps: std::ops::Range<u64>| -> Vec<Replayed> {
+    let play = |part: &mut SelfImitation, steps: std::ops::Range<u64>| -> Vec<ReplayedRollout> {
         let step = |step: u64| {
             let third = step as f64 / 3.0;
             offer(part, step, &[&[1.0, third, 0.0], &[0.1, 0.7]]);

@@ -21,7 +21,7 @@ pub use clustered::{Difference, Estimate, cluster_means, clustered_mean, paired_
 pub use majority::{Majority, Vote, majority, majority_at_k, weighted_majority_at_k};
 pub use moments::{deviation, mean, variance};
 pub use pass_at_k::{pass_at_k, pass_hat_k};
-pub use pooled::{Pooled, student_quantile, two_level_bootstrap};
+pub use pooled::{PooledEstimate, student_quantile, two_level_bootstrap};
 pub use proportion::wilson;
 pub use ranking::auc;
 pub use selection::{StepReduction, best_at_k, best_of};

@@ -12,7 +12,7 @@ pub type SeedDifferences<'a> = &'a [f64];
 
 /// Mean over seeds and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pooled {
+pub struct PooledEstimate {
     /// Mean of the seeds' values.
     pub value: f64,
     /// Standard deviation between seeds (ddof 1); `None` with fewer than two seeds.
@@ -21,7 +21,7 @@ pub struct Pooled {
     pub seeds: usize,
 }
 
-impl Pooled {
+impl PooledEstimate {
     /// Pools one value per seed. `None` if empty.
     pub fn of(values: &[f64]) -> Option<Self> {
         Some(Self { value: mean(values)?, deviation: deviation(values, 1), seeds: values.len() })
@@ -125,14 +125,14 @@ mod tests {
     #[test]
     fn the_interval_is_the_t_interval_over_seeds() {
         // Mean 0.2, deviation 0.1, n = 3: 0.2 ± 4.3027·0.1/√3.
-        let pooled = Pooled::of(&[0.1, 0.2, 0.3]).unwrap();
+        let pooled = PooledEstimate::of(&[0.1, 0.2, 0.3]).unwrap();
         let (low, high) = pooled.interval(0.025).unwrap();
         let half = 4.302_652_73 * 0.1 / 3f64.sqrt();
         assert!((pooled.value - 0.2).abs() < 1e-12);
         assert!((low - (0.2 - half)).abs() < 1e-8 && (high - (0.2 + half)).abs() < 1e-8, "{low} {high}");
         assert!(pooled.interval(0.05).unwrap().0 > low, "one-sided bounds lie inside");
-        let one = Pooled::of(&[0.4]).unwrap();
-        assert_eq!((one.value, one.interval(0.025), Pooled::of(&[])), (0.4, None, None));
+        let one = PooledEstimate::of(&[0.4]).unwrap();
+        assert_eq!((one.value, one.interval(0.025), PooledEstimate::of(&[])), (0.4, None, None));
     }
 
     #[test]

@@ -6,11 +6,11 @@
 //! policy always samples at least the last token itself. Problems without a demonstration get a plain group.
 
 use super::{Tally, from_root};
-use crate::part::{Draw, Needs, Part, Pool, Prefix, Progress, Spawn, Strategy};
+use crate::part::{Draw, EpisodePrefix, Needs, ProblemPool, Progress, RlPart, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
+use trainyard_core::{Chance, MetricInfo, OptionProblem, Reduce};
 
 /// Given part of a demonstration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -71,41 +71,44 @@ impl PartOptions for DemonstrationPrefix {
         length `uniform`. Needs demonstrations, an altered start, and groups. Metrics of the last step: prefix_share\n\
         (mean share of its demonstration that a hybrid was given; absent without hybrids), hybrids (per group).\n\
         Source: 2507.01679.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new("hybrids", "rollouts per group", "Rollouts that continue a demonstration.")
-                .over(Reduce::LastTenth)
+            MetricInfo::new("hybrids", "rollouts per group", "Rollouts that continue a demonstration.")
+                .reduced_by(Reduce::LastTenth)
                 .optional()
-                .formerly("hybrids"),
-            Metric::new(
+                .former_name("hybrids"),
+            MetricInfo::new(
                 "prefix_share",
                 "share",
                 "Share of a demonstration's tokens that is given to a rollout that continues one.",
             )
-            .over(Reduce::LastTenth)
+            .reduced_by(Reduce::LastTenth)
             .optional()
-            .formerly("prefix_share"),
+            .former_name("prefix_share"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let hybrids = OptionProblem::outside("/hybrids", self.hybrids, 1..);
+        let hybrids = OptionProblem::out_of_range("/hybrids", self.hybrids, 1..);
         let mut problems: Vec<OptionProblem> =
             hybrids.map(|p| p.help("for no hybrids use the strategy `independent`")).into_iter().collect();
         let shares = [("/first_share", self.first_share), ("/last_share", self.last_share)];
-        problems.extend(shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0)));
-        problems.extend(OptionProblem::crossed(("/last_share", self.last_share), ("/first_share", self.first_share)));
+        problems.extend(shares.into_iter().filter_map(|(at, share)| OptionProblem::out_of_range(at, share, 0.0..=1.0)));
+        problems.extend(OptionProblem::reversed_bounds(
+            ("/last_share", self.last_share),
+            ("/first_share", self.first_share),
+        ));
         problems
     }
 }
 
-impl Part for DemonstrationPrefix {
+impl RlPart for DemonstrationPrefix {
     fn needs(&self) -> Needs {
         Needs { demonstrations: true, altered_start: true, groups: true, ..Needs::NONE }
     }
 }
 
 impl Strategy for DemonstrationPrefix {
-    fn start(&mut self, draw: &Draw, pool: &Pool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn> {
+    fn start(&mut self, draw: &Draw, pool: &ProblemPool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn> {
         self.tally.begin(progress);
         self.tally.add("hybrids", 0.0, draw.problems.len());
         let mut spawns = from_root(draw, size);
@@ -127,7 +130,7 @@ impl Strategy for DemonstrationPrefix {
                         + (self.first_share - lowest) * chance.at("prefix", &[group, u64::from(spawn.sample)]).uniform()
                 }
             };
-            let Some((prefix, given)) = beginning(demonstration, share) else { continue };
+            let Some((prefix, given)) = take_prefix(demonstration, share) else { continue };
             spawn.prefix = Some(prefix);
             self.tally.add("hybrids", 1.0, 0);
             self.tally.add("prefix_share", given, 1);
@@ -147,20 +150,20 @@ impl DemonstrationPrefix {
 }
 
 /// Returns another problem of the pool that has a demonstration. `None` without one.
-fn other(pool: &Pool, own: usize, chance: &Chance) -> Option<usize> {
+fn other(pool: &ProblemPool, own: usize, chance: &Chance) -> Option<usize> {
     let places: Vec<usize> =
         (0..pool.problems.len()).filter(|&i| i != own && !pool.problems[i].demonstrations.is_empty()).collect();
     (!places.is_empty()).then(|| *chance.at("problem", &[]).choose(&places))
 }
 
 /// Returns the first `share` of a demonstration's tokens, and the exact share. `None` if that is no token.
-fn beginning(demonstration: &[Vec<u32>], share: f64) -> Option<(Prefix, f64)> {
+fn take_prefix(demonstration: &[Vec<u32>], share: f64) -> Option<(EpisodePrefix, f64)> {
     let all: usize = demonstration.iter().map(Vec::len).sum();
     let given = ((share * all as f64).round() as usize).min(all.saturating_sub(1));
     if given == 0 {
         return None;
     }
-    let mut prefix = Prefix::default();
+    let mut prefix = EpisodePrefix::default();
     let mut left = given;
     for turn in demonstration {
         if left < turn.len() {
@@ -182,9 +185,9 @@ mod tests {
     fn demonstration(tag: u32) -> Vec<Vec<u32>> {
         vec![(0..3).map(|i| tag + i).collect(), (3..10).map(|i| tag + i).collect()]
     }
-    fn pool() -> Pool {
+    fn pool() -> ProblemPool {
         let problem = |demonstrations: Vec<Vec<Vec<u32>>>| PoolProblem { demonstrations, ..PoolProblem::default() };
-        Pool {
+        ProblemPool {
             problems: vec![
                 problem(vec![]),
                 problem(vec![demonstration(100)]),
@@ -213,19 +216,19 @@ mod tests {
     #[test]
     fn prefix_has_whole_turns_and_part_of_the_next() {
         let turns = demonstration(100);
-        let of = |share: f64| beginning(&turns, share);
+        let of = |share: f64| take_prefix(&turns, share);
         let (first, second) = (turns[0].clone(), &turns[1]);
-        assert_eq!(of(0.5), Some((Prefix { turns: vec![first.clone()], partial: second[..2].to_vec() }, 0.5)));
-        assert_eq!(of(0.2), Some((Prefix { turns: vec![], partial: first[..2].to_vec() }, 0.2)));
-        assert_eq!(of(0.3), Some((Prefix { turns: vec![first.clone()], partial: vec![] }, 0.3)));
+        assert_eq!(of(0.5), Some((EpisodePrefix { turns: vec![first.clone()], partial: second[..2].to_vec() }, 0.5)));
+        assert_eq!(of(0.2), Some((EpisodePrefix { turns: vec![], partial: first[..2].to_vec() }, 0.2)));
+        assert_eq!(of(0.3), Some((EpisodePrefix { turns: vec![first.clone()], partial: vec![] }, 0.3)));
         assert_eq!(
             of(1.0),
-            Some((Prefix { turns: vec![first], partial: second[..6].to_vec() }, 0.9)),
+            Some((EpisodePrefix { turns: vec![first], partial: second[..6].to_vec() }, 0.9)),
             "one token remains"
         );
         assert_eq!(of(0.04), None, "0.4 of a token");
-        assert_eq!(beginning(&[vec![1]], 1.0), None);
-        assert_eq!(beginning(&[], 1.0), None);
+        assert_eq!(take_prefix(&[vec![1]], 1.0), None);
+        assert_eq!(take_prefix(&[], 1.0), None);
     }
 
     #[test]

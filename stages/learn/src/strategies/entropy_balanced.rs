@@ -7,19 +7,21 @@
 //! forked, and stays in the group; the other roots start when it has ended. The measurement costs time but no tokens,
 //! and no state crosses steps.
 
-use super::forking::{self, ForkRule, jumps, opening};
+use super::forking::{self, ForkRule, entropy_jumps, opening};
 use super::{Tally, from_root};
-use crate::part::{Action, Draw, GroupBudget, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
+use crate::part::{
+    Draw, GroupBudget, LiveSequence, Needs, ProblemPool, Progress, RlPart, Spawn, Strategy, StrategyAction,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
+use trainyard_core::{Chance, MetricInfo, OptionProblem, Reduce};
 
 /// Options of `entropy_balanced`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct EntropyBalanced {
+pub struct EntropyBalancedStrategy {
     /// Strength with which H_root − H_tool shifts the budget toward roots; 0 = always half.
     pub beta: f64,
     /// Propensity to fork where the entropy has not changed.
@@ -76,7 +78,7 @@ impl Pilot {
     }
 }
 
-impl Default for EntropyBalanced {
+impl Default for EntropyBalancedStrategy {
     fn default() -> Self {
         Self {
             beta: 1.0,
@@ -93,7 +95,7 @@ impl Default for EntropyBalanced {
     }
 }
 
-impl PartOptions for EntropyBalanced {
+impl PartOptions for EntropyBalancedStrategy {
     const KIND: &'static str = "entropy_balanced";
     const SUMMARY: &'static str =
         "roots and branches by measured entropy, with a penalty on consecutive branching (AEPO, 2510.14545)";
@@ -110,25 +112,25 @@ impl PartOptions for EntropyBalanced {
         Needs forks, entropies, several turns, and groups. Metrics of the last step: roots (planned per group),\n\
         roots_slope (roots per unit of H_root − H_tool, over groups), forks (copies per group), fork_chain (mean l\n\
         + 1 of forked nodes). Source: 2510.14545.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
             forking::metric(),
-            Metric::new("fork_chain", "forks", "Forks in a row at the place of a fork, itself included.")
-                .over(Reduce::LastTenth)
+            MetricInfo::new("fork_chain", "forks", "Forks in a row at the place of a fork, itself included.")
+                .reduced_by(Reduce::LastTenth)
                 .optional()
-                .formerly("fork_chain"),
-            Metric::new("roots", "rollouts per group", "Rollouts that start from the prompt.")
-                .over(Reduce::LastTenth)
+                .former_name("fork_chain"),
+            MetricInfo::new("roots", "rollouts per group", "Rollouts that start from the prompt.")
+                .reduced_by(Reduce::LastTenth)
                 .optional()
-                .formerly("roots"),
-            Metric::new(
+                .former_name("roots"),
+            MetricInfo::new(
                 "roots_slope",
                 "rollouts per nat",
                 "Slope of the number of roots over the difference between root and tool entropy.",
             )
-            .over(Reduce::Whole)
+            .reduced_by(Reduce::Whole)
             .optional()
-            .formerly("roots_slope"),
+            .former_name("roots_slope"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
@@ -136,20 +138,27 @@ impl PartOptions for EntropyBalanced {
             [("/beta", self.beta), ("/alpha", self.alpha), ("/gamma", self.gamma), ("/threshold", self.threshold)];
         let mut problems: Vec<OptionProblem> =
             free.into_iter().filter_map(|(at, value)| OptionProblem::not_finite(at, value)).collect();
-        problems.extend(OptionProblem::outside("/penalty", self.penalty, 0.0..=1.0));
+        problems.extend(OptionProblem::out_of_range("/penalty", self.penalty, 0.0..=1.0));
         problems.extend(forking::check(self.window, self.normalizer, self.beam));
         problems
     }
 }
 
-impl Part for EntropyBalanced {
+impl RlPart for EntropyBalancedStrategy {
     fn needs(&self) -> Needs {
         forking::NEEDS
     }
 }
 
-impl Strategy for EntropyBalanced {
-    fn start(&mut self, draw: &Draw, _pool: &Pool, _size: u32, progress: Progress, _chance: &Chance) -> Vec<Spawn> {
+impl Strategy for EntropyBalancedStrategy {
+    fn start(
+        &mut self,
+        draw: &Draw,
+        _pool: &ProblemPool,
+        _size: u32,
+        progress: Progress,
+        _chance: &Chance,
+    ) -> Vec<Spawn> {
         if self.state.step != Some(progress.step) {
             self.state.plans.clear();
         }
@@ -159,7 +168,7 @@ impl Strategy for EntropyBalanced {
         self.state.pilots = (0..draw.problems.len()).map(|g| (g, Pilot::default())).collect();
         from_root(draw, 1)
     }
-    fn at_turn(&mut self, live: &Live, group: &GroupBudget, chance: &Chance) -> Action {
+    fn at_turn(&mut self, live: &LiveSequence, group: &GroupBudget, chance: &Chance) -> StrategyAction {
         if let Some(pilot) = self.state.pilots.get_mut(&live.group) {
             let opening = live.entropies.last().and_then(|t| opening(t, self.window));
             match opening {
@@ -167,22 +176,22 @@ impl Strategy for EntropyBalanced {
                 Some(h) => pilot.tools.push(h),
                 None => {}
             }
-            return Action::Continue;
+            return StrategyAction::Continue;
         }
         let copies = forking::copies(self.beam, live, group);
         if copies == 0 {
-            return Action::Continue;
+            return StrategyAction::Continue;
         }
-        let mut jumps = jumps(live, self.window, self.normalizer);
-        let Some(jump) = jumps.pop().flatten() else { return Action::Continue };
+        let mut jumps = entropy_jumps(live, self.window, self.normalizer);
+        let Some(jump) = jumps.pop().flatten() else { return StrategyAction::Continue };
         let chain = jumps.iter().rev().take_while(|j| j.is_some_and(|j| self.propensity(j) > self.threshold)).count();
         let penalized = self.propensity(jump) * (1.0 - (self.penalty * chain as f64).min(1.0));
         if !self.rule.forks(penalized, self.threshold, live, chance) {
-            return Action::Continue;
+            return StrategyAction::Continue;
         }
         self.state.tally.add("forks", f64::from(copies), 0);
         self.state.tally.add("fork_chain", chain as f64 + 1.0, 1);
-        Action::Fork { at: live.first, copies }
+        StrategyAction::Fork { at: live.first, copies }
     }
     fn refill(&mut self, group: usize, view: &GroupBudget) -> u32 {
         let left = view.budget.saturating_sub(view.started);
@@ -211,7 +220,7 @@ fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
     if squared > 0.0 { Some(together / squared) } else { None }
 }
 
-impl EntropyBalanced {
+impl EntropyBalancedStrategy {
     fn propensity(&self, jump: f64) -> f64 {
         self.alpha + self.gamma * jump
     }

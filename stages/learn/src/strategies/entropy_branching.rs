@@ -5,13 +5,15 @@
 //! from the end of the tool result and are not judged there again. Budget that branches leave over is filled from the
 //! root.
 
-use super::forking::{self, ForkRule, jumps};
+use super::forking::{self, ForkRule, entropy_jumps};
 use super::{Tally, from_root};
-use crate::part::{Action, Draw, GroupBudget, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
+use crate::part::{
+    Draw, GroupBudget, LiveSequence, Needs, ProblemPool, Progress, RlPart, Spawn, Strategy, StrategyAction,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
+use trainyard_core::{Chance, MetricInfo, OptionProblem, Reduce};
 
 /// Options of `entropy_branching`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,25 +73,25 @@ impl PartOptions for EntropyBranching {
         Needs forks, entropies, several turns, and groups. Metrics of the last step: forks (copies per group),\n\
         fork_entropy_jump (mean ΔH of forked nodes), nonfork_entropy_jump (mean ΔH of nodes that could have been\n\
         forked within the budget but were not). Source: 2507.19849.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
             forking::metric(),
-            Metric::new("fork_entropy_jump", "normalized nats", "Mean entropy jump of the turns that were forked.")
-                .over(Reduce::Whole)
+            MetricInfo::new("fork_entropy_jump", "normalized nats", "Mean entropy jump of the turns that were forked.")
+                .reduced_by(Reduce::Whole)
                 .optional()
-                .formerly("fork_entropy_jump"),
-            Metric::new(
+                .former_name("fork_entropy_jump"),
+            MetricInfo::new(
                 "nonfork_entropy_jump",
                 "normalized nats",
                 "Mean entropy jump of the turns that were not forked.",
             )
-            .over(Reduce::Whole)
+            .reduced_by(Reduce::Whole)
             .optional()
-            .formerly("nonfork_entropy_jump"),
+            .former_name("nonfork_entropy_jump"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let roots = self.roots.and_then(|roots| OptionProblem::outside("/roots", roots, 1..));
+        let roots = self.roots.and_then(|roots| OptionProblem::out_of_range("/roots", roots, 1..));
         let roots = roots.map(|p| p.help("leave it out to use half of the group"));
         let free = [("/alpha", self.alpha), ("/beta", self.beta), ("/threshold", self.threshold)];
         let free = free.into_iter().filter_map(|(at, value)| OptionProblem::not_finite(at, value));
@@ -97,31 +99,40 @@ impl PartOptions for EntropyBranching {
     }
 }
 
-impl Part for EntropyBranching {
+impl RlPart for EntropyBranching {
     fn needs(&self) -> Needs {
         forking::NEEDS
     }
 }
 
 impl Strategy for EntropyBranching {
-    fn start(&mut self, draw: &Draw, _pool: &Pool, size: u32, progress: Progress, _chance: &Chance) -> Vec<Spawn> {
+    fn start(
+        &mut self,
+        draw: &Draw,
+        _pool: &ProblemPool,
+        size: u32,
+        progress: Progress,
+        _chance: &Chance,
+    ) -> Vec<Spawn> {
         self.tally.begin(progress);
         self.tally.add("forks", 0.0, draw.problems.len());
         from_root(draw, self.roots.unwrap_or(size.div_ceil(2)).min(size))
     }
-    fn at_turn(&mut self, live: &Live, group: &GroupBudget, chance: &Chance) -> Action {
+    fn at_turn(&mut self, live: &LiveSequence, group: &GroupBudget, chance: &Chance) -> StrategyAction {
         let copies = forking::copies(self.beam, live, group);
         if copies == 0 {
-            return Action::Continue;
+            return StrategyAction::Continue;
         }
-        let Some(jump) = jumps(live, self.window, self.normalizer).pop().flatten() else { return Action::Continue };
+        let Some(jump) = entropy_jumps(live, self.window, self.normalizer).pop().flatten() else {
+            return StrategyAction::Continue;
+        };
         if !self.rule.forks(self.alpha + self.beta * jump, self.threshold, live, chance) {
             self.tally.add("nonfork_entropy_jump", jump, 1);
-            return Action::Continue;
+            return StrategyAction::Continue;
         }
         self.tally.add("forks", f64::from(copies), 0);
         self.tally.add("fork_entropy_jump", jump, 1);
-        Action::Fork { at: live.first, copies }
+        StrategyAction::Fork { at: live.first, copies }
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         self.tally.metrics()
@@ -135,7 +146,7 @@ mod tests {
 
     const OPEN: GroupBudget = GroupBudget { started: 4, budget: 8 };
 
-    fn asked(part: &mut EntropyBranching, live: &Live, group: GroupBudget) -> Action {
+    fn asked(part: &mut EntropyBranching, live: &LiveSequence, group: GroupBudget) -> StrategyAction {
         part.at_turn(live, &group, &Chance::new(3))
     }
 
@@ -143,17 +154,17 @@ mod tests {
     fn rising_entropy_after_a_tool_result_forks() {
         let mut part = EntropyBranching { window: 2, ..EntropyBranching::default() };
         let draw = Draw { problems: vec![5, 6], ..Draw::default() };
-        let roots = part.start(&draw, &Pool::default(), 7, Progress::default(), &Chance::new(0));
+        let roots = part.start(&draw, &ProblemPool::default(), 7, Progress::default(), &Chance::new(0));
         assert_eq!(
             roots.iter().map(|s| (s.group, s.sample)).collect::<Vec<_>>(),
             [0, 1].map(|g| [0, 1, 2, 3].map(|s| (g, s))).concat()
         );
         // Means of the first two tokens: 1 and 2, so ΔH = 1 and P = 0.7; the third token is outside the window.
         let risen = live(&[&[1.0, 1.0], &[1.5, 2.5, 0.0]]);
-        assert_eq!(asked(&mut part, &risen, OPEN), Action::Fork { at: risen.first, copies: 1 });
+        assert_eq!(asked(&mut part, &risen, OPEN), StrategyAction::Fork { at: risen.first, copies: 1 });
         // P = 0.5 is not above the threshold, nor is 0.4.
-        assert_eq!(asked(&mut part, &live(&[&[1.0, 1.0], &[0.5, 1.5]]), OPEN), Action::Continue);
-        assert_eq!(asked(&mut part, &live(&[&[1.0, 1.0], &[0.5, 0.5, 9.0]]), OPEN), Action::Continue);
+        assert_eq!(asked(&mut part, &live(&[&[1.0, 1.0], &[0.5, 1.5]]), OPEN), StrategyAction::Continue);
+        assert_eq!(asked(&mut part, &live(&[&[1.0, 1.0], &[0.5, 0.5, 9.0]]), OPEN), StrategyAction::Continue);
         let metrics = [("fork_entropy_jump", 1.0), ("forks", 0.5), ("nonfork_entropy_jump", -0.25)];
         assert_eq!(part.metrics(), metrics, "one copy in two groups; the others changed by 0 and −0.5");
     }
@@ -162,22 +173,26 @@ mod tests {
     fn no_fork_without_tool_result_budget_or_own_node() {
         let mut part = EntropyBranching::default();
         let risen = live(&[&[0.0], &[5.0]]);
-        let inherited = Live { forks: 1, since_fork: Some(0), ..risen.clone() };
-        assert_eq!(asked(&mut part, &live(&[&[5.0]]), OPEN), Action::Continue, "turn 0 follows no tool result");
-        assert_eq!(asked(&mut part, &live(&[&[0.0], &[]]), OPEN), Action::Continue, "a turn without tokens");
+        let inherited = LiveSequence { forks: 1, since_fork: Some(0), ..risen.clone() };
+        assert_eq!(asked(&mut part, &live(&[&[5.0]]), OPEN), StrategyAction::Continue, "turn 0 follows no tool result");
+        assert_eq!(asked(&mut part, &live(&[&[0.0], &[]]), OPEN), StrategyAction::Continue, "a turn without tokens");
         assert_eq!(
             asked(&mut part, &risen, GroupBudget { started: 8, ..OPEN }),
-            Action::Continue,
+            StrategyAction::Continue,
             "the budget is used up"
         );
-        assert_eq!(asked(&mut part, &inherited, OPEN), Action::Continue, "this node was judged when the copy was made");
-        let later = Live { since_fork: Some(1), ..inherited };
-        assert_ne!(asked(&mut part, &later, OPEN), Action::Continue);
+        assert_eq!(
+            asked(&mut part, &inherited, OPEN),
+            StrategyAction::Continue,
+            "this node was judged when the copy was made"
+        );
+        let later = LiveSequence { since_fork: Some(1), ..inherited };
+        assert_ne!(asked(&mut part, &later, OPEN), StrategyAction::Continue);
         let mut wide = EntropyBranching { beam: 4, ..EntropyBranching::default() };
-        assert_eq!(asked(&mut wide, &risen, OPEN), Action::Fork { at: risen.first, copies: 3 });
+        assert_eq!(asked(&mut wide, &risen, OPEN), StrategyAction::Fork { at: risen.first, copies: 3 });
         assert_eq!(
             asked(&mut wide, &risen, GroupBudget { started: 6, ..OPEN }),
-            Action::Fork { at: risen.first, copies: 2 }
+            StrategyAction::Fork { at: risen.first, copies: 2 }
         );
     }
 
@@ -207,7 +222,7 @@ mod tests {
         let mut part = EntropyBranching { rule: ForkRule::Chance, beta: 0.25, ..EntropyBranching::default() };
         let risen = live(&[&[0.0], &[1.0]]);
         let forks = |part: &mut EntropyBranching| {
-            (0..2000).filter(|s| part.at_turn(&risen, &OPEN, &Chance::new(*s)) != Action::Continue).count()
+            (0..2000).filter(|s| part.at_turn(&risen, &OPEN, &Chance::new(*s)) != StrategyAction::Continue).count()
         };
         let share = forks(&mut part) as f64 / 2000.0;
         assert!((share - 0.75).abs() < 0.05, "P = 0.5 + 0.25·1: {share}");
@@ -222,7 +237,7 @@ mod tests {
         let mut part = EntropyBranching::default();
         let draw = Draw { problems: vec![0], ..Draw::default() };
         let start = |part: &mut EntropyBranching, step: u64| {
-            part.start(&draw, &Pool::default(), 4, Progress { step, steps: 9 }, &Chance::new(0));
+            part.start(&draw, &ProblemPool::default(), 4, Progress { step, steps: 9 }, &Chance::new(0));
         };
         start(&mut part, 2);
         asked(&mut part, &live(&[&[0.0], &[5.0]]), OPEN);

@@ -1,24 +1,24 @@
 //! Shared code of strategies that fork a sequence where its entropy has risen: the measure, the rule, the budget.
 
-use crate::part::{GroupBudget, Live, Needs};
+use crate::part::{GroupBudget, LiveSequence, Needs};
 use crate::statistics::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Chance, Metric, OptionProblem, Reduce, above};
+use trainyard_core::{Chance, MetricInfo, OptionProblem, Reduce, above};
 
 /// Needs of these strategies.
 pub const NEEDS: Needs = Needs { fork: true, rollout_entropies: true, multi_turn: true, groups: true, ..Needs::NONE };
 
-pub fn metric() -> Metric {
-    Metric::new("forks", "forks per group", "Forks that were made.")
-        .over(Reduce::LastTenth)
+pub fn metric() -> MetricInfo {
+    MetricInfo::new("forks", "forks per group", "Forks that were made.")
+        .reduced_by(Reduce::LastTenth)
         .optional()
-        .formerly("forks")
+        .former_name("forks")
 }
 
 /// Returns the number of copies of a fork at this turn: `beam` - 1, or the rest of the group's budget. A copy's first
 /// turn is the node it was forked at, which was already evaluated, so it is 0 there.
-pub fn copies(beam: u32, live: &Live, group: &GroupBudget) -> u32 {
+pub fn copies(beam: u32, live: &LiveSequence, group: &GroupBudget) -> u32 {
     let at_own_fork = live.since_fork == Some(0);
     let left = group.budget.saturating_sub(group.started);
     if at_own_fork { 0 } else { beam.saturating_sub(1).min(left) }
@@ -37,7 +37,7 @@ pub enum ForkRule {
 
 impl ForkRule {
     /// Decides about a fork. Draws are keyed by (group, sample, turn), so that nodes do not influence each other.
-    pub fn forks(self, propensity: f64, threshold: f64, live: &Live, chance: &Chance) -> bool {
+    pub fn forks(self, propensity: f64, threshold: f64, live: &LiveSequence, chance: &Chance) -> bool {
         match self {
             Self::Threshold => propensity > threshold,
             Self::Chance => {
@@ -56,15 +56,15 @@ pub fn opening(turn: &[f64], window: usize) -> Option<f64> {
 
 /// Returns ΔH of every turn after a tool result, in turn order: the mean entropy of its opening minus that of turn 0,
 /// in units of `normalizer` nats. `None` for a turn without tokens; empty if turn 0 has no tokens.
-pub fn jumps(live: &Live, window: usize, normalizer: f64) -> Vec<Option<f64>> {
+pub fn entropy_jumps(live: &LiveSequence, window: usize, normalizer: f64) -> Vec<Option<f64>> {
     let Some(root) = live.entropies.first().and_then(|t| opening(t, window)) else { return Vec::new() };
     live.entropies.iter().skip(1).map(|t| opening(t, window).map(|h| (h - root) / normalizer)).collect()
 }
 
 /// Checks the options that these strategies share.
 pub fn check(window: usize, normalizer: f64, beam: u32) -> Vec<OptionProblem> {
-    let normalizer = OptionProblem::outside("/normalizer", normalizer, above(0.0));
+    let normalizer = OptionProblem::out_of_range("/normalizer", normalizer, above(0.0));
     let normalizer = normalizer.map(|p| p.help("use a number of nats above 0; 1 means no scaling"));
-    let counts = [OptionProblem::outside("/beam", beam, 1..), OptionProblem::outside("/window", window, 1..)];
+    let counts = [OptionProblem::out_of_range("/beam", beam, 1..), OptionProblem::out_of_range("/window", window, 1..)];
     counts.into_iter().flatten().chain(normalizer).collect()
 }

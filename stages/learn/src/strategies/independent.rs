@@ -1,6 +1,6 @@
 //! `independent`: every rollout starts from the root, and all are kept; GRPO's plain strategy.
 
-use crate::part::{Draw, Part, Pool, Progress, Spawn, Strategy};
+use crate::part::{Draw, ProblemPool, Progress, RlPart, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -9,18 +9,25 @@ use trainyard_core::Chance;
 /// `independent` has no options.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Independent {}
+pub struct IndependentStrategy {}
 
-impl PartOptions for Independent {
+impl PartOptions for IndependentStrategy {
     const KIND: &'static str = "independent";
     const SUMMARY: &'static str = "group_size rollouts per problem, each from the root";
     const DOC: &'static str = "Starts `group_size` sequences per problem, never forks, and keeps all.";
 }
 
-impl Part for Independent {}
+impl RlPart for IndependentStrategy {}
 
-impl Strategy for Independent {
-    fn start(&mut self, draw: &Draw, _pool: &Pool, size: u32, _progress: Progress, _chance: &Chance) -> Vec<Spawn> {
+impl Strategy for IndependentStrategy {
+    fn start(
+        &mut self,
+        draw: &Draw,
+        _pool: &ProblemPool,
+        size: u32,
+        _progress: Progress,
+        _chance: &Chance,
+    ) -> Vec<Spawn> {
         let spawn = |group: usize, sample: u32| Spawn { group, sample, ..Spawn::default() };
         (0..draw.problems.len()).flat_map(|g| (0..size).map(move |s| spawn(g, s))).collect()
     }
@@ -33,7 +40,8 @@ mod tests {
     #[test]
     fn every_problem_gets_its_group() {
         let draw = Draw { problems: vec![9, 4], ..Draw::default() };
-        let spawns = Independent {}.start(&draw, &Pool::default(), 3, Progress::default(), &Chance::new(0));
+        let spawns =
+            IndependentStrategy {}.start(&draw, &ProblemPool::default(), 3, Progress::default(), &Chance::new(0));
         assert_eq!(
             spawns.iter().map(|s| (s.group, s.sample)).collect::<Vec<_>>(),
             [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]

@@ -7,11 +7,11 @@
 
 use super::{Tally, from_root};
 use crate::batch::Rollout;
-use crate::part::{Draw, Needs, Part, Pool, Progress, Spawn, Strategy};
+use crate::part::{Draw, Needs, ProblemPool, Progress, RlPart, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Metric, OptionProblem, Reduce, above};
+use trainyard_core::{Chance, MetricInfo, OptionProblem, Reduce, above};
 
 /// Options of `resample_on_correct`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,59 +51,66 @@ impl PartOptions for ResampleOnCorrect {
         order, with `least` 2; `smoothing` lies between the two. Metrics of the last step: sampled_error_rate and\n\
         selected_error_rate (mean p_err of all and of the kept successes), error_rate_removed (their difference).\n\
         Source: 2508.20722.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         vec![
-            Metric::new(
+            MetricInfo::new(
                 "sampled_error_rate",
                 "share",
                 "Mean share of failed tool calls over the correct rollouts that were sampled.",
             )
             .lower()
-            .over(Reduce::LastTenth)
+            .reduced_by(Reduce::LastTenth)
             .optional()
-            .formerly("sampled_error_rate"),
-            Metric::new(
+            .former_name("sampled_error_rate"),
+            MetricInfo::new(
                 "selected_error_rate",
                 "share",
                 "Mean share of failed tool calls over the correct rollouts that were kept.",
             )
             .lower()
-            .over(Reduce::LastTenth)
+            .reduced_by(Reduce::LastTenth)
             .optional()
-            .formerly("selected_error_rate"),
-            Metric::new(
+            .former_name("selected_error_rate"),
+            MetricInfo::new(
                 "error_rate_removed",
                 "share",
                 "Error rate of the sampled minus that of the kept correct rollouts.",
             )
             .higher()
-            .over(Reduce::Whole)
+            .reduced_by(Reduce::Whole)
             .optional()
-            .formerly("error_rate_removed"),
+            .former_name("error_rate_removed"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let oversample = OptionProblem::outside("/oversample", self.oversample, 1..);
-        let smoothing = OptionProblem::outside("/smoothing", self.smoothing, above(0.0));
+        let oversample = OptionProblem::out_of_range("/oversample", self.oversample, 1..);
+        let smoothing = OptionProblem::out_of_range("/smoothing", self.smoothing, above(0.0));
         let smoothing =
             smoothing.map(|p| p.help("use a value above 0, which keeps the inverse of a zero penalty finite"));
         oversample.into_iter().chain(smoothing).collect()
     }
 }
 
-impl Part for ResampleOnCorrect {
+impl RlPart for ResampleOnCorrect {
     fn needs(&self) -> Needs {
         Needs { groups: true, ..Needs::NONE }
     }
 }
 
 impl Strategy for ResampleOnCorrect {
-    fn start(&mut self, draw: &Draw, _pool: &Pool, size: u32, progress: Progress, _chance: &Chance) -> Vec<Spawn> {
+    fn start(
+        &mut self,
+        draw: &Draw,
+        _pool: &ProblemPool,
+        size: u32,
+        progress: Progress,
+        _chance: &Chance,
+    ) -> Vec<Spawn> {
         self.tally.begin(progress);
-        from_root(draw, self.most(size))
+        from_root(draw, self.max_sequences(size))
     }
     fn select(&mut self, done: &[Rollout], size: u32, chance: &Chance) -> Vec<bool> {
-        let kept = self.kept(done, size as usize, chance);
+        let kept = self.select_kept(done, size as usize, chance);
         for (rollout, &kept) in done.iter().zip(&kept).filter(|(r, _)| r.correct) {
             let rate = error_rate(rollout);
             self.tally.add("sampled_error_rate", rate, 1);
@@ -113,7 +120,7 @@ impl Strategy for ResampleOnCorrect {
         }
         kept
     }
-    fn most(&self, size: u32) -> u32 {
+    fn max_sequences(&self, size: u32) -> u32 {
         size.saturating_mul(self.oversample)
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
@@ -128,7 +135,7 @@ impl Strategy for ResampleOnCorrect {
 
 impl ResampleOnCorrect {
     /// Returns whether each rollout is kept.
-    fn kept(&self, done: &[Rollout], size: usize, chance: &Chance) -> Vec<bool> {
+    fn select_kept(&self, done: &[Rollout], size: usize, chance: &Chance) -> Vec<bool> {
         if done.len() <= size {
             return vec![true; done.len()];
         }
@@ -288,7 +295,7 @@ mod tests {
         let mut part = ResampleOnCorrect { smoothing: 1e-12, ..ResampleOnCorrect::default() };
         part.start(
             &Draw { problems: vec![0], ..Draw::default() },
-            &Pool::default(),
+            &ProblemPool::default(),
             2,
             Progress::default(),
             &Chance::new(0),
@@ -307,8 +314,8 @@ mod tests {
     fn starts_more_than_it_keeps() {
         let mut part = ResampleOnCorrect { oversample: 3, ..ResampleOnCorrect::default() };
         let draw = Draw { problems: vec![4, 5], ..Draw::default() };
-        assert_eq!(part.start(&draw, &Pool::default(), 4, Progress::default(), &Chance::new(0)).len(), 24);
-        assert_eq!(part.most(4), 12);
+        assert_eq!(part.start(&draw, &ProblemPool::default(), 4, Progress::default(), &Chance::new(0)).len(), 24);
+        assert_eq!(part.max_sequences(4), 12);
     }
 
     #[test]

@@ -6,11 +6,11 @@
 //! without hints get a plain group.
 
 use super::{Tally, from_root};
-use crate::part::{Draw, Needs, Part, Pool, Progress, Spawn, Strategy};
+use crate::part::{Draw, Needs, ProblemPool, Progress, RlPart, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
+use trainyard_core::{Chance, MetricInfo, OptionProblem, Reduce};
 
 /// Selection of hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -64,29 +64,29 @@ impl PartOptions for RubricScaffold {
         mathematics shows them from the first one on (choice `first`), which suits the lines of a worked solution.\n\
         Needs an altered start and groups. Metric of the last step: scaffold_share (mean share of hints shown, over\n\
         rollouts of problems with hints). Source: 2508.16949.";
-    fn metrics() -> Vec<Metric> {
-        let metric = Metric::new("scaffold_share", "share", "Share of a problem's hints that are shown.")
-            .over(Reduce::LastTenth)
+    fn metrics() -> Vec<MetricInfo> {
+        let metric = MetricInfo::new("scaffold_share", "share", "Share of a problem's hints that are shown.")
+            .reduced_by(Reduce::LastTenth)
             .optional()
-            .formerly("scaffold_share");
+            .former_name("scaffold_share");
         vec![metric.initial(), metric]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let steepness = OptionProblem::outside("/steepness", self.steepness, 0.0..);
+        let steepness = OptionProblem::out_of_range("/steepness", self.steepness, 0.0..);
         let steepness =
             steepness.map(|p| p.help("use at least 0; at 0 half of the hints are shown throughout the run"));
-        OptionProblem::outside("/midpoint", self.midpoint, 0.0..=1.0).into_iter().chain(steepness).collect()
+        OptionProblem::out_of_range("/midpoint", self.midpoint, 0.0..=1.0).into_iter().chain(steepness).collect()
     }
 }
 
-impl Part for RubricScaffold {
+impl RlPart for RubricScaffold {
     fn needs(&self) -> Needs {
         Needs { altered_start: true, groups: true, ..Needs::NONE }
     }
 }
 
 impl Strategy for RubricScaffold {
-    fn start(&mut self, draw: &Draw, pool: &Pool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn> {
+    fn start(&mut self, draw: &Draw, pool: &ProblemPool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn> {
         self.tally.begin(progress);
         let decay = self.decay(progress.share());
         let mut spawns = from_root(draw, size);
@@ -97,7 +97,7 @@ impl Strategy for RubricScaffold {
             }
             let count = (within_group(spawn.sample, size) * decay * hints.len() as f64).round_ties_even() as usize;
             let place = [spawn.group as u64, u64::from(spawn.sample)];
-            let shown = self.shown(hints.len(), count, chance, place);
+            let shown = self.choose_hints(hints.len(), count, chance, place);
             self.tally.add("scaffold_share", shown.len() as f64 / hints.len() as f64, 1);
             if !shown.is_empty() {
                 let lines: Vec<&str> = shown.iter().map(|&i| hints[i].as_str()).collect();
@@ -118,7 +118,7 @@ impl RubricScaffold {
         1.0 / (1.0 + (self.steepness * (done - self.midpoint)).exp())
     }
     /// Returns the indexes of `count` of `all` hints, ascending.
-    fn shown(&self, all: usize, count: usize, chance: &Chance, place: [u64; 2]) -> Vec<usize> {
+    fn choose_hints(&self, all: usize, count: usize, chance: &Chance, place: [u64; 2]) -> Vec<usize> {
         let mut places: Vec<usize> = (0..all).collect();
         if self.choice == HintChoice::Random {
             chance.at("hints", &place).shuffle(&mut places);
@@ -139,10 +139,10 @@ mod tests {
     use super::*;
     use crate::part::PoolProblem;
 
-    fn pool() -> Pool {
+    fn pool() -> ProblemPool {
         let problem =
             |n: usize| PoolProblem { hints: (0..n).map(|i| format!("line {i}")).collect(), ..PoolProblem::default() };
-        Pool { problems: vec![problem(4), problem(0)] }
+        ProblemPool { problems: vec![problem(4), problem(0)] }
     }
     fn scaffolds(part: &mut RubricScaffold, problem: usize, size: u32, step: u64) -> Vec<String> {
         let draw = Draw { problems: vec![problem], ..Draw::default() };
@@ -189,12 +189,12 @@ mod tests {
         let part = RubricScaffold::default();
         let mut seen = std::collections::BTreeSet::new();
         for sample in 0..200 {
-            let shown = part.shown(4, 2, &Chance::new(5), [0, sample]);
+            let shown = part.choose_hints(4, 2, &Chance::new(5), [0, sample]);
             assert!(shown.len() == 2 && shown[0] < shown[1] && shown[1] < 4);
             seen.insert(shown);
         }
         assert_eq!(seen.len(), 6, "every pair of four");
-        assert_eq!(part.shown(4, 9, &Chance::new(5), [0, 0]), [0, 1, 2, 3]);
+        assert_eq!(part.choose_hints(4, 9, &Chance::new(5), [0, 0]), [0, 1, 2, 3]);
     }
 
     #[test]

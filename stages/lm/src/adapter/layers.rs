@@ -2,7 +2,7 @@
 //! linear layers to their share of an adapter.
 
 use crate::config::ModelConfig;
-use crate::families::wholes;
+use crate::families::fused_linears;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use trainyard_core::{Error, Result};
@@ -20,7 +20,7 @@ pub struct LinearLayer {
 
 /// Returns all linear layers below the head, in name order, under their names in files and in PEFT.
 pub fn linear_layers(config: &ModelConfig) -> Vec<LinearLayer> {
-    let wholes = wholes(config);
+    let wholes = fused_linears(config);
     let mut layers: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for (name, shape) in config.parameters() {
         let (Some(name), [rows, columns]) = (name.strip_suffix(".weight"), shape.as_slice()) else { continue };
@@ -35,27 +35,27 @@ pub fn linear_layers(config: &ModelConfig) -> Vec<LinearLayer> {
 /// The factors of a linear layer of the decoder: those of the file's layer `layer`, of whose outputs it computes
 /// `rows`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct AdapterRows {
     /// Name below the decoder layer: the decoder's own, or that of a fused layer.
     pub layer: &'static str,
     pub rows: Range<usize>,
     /// Rows of the fused layer.
-    pub of: usize,
+    pub total_rows: usize,
 }
 
 /// Returns the share of the decoder's linear layer `part` (such as `mlp.up_proj`) with this number of outputs.
-pub(crate) fn share(config: &ModelConfig, part: &'static str, outputs: usize) -> Share {
-    let in_whole = wholes(config).into_iter().find_map(|whole| {
+pub(crate) fn adapter_rows(config: &ModelConfig, part: &'static str, outputs: usize) -> AdapterRows {
+    let in_whole = fused_linears(config).into_iter().find_map(|whole| {
         let rows = whole.ranges().find(|(own, _)| *own == part)?.1;
-        Some(Share { layer: whole.name, rows, of: whole.rows() })
+        Some(AdapterRows { layer: whole.name, rows, total_rows: whole.rows() })
     });
-    in_whole.unwrap_or(Share { layer: part, rows: 0..outputs, of: outputs })
+    in_whole.unwrap_or(AdapterRows { layer: part, rows: 0..outputs, total_rows: outputs })
 }
 
 /// Returns the decoder's linear layers that make up a layer of files (`model.layers.0.self_attn.qkv_proj`), with the
 /// rows of each; `rows` are those of the file's layer.
 pub(super) fn parts(config: &ModelConfig, layer: &str, rows: usize) -> Vec<(String, Range<usize>)> {
-    for whole in wholes(config) {
+    for whole in fused_linears(config) {
         if let Some(before) = layer.strip_suffix(whole.name).filter(|before| before.ends_with('.')) {
             return whole.ranges().map(|(part, rows)| (format!("{before}{part}"), rows)).collect();
         }
@@ -64,7 +64,7 @@ pub(super) fn parts(config: &ModelConfig, layer: &str, rows: usize) -> Vec<(Stri
 }
 
 /// Returns whether a target matches a layer, as in PEFT: by its whole name or a suffix of it.
-pub(crate) fn means(target: &str, layer: &str) -> bool {
+pub(crate) fn matches_target(target: &str, layer: &str) -> bool {
     layer.strip_suffix(target).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
@@ -73,10 +73,10 @@ pub(crate) fn means(target: &str, layer: &str) -> bool {
 pub(super) fn targeted(config: &ModelConfig, targets: Option<&[String]>) -> Result<Vec<LinearLayer>> {
     let all = linear_layers(config);
     let Some(targets) = targets else { return Ok(all) };
-    if let Some(target) = targets.iter().find(|target| !all.iter().any(|layer| means(target, &layer.name))) {
+    if let Some(target) = targets.iter().find(|target| !all.iter().any(|layer| matches_target(target, &layer.name))) {
         return Err(unknown(config, target));
     }
-    Ok(all.into_iter().filter(|layer| targets.iter().any(|target| means(target, &layer.name))).collect())
+    Ok(all.into_iter().filter(|layer| targets.iter().any(|target| matches_target(target, &layer.name))).collect())
 }
 
 /// Returns the error for a name that matches no linear layer.

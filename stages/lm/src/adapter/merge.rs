@@ -2,7 +2,7 @@
 
 use super::{Adapter, DOWN, UP, layers};
 use crate::config::ModelConfig;
-use crate::ops::{Matrix, product};
+use crate::ops::{MatrixView, product};
 use crate::tensor::candle;
 use candle_core::{DType, Device, Tensor};
 use rayon::prelude::*;
@@ -43,7 +43,7 @@ impl Adapter {
         let up = self.tensors[&format!("{layer}{UP}")].narrow(0, of_layer.start, of_layer.len()).map_err(candle)?;
         let scale = self.scale() as f32;
         let up: Vec<f32> = numbers(&up)?.into_iter().map(|x| x * scale).collect();
-        let (up, down) = (Matrix::rows(&up, self.rank), Matrix::rows(&down, columns));
+        let (up, down) = (MatrixView::rows(&up, self.rank), MatrixView::rows(&down, columns));
         product((rows, columns, self.rank), up, down, &mut sum, columns, true);
         Ok((name, Tensor::from_vec(sum, (rows, columns), &Device::Cpu).map_err(candle)?))
     }

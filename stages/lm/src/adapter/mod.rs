@@ -5,20 +5,20 @@
 //! the layer. It is stored in PEFT's files next to its base model ([`peft`]).
 //!
 //! Layers have the names of files. Where a family joins several layers in one tensor, the adapter has one A and one B
-//! for all of them, as in PEFT, and each layer of the decoder takes its rows of B (`share`).
+//! for all of them, as in PEFT, and each layer of the decoder takes its rows of B (`adapter_rows`).
 
+mod adapter_shape;
 mod layers;
 mod merge;
 mod options;
-mod outline;
 pub mod peft;
 #[cfg(test)]
 mod tests;
 
+pub use adapter_shape::AdapterShape;
+pub(crate) use layers::{AdapterRows, adapter_rows, matches_target};
 pub use layers::{LinearLayer, linear_layers};
-pub(crate) use layers::{Share, means, share};
 pub use options::{AdapterKind, AdapterOptions};
-pub use outline::Outline;
 
 use crate::config::ModelConfig;
 use crate::tensor::candle;
@@ -100,8 +100,8 @@ impl Adapter {
     /// Checks that training with these options can resume from this adapter. Errors: invalid, naming the difference.
     pub fn expect(&self, config: &ModelConfig, options: &AdapterOptions) -> Result<()> {
         let layers = self.layers().into_iter().map(str::to_string).collect();
-        let own = Outline { rank: self.rank, scale: self.scale(), layers };
-        own.expect(&Outline::planned(config, options)?)
+        let own = AdapterShape { rank: self.rank, scale: self.scale(), layers };
+        own.expect(&AdapterShape::from_options(config, options)?)
     }
 
     /// Checks the tensors. Errors: data or invalid, if a tensor does not fit the model or its partner is missing.

@@ -3,7 +3,7 @@
 //! Options are checked on reading: one that changes the computation in a way that [`Adapter`] does not support is an
 //! error, never ignored. The tensors determine the adapted layers, since `target_modules` may be a pattern.
 
-use super::{Adapter, DOWN, Outline, expect_shapes, linear_layers};
+use super::{Adapter, AdapterShape, DOWN, expect_shapes, linear_layers};
 use crate::checkpoint::{load_shapes, load_tensors, save_tensors};
 use crate::config::ModelConfig;
 use crate::tensor::candle;
@@ -35,7 +35,7 @@ pub fn load(folder: &Path, config: &ModelConfig) -> Result<Adapter> {
 }
 
 fn read(folder: &Path, config: &ModelConfig) -> Result<Adapter> {
-    let Options { rank, alpha, dropout, rslora } = Options::read(folder)?;
+    let PeftConfig { rank, alpha, dropout, rslora } = PeftConfig::read(folder)?;
     let mut tensors = BTreeMap::new();
     for (name, tensor) in load_tensors(&folder.join(TENSORS))? {
         tensors.insert(own_name(&name)?, tensor.to_dtype(DType::F32).map_err(candle)?);
@@ -47,16 +47,16 @@ fn read(folder: &Path, config: &ModelConfig) -> Result<Adapter> {
 }
 
 /// Reads the outline of the adapter of a folder, without its numbers. Errors: as [`load`].
-pub fn outline(folder: &Path, config: &ModelConfig) -> Result<Outline> {
+pub fn read_shape(folder: &Path, config: &ModelConfig) -> Result<AdapterShape> {
     let read = || {
-        let Options { rank, alpha, dropout, rslora } = Options::read(folder)?;
+        let PeftConfig { rank, alpha, dropout, rslora } = PeftConfig::read(folder)?;
         let shapes = load_shapes(&folder.join(TENSORS))?;
         let own = |(name, shape): (String, Vec<usize>)| Ok((own_name(&name)?, shape));
         let shapes: BTreeMap<String, Vec<usize>> = shapes.into_iter().map(own).collect::<Result<_>>()?;
         expect_shapes(config, rank, &shapes)?;
         let layers = shapes.keys().filter_map(|name| name.strip_suffix(DOWN)).map(str::to_string).collect();
         let scale = Adapter { rank, alpha, dropout, rslora, tensors: BTreeMap::new() }.scale();
-        Ok(Outline { rank, scale, layers })
+        Ok(AdapterShape { rank, scale, layers })
     };
     read().map_err(|e: Error| e.at(folder.display()))
 }
@@ -71,14 +71,14 @@ fn own_name(name: &str) -> Result<String> {
 }
 
 /// Options in `adapter_config.json` that define the computation.
-struct Options {
+struct PeftConfig {
     rank: usize,
     alpha: f64,
     dropout: f64,
     rslora: bool,
 }
 
-impl Options {
+impl PeftConfig {
     fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(CONFIG);
         let text = std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e))?;

@@ -3,20 +3,20 @@
 use super::*;
 use crate::backend::conformance::model as tiny;
 use crate::backend::cpu::Cpu;
-use crate::backend::{Backend, LearnerOptions, Learns, Place, Slopes};
+use crate::backend::{Backend, LearnerOptions, OutputGradients, TokenPosition, TrainableParameters};
 use crate::checkpoint::load_model;
 use crate::decoder::{Decoder, Weights};
 use crate::families::find;
 use crate::folder::ModelFolder;
-use crate::generate::{DrawKey, Generator, Request};
+use crate::generate::{DrawKey, Generator, SequenceRequest};
 use crate::optimizer::AdamWConfig;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use trainyard_core::ErrorKind;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
-const GREEDY: Sampling = Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 };
-const FULL: Sampling = Sampling { temperature: 1.0, ..GREEDY };
+const GREEDY: SamplingParams = SamplingParams { temperature: 0.0, top_p: 1.0, top_k: 0 };
+const FULL: SamplingParams = SamplingParams { temperature: 1.0, ..GREEDY };
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/adapter/fixtures")
@@ -43,8 +43,13 @@ fn flat(tensor: &Tensor) -> Vec<f32> {
 
 fn greedy(generator: &mut Generator, prompt: &[u32], most: usize) -> Vec<u32> {
     let draw = DrawKey { chance: Chance::new(1), problem: 0, sample: 0 };
-    let request =
-        Request { tokens: prompt.to_vec(), draw, sampling: GREEDY, stop_tokens: Vec::new(), max_new_tokens: most };
+    let request = SequenceRequest {
+        tokens: prompt.to_vec(),
+        draw,
+        sampling: GREEDY,
+        stop_tokens: Vec::new(),
+        max_new_tokens: most,
+    };
     generator.generate(vec![request]).unwrap().remove(0).token_ids
 }
 
@@ -87,7 +92,7 @@ fn expect_what_peft_says(folder: &Path, config: &ModelConfig, weights: &Weights,
         lists("sequences").into_iter().map(|s| s.into_iter().map(|t| t as u32).collect()).collect();
 
     let decoder = Decoder::new(config, weights.clone(), Some(adapter), |name| name.contains("lora_")).unwrap();
-    let batch = crate::batch::TokenBatch::new(sequences.clone()).unwrap();
+    let batch = crate::batch::SequenceBatch::new(sequences.clone()).unwrap();
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
     for (i, sequence) in sequences.iter().enumerate() {
         rows.extend((1..sequence.len()).map(|t| batch.row(i, t - 1)));
@@ -146,7 +151,7 @@ fn an_unmerged_adapter_samples_with_the_numbers_of_the_merged_one() {
             assert!(off < 1e-5, "{off}");
             // The learner computes the same model.
             let decoder = Decoder::new(&config, weights.clone(), Some(&adapter), |_| false).unwrap();
-            let batch = crate::batch::TokenBatch::new(vec![tokens.clone()]).unwrap();
+            let batch = crate::batch::SequenceBatch::new(vec![tokens.clone()]).unwrap();
             let rows: Vec<u32> = (0..59).collect();
             let learned = decoder.hidden_no_grad(&batch).and_then(|h| decoder.logprobs(&h, &rows, &tokens[1..], 1.0));
             let off = flat(&learned.unwrap().0).iter().zip(&a[1..]).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
@@ -171,15 +176,15 @@ fn a_fresh_adapter_changes_no_bit() {
 const TOKENS: [&[u32]; 2] = [&[10, 11, 12, 13, 14, 15], &[20, 21, 22]];
 
 /// Returns the losses of some steps of a learner on [`TOKENS`].
-fn losses(model: &ModelFolder, learns: Learns, rate: f64, steps: usize) -> Vec<f64> {
+fn losses(model: &ModelFolder, learns: TrainableParameters, rate: f64, steps: usize) -> Vec<f64> {
     let optimizer = AdamWConfig { weight_decay: 0.0, max_norm: None, ..AdamWConfig::default() };
-    let options = LearnerOptions { optimizer, learns, ..LearnerOptions::default() };
+    let options = LearnerOptions { optimizer, trainable: learns, ..LearnerOptions::default() };
     let mut learner = Cpu.learner(model, &options).unwrap();
-    let places = Place::of_masks(&TOKENS.map(|t| vec![true; t.len()]));
+    let places = TokenPosition::from_masks(&TOKENS.map(|t| vec![true; t.len()]));
     let slopes = vec![-1.0 / places.len() as f64; places.len()];
     let step = |_| {
         let outputs = learner.forward(&TOKENS, &places, 1.0).unwrap();
-        learner.backward(&Slopes { logprobs: &slopes, ..Slopes::default() }).unwrap();
+        learner.backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() }).unwrap();
         learner.step(rate).unwrap();
         -outputs.logprobs.iter().sum::<f64>() / places.len() as f64
     };
@@ -204,19 +209,19 @@ fn of_full_rank_it_learns_as_the_dense_layers_do() {
             .tensors
             .insert(format!("{layer}{DOWN}"), Tensor::eye(16, candle_core::DType::F32, &Device::Cpu).unwrap());
     }
-    let places = Place::of_masks(&TOKENS.map(|t| vec![true; t.len()]));
+    let places = TokenPosition::from_masks(&TOKENS.map(|t| vec![true; t.len()]));
     let slopes = vec![-0.1; places.len()];
     let step = |model: &ModelFolder, learns| {
         let optimizer = AdamWConfig { weight_decay: 0.0, max_norm: None, ..AdamWConfig::default() };
         let mut learner =
-            Cpu.learner(model, &LearnerOptions { optimizer, learns, ..LearnerOptions::default() }).unwrap();
+            Cpu.learner(model, &LearnerOptions { optimizer, trainable: learns, ..LearnerOptions::default() }).unwrap();
         learner.forward(&TOKENS, &places, 1.0).unwrap();
-        learner.backward(&Slopes { logprobs: &slopes, ..Slopes::default() }).unwrap();
+        learner.backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() }).unwrap();
         learner.step(1e-3).unwrap();
         model.with_parameters(&learner.weights().unwrap()).unwrap().merged().unwrap().weights
     };
-    let dense = step(&model, Learns::All);
-    let adapted = step(&model.adapted(adapter.clone()).unwrap(), Learns::Adapter);
+    let dense = step(&model, TrainableParameters::All);
+    let adapted = step(&model.adapted(adapter.clone()).unwrap(), TrainableParameters::Adapter);
     for name in layers.iter().map(|layer| format!("{layer}.weight")) {
         let (dense, adapted, before) = (flat(&dense[&name]), flat(&adapted[&name]), flat(&model.weights[&name]));
         assert!(dense != before, "{name} has moved");
@@ -224,8 +229,9 @@ fn of_full_rank_it_learns_as_the_dense_layers_do() {
             assert!((a - b).abs() < 2e-6, "{name}: {a} {b}");
         }
     }
-    let [dense, adapted] = [(&model, Learns::All), (&model.adapted(adapter).unwrap(), Learns::Adapter)]
-        .map(|(m, l)| losses(m, l, 3e-3, 30));
+    let [dense, adapted] =
+        [(&model, TrainableParameters::All), (&model.adapted(adapter).unwrap(), TrainableParameters::Adapter)]
+            .map(|(m, l)| losses(m, l, 3e-3, 30));
     assert!((dense[0] - adapted[0]).abs() < 1e-6);
     assert!(dense[29] < 0.7 * dense[0] && adapted[29] < 0.8 * adapted[0], "{dense:?} {adapted:?}");
 }
@@ -236,10 +242,10 @@ fn only_the_adapter_learns_and_dropout_is_drawn_from_the_seed() {
     let dropped = AdapterOptions { dropout: 0.4, ..options(4) };
     let with = |options: &AdapterOptions| model.adapted(shaken(&model.config, options)).unwrap();
     let run = |model: &ModelFolder, seed: u64| {
-        let options = LearnerOptions { learns: Learns::Adapter, seed, ..LearnerOptions::default() };
+        let options = LearnerOptions { trainable: TrainableParameters::Adapter, seed, ..LearnerOptions::default() };
         let mut learner = Cpu.learner(model, &options).unwrap();
         assert!(learner.parameters().iter().all(|(name, _)| name.contains(".lora_")));
-        let places = Place::of_masks(&TOKENS.map(|t| vec![true; t.len()]));
+        let places = TokenPosition::from_masks(&TOKENS.map(|t| vec![true; t.len()]));
         let evaluated = learner.evaluate(&TOKENS, &places, 1.0).unwrap().logprobs;
         let first = learner.forward(&TOKENS, &places, 1.0).unwrap().logprobs;
         let second = learner.forward(&TOKENS, &places, 1.0).unwrap().logprobs;
@@ -253,7 +259,8 @@ fn only_the_adapter_learns_and_dropout_is_drawn_from_the_seed() {
     assert_eq!(one, run(&with(&dropped), 1));
     assert_ne!(one.1, run(&with(&dropped), 2).1);
     let fixed = with(&options(4));
-    let learner = Cpu.learner(&fixed, &LearnerOptions { learns: Learns::Nothing, ..LearnerOptions::default() });
+    let learner =
+        Cpu.learner(&fixed, &LearnerOptions { trainable: TrainableParameters::Nothing, ..LearnerOptions::default() });
     assert!(learner.unwrap().parameters().is_empty());
 }
 
@@ -294,13 +301,13 @@ fn a_saved_model_with_an_adapter_reads_back_and_keeps_the_bytes_of_its_base() {
 fn a_scoring_head_goes_with_the_adapter() {
     let model = tiny();
     let adapted = model.adapted(shaken(&model.config, &options(2))).unwrap();
-    let head = crate::backend::Head::Scores(1);
-    let options = LearnerOptions { head, learns: Learns::Adapter, ..LearnerOptions::default() };
+    let head = crate::backend::LearnerHead::Scores(1);
+    let options = LearnerOptions { head, trainable: TrainableParameters::Adapter, ..LearnerOptions::default() };
     let mut learner = Cpu.learner(&adapted, &options).unwrap();
-    let places = Place::of_masks(&TOKENS.map(|t| vec![true; t.len()]));
+    let places = TokenPosition::from_masks(&TOKENS.map(|t| vec![true; t.len()]));
     for _ in 0..2 {
         learner.forward(&TOKENS, &places, 1.0).unwrap();
-        learner.backward(&Slopes { values: &vec![1.0; places.len()], ..Slopes::default() }).unwrap();
+        learner.backward(&OutputGradients { values: &vec![1.0; places.len()], ..OutputGradients::default() }).unwrap();
         learner.step(1e-2).unwrap();
     }
     let folder = tempfile::tempdir().unwrap();
@@ -384,10 +391,10 @@ fn a_whole_model_and_an_adapter_are_not_mixed_up() {
     let model = tiny();
     let adapted = model.adapted(shaken(&model.config, &options(2))).unwrap();
     let learner = |model: &ModelFolder, learns| {
-        Cpu.learner(model, &LearnerOptions { learns, ..LearnerOptions::default() }).err().map(|e| e.kind)
+        Cpu.learner(model, &LearnerOptions { trainable: learns, ..LearnerOptions::default() }).err().map(|e| e.kind)
     };
-    assert_eq!(learner(&adapted, Learns::All), Some(ErrorKind::Bug));
-    assert_eq!(learner(&model, Learns::Adapter), Some(ErrorKind::Bug));
+    assert_eq!(learner(&adapted, TrainableParameters::All), Some(ErrorKind::Bug));
+    assert_eq!(learner(&model, TrainableParameters::Adapter), Some(ErrorKind::Bug));
     let weights: Weights = adapted.merged().unwrap().weights;
     assert!(weights.keys().eq(model.weights.keys()));
 }

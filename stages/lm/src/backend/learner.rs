@@ -13,16 +13,16 @@ use trainyard_core::{Chance, Error, Result};
 /// The numbers of a place are predicted from the tokens before it, so `token` is at least 1. A value may also be read
 /// after the last token, where `token` is the length of the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct TokenPosition {
     /// Index of the sequence in the batch.
     pub sequence: usize,
     /// Index of the predicted token in its sequence, from 1.
     pub token: usize,
 }
 
-impl Place {
+impl TokenPosition {
     /// Returns the places where masks are true, in index order. First tokens have no prediction and are omitted.
-    pub fn of_masks<M: AsRef<[bool]>>(masks: &[M]) -> Vec<Self> {
+    pub fn from_masks<M: AsRef<[bool]>>(masks: &[M]) -> Vec<Self> {
         let row = |(sequence, row): (usize, &M)| -> Vec<Self> {
             let places = row.as_ref().iter().enumerate().skip(1).filter(|(_, m)| **m);
             places.map(|(token, _)| Self { sequence, token }).collect()
@@ -45,7 +45,7 @@ pub struct Outputs {
 
 /// Derivatives of a loss with respect to the numbers of [`Outputs`], in the same order. An empty list means zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Slopes<'a> {
+pub struct OutputGradients<'a> {
     /// d loss / d [`Outputs::logprobs`], one number per place.
     pub logprobs: &'a [f64],
     /// d loss / d [`Outputs::entropies`], one number per place.
@@ -56,7 +56,7 @@ pub struct Slopes<'a> {
 
 /// The head that a learner trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Head {
+pub enum LearnerHead {
     /// The model's head.
     #[default]
     Own,
@@ -66,7 +66,7 @@ pub enum Head {
 
 /// Which parameters a learner changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Learns {
+pub enum TrainableParameters {
     /// Every parameter: the decoder and its head.
     #[default]
     All,
@@ -84,16 +84,16 @@ impl LearnerOptions {
     pub(super) fn dropout(&self, adapter: Option<&Adapter>) -> Option<Dropout> {
         let share = adapter.map_or(0.0, |adapter| adapter.dropout);
         let chance = Chance::new(self.seed).child("dropout", &[]);
-        (self.learns == Learns::Adapter && share > 0.0).then_some(Dropout { share, chance })
+        (self.trainable == TrainableParameters::Adapter && share > 0.0).then_some(Dropout { share, chance })
     }
 }
 
-impl Learns {
+impl TrainableParameters {
     /// Returns whether the parameter of this name changes.
     pub(super) fn includes(self, name: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Adapter => of_adapter(name),
+            Self::Adapter => is_adapter_parameter(name),
             Self::Scores => name == SCORES,
             Self::Nothing => false,
         }
@@ -110,7 +110,7 @@ impl Learns {
 }
 
 /// Returns whether a parameter of a model with an adapter belongs to the adapter or its scoring head.
-pub(super) fn of_adapter(name: &str) -> bool {
+pub(super) fn is_adapter_parameter(name: &str) -> bool {
     name.ends_with(DOWN) || name.ends_with(UP) || name == SCORES
 }
 
@@ -120,9 +120,9 @@ pub struct LearnerOptions {
     /// AdamW without its learning rate, which [`Learner::step`] takes.
     pub optimizer: AdamWConfig,
     /// The head that is trained: the model's own or a new scoring head.
-    pub head: Head,
+    pub head: LearnerHead,
     /// Parameters that change; the others are frozen.
-    pub learns: Learns,
+    pub trainable: TrainableParameters,
     /// Seed of the dropout of a trained adapter; draws depend on it, the step, and the place in the step.
     pub seed: u64,
 }
@@ -140,11 +140,11 @@ pub trait Learner: Send {
     /// of an earlier one.
     ///
     /// Errors: no sequence or an empty one, tokens outside the vocabulary, a sequence longer than the model.
-    fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs>;
+    fn forward(&mut self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs>;
     /// Computes the same numbers, bit for bit, without memory for a backward pass (and without an adapter's dropout).
-    fn evaluate(&self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs>;
+    fn evaluate(&self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs>;
     /// Adds the gradient of Σ slope·output of the last forward. Errors: bug, without a forward before it.
-    fn backward(&mut self, slopes: &Slopes<'_>) -> Result<()>;
+    fn backward(&mut self, slopes: &OutputGradients<'_>) -> Result<()>;
     /// Changes the parameters by the gradients accumulated since the last step. Returns `None` without any.
     ///
     /// Errors: data, if a gradient is not finite; the parameters are then unchanged.

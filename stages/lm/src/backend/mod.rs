@@ -7,25 +7,25 @@
 pub mod candle;
 pub mod conformance;
 pub mod cpu;
+mod decode_sampler;
 pub mod endpoint;
+mod features;
 mod learner;
-mod offers;
 mod parameters;
 pub mod registry;
-mod rostered;
 mod sampler;
-pub mod turns;
+pub mod turn_source;
 
-pub use learner::{Head, Learner, LearnerOptions, Learns, Outputs, Place, Slopes};
-use learner::{learned_files, of_adapter};
-pub use offers::{Forced, Offers};
-pub use parameters::{Parameter, Parameters};
-use rostered::{Decode, Rostered};
+use decode_sampler::{Decode, DecodeSampler};
+pub use features::{BackendFeatures, ForcedScoring};
+pub use learner::{Learner, LearnerHead, LearnerOptions, OutputGradients, Outputs, TokenPosition, TrainableParameters};
+use learner::{is_adapter_parameter, learned_files};
+pub use parameters::{ModelParameter, Parameters};
 pub use sampler::{Sampler, SamplerOptions};
 
 use crate::folder::ModelFolder;
 use trainyard_core::Result;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Use of a stage's requested GPUs by a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,12 +45,12 @@ pub trait Backend: Send + Sync {
     /// Returns the use of the stage's GPUs.
     fn gpus(&self) -> Gpus;
     /// Features of the backend; all by default.
-    fn offers(&self) -> Offers {
-        Offers::ALL
+    fn features(&self) -> BackendFeatures {
+        BackendFeatures::ALL
     }
     /// Returns why the backend cannot sample under these options and report the probabilities of its draws: the problem
     /// and the remedy.
-    fn refuses(&self, _sampling: &Sampling) -> Option<(String, String)> {
+    fn refuses(&self, _sampling: &SamplingParams) -> Option<(String, String)> {
         None
     }
     /// Returns whether a number has the same bits in every batch. If not, it is the same up to the rounding of float32

@@ -12,7 +12,7 @@ use trainyard_core::{Error, Result};
 
 /// One parameter: its shape and its values in row order.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Parameter {
+pub struct ModelParameter {
     /// Lengths of the dimensions, outermost first.
     pub shape: Vec<usize>,
     /// Values, as many as the product of `shape`; clones share them.
@@ -21,7 +21,7 @@ pub struct Parameter {
 
 /// All parameters of a model by their Hugging Face names, in name order. Clones share the numbers.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Parameters(pub BTreeMap<String, Parameter>);
+pub struct Parameters(pub BTreeMap<String, ModelParameter>);
 
 impl Parameters {
     /// Reads a safetensors file.
@@ -35,12 +35,12 @@ impl Parameters {
     pub(crate) fn from_weights(weights: &Weights) -> Result<Self> {
         let one = |(name, tensor): (&String, &Tensor)| {
             let values = tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle)?;
-            Ok((name.clone(), Parameter { shape: tensor.dims().to_vec(), values: Arc::new(values) }))
+            Ok((name.clone(), ModelParameter { shape: tensor.dims().to_vec(), values: Arc::new(values) }))
         };
         weights.iter().map(one).collect::<Result<_>>().map(Self)
     }
     pub(crate) fn to_weights(&self) -> Result<Weights> {
-        let one = |(name, p): (&String, &Parameter)| {
+        let one = |(name, p): (&String, &ModelParameter)| {
             let tensor = Tensor::from_slice(&p.values, p.shape.clone(), &Device::Cpu).map_err(candle)?;
             Ok((name.clone(), tensor))
         };

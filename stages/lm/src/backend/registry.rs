@@ -3,13 +3,13 @@
 use super::candle::Candle;
 use super::cpu::{self, Cpu};
 use super::endpoint::{Endpoint, EndpointBackend};
-use super::{Backend, Gpus, Offers};
+use super::{Backend, BackendFeatures, Gpus};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_api::family::{PartKind, PartOptions};
 use trainyard_api::{Family, Slot};
 use trainyard_core::{OptionProblem, Result, Secrets};
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Backends that a stage may name in `backend`; they are built with the secrets of the stage.
 pub type Backends = Family<dyn Backend, Secrets>;
@@ -65,7 +65,7 @@ impl BackendSlot {
     }
     /// Returns the contradictions between the backend and the number of GPUs that its stage requests.
     pub fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
-        let Ok(backend) = self.unarmed() else { return Vec::new() };
+        let Ok(backend) = self.build_without_secrets() else { return Vec::new() };
         let (message, help) = match (backend.gpus(), gpus) {
             (Gpus::Unused, 1..) => (
                 format!("the stage asks for a GPU, but its backend `{}` does not compute on one", backend.kind()),
@@ -84,15 +84,15 @@ impl BackendSlot {
         vec![OptionProblem::new(self.place, message).help(help)]
     }
     /// Returns the backend's features, or all while its options are invalid.
-    pub fn offers(&self) -> Offers {
-        self.unarmed().map_or(Offers::ALL, |backend| backend.offers())
+    pub fn features(&self) -> BackendFeatures {
+        self.build_without_secrets().map_or(BackendFeatures::ALL, |backend| backend.features())
     }
     /// Returns a problem if the backend cannot take new weights.
     pub fn problem_with_weights(&self) -> Option<OptionProblem> {
         let message = "the policy changes with every step, but this backend has no way to take new weights";
         let help = "name a folder that the stage and the server see: `weights: {folder: /shared/weights}` \
                     (`server: vllm` or `server: sglang`)";
-        (!self.offers().weights).then(|| OptionProblem::new(self.place, message).help(help))
+        (!self.features().weights).then(|| OptionProblem::new(self.place, message).help(help))
     }
     /// Returns a problem if the backend cannot train.
     pub fn problem_with_training(&self) -> Option<OptionProblem> {
@@ -100,11 +100,11 @@ impl BackendSlot {
         let message = format!("the backend `{kind}` samples and does not train");
         let help = "leave `backend` out, or use one that trains; `rl` takes another one for its rollouts alone: \
                     `rollout: {backend: …}`";
-        (!self.offers().trains).then(|| OptionProblem::new(self.place, message).help(help))
+        (!self.features().trains).then(|| OptionProblem::new(self.place, message).help(help))
     }
     /// Returns why the backend cannot sample under the options at `place`.
-    pub fn problem_with_sampling(&self, place: &str, sampling: &Sampling) -> Option<OptionProblem> {
-        let (message, help) = self.unarmed().ok()?.refuses(sampling)?;
+    pub fn problem_with_sampling(&self, place: &str, sampling: &SamplingParams) -> Option<OptionProblem> {
+        let (message, help) = self.build_without_secrets().ok()?.refuses(sampling)?;
         Some(OptionProblem::new(place, message).help(help))
     }
     /// Builds the backend. Errors: invalid, with the place and the problem.
@@ -112,7 +112,7 @@ impl BackendSlot {
         Ok(Arc::from(self.slot.build(secrets)?))
     }
     /// Builds the backend without secrets.
-    fn unarmed(&self) -> Result<Arc<dyn Backend>> {
+    fn build_without_secrets(&self) -> Result<Arc<dyn Backend>> {
         self.build(&Secrets::default())
     }
 }

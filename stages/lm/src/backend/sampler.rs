@@ -1,9 +1,9 @@
 //! Trait of the backends that decode with a model.
 
 use super::Parameters;
-use crate::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
+use crate::generate::{DrawKey, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState};
 use trainyard_core::{Error, Result};
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Options of a sampler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub trait Sampler: Send {
     /// Adds a sequence that samples from the next step on.
     ///
     /// Errors: invalid, if there are no tokens, some are outside the vocabulary, or no position is left to sample.
-    fn start(&mut self, request: Request) -> Result<SequenceId>;
+    fn start(&mut self, request: SequenceRequest) -> Result<SequenceId>;
     /// Creates a sequence that shares the first `at` tokens (1 to its length) and continues with separate draws.
     fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId>;
     /// Adds tokens of an observation after a finished turn and opens the next turn, with a new limit.
@@ -37,7 +37,7 @@ pub trait Sampler: Send {
     fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()>;
     /// Advances every running sequence by a token, or by the tokens received from a remote server within a moment.
     /// Returns the sequences whose turn ended, in id order.
-    fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>>;
+    fn step(&mut self) -> Result<Vec<(SequenceId, SequenceFinish)>>;
     /// Returns the number of sequences that sample.
     fn running(&self) -> usize;
     /// Returns the tokens of a sequence with log-probabilities, weights versions, and entropies if the backend offers
@@ -68,7 +68,7 @@ pub trait Sampler: Send {
 
     /// Returns teacher-forced log-probabilities and entropies under `sampling`, bit-equal to those that sampling these
     /// tokens would have recorded.
-    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>>;
+    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &SamplingParams) -> Result<Vec<SequenceLogprobs>>;
     /// Returns the outputs of the scoring head per position; 0 without one.
     fn score_labels(&self) -> usize;
     /// Returns raw outputs of the scoring head at ascending positions: `positions.len() * score_labels()` numbers per

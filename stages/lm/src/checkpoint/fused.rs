@@ -2,14 +2,15 @@
 
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
-use crate::families::{Whole, wholes};
+use crate::families::{FusedLinear, fused_linears};
 use crate::tensor::candle;
 use candle_core::Tensor;
 use trainyard_core::Result;
 
 /// Returns every fused layer of the model, with the prefix of its layer's parameter names.
-fn groups(config: &ModelConfig) -> Vec<(String, Whole)> {
-    let of = |layer: usize| wholes(config).into_iter().map(move |whole| (format!("model.layers.{layer}."), whole));
+fn groups(config: &ModelConfig) -> Vec<(String, FusedLinear)> {
+    let of =
+        |layer: usize| fused_linears(config).into_iter().map(move |whole| (format!("model.layers.{layer}."), whole));
     (0..config.num_hidden_layers).flat_map(of).collect()
 }
 

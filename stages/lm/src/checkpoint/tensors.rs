@@ -34,8 +34,9 @@ pub(crate) fn save_numbers(path: &Path, numbers: &BTreeMap<String, Numbers<'_>>)
 
 /// Writes float32 numbers, which must be finite, as another type.
 pub(super) fn save_as(path: &Path, numbers: &BTreeMap<String, Numbers<'_>>, dtype: SavedType) -> Result<()> {
-    let raw = |(name, numbers)| Ok((name, Raw::of(name, numbers, dtype)?));
-    let raw: Vec<(&str, Raw<'_>)> = numbers.iter().map(|(name, n)| raw((name.as_str(), n))).collect::<Result<_>>()?;
+    let raw = |(name, numbers)| Ok((name, EncodedTensor::of(name, numbers, dtype)?));
+    let raw: Vec<(&str, EncodedTensor<'_>)> =
+        numbers.iter().map(|(name, n)| raw((name.as_str(), n))).collect::<Result<_>>()?;
     let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
     let failed = |e: SafeTensorError| match e {
         SafeTensorError::IoError(e) => io_error(path, &e),
@@ -45,13 +46,13 @@ pub(super) fn save_as(path: &Path, numbers: &BTreeMap<String, Numbers<'_>>, dtyp
 }
 
 /// Numbers that are converted to little-endian bytes on writing.
-struct Raw<'a> {
+struct EncodedTensor<'a> {
     dtype: Dtype,
     shape: &'a [usize],
     numbers: &'a Numbers<'a>,
 }
 
-impl<'a> Raw<'a> {
+impl<'a> EncodedTensor<'a> {
     fn of(name: &str, numbers: &'a Numbers<'a>, floats: SavedType) -> Result<Self> {
         let floats = match floats {
             SavedType::F32 => Dtype::F32,
@@ -92,7 +93,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-impl safetensors::View for Raw<'_> {
+impl safetensors::View for EncodedTensor<'_> {
     fn dtype(&self) -> Dtype {
         self.dtype
     }

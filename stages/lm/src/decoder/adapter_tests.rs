@@ -2,7 +2,7 @@
 
 use super::{Decoder, Dropout};
 use crate::adapter::{Adapter, AdapterOptions};
-use crate::batch::TokenBatch;
+use crate::batch::SequenceBatch;
 use crate::config::ModelConfig;
 use crate::families::find;
 use candle_core::{Device, Tensor};
@@ -30,7 +30,7 @@ fn decoder(config: &ModelConfig) -> Decoder {
     Decoder::new(config, weights, Some(&adapter), |name| name.contains(".lora_")).unwrap()
 }
 
-fn loss(decoder: &Decoder, batch: &TokenBatch, dropout: Option<Dropout>) -> Tensor {
+fn loss(decoder: &Decoder, batch: &SequenceBatch, dropout: Option<Dropout>) -> Tensor {
     let hidden = decoder.hidden_with(batch, dropout).unwrap();
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
     for (i, sequence) in batch.sequences().iter().enumerate() {
@@ -54,7 +54,7 @@ fn gradients_of_an_adapter_agree_with_finite_differences() {
     (behind.architecture.norms.attention_out, behind.architecture.norms.mlp_out) =
         (Some("post_attention_norm"), Some("post_mlp_norm"));
     let sequence = |(i, n): (usize, usize)| (0..n).map(|t| ((i * 7 + t * t + 3 * t) % 11) as u32).collect();
-    let batch = TokenBatch::new([4, 9, 2].into_iter().enumerate().map(sequence).collect()).unwrap();
+    let batch = SequenceBatch::new([4, 9, 2].into_iter().enumerate().map(sequence).collect()).unwrap();
     // Queries, keys and values share an A, and so do gate and up.
     let joined = ModelConfig { family: find("phi3").unwrap(), ..ModelConfig::llama(11, 8, 14, 2, 4, 2) };
     for (config, parameters) in [(qwen2, 28), (qwen3, 28), (behind, 28), (joined, 16)] {
@@ -89,7 +89,7 @@ fn gradients_of_an_adapter_agree_with_finite_differences() {
 fn the_number_of_threads_changes_no_bit_of_an_adapters_gradient() {
     let config = ModelConfig::llama(11, 16, 24, 2, 4, 2);
     let sequences = (0..9).map(|i| (0..40 + 7 * i).map(|t| (t * t + i) % 11).collect()).collect();
-    let batch = TokenBatch::new(sequences).unwrap();
+    let batch = SequenceBatch::new(sequences).unwrap();
     let dropout = Some(Dropout { share: 0.1, chance: Chance::new(4) });
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

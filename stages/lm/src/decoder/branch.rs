@@ -1,15 +1,15 @@
 //! The connection of the residual stream to its branches, attention and MLP: the norm before a branch, the norm and the
 //! scale after it, and the backward of both. Families differ in which of these exist.
 
-use super::linear::{Linear, Place};
-use super::state::{LowRows, fit};
+use super::linear::{ChunkContext, LinearView};
+use super::state::{LoraRows, fit};
 use crate::config::ModelConfig;
 use crate::ops::vector::{add_bias, add_into, add_scaled};
-use crate::ops::{Scalar, norm};
+use crate::ops::{KernelScalar, norm};
 
 /// Constants that all branches of a decoder share.
 #[derive(Clone, Copy)]
-pub(super) struct Joint<T> {
+pub(super) struct BranchConfig<T> {
     pub hidden: usize,
     pub epsilon: T,
     /// Factor on the output of a branch.
@@ -18,13 +18,13 @@ pub(super) struct Joint<T> {
 
 /// A branch, which adds `norm(linear(input) + bias)` to the residual stream.
 pub(super) struct Branch<'a, T> {
-    pub place: Place<'a>,
+    pub place: ChunkContext<'a>,
     pub input: &'a [T],
-    pub linear: &'a Linear<'a, T>,
+    pub linear: &'a LinearView<'a, T>,
     /// The linear layer's transposed weight, if it was computed.
-    pub turned: Option<&'a [T]>,
+    pub transposed: Option<&'a [T]>,
     /// Rows of the adapter.
-    pub low: &'a mut LowRows<T>,
+    pub lora: &'a mut LoraRows<T>,
     pub bias: Option<&'a [T]>,
     pub norm: Option<&'a [T]>,
 }
@@ -38,7 +38,7 @@ pub(super) struct OutNorm<'a, T> {
     pub share: &'a mut Vec<T>,
 }
 
-impl<T: Scalar> Joint<T> {
+impl<T: KernelScalar> BranchConfig<T> {
     pub fn of(config: &ModelConfig) -> Self {
         Self {
             hidden: config.hidden_size,
@@ -47,7 +47,7 @@ impl<T: Scalar> Joint<T> {
         }
     }
     /// Computes the branch's input: the residual rows, normed if there is a norm.
-    pub fn enter(&self, x: &[T], weight: Option<&[T]>, normed: &mut [T], scales: &mut [T]) {
+    pub fn normalize_input(&self, x: &[T], weight: Option<&[T]>, normed: &mut [T], scales: &mut [T]) {
         match weight {
             Some(weight) => norm::forward(x, weight, self.epsilon, normed, scales),
             None => normed.copy_from_slice(x),
@@ -56,7 +56,7 @@ impl<T: Scalar> Joint<T> {
 
     /// Adds a branch to the residual rows: directly, or through its norm and the scale. The norm's input stays in
     /// `raw`.
-    pub fn join(
+    pub fn add_branch(
         &self,
         mut branch: Branch<'_, T>,
         residual: &mut [T],
@@ -83,9 +83,9 @@ impl<T: Scalar> Joint<T> {
 
     /// Computes `out = linear(input) + bias`, or `out +=` with `add`.
     fn apply(&self, branch: &mut Branch<'_, T>, out: &mut [T], add: bool) {
-        let Branch { place, input, linear, turned, .. } = *branch;
+        let Branch { place, input, linear, transposed: turned, .. } = *branch;
         linear.forward(place.rows, input, turned, (&mut *out, add));
-        linear.add_low(place, input, branch.low, out, self.hidden);
+        linear.add_lora(place, input, branch.lora, out, self.hidden);
         if let Some(bias) = branch.bias {
             add_bias(out, bias);
         }
@@ -93,7 +93,7 @@ impl<T: Scalar> Joint<T> {
 
     /// Computes the gradient of a branch's output from that of the residual stream that it was added to. Where the two
     /// are the same, `d` is left empty.
-    pub fn leave<'t>(
+    pub fn output_gradient<'t>(
         &self,
         out: OutNorm<'_, T>,
         d_residual: &'t [T],
@@ -120,7 +120,7 @@ impl<T: Scalar> Joint<T> {
 }
 
 /// Propagates the gradient of a branch's input to the residual rows `x`, and recomputes that input.
-pub(super) fn back_to_residual<T: Scalar>(
+pub(super) fn residual_gradient<T: KernelScalar>(
     x: &[T],
     weight: Option<&[T]>,
     scales: &[T],
@@ -131,7 +131,7 @@ pub(super) fn back_to_residual<T: Scalar>(
 ) {
     match weight {
         Some(weight) => {
-            norm::again(x, weight, scales, normed);
+            norm::recompute(x, weight, scales, normed);
             norm::backward(x, weight, scales, d_normed, d_x, zeroed(share, weight.len()));
         }
         None => {
@@ -142,7 +142,7 @@ pub(super) fn back_to_residual<T: Scalar>(
 }
 
 /// Returns the first `n` places of a buffer, all 0.
-pub(super) fn zeroed<T: Scalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
+pub(super) fn zeroed<T: KernelScalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
     let part = fit(buffer, n);
     part.fill(T::ZERO);
     part

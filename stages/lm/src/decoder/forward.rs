@@ -1,33 +1,36 @@
 //! Tokens to hidden states.
 
-use super::branch::{Branch, Joint};
-use super::linear::{Dropout, Linear, Place};
-use super::part::Part;
-use super::state::{Chunk, Keep, Layer, Limits, LowRows, Sizes, TurnedLayer, Workspace, fit};
-use super::view::{LayerView, View};
-use crate::batch::TokenBatch;
+use super::branch::{Branch, BranchConfig};
+use super::linear::{ChunkContext, Dropout, LinearView};
+use super::projection::Projection;
+use super::state::{
+    ActivationPolicy, KernelSizes, LayerActivations, LoraRows, PassLimits, SequenceChunk, TransposedLayer, Workspace,
+    fit,
+};
+use super::view::{LayerView, WeightsView};
+use crate::batch::SequenceBatch;
 use crate::config::ModelConfig;
 use crate::families::{Architecture, LayerKind};
 use crate::ops::attention::{self, Heads};
-use crate::ops::rotary::Angles;
+use crate::ops::rotary::RotaryAngles;
 use crate::ops::vector::{add_bias, multiply, transpose};
-use crate::ops::{Matrix, Scalar, gated, norm, product};
+use crate::ops::{KernelScalar, MatrixView, gated, norm, product};
 use rayon::prelude::*;
 use std::ops::Range;
 
 /// Runs the batch through the model and writes `[batch.rows(), hidden]` to `out`.
-pub(super) fn run<T: Scalar>(
+pub(super) fn run<T: KernelScalar>(
     config: &ModelConfig,
-    view: &View<'_, T>,
-    batch: &TokenBatch,
+    view: &WeightsView<'_, T>,
+    batch: &SequenceBatch,
     workspace: &mut Workspace<T>,
-    (keep, limits, dropout): (Keep, Limits, Option<&Dropout>),
+    (keep, limits, dropout): (ActivationPolicy, PassLimits, Option<&Dropout>),
     out: &mut [T],
 ) {
-    let sizes = Sizes::of(config);
+    let sizes = KernelSizes::of(config);
     workspace.arrange(config, batch, keep);
-    turn_weights(sizes, view, limits, &mut workspace.turned);
-    let Workspace { chunks, used, turned, angles, .. } = workspace;
+    transpose_weights(sizes, view, limits, &mut workspace.transposed);
+    let Workspace { chunks, used, transposed: turned, angles, .. } = workspace;
     let mut tasks = Vec::with_capacity(*used);
     let mut rest = out;
     for chunk in &mut chunks[..*used] {
@@ -35,35 +38,35 @@ pub(super) fn run<T: Scalar>(
         tasks.push((chunk, part));
         rest = tail;
     }
-    let pass = Pass::new(config, view, (turned, angles), keep, dropout);
+    let pass = ForwardPass::new(config, view, (turned, angles), keep, dropout);
     tasks.into_par_iter().for_each(|(chunk, part)| pass.chunk(batch, chunk, part));
 }
 
 /// One pass through the layers.
-pub(super) struct Pass<'a, T: Scalar> {
-    sizes: Sizes,
+pub(super) struct ForwardPass<'a, T: KernelScalar> {
+    sizes: KernelSizes,
     architecture: &'a Architecture,
-    joint: Joint<T>,
-    view: &'a View<'a, T>,
-    turned: &'a [TurnedLayer<T>],
-    angles: &'a [Angles<T>],
-    keep: Keep,
+    branch_config: BranchConfig<T>,
+    view: &'a WeightsView<'a, T>,
+    transposed: &'a [TransposedLayer<T>],
+    angles: &'a [RotaryAngles<T>],
+    keep: ActivationPolicy,
     dropout: Option<&'a Dropout>,
 }
 
-impl<'a, T: Scalar> Pass<'a, T> {
+impl<'a, T: KernelScalar> ForwardPass<'a, T> {
     pub fn new(
         config: &'a ModelConfig,
-        view: &'a View<'a, T>,
-        (turned, angles): (&'a [TurnedLayer<T>], &'a [Angles<T>]),
-        keep: Keep,
+        view: &'a WeightsView<'a, T>,
+        (turned, angles): (&'a [TransposedLayer<T>], &'a [RotaryAngles<T>]),
+        keep: ActivationPolicy,
         dropout: Option<&'a Dropout>,
     ) -> Self {
-        let (sizes, architecture, joint) = (Sizes::of(config), &config.architecture, Joint::of(config));
-        Self { sizes, architecture, joint, view, turned, angles, keep, dropout }
+        let (sizes, architecture, joint) = (KernelSizes::of(config), &config.architecture, BranchConfig::of(config));
+        Self { sizes, architecture, branch_config: joint, view, transposed: turned, angles, keep, dropout }
     }
 
-    fn chunk(&self, batch: &TokenBatch, chunk: &mut Chunk<T>, out: &mut [T]) {
+    fn chunk(&self, batch: &SequenceBatch, chunk: &mut SequenceChunk<T>, out: &mut [T]) {
         let hidden = self.sizes.hidden;
         let tokens = batch.sequences()[chunk.sequences.clone()].iter().flatten();
         for (row, token) in chunk.residual[0].chunks_exact_mut(hidden).zip(tokens) {
@@ -82,7 +85,7 @@ impl<'a, T: Scalar> Pass<'a, T> {
         norm::forward(
             &chunk.residual[last][..n],
             &self.view.norm,
-            self.joint.epsilon,
+            self.branch_config.epsilon,
             out,
             &mut chunk.last_scale[..chunk.rows],
         );
@@ -90,21 +93,26 @@ impl<'a, T: Scalar> Pass<'a, T> {
 
     /// Returns the index of the input of layer `i`. Without a backward, two buffers alternate.
     fn residual(&self, i: usize) -> usize {
-        if self.keep == Keep::Nothing { i % 2 } else { i }
+        if self.keep == ActivationPolicy::Nothing { i % 2 } else { i }
     }
 
     /// Computes all activations that the backward of a layer reads, from its input.
-    pub fn activations(&self, i: usize, chunk: &mut Chunk<T>) {
+    pub fn activations(&self, i: usize, chunk: &mut SequenceChunk<T>) {
         let (sizes, rows) = (self.sizes, chunk.rows);
-        let (view, turned) = (&self.view.layers[i], self.turned.get(i));
+        let (view, turned) = (&self.view.layers[i], self.transposed.get(i));
         let x = &chunk.residual[self.residual(i)][..rows * sizes.hidden];
-        let layer = &mut chunk.layers[Chunk::<T>::place_of(self.keep, i)];
+        let layer = &mut chunk.layers[SequenceChunk::<T>::activation_index(self.keep, i)];
         let sequence = chunk.sequences.start;
-        let place = Place { layer: i, rows, sequence, ranges: &chunk.ranges, dropout: self.dropout };
+        let place = ChunkContext { layer: i, rows, sequence, ranges: &chunk.ranges, dropout: self.dropout };
         let t = &mut chunk.temporary;
         let normed = fit(&mut t.normed, rows * sizes.hidden);
-        self.joint.enter(x, view.norms.attention_in.as_deref(), normed, &mut layer.input_scale[..rows]);
-        self.project((view, turned), place, normed, layer, &mut t.low);
+        self.branch_config.normalize_input(
+            x,
+            view.norms.attention_in.as_deref(),
+            normed,
+            &mut layer.input_scale[..rows],
+        );
+        self.project((view, turned), place, normed, layer, &mut t.lora);
         let heads = self.heads(i);
         self.rotate(i, &chunk.ranges, layer);
         let attended = &mut layer.attended[..rows * sizes.query];
@@ -119,29 +127,40 @@ impl<'a, T: Scalar> Pass<'a, T> {
             place,
             input: attended,
             linear: &view.output,
-            turned: turned.map(|t| t.output.as_slice()),
-            low: &mut t.low[Part::Output as usize],
+            transposed: turned.map(|t| t.output.as_slice()),
+            lora: &mut t.lora[Projection::Output as usize],
             bias: view.output_bias,
             norm: view.norms.attention_out.as_deref(),
         };
-        self.joint.join(branch, middle, &mut t.branch, &mut layer.attention_raw, &mut layer.attention_scale);
+        self.branch_config.add_branch(
+            branch,
+            middle,
+            &mut t.branch,
+            &mut layer.attention_raw,
+            &mut layer.attention_scale,
+        );
 
-        self.joint.enter(middle, view.norms.mlp_in.as_deref(), normed, &mut layer.middle_scale[..rows]);
+        self.branch_config.normalize_input(
+            middle,
+            view.norms.mlp_in.as_deref(),
+            normed,
+            &mut layer.middle_scale[..rows],
+        );
         let gate_up = &mut layer.gate_up[..rows * 2 * sizes.inner];
         side_by_side(&[&view.gate, &view.up], rows, normed, turned.map(|t| t.gate_up.as_slice()), gate_up);
-        for (part, column) in [(Part::Gate, 0), (Part::Up, sizes.inner)] {
-            let (low, out) = (&mut t.low[part as usize], &mut gate_up[column..]);
-            view.linear(part).add_low(place, normed, low, out, 2 * sizes.inner);
+        for (part, column) in [(Projection::Gate, 0), (Projection::Up, sizes.inner)] {
+            let (low, out) = (&mut t.lora[part as usize], &mut gate_up[column..]);
+            view.linear(part).add_lora(place, normed, low, out, 2 * sizes.inner);
         }
     }
 
     /// Computes the layer's output from its activations.
-    fn output(&self, i: usize, chunk: &mut Chunk<T>) {
+    fn output(&self, i: usize, chunk: &mut SequenceChunk<T>) {
         let (sizes, rows) = (self.sizes, chunk.rows);
-        let (view, turned) = (&self.view.layers[i], self.turned.get(i));
+        let (view, turned) = (&self.view.layers[i], self.transposed.get(i));
         let sequence = chunk.sequences.start;
-        let place = Place { layer: i, rows, sequence, ranges: &chunk.ranges, dropout: self.dropout };
-        let layer = &mut chunk.layers[Chunk::<T>::place_of(self.keep, i)];
+        let place = ChunkContext { layer: i, rows, sequence, ranges: &chunk.ranges, dropout: self.dropout };
+        let layer = &mut chunk.layers[SequenceChunk::<T>::activation_index(self.keep, i)];
         let next = &mut chunk.residual[self.residual(i + 1)][..rows * sizes.hidden];
         let t = &mut chunk.temporary;
         let inner = fit(&mut t.inner, rows * sizes.inner);
@@ -152,12 +171,12 @@ impl<'a, T: Scalar> Pass<'a, T> {
             place,
             input: inner,
             linear: &view.down,
-            turned: turned.map(|t| t.down.as_slice()),
-            low: &mut t.low[Part::Down as usize],
+            transposed: turned.map(|t| t.down.as_slice()),
+            lora: &mut t.lora[Projection::Down as usize],
             bias: None,
             norm: view.norms.mlp_out.as_deref(),
         };
-        self.joint.join(branch, next, &mut t.branch, &mut layer.mlp_raw, &mut layer.mlp_scale);
+        self.branch_config.add_branch(branch, next, &mut t.branch, &mut layer.mlp_raw, &mut layer.mlp_scale);
     }
 
     /// Returns the heads of a layer, with its window.
@@ -168,18 +187,20 @@ impl<'a, T: Scalar> Pass<'a, T> {
     /// Computes queries, keys and values: projected, biased, normed.
     fn project(
         &self,
-        (view, turned): (&LayerView<'_, T>, Option<&TurnedLayer<T>>),
-        place: Place<'_>,
+        (view, turned): (&LayerView<'_, T>, Option<&TransposedLayer<T>>),
+        place: ChunkContext<'_>,
         normed: &[T],
-        layer: &mut Layer<T>,
-        low: &mut [LowRows<T>; 7],
+        layer: &mut LayerActivations<T>,
+        low: &mut [LoraRows<T>; 7],
     ) {
         let (sizes, width, rows) = (self.sizes, self.sizes.qkv(), place.rows);
         let qkv = &mut layer.qkv[..rows * width];
         let parts = [&view.query, &view.key, &view.value];
         side_by_side(&parts, rows, normed, turned.map(|t| t.qkv.as_slice()), qkv);
-        for (part, column) in [(Part::Query, 0), (Part::Key, sizes.query), (Part::Value, sizes.query + sizes.key)] {
-            view.linear(part).add_low(place, normed, &mut low[part as usize], &mut qkv[column..], width);
+        for (part, column) in
+            [(Projection::Query, 0), (Projection::Key, sizes.query), (Projection::Value, sizes.query + sizes.key)]
+        {
+            view.linear(part).add_lora(place, normed, &mut low[part as usize], &mut qkv[column..], width);
         }
         if let Some([q, k, v]) = view.biases {
             let bias: Vec<T> = [q, k, v].concat();
@@ -193,18 +214,18 @@ impl<'a, T: Scalar> Pass<'a, T> {
                 raw.copy_from_slice(&row[..both]);
                 let (raw_q, raw_k) = raw.split_at(sizes.query);
                 let (scale_q, scale_k) = scale.split_at_mut(query_groups);
-                norm::forward(raw_q, query, self.joint.epsilon, &mut row[..sizes.query], scale_q);
-                norm::forward(raw_k, key, self.joint.epsilon, &mut row[sizes.query..both], scale_k);
+                norm::forward(raw_q, query, self.branch_config.epsilon, &mut row[..sizes.query], scale_q);
+                norm::forward(raw_k, key, self.branch_config.epsilon, &mut row[sizes.query..both], scale_k);
             }
         }
     }
 
-    fn rotate(&self, i: usize, ranges: &[Range<usize>], layer: &mut Layer<T>) {
+    fn rotate(&self, i: usize, ranges: &[Range<usize>], layer: &mut LayerActivations<T>) {
         let LayerKind { rope: Some(rope), .. } = self.architecture.layers[i] else { return };
         let (width, heads) = (self.sizes.qkv(), self.sizes.heads);
         for range in ranges {
             let rows = &mut layer.qkv[scaled(range, width)];
-            self.angles[rope].turn_rows(rows, width, heads.queries + heads.keys, heads.dim, false);
+            self.angles[rope].rotate_rows(rows, width, heads.queries + heads.keys, heads.dim, false);
         }
     }
 }
@@ -216,28 +237,39 @@ pub(super) fn scaled(range: &Range<usize>, width: usize) -> Range<usize> {
 
 /// Computes `y = x·Wᵀ` for linear layers that share their input, with adjacent outputs: in one product where the
 /// weights are transposed.
-fn side_by_side<T: Scalar>(linears: &[&Linear<'_, T>], rows: usize, x: &[T], turned: Option<&[T]>, y: &mut [T]) {
+fn side_by_side<T: KernelScalar>(
+    linears: &[&LinearView<'_, T>],
+    rows: usize,
+    x: &[T],
+    turned: Option<&[T]>,
+    y: &mut [T],
+) {
     let inputs = linears[0].inputs;
     let width: usize = linears.iter().map(|linear| linear.outputs).sum();
     if let Some(turned) = turned {
         let size = (rows, width, inputs);
-        product(size, Matrix::rows(x, inputs), Matrix::rows(turned, width), y, width, false);
+        product(size, MatrixView::rows(x, inputs), MatrixView::rows(turned, width), y, width, false);
         return;
     }
     let mut column = 0;
     for linear in linears {
-        let weight = Matrix::rows(linear.weight, inputs).transposed();
+        let weight = MatrixView::rows(linear.weight, inputs).transposed();
         let size = (rows, linear.outputs, inputs);
-        product(size, Matrix::rows(x, inputs), weight, &mut y[column..], width, false);
+        product(size, MatrixView::rows(x, inputs), weight, &mut y[column..], width, false);
         column += linear.outputs;
     }
 }
 
 /// Transposes every layer's matrices to `[in, out]`, if they are small: queries, keys and values adjacent, and gate and
 /// up adjacent.
-fn turn_weights<T: Scalar>(sizes: Sizes, view: &View<'_, T>, limits: Limits, turned: &mut Vec<TurnedLayer<T>>) {
-    let layers = if sizes.matrices() <= limits.turned { sizes.layers } else { 0 };
-    turned.resize_with(layers, TurnedLayer::default);
+fn transpose_weights<T: KernelScalar>(
+    sizes: KernelSizes,
+    view: &WeightsView<'_, T>,
+    limits: PassLimits,
+    turned: &mut Vec<TransposedLayer<T>>,
+) {
+    let layers = if sizes.matrices() <= limits.transposed { sizes.layers } else { 0 };
+    turned.resize_with(layers, TransposedLayer::default);
     turned.par_iter_mut().zip(&view.layers).for_each(|(turned, layer)| {
         let (h, width, inner) = (sizes.hidden, sizes.qkv(), sizes.inner);
         let qkv = fit(&mut turned.qkv, h * width);

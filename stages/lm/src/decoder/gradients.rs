@@ -1,16 +1,20 @@
 //! The second phase of a layer's backward: the gradients of its vectors, from the chunk state of the first phase. Those
 //! of its matrices are in [`super::matrices`].
 
-use super::state::{Chunk, Partial, Sizes};
+use super::state::{KernelSizes, PartialGradients, SequenceChunk};
 use super::view::LayerView;
-use crate::batch::TokenBatch;
+use crate::batch::SequenceBatch;
 use crate::families::LayerNorms;
-use crate::ops::Scalar;
+use crate::ops::KernelScalar;
 use crate::ops::vector::add_into;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sums one vector's shares over the chunks, in order.
-pub(super) fn sum<T: Scalar>(chunks: &[Chunk<T>], n: usize, part: impl Fn(&Partial<T>) -> &[T]) -> Vec<T> {
+pub(super) fn sum<T: KernelScalar>(
+    chunks: &[SequenceChunk<T>],
+    n: usize,
+    part: impl Fn(&PartialGradients<T>) -> &[T],
+) -> Vec<T> {
     let mut total = vec![T::ZERO; n];
     for chunk in chunks {
         add_into(&mut total, &part(&chunk.temporary.partial)[..n]);
@@ -20,7 +24,12 @@ pub(super) fn sum<T: Scalar>(chunks: &[Chunk<T>], n: usize, part: impl Fn(&Parti
 
 /// Computes the gradient of the embeddings: the gradient of each row is added to that of its token, in the order of the
 /// batch.
-pub(super) fn embeddings<T: Scalar>(sizes: Sizes, n: usize, batch: &TokenBatch, chunks: &[Chunk<T>]) -> Vec<T> {
+pub(super) fn embeddings<T: KernelScalar>(
+    sizes: KernelSizes,
+    n: usize,
+    batch: &SequenceBatch,
+    chunks: &[SequenceChunk<T>],
+) -> Vec<T> {
     let mut total = vec![T::ZERO; n];
     for chunk in chunks {
         let tokens = batch.sequences()[chunk.sequences.clone()].iter().flatten();
@@ -33,26 +42,26 @@ pub(super) fn embeddings<T: Scalar>(sizes: Sizes, n: usize, batch: &TokenBatch, 
 }
 
 /// Inputs of the gradients of a layer's parameters, in addition to the chunks.
-pub(super) struct LayerGradients<'a, T: Scalar> {
+pub(super) struct LayerGradients<'a, T: KernelScalar> {
     pub layer: usize,
-    pub sizes: Sizes,
+    pub sizes: KernelSizes,
     pub norms: &'a LayerNorms,
     pub view: &'a LayerView<'a, T>,
     pub learned: &'a BTreeSet<String>,
     /// Whether an adapter's inputs had dropout.
     pub dropout: bool,
     /// Index of the layer's activations in a chunk.
-    pub kept: usize,
+    pub activation_index: usize,
 }
 
-impl<T: Scalar> LayerGradients<'_, T> {
+impl<T: KernelScalar> LayerGradients<'_, T> {
     fn name(&self, part: &str) -> String {
         format!("model.layers.{}.{part}", self.layer)
     }
 
     /// Computes the gradients of norms and biases: shares of the chunks, summed.
-    pub fn vectors(&self, chunks: &[Chunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
-        let Sizes { hidden, query, key, .. } = self.sizes;
+    pub fn vectors(&self, chunks: &[SequenceChunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
+        let KernelSizes { hidden, query, key, .. } = self.sizes;
         let names = self.norms;
         let mut put = |part: &str, values: &dyn Fn() -> Vec<T>| {
             let name = self.name(part);
@@ -60,7 +69,7 @@ impl<T: Scalar> LayerGradients<'_, T> {
                 gradients.insert(name, values());
             }
         };
-        type Share<T> = fn(&Partial<T>) -> &[T];
+        type Share<T> = fn(&PartialGradients<T>) -> &[T];
         let shares: [(Option<&str>, Share<T>); 4] = [
             (names.attention_in, |p| &p.attention_in),
             (names.attention_out, |p| &p.attention_out),

@@ -1,25 +1,25 @@
 //! The decoder's body as nodes of candle's graph.
 //!
 //! A custom operation of candle takes at most three tensors, but a decoder has hundreds of parameters. So a chain of
-//! `Attach` nodes, one number wide, leads from the parameters to the `Body` node. The backward of `Body` computes all
+//! `Attach` nodes, one number wide, leads from the parameters to the `DecoderBodyOp` node. The backward of `DecoderBodyOp` computes all
 //! gradients and stores them in a shared map; the `Attach` nodes, which come later in the backward, pass them to candle
 //! under the right variables. No gradient is copied.
 
 use super::linear::Dropout;
-use super::state::{Keep, Limits, Workspace};
-use super::view::{LowRank, with_view};
+use super::state::{ActivationPolicy, PassLimits, Workspace};
+use super::view::{LoraScale, with_view};
 use super::{backward, forward};
-use crate::batch::TokenBatch;
+use crate::batch::SequenceBatch;
 use crate::config::ModelConfig;
-use crate::ops::Scalar;
+use crate::ops::KernelScalar;
 use crate::tensor::candle;
 use candle_core::{CpuStorage, CustomOp1, CustomOp3, Device, Layout, Shape, Storage, Tensor, Var};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_core::Result;
 
-type Shelf = Arc<Mutex<BTreeMap<String, Tensor>>>;
-type Buffers<T> = Arc<Mutex<Vec<Workspace<T>>>>;
+type GradientMap = Arc<Mutex<BTreeMap<String, Tensor>>>;
+type WorkspacePool<T> = Arc<Mutex<Vec<Workspace<T>>>>;
 
 /// Inputs of a pass other than the batch.
 pub(super) struct Model<'a> {
@@ -28,18 +28,18 @@ pub(super) struct Model<'a> {
     pub parameters: &'a BTreeMap<String, Var>,
     /// Frozen parameters.
     pub frozen: &'a BTreeMap<String, Tensor>,
-    pub low: Option<LowRank>,
-    pub limits: Limits,
+    pub lora: Option<LoraScale>,
+    pub limits: PassLimits,
     /// Dropout of an adapter that is trained.
     pub dropout: Option<Dropout>,
 }
 
 /// Computes hidden states `[batch.rows(), hidden]`; with `train` they depend on every parameter below the head.
-pub(super) fn hidden<T: Scalar>(
+pub(super) fn hidden<T: KernelScalar>(
     model: Model<'_>,
-    batch: &TokenBatch,
+    batch: &SequenceBatch,
     train: bool,
-    buffers: Buffers<T>,
+    buffers: WorkspacePool<T>,
 ) -> Result<Tensor> {
     let below = |name: &String| name.starts_with("model.");
     let learned: BTreeSet<String> = model.parameters.keys().filter(|name| below(name)).cloned().collect();
@@ -47,34 +47,49 @@ pub(super) fn hidden<T: Scalar>(
     let mut tensors: BTreeMap<String, Tensor> =
         model.frozen.iter().filter(|(name, _)| below(name)).map(|(n, t)| (n.clone(), t.clone())).collect();
     tensors.extend(learned.iter().map(|name| (name.clone(), model.parameters[name].as_tensor().clone())));
-    let shelf = Shelf::default();
+    let shelf = GradientMap::default();
     let mut token = Tensor::zeros(1, T::DTYPE, &Device::Cpu).map_err(candle)?;
     if train {
         for pair in learned.iter().collect::<Vec<_>>().chunks(2) {
             let (first, last) = (pair[0].clone(), pair[pair.len() - 1].clone());
             let (a, b) = (&tensors[&first], &tensors[&last]);
-            token = token.apply_op3(a, b, Attach { first, last, shelf: shelf.clone() }).map_err(candle)?;
+            token = token.apply_op3(a, b, Attach { first, last, gradient_map: shelf.clone() }).map_err(candle)?;
         }
     }
-    let pass = Mutex::new(Pass { workspace: Some(take(&buffers)), buffers });
-    let (config, low, limits, dropout) = (model.config.clone(), model.low, model.limits, model.dropout);
+    let pass = Mutex::new(WorkspaceGuard { workspace: Some(take(&buffers)), buffers });
+    let (config, low, limits, dropout) = (model.config.clone(), model.lora, model.limits, model.dropout);
     let number = T::DTYPE.size_in_bytes();
-    let keep = if train { Keep::for_training(&config, batch.rows(), number, limits) } else { Keep::Nothing };
-    let body = Body { config, low, dropout, tensors, learned, batch: batch.clone(), keep, limits, shelf, pass };
+    let keep = if train {
+        ActivationPolicy::for_training(&config, batch.rows(), number, limits)
+    } else {
+        ActivationPolicy::Nothing
+    };
+    let body = DecoderBodyOp {
+        config,
+        lora: low,
+        dropout,
+        tensors,
+        learned,
+        batch: batch.clone(),
+        keep,
+        limits,
+        gradient_map: shelf,
+        pass,
+    };
     if train { token.apply_op1(body) } else { token.apply_op1_no_bwd(&body) }.map_err(candle)
 }
 
-fn take<T: Scalar>(buffers: &Buffers<T>) -> Workspace<T> {
+fn take<T: KernelScalar>(buffers: &WorkspacePool<T>) -> Workspace<T> {
     buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
 }
 
 /// A workspace that returns to its decoder when the graph is dropped.
-struct Pass<T> {
+struct WorkspaceGuard<T> {
     workspace: Option<Workspace<T>>,
-    buffers: Buffers<T>,
+    buffers: WorkspacePool<T>,
 }
 
-impl<T> Drop for Pass<T> {
+impl<T> Drop for WorkspaceGuard<T> {
     fn drop(&mut self) {
         if let Some(workspace) = self.workspace.take() {
             self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(workspace);
@@ -83,20 +98,20 @@ impl<T> Drop for Pass<T> {
 }
 
 /// All layers and the last norm.
-struct Body<T> {
+struct DecoderBodyOp<T> {
     config: ModelConfig,
-    low: Option<LowRank>,
+    lora: Option<LoraScale>,
     dropout: Option<Dropout>,
     tensors: BTreeMap<String, Tensor>,
     learned: BTreeSet<String>,
-    batch: TokenBatch,
-    keep: Keep,
-    limits: Limits,
-    shelf: Shelf,
-    pass: Mutex<Pass<T>>,
+    batch: SequenceBatch,
+    keep: ActivationPolicy,
+    limits: PassLimits,
+    gradient_map: GradientMap,
+    pass: Mutex<WorkspaceGuard<T>>,
 }
 
-impl<T: Scalar> Body<T> {
+impl<T: KernelScalar> DecoderBodyOp<T> {
     fn with_workspace<R>(
         &self,
         work: impl FnOnce(&mut Workspace<T>) -> candle_core::Result<R>,
@@ -109,7 +124,7 @@ impl<T: Scalar> Body<T> {
     }
 }
 
-impl<T: Scalar> CustomOp1 for Body<T> {
+impl<T: KernelScalar> CustomOp1 for DecoderBodyOp<T> {
     fn name(&self) -> &'static str {
         "decoder body"
     }
@@ -118,7 +133,7 @@ impl<T: Scalar> CustomOp1 for Body<T> {
         let (rows, width) = (self.batch.rows(), self.config.hidden_size);
         let mut out = vec![T::ZERO; rows * width];
         self.with_workspace(|workspace| {
-            with_view(&self.config, self.low, &self.tensors, |view| {
+            with_view(&self.config, self.lora, &self.tensors, |view| {
                 let how = (self.keep, self.limits, self.dropout.as_ref());
                 forward::run(&self.config, view, &self.batch, workspace, how, &mut out)
             })
@@ -134,12 +149,12 @@ impl<T: Scalar> CustomOp1 for Body<T> {
         };
         let d_out = &T::cpu_storage_as_slice(storage)?[start..end];
         let gradients = self.with_workspace(|workspace| {
-            with_view(&self.config, self.low, &self.tensors, |view| {
+            with_view(&self.config, self.lora, &self.tensors, |view| {
                 let what = (&self.learned, self.dropout.as_ref());
                 backward::run(&self.config, view, &self.batch, workspace, what, d_out)
             })
         })?;
-        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shelf = self.gradient_map.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, values) in gradients {
             let shape = self.tensors[&name].shape();
             shelf.insert(name, Tensor::from_vec(values, shape, &Device::Cpu)?);
@@ -152,12 +167,12 @@ impl<T: Scalar> CustomOp1 for Body<T> {
 struct Attach {
     first: String,
     last: String,
-    shelf: Shelf,
+    gradient_map: GradientMap,
 }
 
 impl Attach {
     fn take(&self, name: &str) -> Option<Tensor> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
+        self.gradient_map.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
     }
 }
 

@@ -2,16 +2,16 @@
 //!
 //! Biases and the fused product of layers that share their input belong to the layer around it.
 
-use super::state::{LowRows, fit};
+use super::state::{LoraRows, fit};
 use crate::ops::vector::add_into;
-use crate::ops::{Matrix, Scalar, product};
+use crate::ops::{KernelScalar, MatrixView, product};
 use std::ops::Range;
 use trainyard_core::Chance;
 
 /// The factors of an adapter: `down` is A `[rank, in]`, `up` is B `[out, rank]`, or the linear layer's rows of a B that
 /// it shares with others.
 #[derive(Clone, Copy)]
-pub(super) struct Low<'a, T> {
+pub(super) struct LoraView<'a, T> {
     /// The adapted layer's name below the decoder layer.
     pub layer: &'static str,
     pub down: &'a [T],
@@ -22,11 +22,11 @@ pub(super) struct Low<'a, T> {
 
 /// A weight `[outputs, inputs]`, row after row, and its adapter's factors.
 #[derive(Clone, Copy)]
-pub(super) struct Linear<'a, T> {
+pub(super) struct LinearView<'a, T> {
     pub weight: &'a [T],
     pub inputs: usize,
     pub outputs: usize,
-    pub low: Option<Low<'a, T>>,
+    pub lora: Option<LoraView<'a, T>>,
 }
 
 /// Sets a share of an adapter's inputs to 0 and divides the others by the remaining share. Every number is drawn at its
@@ -42,7 +42,7 @@ pub struct Dropout {
 
 /// The rows of a chunk with their layer and their sequences.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct ChunkContext<'a> {
     pub layer: usize,
     pub rows: usize,
     /// The first sequence of the chunk.
@@ -54,12 +54,12 @@ pub(super) struct Place<'a> {
 
 impl Dropout {
     /// Returns the dropout of pass number `pass` of a step, from that of a learner.
-    pub(crate) fn of_pass(self, step: u64, pass: u64) -> Self {
+    pub(crate) fn for_pass(self, step: u64, pass: u64) -> Self {
         Self { chance: self.chance.child("pass", &[step, pass]), ..self }
     }
     /// Applies dropout to the inputs `[rows, width]` of the adapted layer `part`, where each sequence has its range of
     /// rows and `sequence` is the number of the first one in the batch.
-    pub(crate) fn apply<T: Scalar>(
+    pub(crate) fn apply<T: KernelScalar>(
         &self,
         part: &str,
         (layer, sequence): (usize, usize),
@@ -78,69 +78,75 @@ impl Dropout {
     }
 }
 
-impl Place<'_> {
+impl ChunkContext<'_> {
     /// Returns the key of the dropout's draws: the layer and the first sequence.
-    fn draws(&self) -> (usize, usize) {
+    fn dropout_key(&self) -> (usize, usize) {
         (self.layer, self.sequence)
     }
 }
 
-impl<T: Scalar> Linear<'_, T> {
+impl<T: KernelScalar> LinearView<'_, T> {
     /// Computes `y = x·Wᵀ`, or `y += x·Wᵀ` with `add`, without the adapter; `turned` is Wᵀ if it was computed before.
     pub fn forward(&self, rows: usize, x: &[T], turned: Option<&[T]>, (y, add): (&mut [T], bool)) {
         let weight = match turned {
-            Some(turned) => Matrix::rows(turned, self.outputs),
-            None => Matrix::rows(self.weight, self.inputs).transposed(),
+            Some(turned) => MatrixView::rows(turned, self.outputs),
+            None => MatrixView::rows(self.weight, self.inputs).transposed(),
         };
-        product((rows, self.outputs, self.inputs), Matrix::rows(x, self.inputs), weight, y, self.outputs, add);
+        product((rows, self.outputs, self.inputs), MatrixView::rows(x, self.inputs), weight, y, self.outputs, add);
     }
 
     /// Computes `y += scale · dropout(x)·Aᵀ·Bᵀ`, with rows of y `y_row` apart; does nothing without an adapter.
-    pub fn add_low(&self, place: Place<'_>, x: &[T], kept: &mut LowRows<T>, y: &mut [T], y_row: usize) {
-        let Some(low) = self.low else { return };
-        self.low_input(place, x, kept);
-        let inner = Matrix::rows(&kept.inner, low.rank);
-        let up = Matrix::rows(low.up, low.rank).transposed();
+    pub fn add_lora(&self, place: ChunkContext<'_>, x: &[T], kept: &mut LoraRows<T>, y: &mut [T], y_row: usize) {
+        let Some(low) = self.lora else { return };
+        self.lora_input(place, x, kept);
+        let inner = MatrixView::rows(&kept.inner, low.rank);
+        let up = MatrixView::rows(low.up, low.rank).transposed();
         product((place.rows, self.outputs, low.rank), inner, up, y, y_row, true);
     }
 
     /// Computes the inputs of the gradients of A and B: dropout(x), and scale · dropout(x)·Aᵀ.
-    pub fn low_input(&self, place: Place<'_>, x: &[T], kept: &mut LowRows<T>) {
-        let Some(low) = self.low else { return };
-        let Place { rows, .. } = place;
+    pub fn lora_input(&self, place: ChunkContext<'_>, x: &[T], kept: &mut LoraRows<T>) {
+        let Some(low) = self.lora else { return };
+        let ChunkContext { rows, .. } = place;
         let x = match place.dropout {
             None => x,
             Some(dropout) => {
                 let dropped = fit(&mut kept.dropped, rows * self.inputs);
                 dropped.copy_from_slice(&x[..rows * self.inputs]);
-                dropout.apply(low.layer, place.draws(), place.ranges, self.inputs, dropped);
+                dropout.apply(low.layer, place.dropout_key(), place.ranges, self.inputs, dropped);
                 dropped
             }
         };
         let inner = fit(&mut kept.inner, rows * low.rank);
-        let down = Matrix::rows(low.down, self.inputs).transposed();
-        product((rows, low.rank, self.inputs), Matrix::rows(x, self.inputs), down, inner, low.rank, false);
+        let down = MatrixView::rows(low.down, self.inputs).transposed();
+        product((rows, low.rank, self.inputs), MatrixView::rows(x, self.inputs), down, inner, low.rank, false);
         inner.iter_mut().for_each(|v| *v *= low.scale);
     }
 
     /// Computes the gradient of x from that of y, including the adapter's share: `dx = …`, or `dx += …` with `add`.
-    pub fn backward(&self, place: Place<'_>, dy: Matrix<'_, T>, kept: &mut LowRows<T>, (dx, add): (&mut [T], bool)) {
-        let Place { rows, .. } = place;
-        let weight = Matrix::rows(self.weight, self.inputs);
+    pub fn backward(
+        &self,
+        place: ChunkContext<'_>,
+        dy: MatrixView<'_, T>,
+        kept: &mut LoraRows<T>,
+        (dx, add): (&mut [T], bool),
+    ) {
+        let ChunkContext { rows, .. } = place;
+        let weight = MatrixView::rows(self.weight, self.inputs);
         product((rows, self.inputs, self.outputs), dy, weight, dx, self.inputs, add);
-        let Some(low) = self.low else { return };
+        let Some(low) = self.lora else { return };
         let d_inner = fit(&mut kept.d_inner, rows * low.rank);
-        let up = Matrix::rows(low.up, low.rank);
+        let up = MatrixView::rows(low.up, low.rank);
         product((rows, low.rank, self.outputs), dy, up, d_inner, low.rank, false);
         d_inner.iter_mut().for_each(|v| *v *= low.scale);
-        let (d_inner, down) = (Matrix::rows(d_inner, low.rank), Matrix::rows(low.down, self.inputs));
+        let (d_inner, down) = (MatrixView::rows(d_inner, low.rank), MatrixView::rows(low.down, self.inputs));
         let size = (rows, self.inputs, low.rank);
         match place.dropout {
             None => product(size, d_inner, down, dx, self.inputs, true),
             Some(dropout) => {
                 let d_dropped = fit(&mut kept.d_dropped, rows * self.inputs);
                 product(size, d_inner, down, d_dropped, self.inputs, false);
-                dropout.apply(low.layer, place.draws(), place.ranges, self.inputs, d_dropped);
+                dropout.apply(low.layer, place.dropout_key(), place.ranges, self.inputs, d_dropped);
                 add_into(dx, d_dropped);
             }
         }

@@ -2,10 +2,10 @@
 //! threads add to one number, and every sum has the order of the batch.
 
 use super::gradients::LayerGradients;
-use super::part::Part;
-use super::state::{Chunk, Sizes, Temporary};
+use super::projection::Projection;
+use super::state::{ChunkScratch, KernelSizes, SequenceChunk};
 use crate::adapter::{DOWN, UP};
-use crate::ops::{Matrix, Scalar, product};
+use crate::ops::{KernelScalar, MatrixView, product};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ const TILE: usize = 256;
 const NARROW_TILE: usize = 64;
 
 /// Adds the gradients of the layer's trained matrices, by name.
-pub(super) fn gradients<T: Scalar>(
+pub(super) fn gradients<T: KernelScalar>(
     pass: &LayerGradients<'_, T>,
-    chunks: &[Chunk<T>],
+    chunks: &[SequenceChunk<T>],
     gradients: &mut BTreeMap<String, Vec<T>>,
 ) {
     let mut matrices = learned(pass);
@@ -38,7 +38,7 @@ pub(super) fn gradients<T: Scalar>(
             let columns = factors.columns;
             for (i, chunk) in chunks.iter().enumerate() {
                 let (d, x) = factors.of(pass, chunk);
-                let d = Matrix { data: &d.data[first..], ..d }.transposed();
+                let d = MatrixView { data: &d.data[first..], ..d }.transposed();
                 product((out.len() / columns, columns, chunk.rows), d, x, out, columns, n + i > 0);
             }
         }
@@ -55,9 +55,9 @@ struct Gradient<T> {
     values: Vec<T>,
 }
 
-fn learned<T: Scalar>(pass: &LayerGradients<'_, T>) -> Vec<Gradient<T>> {
+fn learned<T: KernelScalar>(pass: &LayerGradients<'_, T>) -> Vec<Gradient<T>> {
     let mut gradients: Vec<Gradient<T>> = Vec::new();
-    for (name, factors) in Part::ALL.into_iter().flat_map(|part| Factors::of_part(pass, part)) {
+    for (name, factors) in Projection::ALL.into_iter().flat_map(|part| Factors::of_part(pass, part)) {
         let name = format!("model.layers.{}.{name}", pass.layer);
         let fresh = vec![T::ZERO; factors.rows * factors.columns];
         match gradients.iter_mut().find(|gradient| gradient.name == name) {
@@ -78,7 +78,7 @@ fn learned<T: Scalar>(pass: &LayerGradients<'_, T>) -> Vec<Gradient<T>> {
 /// A matrix of a part: its weight, or one of the two factors of its adapter.
 #[derive(Clone, Copy)]
 struct Factors {
-    part: Part,
+    part: Projection,
     /// Suffix of the name.
     suffix: &'static str,
     rows: usize,
@@ -87,53 +87,63 @@ struct Factors {
 
 impl Factors {
     /// Returns the matrices of a part with their names below the decoder layer.
-    fn of_part<T: Scalar>(pass: &LayerGradients<'_, T>, part: Part) -> impl Iterator<Item = (String, Self)> {
-        let (outputs, inputs) = pass.sizes.of_part(part);
+    fn of_part<T: KernelScalar>(
+        pass: &LayerGradients<'_, T>,
+        part: Projection,
+    ) -> impl Iterator<Item = (String, Self)> {
+        let (outputs, inputs) = pass.sizes.projection_shape(part);
         let of =
             move |name: &str, suffix, rows, columns| (format!("{name}{suffix}"), Self { part, suffix, rows, columns });
         let low = pass
             .view
             .linear(part)
-            .low
+            .lora
             .map(|low| [of(low.layer, DOWN, low.rank, inputs), of(low.layer, UP, outputs, low.rank)]);
         std::iter::once(of(part.name(), ".weight", outputs, inputs)).chain(low.into_iter().flatten())
     }
     /// Returns the gradient of the matrix's output, and its input, over the chunk's rows.
-    fn of<'c, T: Scalar>(self, pass: &LayerGradients<'_, T>, chunk: &'c Chunk<T>) -> (Matrix<'c, T>, Matrix<'c, T>) {
+    fn of<'c, T: KernelScalar>(
+        self,
+        pass: &LayerGradients<'_, T>,
+        chunk: &'c SequenceChunk<T>,
+    ) -> (MatrixView<'c, T>, MatrixView<'c, T>) {
         let t = &chunk.temporary;
-        let (d, x) = dense(pass.sizes, self.part, t, &chunk.layers[pass.kept].attended);
-        let low = &t.low[self.part as usize];
+        let (d, x) = dense(pass.sizes, self.part, t, &chunk.layers[pass.activation_index].attended);
+        let low = &t.lora[self.part as usize];
         match self.suffix {
-            DOWN if pass.dropout => (Matrix::rows(&low.d_inner, self.rows), Matrix::rows(&low.dropped, self.columns)),
-            DOWN => (Matrix::rows(&low.d_inner, self.rows), x),
-            UP => (d, Matrix::rows(&low.inner, self.columns)),
+            DOWN if pass.dropout => {
+                (MatrixView::rows(&low.d_inner, self.rows), MatrixView::rows(&low.dropped, self.columns))
+            }
+            DOWN => (MatrixView::rows(&low.d_inner, self.rows), x),
+            UP => (d, MatrixView::rows(&low.inner, self.columns)),
             _ => (d, x),
         }
     }
 }
 
 /// Returns the gradient of a part's output, and its input.
-fn dense<'c, T: Scalar>(
-    sizes: Sizes,
-    part: Part,
-    t: &'c Temporary<T>,
+fn dense<'c, T: KernelScalar>(
+    sizes: KernelSizes,
+    part: Projection,
+    t: &'c ChunkScratch<T>,
     attended: &'c [T],
-) -> (Matrix<'c, T>, Matrix<'c, T>) {
-    let (normed, middle) = (Matrix::rows(&t.normed, sizes.hidden), Matrix::rows(&t.normed_middle, sizes.hidden));
-    let qkv = |offset: usize| Matrix::rows(&t.d_qkv[offset..], sizes.qkv());
+) -> (MatrixView<'c, T>, MatrixView<'c, T>) {
+    let (normed, middle) =
+        (MatrixView::rows(&t.normed, sizes.hidden), MatrixView::rows(&t.normed_middle, sizes.hidden));
+    let qkv = |offset: usize| MatrixView::rows(&t.d_qkv[offset..], sizes.qkv());
     match part {
-        Part::Query => (qkv(0), normed),
-        Part::Key => (qkv(sizes.query), normed),
-        Part::Value => (qkv(sizes.query + sizes.key), normed),
-        Part::Output => {
+        Projection::Query => (qkv(0), normed),
+        Projection::Key => (qkv(sizes.query), normed),
+        Projection::Value => (qkv(sizes.query + sizes.key), normed),
+        Projection::Output => {
             let d = if t.d_attention.is_empty() { &t.d_middle } else { &t.d_attention };
-            (Matrix::rows(d, sizes.hidden), Matrix::rows(attended, sizes.query))
+            (MatrixView::rows(d, sizes.hidden), MatrixView::rows(attended, sizes.query))
         }
-        Part::Gate => (Matrix::rows(&t.d_gate_up, 2 * sizes.inner), middle),
-        Part::Up => (Matrix::rows(&t.d_gate_up[sizes.inner..], 2 * sizes.inner), middle),
-        Part::Down => {
+        Projection::Gate => (MatrixView::rows(&t.d_gate_up, 2 * sizes.inner), middle),
+        Projection::Up => (MatrixView::rows(&t.d_gate_up[sizes.inner..], 2 * sizes.inner), middle),
+        Projection::Down => {
             let d = if t.d_mlp.is_empty() { &t.d_output } else { &t.d_mlp };
-            (Matrix::rows(d, sizes.hidden), Matrix::rows(&t.inner, sizes.inner))
+            (MatrixView::rows(d, sizes.hidden), MatrixView::rows(&t.inner, sizes.inner))
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Measures that reduce a pass's memory change no bit.
 
 use super::Decoder;
-use super::state::Limits;
+use super::state::PassLimits;
 use crate::adapter::{Adapter, AdapterOptions};
-use crate::batch::TokenBatch;
+use crate::batch::SequenceBatch;
 use crate::config::ModelConfig;
 use crate::families::find;
 use crate::optimizer::Gradients;
@@ -19,7 +19,7 @@ fn shapes() -> [ModelConfig; 3] {
     [qwen2, qwen3, ModelConfig::llama(31, 640, 1100, 2, 10, 5)]
 }
 
-fn bits(decoder: &Decoder, batch: &TokenBatch) -> Vec<u32> {
+fn bits(decoder: &Decoder, batch: &SequenceBatch) -> Vec<u32> {
     let rows: Vec<u32> = (0..batch.rows() as u32 - 1).collect();
     let targets: Vec<u32> = rows.iter().map(|row| row * 7 % 31).collect();
     let hidden = decoder.hidden(batch).unwrap();
@@ -33,31 +33,34 @@ fn bits(decoder: &Decoder, batch: &TokenBatch) -> Vec<u32> {
 #[test]
 fn recomputed_activations_and_weights_as_they_are_change_no_bit() {
     let sequence = |i: u32, n: u32| (0..n).map(|t| (t * t + 3 * t + i) % 31).collect::<Vec<u32>>();
-    let batch = TokenBatch::new(vec![sequence(0, 70), sequence(1, 5), sequence(2, 130), sequence(3, 64)]).unwrap();
+    let batch = SequenceBatch::new(vec![sequence(0, 70), sequence(1, 5), sequence(2, 130), sequence(3, 64)]).unwrap();
     for config in shapes() {
         let weights = Decoder::initialize(&config, &Chance::new(3)).unwrap().weights().unwrap();
         let options = AdapterOptions { rank: 4, ..AdapterOptions::default() };
         let adapter = Adapter::new(&config, &options, &Chance::new(1)).unwrap();
         for adapter in [None, Some(&adapter)] {
-            let run = |limits: Limits| {
+            let run = |limits: PassLimits| {
                 let learns = |name: &str| adapter.is_none() || name.contains(".lora_");
                 let mut decoder = Decoder::new(&config, weights.clone(), adapter, learns).unwrap();
                 decoder.limits = limits;
                 bits(&decoder, &batch)
             };
-            let all = run(Limits::default());
-            assert_eq!(all, run(Limits { activations: 0, ..Limits::default() }), "recomputed activations");
-            assert_eq!(all, run(Limits { turned: 0, ..Limits::default() }), "weights as they are");
-            assert_eq!(all, run(Limits { turned: 0, activations: 0 }), "both");
+            let all = run(PassLimits::default());
+            assert_eq!(all, run(PassLimits { activations: 0, ..PassLimits::default() }), "recomputed activations");
+            assert_eq!(all, run(PassLimits { transposed: 0, ..PassLimits::default() }), "weights as they are");
+            assert_eq!(all, run(PassLimits { transposed: 0, activations: 0 }), "both");
         }
     }
 }
 
 #[test]
 fn large_batches_and_models_are_the_ones_that_recompute() {
-    use super::state::Keep;
+    use super::state::ActivationPolicy;
     let small = ModelConfig::llama(493, 96, 256, 3, 4, 4);
     let large = ModelConfig::llama(49_152, 576, 1536, 30, 9, 3);
-    let keep = |config: &ModelConfig, rows| Keep::for_training(config, rows, 4, Limits::default());
-    assert_eq!((keep(&small, 8_192), keep(&large, 512), keep(&large, 8_192)), (Keep::All, Keep::All, Keep::Inputs));
+    let keep = |config: &ModelConfig, rows| ActivationPolicy::for_training(config, rows, 4, PassLimits::default());
+    assert_eq!(
+        (keep(&small, 8_192), keep(&large, 512), keep(&large, 8_192)),
+        (ActivationPolicy::All, ActivationPolicy::All, ActivationPolicy::Inputs)
+    );
 }

@@ -16,14 +16,14 @@ mod linear;
 mod matrices;
 #[cfg(test)]
 mod memory_tests;
-mod part;
+mod projection;
 mod state;
 #[cfg(test)]
 mod tests;
 mod view;
 
 pub(crate) use crate::adapter::{Adapter, SCORES};
-use crate::batch::TokenBatch;
+use crate::batch::SequenceBatch;
 use crate::config::ModelConfig;
 use crate::ops::head;
 use crate::tensor::candle;
@@ -32,7 +32,7 @@ pub use linear::Dropout;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use trainyard_core::{Chance, Error, Result};
-pub(crate) use view::LowRank;
+pub(crate) use view::LoraScale;
 
 /// Parameters by their Hugging Face names (`model.layers.0.self_attn.q_proj.weight`); iteration order is name order.
 pub type Weights = BTreeMap<String, Tensor>;
@@ -43,8 +43,8 @@ pub struct Decoder {
     config: ModelConfig,
     parameters: BTreeMap<String, Var>,
     frozen: Weights,
-    low: Option<LowRank>,
-    limits: state::Limits,
+    lora: Option<LoraScale>,
+    limits: state::PassLimits,
     f32_buffers: Arc<Mutex<Vec<state::Workspace<f32>>>>,
     f64_buffers: Arc<Mutex<Vec<state::Workspace<f64>>>>,
 }
@@ -95,7 +95,7 @@ impl Decoder {
             adapter.check(config)?;
             factors = adapter.tensors.clone();
             weights.extend(factors.remove_entry(SCORES));
-            low = Some(LowRank { rank: adapter.rank, scale: adapter.scale() });
+            low = Some(LoraScale { rank: adapter.rank, scale: adapter.scale() });
         }
         let (mut parameters, mut frozen) = (BTreeMap::new(), Weights::new());
         for (name, tensor) in expect_weights(config, weights)?.into_iter().chain(factors) {
@@ -105,8 +105,16 @@ impl Decoder {
                 frozen.insert(name, tensor);
             }
         }
-        let (config, limits) = (config.clone(), state::Limits::default());
-        Ok(Self { config, parameters, frozen, low, limits, f32_buffers: Arc::default(), f64_buffers: Arc::default() })
+        let (config, limits) = (config.clone(), state::PassLimits::default());
+        Ok(Self {
+            config,
+            parameters,
+            frozen,
+            lora: low,
+            limits,
+            f32_buffers: Arc::default(),
+            f64_buffers: Arc::default(),
+        })
     }
 
     /// Returns the config that the decoder was built from.
@@ -151,23 +159,23 @@ impl Decoder {
 
     /// Computes hidden states after the last norm, `[batch.rows(), hidden]`, with gradient to every parameter below the
     /// head. Row `batch.row(i, t)` belongs to token t of sequence i; there are no padded rows.
-    pub fn hidden(&self, batch: &TokenBatch) -> Result<Tensor> {
+    pub fn hidden(&self, batch: &SequenceBatch) -> Result<Tensor> {
         self.hidden_with(batch, None)
     }
     /// Computes the same with dropout in the adapter.
-    pub fn hidden_with(&self, batch: &TokenBatch, dropout: Option<Dropout>) -> Result<Tensor> {
+    pub fn hidden_with(&self, batch: &SequenceBatch, dropout: Option<Dropout>) -> Result<Tensor> {
         batch.expect_fit(&self.config)?;
         self.run(batch, true, dropout)
     }
     /// Computes the numbers of [`Decoder::hidden`], bit for bit, without a gradient and with the memory of one layer.
-    pub fn hidden_no_grad(&self, batch: &TokenBatch) -> Result<Tensor> {
+    pub fn hidden_no_grad(&self, batch: &SequenceBatch) -> Result<Tensor> {
         batch.expect_fit(&self.config)?;
         self.run(batch, false, None)
     }
 
-    fn run(&self, batch: &TokenBatch, train: bool, dropout: Option<Dropout>) -> Result<Tensor> {
-        let Self { config, parameters, frozen, low, limits, .. } = self;
-        let model = graph::Model { config, parameters, frozen, low: *low, limits: *limits, dropout };
+    fn run(&self, batch: &SequenceBatch, train: bool, dropout: Option<Dropout>) -> Result<Tensor> {
+        let Self { config, parameters, frozen, lora: low, limits, .. } = self;
+        let model = graph::Model { config, parameters, frozen, lora: *low, limits: *limits, dropout };
         match self.dtype() {
             DType::F64 => graph::hidden::<f64>(model, batch, train, self.f64_buffers.clone()),
             _ => graph::hidden::<f32>(model, batch, train, self.f32_buffers.clone()),

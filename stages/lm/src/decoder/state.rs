@@ -3,12 +3,12 @@
 //! A workspace returns to its decoder when the graph that holds it is dropped, so a training loop allocates its
 //! activations once. Buffers only grow, and old content is overwritten before it is read.
 
-use super::part::Part;
-use crate::batch::TokenBatch;
+use super::projection::Projection;
+use crate::batch::SequenceBatch;
 use crate::config::ModelConfig;
-use crate::ops::Scalar;
-use crate::ops::attention::{Heads, Scratch};
-use crate::ops::rotary::Angles;
+use crate::ops::KernelScalar;
+use crate::ops::attention::{AttentionBuffers, Heads};
+use crate::ops::rotary::RotaryAngles;
 use std::ops::Range;
 
 /// Maximum rows of a chunk, unless one sequence is longer.
@@ -18,23 +18,23 @@ const CHUNKS: usize = 16;
 
 /// Thresholds at which a pass trades time for memory. No limit changes a bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct PassLimits {
     /// Bytes of activations up to which all of them are kept for the backward; beyond, only each layer's input is.
     pub activations: usize,
     /// Numbers in the layers' matrices up to which they are transposed once for a pass; beyond, products read them
     /// untransposed.
-    pub turned: usize,
+    pub transposed: usize,
 }
 
-impl Default for Limits {
+impl Default for PassLimits {
     fn default() -> Self {
-        Self { activations: 3 << 29, turned: 1 << 24 }
+        Self { activations: 3 << 29, transposed: 1 << 24 }
     }
 }
 
 /// State that a forward pass keeps in the workspace. The choice affects memory and time, and no bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Keep {
+pub(super) enum ActivationPolicy {
     /// No state, since no backward follows.
     #[default]
     Nothing,
@@ -44,17 +44,17 @@ pub(super) enum Keep {
     All,
 }
 
-impl Keep {
+impl ActivationPolicy {
     /// Returns the choice for a pass that is followed by a backward.
-    pub fn for_training(config: &ModelConfig, rows: usize, number: usize, limits: Limits) -> Self {
-        let sizes = Sizes::of(config);
+    pub fn for_training(config: &ModelConfig, rows: usize, number: usize, limits: PassLimits) -> Self {
+        let sizes = KernelSizes::of(config);
         if sizes.layers * rows * sizes.activations() * number > limits.activations { Self::Inputs } else { Self::All }
     }
 }
 
 /// The sizes that the kernels use.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
+pub(super) struct KernelSizes {
     pub hidden: usize,
     pub inner: usize,
     /// Width of the query heads, and of the key heads.
@@ -69,7 +69,7 @@ pub(super) struct Sizes {
     pub mlp_out: bool,
 }
 
-impl Sizes {
+impl KernelSizes {
     pub fn of(config: &ModelConfig) -> Self {
         Self {
             hidden: config.hidden_size,
@@ -86,13 +86,13 @@ impl Sizes {
         }
     }
     /// Returns the rows and columns of a part's weight.
-    pub fn of_part(self, part: Part) -> (usize, usize) {
+    pub fn projection_shape(self, part: Projection) -> (usize, usize) {
         match part {
-            Part::Query => (self.query, self.hidden),
-            Part::Key | Part::Value => (self.key, self.hidden),
-            Part::Output => (self.hidden, self.query),
-            Part::Gate | Part::Up => (self.inner, self.hidden),
-            Part::Down => (self.hidden, self.inner),
+            Projection::Query => (self.query, self.hidden),
+            Projection::Key | Projection::Value => (self.key, self.hidden),
+            Projection::Output => (self.hidden, self.query),
+            Projection::Gate | Projection::Up => (self.inner, self.hidden),
+            Projection::Down => (self.hidden, self.inner),
         }
     }
     /// Returns the numbers per row that the backward reads of one layer.
@@ -101,14 +101,14 @@ impl Sizes {
         let behind = (usize::from(self.attention_out) + usize::from(self.mlp_out)) * self.hidden;
         2 * self.hidden + self.qkv() + self.query + raw + 2 * self.inner + behind
     }
-    /// Returns the numbers per row of a backward's scratch: the content of [`Temporary`].
+    /// Returns the numbers per row of a backward's scratch: the content of [`ChunkScratch`].
     fn scratch(self) -> usize {
         6 * self.hidden + 4 * self.inner + self.query + self.qkv()
     }
     /// Returns the numbers in the matrices of all layers.
     pub fn matrices(self) -> usize {
-        let of = |part: &Part| self.of_part(*part).0 * self.of_part(*part).1;
-        self.layers * Part::ALL.iter().map(of).sum::<usize>()
+        let of = |part: &Projection| self.projection_shape(*part).0 * self.projection_shape(*part).1;
+        self.layers * Projection::ALL.iter().map(of).sum::<usize>()
     }
     /// Returns the width of a row of queries, keys and values.
     pub fn qkv(self) -> usize {
@@ -124,7 +124,7 @@ fn heads(config: &ModelConfig) -> Heads {
 
 /// Activations of one layer that the backward reads, row-major over the chunk's rows.
 #[derive(Default)]
-pub(super) struct Layer<T> {
+pub(super) struct LayerActivations<T> {
     pub input_scale: Vec<T>,
     /// Queries and keys before their norms (only with such norms), and the norms' scales per group.
     pub raw: Vec<T>,
@@ -145,7 +145,7 @@ pub(super) struct Layer<T> {
 
 /// Scratch of both directions; the second product of the backward (weight gradients) reads it too.
 #[derive(Default)]
-pub(super) struct Temporary<T> {
+pub(super) struct ChunkScratch<T> {
     pub normed: Vec<T>,
     pub normed_middle: Vec<T>,
     /// Output of attention or MLP, where it is not added to the residual stream directly.
@@ -162,15 +162,15 @@ pub(super) struct Temporary<T> {
     pub d_input: Vec<T>,
     pub d_attended: Vec<T>,
     pub d_qkv: Vec<T>,
-    pub attention: Scratch<T>,
-    pub partial: Partial<T>,
-    /// State of the layer's adapted parts, in the order of `Part::ALL`.
-    pub low: [LowRows<T>; 7],
+    pub attention: AttentionBuffers<T>,
+    pub partial: PartialGradients<T>,
+    /// State of the layer's adapted parts, in the order of `Projection::ALL`.
+    pub lora: [LoraRows<T>; 7],
 }
 
 /// State of an adapter for one part of a layer and a chunk's rows.
 #[derive(Default)]
-pub(super) struct LowRows<T> {
+pub(super) struct LoraRows<T> {
     /// The part's input after dropout; unused without dropout.
     pub dropped: Vec<T>,
     /// scale · dropout(x)·Aᵀ, `[rows, rank]`.
@@ -183,7 +183,7 @@ pub(super) struct LowRows<T> {
 
 /// A chunk's share of the gradients of a layer's vectors.
 #[derive(Default)]
-pub(super) struct Partial<T> {
+pub(super) struct PartialGradients<T> {
     pub last_norm: Vec<T>,
     pub attention_in: Vec<T>,
     pub attention_out: Vec<T>,
@@ -196,30 +196,30 @@ pub(super) struct Partial<T> {
     pub output_bias: Vec<T>,
 }
 
-impl<T> Chunk<T> {
+impl<T> SequenceChunk<T> {
     /// Returns the index of a layer's activations.
-    pub fn place_of(keep: Keep, layer: usize) -> usize {
-        if keep == Keep::All { layer } else { 0 }
+    pub fn activation_index(keep: ActivationPolicy, layer: usize) -> usize {
+        if keep == ActivationPolicy::All { layer } else { 0 }
     }
 }
 
 /// Returns the bytes of a float32 training pass over this many rows, without weights, gradients and the head: inputs
 /// and activations of layers, scratch, and transposed weights.
 pub(super) fn pass_bytes(config: &ModelConfig, rows: usize) -> u64 {
-    let (sizes, limits) = (Sizes::of(config), Limits::default());
-    let kept = match Keep::for_training(config, rows, size_of::<f32>(), limits) {
-        Keep::All => sizes.layers,
-        Keep::Inputs | Keep::Nothing => 1,
+    let (sizes, limits) = (KernelSizes::of(config), PassLimits::default());
+    let kept = match ActivationPolicy::for_training(config, rows, size_of::<f32>(), limits) {
+        ActivationPolicy::All => sizes.layers,
+        ActivationPolicy::Inputs | ActivationPolicy::Nothing => 1,
     };
     let inputs = (sizes.layers + 1) * sizes.hidden;
-    let turned = if sizes.matrices() <= limits.turned { sizes.matrices() } else { 0 };
+    let turned = if sizes.matrices() <= limits.transposed { sizes.matrices() } else { 0 };
     let each = inputs + kept * (sizes.activations() - sizes.hidden) + sizes.scratch();
     ((rows * each + turned) * size_of::<f32>()) as u64
 }
 
 /// Whole sequences that one thread takes through the model.
 #[derive(Default)]
-pub(super) struct Chunk<T> {
+pub(super) struct SequenceChunk<T> {
     /// Sequences of the batch.
     pub sequences: Range<usize>,
     /// Each sequence's rows within the chunk.
@@ -227,14 +227,14 @@ pub(super) struct Chunk<T> {
     pub rows: usize,
     /// Input of each layer, then of the last norm: `[rows, hidden]`.
     pub residual: Vec<Vec<T>>,
-    pub layers: Vec<Layer<T>>,
+    pub layers: Vec<LayerActivations<T>>,
     pub last_scale: Vec<T>,
-    pub temporary: Temporary<T>,
+    pub temporary: ChunkScratch<T>,
 }
 
 /// Weights transposed to `[in, out]`, as the forward products read them.
 #[derive(Default)]
-pub(super) struct TurnedLayer<T> {
+pub(super) struct TransposedLayer<T> {
     pub qkv: Vec<T>,
     pub output: Vec<T>,
     pub gate_up: Vec<T>,
@@ -243,55 +243,55 @@ pub(super) struct TurnedLayer<T> {
 
 #[derive(Default)]
 pub(crate) struct Workspace<T> {
-    pub(super) chunks: Vec<Chunk<T>>,
+    pub(super) chunks: Vec<SequenceChunk<T>>,
     /// Chunks that the current batch uses; the others keep their memory.
     pub(super) used: usize,
     /// One for each layer, or empty where products read the untransposed weights.
-    pub(super) turned: Vec<TurnedLayer<T>>,
-    pub(super) keep: Keep,
+    pub(super) transposed: Vec<TransposedLayer<T>>,
+    pub(super) keep: ActivationPolicy,
     /// Angles of each rotation of the architecture.
-    pub(super) angles: Vec<Angles<T>>,
+    pub(super) angles: Vec<RotaryAngles<T>>,
 }
 
 /// Returns the first `n` places of a buffer, growing it if necessary.
-pub(super) fn fit<T: Scalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
+pub(super) fn fit<T: KernelScalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
     if buffer.len() < n {
         *buffer = vec![T::ZERO; n];
     }
     &mut buffer[..n]
 }
 
-impl<T: Scalar> Workspace<T> {
+impl<T: KernelScalar> Workspace<T> {
     /// Divides a batch into chunks.
-    pub(super) fn arrange(&mut self, config: &ModelConfig, batch: &TokenBatch, keep: Keep) {
+    pub(super) fn arrange(&mut self, config: &ModelConfig, batch: &SequenceBatch, keep: ActivationPolicy) {
         self.keep = keep;
         let target = (batch.rows() / CHUNKS).clamp(1, CHUNK_ROWS);
         let parts = batch.chunks(target);
         self.used = parts.len();
         while self.chunks.len() < parts.len() {
-            self.chunks.push(Chunk::default());
+            self.chunks.push(SequenceChunk::default());
         }
         for (chunk, part) in self.chunks.iter_mut().zip(parts) {
             let start = batch.range(part.start).start;
             chunk.ranges = part.clone().map(|i| batch.range(i).start - start..batch.range(i).end - start).collect();
             chunk.rows = chunk.ranges.last().map_or(0, |r| r.end);
             chunk.sequences = part;
-            chunk.cover(Sizes::of(config), keep);
+            chunk.cover(KernelSizes::of(config), keep);
         }
         let ropes = &config.architecture.ropes;
-        self.angles.resize_with(ropes.len(), Angles::default);
+        self.angles.resize_with(ropes.len(), RotaryAngles::default);
         for (angles, rope) in self.angles.iter_mut().zip(ropes) {
             angles.cover(batch.longest(), rope, config.head_dim);
         }
     }
 }
 
-impl<T: Scalar> Chunk<T> {
-    fn cover(&mut self, sizes: Sizes, keep: Keep) {
-        let layers = if keep == Keep::All { sizes.layers } else { 1 };
+impl<T: KernelScalar> SequenceChunk<T> {
+    fn cover(&mut self, sizes: KernelSizes, keep: ActivationPolicy) {
+        let layers = if keep == ActivationPolicy::All { sizes.layers } else { 1 };
         // At least two: without a backward they alternate.
-        let residuals = if keep == Keep::Nothing { 2 } else { sizes.layers + 1 };
-        self.layers.resize_with(layers.max(self.layers.len()), Layer::default);
+        let residuals = if keep == ActivationPolicy::Nothing { 2 } else { sizes.layers + 1 };
+        self.layers.resize_with(layers.max(self.layers.len()), LayerActivations::default);
         self.residual.resize_with(residuals.max(self.residual.len()), Vec::new);
         let rows = self.rows;
         for residual in &mut self.residual[..residuals] {
@@ -307,8 +307,8 @@ impl<T: Scalar> Chunk<T> {
     }
 }
 
-impl<T: Scalar> Layer<T> {
-    fn cover(&mut self, sizes: Sizes, rows: usize) {
+impl<T: KernelScalar> LayerActivations<T> {
+    fn cover(&mut self, sizes: KernelSizes, rows: usize) {
         let heads = sizes.heads;
         let (query_groups, key_groups) = sizes.norm_groups;
         let raw = if query_groups > 0 { rows } else { 0 };

@@ -1,7 +1,7 @@
 //! The whole decoder: against composed operations, finite differences, hand arithmetic, and its guarantees on bits.
 
 use super::{Decoder, Weights};
-use crate::batch::TokenBatch;
+use crate::batch::SequenceBatch;
 use crate::config::ModelConfig;
 use crate::families::{Rope, find};
 use crate::optimizer::{AdamW, AdamWConfig, Gradients};
@@ -34,14 +34,14 @@ fn double(config: &ModelConfig, seed: u64) -> Decoder {
     Decoder::from_weights(config, weights.collect()).unwrap()
 }
 
-fn batch_of(lengths: &[usize], vocabulary: usize) -> TokenBatch {
+fn batch_of(lengths: &[usize], vocabulary: usize) -> SequenceBatch {
     let sequence = |(i, n): (usize, &usize)| (0..*n).map(|t| ((i * 7 + t * t + 3 * t) % vocabulary) as u32).collect();
-    TokenBatch::new(lengths.iter().enumerate().map(sequence).collect()).unwrap()
+    SequenceBatch::new(lengths.iter().enumerate().map(sequence).collect()).unwrap()
 }
 
 /// Computes a loss that reads log-probabilities and entropies of every token but the first of each sequence, all with
 /// different weights.
-fn loss(decoder: &Decoder, batch: &TokenBatch) -> Tensor {
+fn loss(decoder: &Decoder, batch: &SequenceBatch) -> Tensor {
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
     for (i, sequence) in batch.sequences().iter().enumerate() {
         for (t, token) in sequence.iter().enumerate().skip(1) {
@@ -203,7 +203,7 @@ fn a_tiny_model_gives_the_numbers_derived_by_hand() {
         })
         .collect();
     let decoder = Decoder::from_weights(&config, weights).unwrap();
-    let hidden = decoder.hidden(&TokenBatch::new(vec![vec![0]]).unwrap()).unwrap();
+    let hidden = decoder.hidden(&SequenceBatch::new(vec![vec![0]]).unwrap()).unwrap();
     // embedding (3, 4), root mean square √12.5; the value swaps the two, the output multiplies by 5: + 5 · (4, 3) /
     // √12.5
     let r = 12.5f64.sqrt();
@@ -302,7 +302,7 @@ fn a_sequence_does_not_feel_its_neighbors() {
         let together = batch_of(&[33, 80, 5, 64], config.vocab_size);
         let hidden = decoder.hidden(&together).unwrap();
         for (i, sequence) in together.sequences().iter().enumerate() {
-            let alone = decoder.hidden(&TokenBatch::new(vec![sequence.clone()]).unwrap()).unwrap();
+            let alone = decoder.hidden(&SequenceBatch::new(vec![sequence.clone()]).unwrap()).unwrap();
             let range = together.range(i);
             let part = hidden.narrow(0, range.start, range.len()).unwrap();
             for (a, b) in flat(&part).iter().zip(flat(&alone)) {
@@ -311,7 +311,7 @@ fn a_sequence_does_not_feel_its_neighbors() {
             // causal: a changed last token changes the last row alone
             let mut changed = sequence.clone();
             *changed.last_mut().unwrap() = (changed.last().unwrap() + 1) % config.vocab_size as u32;
-            let other = decoder.hidden(&TokenBatch::new(vec![changed]).unwrap()).unwrap();
+            let other = decoder.hidden(&SequenceBatch::new(vec![changed]).unwrap()).unwrap();
             let kept = (sequence.len() - 1) * config.hidden_size;
             assert_eq!(flat(&alone)[..kept], flat(&other)[..kept]);
             assert!(flat(&alone)[kept..] != flat(&other)[kept..]);
@@ -372,7 +372,7 @@ fn wrong_weights_and_tokens_are_named() {
     let config = ModelConfig { max_position_embeddings: 8, ..shapes()[0].clone() };
     let decoder = single(&config);
     assert!(decoder.hidden(&batch_of(&[9], 13)).unwrap_err().message.contains("8 positions"));
-    let foreign = TokenBatch::new(vec![vec![1, 13]]).unwrap();
+    let foreign = SequenceBatch::new(vec![vec![1, 13]]).unwrap();
     assert!(decoder.hidden(&foreign).unwrap_err().message.contains("token 13"));
 
     let broken = |change: fn(&mut Weights)| {

@@ -1,11 +1,11 @@
 //! The model's parameters as plain slices for the duration of one pass.
 
-use super::linear::{Linear, Low};
-use super::part::Part;
-use super::state::Sizes;
-use crate::adapter::{DOWN, Share, UP, share};
+use super::linear::{LinearView, LoraView};
+use super::projection::Projection;
+use super::state::KernelSizes;
+use crate::adapter::{AdapterRows, DOWN, UP, adapter_rows};
 use crate::config::ModelConfig;
-use crate::ops::Scalar;
+use crate::ops::KernelScalar;
 use candle_core::{Storage, Tensor};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,63 +14,63 @@ use std::collections::BTreeMap;
 pub(super) type NormWeight<'a, T> = Cow<'a, [T]>;
 
 /// One layer's parameters.
-pub(super) struct LayerView<'a, T: Scalar> {
+pub(super) struct LayerView<'a, T: KernelScalar> {
     pub norms: NormViews<'a, T>,
-    pub query: Linear<'a, T>,
-    pub key: Linear<'a, T>,
-    pub value: Linear<'a, T>,
+    pub query: LinearView<'a, T>,
+    pub key: LinearView<'a, T>,
+    pub value: LinearView<'a, T>,
     /// Query, key and value bias.
     pub biases: Option<[&'a [T]; 3]>,
     pub query_norm: Option<NormWeight<'a, T>>,
     pub key_norm: Option<NormWeight<'a, T>>,
-    pub output: Linear<'a, T>,
+    pub output: LinearView<'a, T>,
     pub output_bias: Option<&'a [T]>,
-    pub gate: Linear<'a, T>,
-    pub up: Linear<'a, T>,
-    pub down: Linear<'a, T>,
+    pub gate: LinearView<'a, T>,
+    pub up: LinearView<'a, T>,
+    pub down: LinearView<'a, T>,
 }
 
 /// The norms of a layer, as named in `LayerNorms`.
-pub(super) struct NormViews<'a, T: Scalar> {
+pub(super) struct NormViews<'a, T: KernelScalar> {
     pub attention_in: Option<NormWeight<'a, T>>,
     pub attention_out: Option<NormWeight<'a, T>>,
     pub mlp_in: Option<NormWeight<'a, T>>,
     pub mlp_out: Option<NormWeight<'a, T>>,
 }
 
-impl<'a, T: Scalar> LayerView<'a, T> {
-    pub fn linear(&self, part: Part) -> &Linear<'a, T> {
+impl<'a, T: KernelScalar> LayerView<'a, T> {
+    pub fn linear(&self, part: Projection) -> &LinearView<'a, T> {
         match part {
-            Part::Query => &self.query,
-            Part::Key => &self.key,
-            Part::Value => &self.value,
-            Part::Output => &self.output,
-            Part::Gate => &self.gate,
-            Part::Up => &self.up,
-            Part::Down => &self.down,
+            Projection::Query => &self.query,
+            Projection::Key => &self.key,
+            Projection::Value => &self.value,
+            Projection::Output => &self.output,
+            Projection::Gate => &self.gate,
+            Projection::Up => &self.up,
+            Projection::Down => &self.down,
         }
     }
 }
 
 /// Options of an adapter that its tensors do not determine.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct LowRank {
+pub(crate) struct LoraScale {
     pub rank: usize,
     pub scale: f64,
 }
 
-pub(super) struct View<'a, T: Scalar> {
+pub(super) struct WeightsView<'a, T: KernelScalar> {
     pub embeddings: &'a [T],
     pub norm: NormWeight<'a, T>,
     pub layers: Vec<LayerView<'a, T>>,
 }
 
 /// Locks the tensors for reading and passes the view to `work`.
-pub(super) fn with_view<T: Scalar, R>(
+pub(super) fn with_view<T: KernelScalar, R>(
     config: &ModelConfig,
-    low: Option<LowRank>,
+    low: Option<LoraScale>,
     tensors: &BTreeMap<String, Tensor>,
-    work: impl FnOnce(&View<'_, T>) -> R,
+    work: impl FnOnce(&WeightsView<'_, T>) -> R,
 ) -> candle_core::Result<R> {
     let guards: Vec<_> = tensors.iter().map(|(name, t)| (name.as_str(), t.storage_and_layout())).collect();
     let mut slices = BTreeMap::new();
@@ -80,7 +80,7 @@ pub(super) fn with_view<T: Scalar, R>(
         };
         slices.insert(*name, &T::cpu_storage_as_slice(storage)?[start..end]);
     }
-    let (architecture, sizes) = (&config.architecture, Sizes::of(config));
+    let (architecture, sizes) = (&config.architecture, KernelSizes::of(config));
     let centered = |weight| centered(weight, T::of(architecture.norm_offset));
     let layers = (0..config.num_hidden_layers)
         .map(|i| {
@@ -88,18 +88,23 @@ pub(super) fn with_view<T: Scalar, R>(
             let need =
                 |name: &str| find(name).ok_or_else(|| candle_core::Error::Msg(format!("layer {i} lacks {name}")));
             let norm = |name: Option<&str>| name.map(|name| need(&format!("{name}.weight")).map(centered)).transpose();
-            let linear = |part: Part| {
-                let (name, (outputs, inputs)) = (part.name(), sizes.of_part(part));
-                let Share { layer, rows, .. } = share(config, name, outputs);
+            let linear = |part: Projection| {
+                let (name, (outputs, inputs)) = (part.name(), sizes.projection_shape(part));
+                let AdapterRows { layer, rows, .. } = adapter_rows(config, name, outputs);
                 let factors = low.zip(find(&format!("{layer}{DOWN}"))).zip(find(&format!("{layer}{UP}")));
-                let low = factors.map(|((LowRank { rank, scale }, down), up)| Low {
+                let low = factors.map(|((LoraScale { rank, scale }, down), up)| LoraView {
                     layer,
                     down,
                     up: &up[rows.start * rank..rows.end * rank],
                     rank,
                     scale: T::of(scale),
                 });
-                Ok::<_, candle_core::Error>(Linear { weight: need(&format!("{name}.weight"))?, inputs, outputs, low })
+                Ok::<_, candle_core::Error>(LinearView {
+                    weight: need(&format!("{name}.weight"))?,
+                    inputs,
+                    outputs,
+                    lora: low,
+                })
             };
             let biases = match find("self_attn.q_proj.bias") {
                 Some(q) => Some([q, need("self_attn.k_proj.bias")?, need("self_attn.v_proj.bias")?]),
@@ -112,17 +117,17 @@ pub(super) fn with_view<T: Scalar, R>(
                     mlp_in: norm(architecture.norms.mlp_in)?,
                     mlp_out: norm(architecture.norms.mlp_out)?,
                 },
-                query: linear(Part::Query)?,
-                key: linear(Part::Key)?,
-                value: linear(Part::Value)?,
+                query: linear(Projection::Query)?,
+                key: linear(Projection::Key)?,
+                value: linear(Projection::Value)?,
                 biases,
                 query_norm: find("self_attn.q_norm.weight").map(centered),
                 key_norm: find("self_attn.k_norm.weight").map(centered),
-                output: linear(Part::Output)?,
+                output: linear(Projection::Output)?,
                 output_bias: find("self_attn.o_proj.bias"),
-                gate: linear(Part::Gate)?,
-                up: linear(Part::Up)?,
-                down: linear(Part::Down)?,
+                gate: linear(Projection::Gate)?,
+                up: linear(Projection::Up)?,
+                down: linear(Projection::Down)?,
             })
         })
         .collect::<candle_core::Result<Vec<_>>>()?;
@@ -130,9 +135,9 @@ pub(super) fn with_view<T: Scalar, R>(
         slices.get(name).copied().ok_or_else(|| candle_core::Error::Msg(format!("the model lacks {name}")))
     };
     let norm = centered(top("model.norm.weight")?);
-    Ok(work(&View { embeddings: top("model.embed_tokens.weight")?, norm, layers }))
+    Ok(work(&WeightsView { embeddings: top("model.embed_tokens.weight")?, norm, layers }))
 }
 
-fn centered<T: Scalar>(weight: &[T], offset: T) -> NormWeight<'_, T> {
+fn centered<T: KernelScalar>(weight: &[T], offset: T) -> NormWeight<'_, T> {
     if offset == T::ZERO { weight.into() } else { weight.iter().map(|w| *w + offset).collect::<Vec<T>>().into() }
 }

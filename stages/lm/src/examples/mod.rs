@@ -9,7 +9,7 @@ mod packs;
 pub use packs::{Packer, unpack};
 
 use crate::folder::ModelFolder;
-use crate::template::{Conversation, Encoded};
+use crate::template::{ConversationTokens, TokenizedConversation};
 use rayon::prelude::*;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
@@ -33,7 +33,7 @@ impl Example {
 
 /// Tokens of a trajectory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tokenized {
+pub struct TokenizedTrajectory {
     /// Id of the trajectory.
     pub id: String,
     /// Id of its problem.
@@ -44,7 +44,7 @@ pub struct Tokenized {
     pub masked_turns: usize,
 }
 
-impl Tokenized {
+impl TokenizedTrajectory {
     /// Returns the tokens of the longest context.
     pub fn longest(&self) -> usize {
         self.contexts.iter().map(|context| context.tokens.len()).max().unwrap_or(0)
@@ -52,11 +52,15 @@ impl Tokenized {
 }
 
 /// Encodes rows, in order. A row that cannot be encoded has an error that names it.
-pub fn tokenize(model: &ModelFolder, rows: &[Trajectory], mask_errored_turns: bool) -> Vec<Result<Tokenized>> {
+pub fn tokenize(
+    model: &ModelFolder,
+    rows: &[Trajectory],
+    mask_errored_turns: bool,
+) -> Vec<Result<TokenizedTrajectory>> {
     rows.par_iter().map(|row| tokenize_row(model, row, mask_errored_turns)).collect()
 }
 
-fn tokenize_row(model: &ModelFolder, row: &Trajectory, mask_errored_turns: bool) -> Result<Tokenized> {
+fn tokenize_row(model: &ModelFolder, row: &Trajectory, mask_errored_turns: bool) -> Result<TokenizedTrajectory> {
     let mut encoded = encode(model, row).at(format!("trajectory `{}`", row.id))?;
     let masked_turns = if mask_errored_turns && row.tool_errors > 0 {
         mask_turns(&mut encoded.loss_mask, &encoded.turn, &errored_turns(row))
@@ -68,14 +72,14 @@ fn tokenize_row(model: &ModelFolder, row: &Trajectory, mask_errored_turns: bool)
         mask: encoded.loss_mask[context].to_vec(),
     });
     let contexts = contexts.collect();
-    Ok(Tokenized { id: row.id.clone(), problem_id: row.problem_id.clone(), contexts, masked_turns })
+    Ok(TokenizedTrajectory { id: row.id.clone(), problem_id: row.problem_id.clone(), contexts, masked_turns })
 }
 
-fn encode(model: &ModelFolder, row: &Trajectory) -> Result<Encoded> {
+fn encode(model: &ModelFolder, row: &Trajectory) -> Result<ConversationTokens> {
     if row.token_ids.is_empty() {
-        return Conversation::encode_row(&model.chat, row);
+        return TokenizedConversation::encode_row(&model.chat, row);
     }
-    Ok(Encoded {
+    Ok(ConversationTokens {
         token_ids: row.token_ids.clone(),
         loss_mask: row.loss_mask.clone(),
         turn: row.turn.clone(),

@@ -3,7 +3,7 @@
 //! A trajectory is never divided. Packs depend on the order of the trajectories alone, regardless of the number of
 //! encoding threads.
 
-use super::{Example, Tokenized};
+use super::{Example, TokenizedTrajectory};
 use trainyard_core::{Error, Result};
 use trainyard_tables::TokenPack;
 
@@ -20,7 +20,7 @@ impl Packer {
         Self { most, rows: 0, pack: TokenPack::default() }
     }
     /// Adds a trajectory. Returns the previous pack if the trajectory did not fit into it.
-    pub fn push(&mut self, row: &Tokenized) -> Option<TokenPack> {
+    pub fn push(&mut self, row: &TokenizedTrajectory) -> Option<TokenPack> {
         let tokens: usize = row.contexts.iter().map(|context| context.tokens.len()).sum();
         let full = !self.pack.lengths.is_empty() && self.pack.tokens.len() + tokens > self.most;
         let before = full.then(|| std::mem::take(&mut self.pack));
@@ -35,7 +35,7 @@ impl Packer {
         (!self.pack.lengths.is_empty()).then_some(self.pack)
     }
 
-    fn add(&mut self, row: &Tokenized, context: &Example) {
+    fn add(&mut self, row: &TokenizedTrajectory, context: &Example) {
         let pack = &mut self.pack;
         let length = context.tokens.len() as u32;
         if pack.bounds.is_empty() {
@@ -54,14 +54,14 @@ impl Packer {
 }
 
 /// Returns the trajectories of a pack. Errors: data, if the lengths of its lists are inconsistent.
-pub fn unpack(pack: &TokenPack) -> Result<Vec<Tokenized>> {
+pub fn unpack(pack: &TokenPack) -> Result<Vec<TokenizedTrajectory>> {
     let sequences = pack.lengths.len();
     let by_sequence = [pack.rows.len(), pack.trajectories.len(), pack.problems.len(), pack.masked_turns.len()];
     let tokens: usize = pack.lengths.iter().map(|length| *length as usize).sum();
     if by_sequence.iter().any(|n| *n != sequences) || pack.tokens.len() != tokens || pack.loss_mask.len() != tokens {
         return Err(Error::data("the lists of a token pack differ in length").help("make the tokens again"));
     }
-    let mut rows: Vec<Tokenized> = Vec::new();
+    let mut rows: Vec<TokenizedTrajectory> = Vec::new();
     let mut start = 0;
     for (i, length) in pack.lengths.iter().enumerate() {
         let end = start + *length as usize;
@@ -69,7 +69,7 @@ pub fn unpack(pack: &TokenPack) -> Result<Vec<Tokenized>> {
         start = end;
         match rows.last_mut() {
             Some(row) if i > 0 && pack.rows[i] == pack.rows[i - 1] => row.contexts.push(context),
-            _ => rows.push(Tokenized {
+            _ => rows.push(TokenizedTrajectory {
                 id: pack.trajectories[i].clone(),
                 problem_id: pack.problems[i].clone(),
                 contexts: vec![context],
@@ -84,9 +84,9 @@ pub fn unpack(pack: &TokenPack) -> Result<Vec<Tokenized>> {
 mod tests {
     use super::*;
 
-    fn row(id: &str, lengths: &[usize]) -> Tokenized {
+    fn row(id: &str, lengths: &[usize]) -> TokenizedTrajectory {
         let context = |n: &usize| Example { tokens: (0..*n as u32).collect(), mask: vec![true; *n] };
-        Tokenized {
+        TokenizedTrajectory {
             id: id.into(),
             problem_id: format!("p{id}"),
             contexts: lengths.iter().map(context).collect(),
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(packs.iter().map(|p| p.tokens.len()).collect::<Vec<_>>(), [3, 4, 9, 2]);
         assert_eq!((&packs[1].bounds[..], &packs[1].positions[..]), (&[0, 2, 4][..], &[0, 1, 0, 1][..]));
         assert_eq!(packs[3].rows, [3, 4, 4]);
-        let back: Vec<Tokenized> = packs.iter().flat_map(|pack| unpack(pack).unwrap()).collect();
+        let back: Vec<TokenizedTrajectory> = packs.iter().flat_map(|pack| unpack(pack).unwrap()).collect();
         assert_eq!(back, rows);
         let torn = TokenPack { loss_mask: vec![], ..packs[0].clone() };
         assert!(unpack(&torn).unwrap_err().message.contains("differ in length"));

@@ -7,7 +7,7 @@ use trainyard_core::{Error, Result};
 
 /// A family of decoders: how its `config.json` is read and written.
 #[derive(Debug)]
-pub struct Family {
+pub struct ModelFamily {
     /// `model_type` in `config.json`.
     pub name: &'static str,
     /// Class name prefix in transformers: `{class}ForCausalLM` and `{class}ForTokenClassification`.
@@ -17,7 +17,7 @@ pub struct Family {
     /// Whether files keep queries, keys and values in one tensor, and gate and up in another (Phi-3).
     pub fused: bool,
     /// Reads the construction from a `config.json`. Errors name the unsupported key.
-    pub read: fn(&Keys<'_>, &Sizes) -> Result<Architecture>,
+    pub read: fn(&Keys<'_>, &ConfigSizes) -> Result<Architecture>,
     /// Writes the corresponding keys, in addition to those of all families.
     pub write: fn(&Architecture, &mut Map<String, Value>),
 }
@@ -38,7 +38,7 @@ pub const DEFAULTS: Defaults = Defaults { head_dim: None, rms_norm_eps: 1e-6, ti
 
 /// Sizes that are read before the architecture.
 #[derive(Debug, Clone, Copy)]
-pub struct Sizes {
+pub struct ConfigSizes {
     /// `hidden_size`.
     pub hidden: usize,
     /// `num_hidden_layers`.
@@ -47,7 +47,7 @@ pub struct Sizes {
     pub head_dim: usize,
 }
 
-impl PartialEq for Family {
+impl PartialEq for ModelFamily {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
     }

@@ -7,14 +7,14 @@ use std::ops::Range;
 /// A linear layer of a file that contains several of the decoder's, stacked by rows. Names are relative to the decoder
 /// layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whole {
+pub struct FusedLinear {
     /// Name of the fused layer.
     pub name: &'static str,
     /// Names of the parts and their rows, from the top.
     pub parts: Vec<(&'static str, usize)>,
 }
 
-impl Whole {
+impl FusedLinear {
     /// Returns the rows of all parts.
     pub fn rows(&self) -> usize {
         self.parts.iter().map(|(_, rows)| rows).sum()
@@ -30,16 +30,16 @@ impl Whole {
 }
 
 /// Returns the fused layers of every decoder layer; empty if the family does not fuse them.
-pub fn wholes(config: &ModelConfig) -> Vec<Whole> {
+pub fn fused_linears(config: &ModelConfig) -> Vec<FusedLinear> {
     if !config.family.fused {
         return Vec::new();
     }
     let (query, key, inner) = (config.query_width(), config.key_width(), config.intermediate_size);
     vec![
-        Whole {
+        FusedLinear {
             name: "self_attn.qkv_proj",
             parts: vec![("self_attn.q_proj", query), ("self_attn.k_proj", key), ("self_attn.v_proj", key)],
         },
-        Whole { name: "mlp.gate_up_proj", parts: vec![("mlp.gate_proj", inner), ("mlp.up_proj", inner)] },
+        FusedLinear { name: "mlp.gate_up_proj", parts: vec![("mlp.gate_proj", inner), ("mlp.up_proj", inner)] },
     ]
 }

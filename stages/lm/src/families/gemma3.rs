@@ -2,13 +2,13 @@
 //! five of six layers with a window and separate positions.
 
 use super::architecture::{Activation, Architecture, LayerKind, LayerNorms, QkNorm};
-use super::family::{Defaults, Family, Sizes, activation, windows, write_two_ropes, write_windows};
+use super::family::{ConfigSizes, Defaults, ModelFamily, activation, windows, write_two_ropes, write_windows};
 use super::keys::Keys;
 use super::rope::{ALL_LAYERS, Rope, RopeKeys};
 use serde_json::{Map, Value, json};
 use trainyard_core::Result;
 
-pub static FAMILY: Family = Family {
+pub static FAMILY: ModelFamily = ModelFamily {
     name: "gemma3_text",
     class: "Gemma3",
     defaults: Defaults { head_dim: Some(256), rms_norm_eps: 1e-6, tied: true },
@@ -26,7 +26,7 @@ const SLIDING: RopeKeys = RopeKeys {
     partial: false,
 };
 
-fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+fn read(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Architecture> {
     for key in ["attn_logit_softcapping", "final_logit_softcapping"] {
         keys.refuse(key, &Value::Null)?;
     }

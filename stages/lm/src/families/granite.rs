@@ -1,15 +1,16 @@
 //! Granite 3 and 4's dense models: Llama with multipliers on embeddings, attention, residual branches and logits.
 
 use super::architecture::Architecture;
-use super::family::{DEFAULTS, Family, Sizes};
+use super::family::{ConfigSizes, DEFAULTS, ModelFamily};
 use super::keys::Keys;
 use super::llama;
 use serde_json::{Map, Value, json};
 use trainyard_core::{Error, Result};
 
-pub static FAMILY: Family = Family { name: "granite", class: "Granite", defaults: DEFAULTS, fused: false, read, write };
+pub static FAMILY: ModelFamily =
+    ModelFamily { name: "granite", class: "Granite", defaults: DEFAULTS, fused: false, read, write };
 
-fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+fn read(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Architecture> {
     let logits_scaling = keys.number_or("logits_scaling", 1.0)?;
     if !(logits_scaling > 0.0 && logits_scaling.is_finite()) {
         return Err(Error::data(format!("config.json: `logits_scaling` is {logits_scaling}, not above 0")));

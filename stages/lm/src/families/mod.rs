@@ -17,22 +17,22 @@ mod olmo3;
 mod phi3;
 mod qwen2;
 mod qwen3;
-mod refused;
 mod rope;
 mod smollm3;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 
 pub use architecture::{Activation, Architecture, LayerKind, LayerNorms, QkNorm};
-pub use family::{Defaults, Family, Sizes};
-pub use fused::{Whole, wholes};
+pub use family::{ConfigSizes, Defaults, ModelFamily};
+pub use fused::{FusedLinear, fused_linears};
 pub use keys::Keys;
 pub use rope::{Rope, RopeScaling, Yarn};
 
 use trainyard_core::{Error, Result};
 
 /// The families of this build, sorted by name.
-pub static FAMILIES: [&Family; 11] = [
+pub static FAMILIES: [&ModelFamily; 11] = [
     &gemma3::FAMILY,
     &granite::FAMILY,
     &llama::FAMILY,
@@ -47,18 +47,18 @@ pub static FAMILIES: [&Family; 11] = [
 ];
 
 /// Returns the Llama family, the default of `model/init`.
-pub fn llama() -> &'static Family {
+pub fn llama() -> &'static ModelFamily {
     &llama::FAMILY
 }
 /// Returns the Qwen3 family, an option of `model/init`.
-pub fn qwen3() -> &'static Family {
+pub fn qwen3() -> &'static ModelFamily {
     &qwen3::FAMILY
 }
 /// Finds a family by `model_type`. Errors: invalid, with the reason where it is known.
-pub fn find(model_type: &str) -> Result<&'static Family> {
+pub fn find(model_type: &str) -> Result<&'static ModelFamily> {
     FAMILIES.into_iter().find(|f| f.name == model_type).ok_or_else(|| {
         let names: Vec<&str> = FAMILIES.iter().map(|f| f.name).collect();
-        let reason = refused::reason(model_type).map_or(String::new(), |r| format!(": {r}"));
+        let reason = unsupported::reason(model_type).map_or(String::new(), |r| format!(": {r}"));
         Error::invalid(format!("config.json: model_type `{model_type}` is not supported{reason}"))
             .help(format!("use a model of one of the families {}", names.join(", ")))
     })

@@ -1,12 +1,12 @@
 //! OLMo 2: norms after attention and MLP, and over all queries and all keys together.
 
 use super::architecture::{Architecture, LayerNorms, QkNorm};
-use super::family::{DEFAULTS, Defaults, Family, Sizes};
+use super::family::{ConfigSizes, DEFAULTS, Defaults, ModelFamily};
 use super::keys::Keys;
 use super::llama;
 use trainyard_core::Result;
 
-pub static FAMILY: Family = Family {
+pub static FAMILY: ModelFamily = ModelFamily {
     name: "olmo2",
     class: "Olmo2",
     defaults: Defaults { rms_norm_eps: 1e-5, ..DEFAULTS },
@@ -15,6 +15,6 @@ pub static FAMILY: Family = Family {
     write: |_, _| {},
 };
 
-pub(super) fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+pub(super) fn read(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Architecture> {
     Ok(Architecture { qk_norm: QkNorm::Full, norms: LayerNorms::AFTER, ..llama::read(keys, sizes)? })
 }

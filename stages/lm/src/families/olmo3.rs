@@ -1,13 +1,13 @@
 //! OLMo 3: OLMo 2 with a window on three of four layers, whose positions are not scaled.
 
 use super::architecture::{Architecture, LayerKind};
-use super::family::{DEFAULTS, Defaults, Family, Sizes, windows, write_two_ropes, write_windows};
+use super::family::{ConfigSizes, DEFAULTS, Defaults, ModelFamily, windows, write_two_ropes, write_windows};
 use super::keys::Keys;
 use super::olmo2;
 use super::rope::{ALL_LAYERS, Rope, RopeKeys};
 use trainyard_core::Result;
 
-pub static FAMILY: Family = Family {
+pub static FAMILY: ModelFamily = ModelFamily {
     name: "olmo3",
     class: "Olmo3",
     defaults: Defaults { rms_norm_eps: 1e-5, ..DEFAULTS },
@@ -19,7 +19,7 @@ pub static FAMILY: Family = Family {
     },
 };
 
-fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+fn read(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Architecture> {
     let full = RopeKeys { default_theta: 500_000.0, ..ALL_LAYERS };
     let sliding = RopeKeys { layers: "sliding_attention", scaled: false, ..full };
     let ropes = [full, sliding].map(|place| Rope::read(keys, place, sizes.head_dim)).into_iter();

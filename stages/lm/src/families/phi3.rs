@@ -1,13 +1,13 @@
 //! Phi-3, Phi-3.5 and Phi-4: Llama with fused tensors, and in the small models with a rotation of a part of each head.
 
 use super::architecture::{Activation, Architecture};
-use super::family::{DEFAULTS, Defaults, Family, Sizes, activation, sliding_layers, windows, write_window};
+use super::family::{ConfigSizes, DEFAULTS, Defaults, ModelFamily, activation, sliding_layers, windows, write_window};
 use super::keys::Keys;
 use super::rope::{ALL_LAYERS, Rope, RopeKeys, RopeScaling};
 use serde_json::{Map, Value, json};
 use trainyard_core::Result;
 
-pub static FAMILY: Family = Family {
+pub static FAMILY: ModelFamily = ModelFamily {
     name: "phi3",
     class: "Phi3",
     defaults: Defaults { rms_norm_eps: 1e-5, ..DEFAULTS },
@@ -16,7 +16,7 @@ pub static FAMILY: Family = Family {
     write,
 };
 
-fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+fn read(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Architecture> {
     let rope = Rope::read(keys, RopeKeys { partial: true, ..ALL_LAYERS }, sizes.head_dim)?;
     Ok(Architecture {
         activation: activation(keys, "hidden_act", Activation::Silu)?,

@@ -1,21 +1,22 @@
 //! Qwen2 and Qwen2.5: biases on queries, keys and values, none on the output projection.
 
 use super::architecture::{Architecture, LayerKind};
-use super::family::{DEFAULTS, Family, Sizes, sliding_layers, windows, write_windows};
+use super::family::{ConfigSizes, DEFAULTS, ModelFamily, sliding_layers, windows, write_windows};
 use super::keys::Keys;
 use super::llama;
 use serde_json::{Map, Value, json};
 use trainyard_core::Result;
 
-pub static FAMILY: Family = Family { name: "qwen2", class: "Qwen2", defaults: DEFAULTS, fused: false, read, write };
+pub static FAMILY: ModelFamily =
+    ModelFamily { name: "qwen2", class: "Qwen2", defaults: DEFAULTS, fused: false, read, write };
 
-fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+fn read(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Architecture> {
     let layers = layers(keys, sizes)?;
     Ok(Architecture { layers, attention_bias: true, output_bias: false, ..llama::read(keys, sizes)? })
 }
 
 /// Reads the layers: Qwen's files name a window even where `use_sliding_window` is false.
-pub(super) fn layers(keys: &Keys<'_>, sizes: &Sizes) -> Result<Vec<LayerKind>> {
+pub(super) fn layers(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Vec<LayerKind>> {
     if !keys.flag_or("use_sliding_window", false)? {
         return Ok(sliding_layers(vec![None; sizes.layers]));
     }

@@ -1,14 +1,14 @@
 //! SmolLM3: Llama without positions in every fourth layer.
 
 use super::architecture::{Architecture, LayerKind};
-use super::family::{DEFAULTS, Defaults, Family, Sizes, windows, write_windows};
+use super::family::{ConfigSizes, DEFAULTS, Defaults, ModelFamily, windows, write_windows};
 use super::keys::Keys;
 use super::llama;
 use super::rope::{ALL_LAYERS, Rope, RopeKeys};
 use serde_json::{Map, Value, json};
 use trainyard_core::Result;
 
-pub static FAMILY: Family = Family {
+pub static FAMILY: ModelFamily = ModelFamily {
     name: "smollm3",
     class: "SmolLM3",
     defaults: Defaults { tied: true, ..DEFAULTS },
@@ -17,7 +17,7 @@ pub static FAMILY: Family = Family {
     write,
 };
 
-fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+fn read(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Architecture> {
     let turns = turns(keys, sizes.layers)?;
     let windows = match keys.flag_or("use_sliding_window", false)? {
         true => windows(keys, sizes.layers, |i| !turns[i])?,

@@ -1,11 +1,11 @@
 //! Every family against transformers, with the fixtures of `fixtures/make.py`: training, generation, gradients, files.
 
 use super::{FAMILIES, Rope, RopeScaling, find};
-use crate::batch::TokenBatch;
+use crate::batch::SequenceBatch;
 use crate::checkpoint::{load_model, save_model, save_tensors};
 use crate::config::ModelConfig;
 use crate::decoder::{Decoder, Weights};
-use crate::generate::{DrawKey, Generator, Request, SequenceState};
+use crate::generate::{DrawKey, Generator, SequenceRequest, SequenceState};
 use crate::optimizer::Gradients;
 use candle_core::{DType, Device, Tensor};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trainyard_core::Chance;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 #[derive(Deserialize)]
 struct Fixture {
@@ -99,18 +99,24 @@ impl Fixture {
         let (config, weights) = self.load();
         Generator::new(&config, &weights, 1).unwrap()
     }
-    fn batch(&self) -> TokenBatch {
-        TokenBatch::new(self.sequences.iter().map(|s| s.tokens.clone()).collect()).unwrap()
+    fn batch(&self) -> SequenceBatch {
+        SequenceBatch::new(self.sequences.iter().map(|s| s.tokens.clone()).collect()).unwrap()
     }
 }
 
-fn sampling(temperature: f64) -> Sampling {
-    Sampling { temperature, top_p: 1.0, top_k: 0 }
+fn sampling(temperature: f64) -> SamplingParams {
+    SamplingParams { temperature, top_p: 1.0, top_k: 0 }
 }
 
-fn request(tokens: &[u32], temperature: f64, max_new_tokens: usize) -> Request {
+fn request(tokens: &[u32], temperature: f64, max_new_tokens: usize) -> SequenceRequest {
     let draw = DrawKey { chance: Chance::new(8), problem: 0, sample: 0 };
-    Request { tokens: tokens.to_vec(), draw, sampling: sampling(temperature), stop_tokens: Vec::new(), max_new_tokens }
+    SequenceRequest {
+        tokens: tokens.to_vec(),
+        draw,
+        sampling: sampling(temperature),
+        stop_tokens: Vec::new(),
+        max_new_tokens,
+    }
 }
 
 #[track_caller]
@@ -122,14 +128,14 @@ fn close(ours: &[f32], theirs: &[f32], what: &str) {
 }
 
 /// Returns rows and targets of every token but the first of each sequence.
-fn places(batch: &TokenBatch) -> (Vec<u32>, Vec<u32>) {
+fn places(batch: &SequenceBatch) -> (Vec<u32>, Vec<u32>) {
     let one =
         |(i, s): (usize, &Vec<u32>)| -> Vec<(u32, u32)> { (1..s.len()).map(|t| (batch.row(i, t - 1), s[t])).collect() };
     batch.sequences().iter().enumerate().flat_map(one).unzip()
 }
 
 /// Computes the mean negative log-probability, with gradient.
-fn loss(decoder: &Decoder, batch: &TokenBatch) -> Tensor {
+fn loss(decoder: &Decoder, batch: &SequenceBatch) -> Tensor {
     let (rows, targets) = places(batch);
     let hidden = decoder.hidden(batch).unwrap();
     decoder.logprobs(&hidden, &rows, &targets, 1.0).unwrap().0.mean_all().unwrap().neg().unwrap()
@@ -186,7 +192,7 @@ fn sampling_records_what_training_computes() {
         assert_eq!(state.token_ids.len(), 48);
         let scored = generator.logprobs_of(&[&state.token_ids], &sampling(1.0)).unwrap().remove(0);
         assert_eq!(scored.logprobs[3..], state.logprobs[3..], "{}", fixture.name);
-        let batch = TokenBatch::new(vec![state.token_ids.clone()]).unwrap();
+        let batch = SequenceBatch::new(vec![state.token_ids.clone()]).unwrap();
         let (rows, targets) = places(&batch);
         let hidden = decoder.hidden_no_grad(&batch).unwrap();
         let (p, h) = decoder.logprobs(&hidden, &rows, &targets, 1.0).unwrap();
@@ -231,7 +237,7 @@ fn gradients_agree_with_finite_differences() {
         let double = |(name, t): (String, Tensor)| (name, t.to_dtype(DType::F64).unwrap());
         let decoder = Decoder::from_weights(&config, weights.into_iter().map(double).collect()).unwrap();
         let short = |s: &Row| s.tokens[..s.tokens.len().min(12)].to_vec();
-        let batch = TokenBatch::new(fixture.sequences.iter().map(short).collect()).unwrap();
+        let batch = SequenceBatch::new(fixture.sequences.iter().map(short).collect()).unwrap();
         let grads = loss(&decoder, &batch).backward().unwrap();
         for (name, var) in decoder.parameters() {
             let flat = |t: &Tensor| t.flatten_all().unwrap().to_vec1::<f64>().unwrap();
@@ -318,7 +324,7 @@ fn sequences_beyond_the_original_length_of_longrope_are_refused() {
     let fixture = fixtures().into_iter().find(|f| f.name == "phi4").unwrap();
     let (decoder, mut generator) = (fixture.decoder(), fixture.generator());
     assert_eq!(generator.positions(), 64);
-    let long = TokenBatch::new(vec![vec![1; 65]]).unwrap();
+    let long = SequenceBatch::new(vec![vec![1; 65]]).unwrap();
     assert!(decoder.hidden(&long).unwrap_err().message.contains("64 positions"));
     assert!(generator.add(request(&[1; 65], 1.0, 1)).is_err());
 }

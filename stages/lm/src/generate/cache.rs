@@ -1,6 +1,6 @@
 //! Cached keys and values in blocks of 16 positions. Sequences share a block until one of them writes to it.
 
-use super::roster::Cache;
+use super::sequence_table::SequenceCache;
 use std::sync::Arc;
 
 /// Positions of a block.
@@ -36,7 +36,7 @@ impl AttentionShape {
 
 /// Keys and values of 16 positions, all layers.
 #[derive(Debug, Clone)]
-pub struct Block {
+pub struct KvBlock {
     /// `[layer][kv head][head_dim][16]`: 16 scores at once.
     pub keys: Vec<f32>,
     /// `[layer][kv head][16][padded head_dim]`.
@@ -45,16 +45,16 @@ pub struct Block {
 
 /// The cache of one sequence. Cloning shares all blocks; a write to a shared block copies it first.
 #[derive(Debug, Clone, Default)]
-pub struct Blocks(Vec<Arc<Block>>);
+pub struct KvBlocks(Vec<Arc<KvBlock>>);
 
-impl Cache for Blocks {
+impl SequenceCache for KvBlocks {
     /// Returns the blocks of the first `length` positions, shared.
     fn prefix(&self, length: usize) -> Self {
         Self(self.0[..length.div_ceil(BLOCK)].to_vec())
     }
 }
 
-impl Blocks {
+impl KvBlocks {
     /// Returns the bytes of the blocks of `length` positions.
     pub fn bytes(length: usize, layers: usize, shape: AttentionShape) -> u64 {
         let numbers = layers * shape.kv_heads * BLOCK * (shape.head_dim + shape.padded());
@@ -64,7 +64,7 @@ impl Blocks {
     pub fn reserve(&mut self, length: usize, layers: usize, shape: AttentionShape) {
         while self.0.len() * BLOCK < length {
             let heads = layers * shape.kv_heads * BLOCK;
-            self.0.push(Arc::new(Block {
+            self.0.push(Arc::new(KvBlock {
                 keys: vec![0.0; heads * shape.head_dim],
                 values: vec![0.0; heads * shape.padded()],
             }));
@@ -85,7 +85,7 @@ impl Blocks {
         }
     }
     /// Returns the blocks in order of position.
-    pub fn as_slice(&self) -> &[Arc<Block>] {
+    pub fn as_slice(&self) -> &[Arc<KvBlock>] {
         &self.0
     }
 }

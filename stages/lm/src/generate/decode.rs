@@ -4,23 +4,26 @@
 //! weights exceed a core's cache, so its threads compute all sequences together, each with a part of every matrix: a
 //! step then reads the weights once. A row's numbers depend neither on this nor on the other rows.
 
-use super::cache::Blocks;
-use super::forward::{Scratch, Work, forward};
+use super::cache::KvBlocks;
+use super::forward::{ForwardScratch, SequenceWork, forward};
 use super::kernels::{Isa, matmul};
-use super::pack::Model;
-use super::roster;
+use super::pack::PackedModel;
 use super::sampling::{self, Distribution};
-use super::sequence::Finish;
+use super::sequence::SequenceFinish;
+use super::sequence_table;
 use rayon::prelude::*;
 
 /// Rows whose logits are in memory at once.
 pub(super) const LOGIT_ROWS: usize = 64;
 
-pub(super) type Entry = roster::Entry<Blocks>;
+pub(super) type BlockSequenceEntry = sequence_table::SequenceEntry<KvBlocks>;
 
 /// Divides groups into at most `threads` shares of about equal numbers of rows.
-pub(super) fn share(groups: Vec<Vec<&mut Entry>>, threads: usize) -> Vec<Vec<Vec<&mut Entry>>> {
-    let rows = |g: &[&mut Entry]| g[0].state.token_ids.len() - g[0].cached;
+pub(super) fn share(
+    groups: Vec<Vec<&mut BlockSequenceEntry>>,
+    threads: usize,
+) -> Vec<Vec<Vec<&mut BlockSequenceEntry>>> {
+    let rows = |g: &[&mut BlockSequenceEntry]| g[0].state.token_ids.len() - g[0].cached;
     let total: usize = groups.iter().map(|g| rows(g)).sum();
     let mut shares: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
     let mut before = 0;
@@ -35,11 +38,11 @@ pub(super) fn share(groups: Vec<Vec<&mut Entry>>, threads: usize) -> Vec<Vec<Vec
 /// Runs one step of sequences that one thread computes, or that several compute together: one for each scratch, in
 /// rayon's current pool.
 pub(super) fn decode(
-    model: &Model,
+    model: &PackedModel,
     isa: Isa,
     version: u32,
-    mut share: Vec<Vec<&mut Entry>>,
-    scratches: &mut [Scratch],
+    mut share: Vec<Vec<&mut BlockSequenceEntry>>,
+    scratches: &mut [ForwardScratch],
 ) {
     let threads = scratches.len();
     let Some((scratch, others)) = scratches.split_first_mut() else { return };
@@ -47,12 +50,12 @@ pub(super) fn decode(
         entry.state.computed_by(version, entry.cached);
     }
     let wanted: Vec<[u32; 1]> = share.iter().map(|g| [(g[0].state.token_ids.len() - 1) as u32]).collect();
-    let mut works: Vec<Work<'_>> = share
+    let mut works: Vec<SequenceWork<'_>> = share
         .iter_mut()
         .zip(&wanted)
         .map(|(group, wanted)| {
-            let Entry { state, cached, cache: blocks, .. } = &mut *group[0];
-            Work { tokens: &state.token_ids, cached: *cached, blocks, wanted }
+            let BlockSequenceEntry { state, cached, cache: blocks, .. } = &mut *group[0];
+            SequenceWork { tokens: &state.token_ids, cached: *cached, blocks, wanted }
         })
         .collect();
     scratch.hidden.clear();
@@ -60,7 +63,7 @@ pub(super) fn decode(
     drop(works);
     let Some(head) = &model.head else { return };
     let columns = head.columns();
-    let Scratch { hidden, logits, probabilities, .. } = scratch;
+    let ForwardScratch { hidden, logits, probabilities, .. } = scratch;
     let mut buffers: Vec<_> =
         std::iter::once(probabilities).chain(others.iter_mut().map(|s| &mut s.probabilities)).collect();
     for (chunk, groups) in share.chunks_mut(LOGIT_ROWS).enumerate() {
@@ -68,7 +71,7 @@ pub(super) fn decode(
         logits.resize(rows * columns, 0.0);
         let hidden = &hidden[chunk * LOGIT_ROWS * model.hidden..];
         matmul((isa, threads), head, (hidden, model.hidden), rows, false, logits);
-        let draw = |(groups, logits, buffer): (&mut [Vec<&mut Entry>], &[f32], &mut sampling::Buffer)| {
+        let draw = |(groups, logits, buffer): (&mut [Vec<&mut BlockSequenceEntry>], &[f32], &mut sampling::Buffer)| {
             let rows = groups.iter_mut().zip(logits.chunks_exact(columns));
             rows.for_each(|(group, logits)| draw_group(model, isa, version, group, logits, buffer));
         };
@@ -84,10 +87,10 @@ pub(super) fn decode(
 
 /// Draws the next token of sequences that were equal so far.
 fn draw_group(
-    model: &Model,
+    model: &PackedModel,
     isa: Isa,
     version: u32,
-    group: &mut [&mut Entry],
+    group: &mut [&mut BlockSequenceEntry],
     logits: &[f32],
     buffer: &mut sampling::Buffer,
 ) {
@@ -103,17 +106,24 @@ fn draw_group(
 }
 
 /// Draws the next token of one sequence and decides whether it continues.
-fn draw(model: &Model, isa: Isa, version: u32, entry: &mut Entry, logits: &[f32], buffer: &mut sampling::Buffer) {
+fn draw(
+    model: &PackedModel,
+    isa: Isa,
+    version: u32,
+    entry: &mut BlockSequenceEntry,
+    logits: &[f32],
+    buffer: &mut sampling::Buffer,
+) {
     if entry.is_full() {
         return;
     }
     let Some(distribution) = Distribution::new(isa, logits, &model.unused, &entry.sampling, buffer) else {
-        entry.state.finish = Some(Finish::Nan);
+        entry.state.finish = Some(SequenceFinish::Nan);
         return;
     };
     let token = distribution.draw(entry.uniform());
     if entry.top > 0 {
         entry.listed.push(distribution.most_probable(entry.top));
     }
-    entry.take(token, distribution.logprob(token), distribution.entropy(), version, model.positions);
+    entry.record_token(token, distribution.logprob(token), distribution.entropy(), version, model.positions);
 }

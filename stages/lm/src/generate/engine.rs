@@ -5,13 +5,13 @@
 //! draws one token per sequence. Sequences that start with equal tokens in one step are computed once and share cache
 //! blocks. Stop tokens, limits and forks are handled here; callers handle text and tools.
 
-use super::cache::Blocks;
+use super::cache::KvBlocks;
 use super::decode::{decode, share};
-use super::forward::Scratch;
+use super::forward::ForwardScratch;
 use super::kernels::Isa;
-use super::pack::{LowRank, Model, WeightSource};
-use super::roster::{Roster, groups};
-use super::sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
+use super::pack::{LoraSource, PackedModel, WeightSource};
+use super::sequence::{DrawKey, SequenceFinish, SequenceId, SequenceRequest, SequenceState};
+use super::sequence_table::{SequenceTable, groups};
 use crate::adapter::Adapter;
 use crate::config::ModelConfig;
 use rayon::prelude::*;
@@ -19,14 +19,14 @@ use trainyard_core::{Error, Result};
 
 /// The inference engine.
 pub struct Generator {
-    pub(super) model: Model,
+    pub(super) model: PackedModel,
     pub(super) isa: Isa,
-    pub(super) scratches: Vec<Scratch>,
+    pub(super) scratches: Vec<ForwardScratch>,
     pool: Option<rayon::ThreadPool>,
     config: ModelConfig,
     /// Rank and scale of the adapter, if there is one.
     adapter: Option<(usize, f64)>,
-    pub(super) roster: Roster<Blocks>,
+    pub(super) sequences: SequenceTable<KvBlocks>,
 }
 
 impl Generator {
@@ -56,7 +56,7 @@ impl Generator {
     }
     fn adapt(&mut self, tensors: &dyn WeightSource) -> Result<()> {
         let Some((rank, scale)) = self.adapter else { return Ok(()) };
-        self.model.adapt(&self.config, &LowRank { tensors, rank, scale })
+        self.model.adapt(&self.config, &LoraSource { tensors, rank, scale })
     }
     pub(super) fn with_isa(config: &ModelConfig, weights: &dyn WeightSource, threads: usize, isa: Isa) -> Result<Self> {
         let threads = threads.max(1);
@@ -68,13 +68,13 @@ impl Generator {
             Some(build().map_err(|e| Error::retryable(format!("cannot start threads for decoding: {e}")))?)
         };
         Ok(Self {
-            model: Model::pack(config, weights)?,
+            model: PackedModel::pack(config, weights)?,
             isa,
-            scratches: (0..threads).map(|_| Scratch::default()).collect(),
+            scratches: (0..threads).map(|_| ForwardScratch::default()).collect(),
             pool,
             config: config.clone(),
             adapter: None,
-            roster: Roster::new(config),
+            sequences: SequenceTable::new(config),
         })
     }
     /// Replaces the weights, only those of the adapter if there is one. Sequences in flight keep the keys and values
@@ -83,22 +83,22 @@ impl Generator {
         if self.adapter.is_some() {
             self.adapt(weights)?;
         } else {
-            self.model = Model::pack(&self.config, weights)?;
+            self.model = PackedModel::pack(&self.config, weights)?;
         }
-        self.roster.version = version;
+        self.sequences.version = version;
         Ok(())
     }
     /// Returns the version of the current weights, as given to [`Self::update`]; 0 for the first.
     pub fn version(&self) -> u32 {
-        self.roster.version
+        self.sequences.version
     }
     /// Returns the maximum number of tokens of a sequence.
     pub fn positions(&self) -> usize {
-        self.roster.positions()
+        self.sequences.positions()
     }
     /// Returns the bytes of the keys and values of a sequence of this many tokens, if it shares none with another.
     pub fn cache_bytes(&self, tokens: usize) -> u64 {
-        Blocks::bytes(tokens, self.model.layers.len(), self.model.shape)
+        KvBlocks::bytes(tokens, self.model.layers.len(), self.model.shape)
     }
     /// Returns the name of the instruction set in use.
     pub fn instruction_set(&self) -> &'static str {
@@ -109,21 +109,21 @@ impl Generator {
     ///
     /// Errors: data, for tokens that the model lacks; invalid, for no tokens, a prompt that leaves no position to
     /// sample, sampling options out of range (see `sampling::check`).
-    pub fn add(&mut self, request: Request) -> Result<SequenceId> {
+    pub fn add(&mut self, request: SequenceRequest) -> Result<SequenceId> {
         self.check_head()?;
-        self.roster.add(request)
+        self.sequences.add(request)
     }
     /// Adds `n` samples of one prompt, numbered from `draw.sample` on; the prompt is computed once.
-    pub fn add_group(&mut self, request: &Request, n: usize) -> Result<Vec<SequenceId>> {
+    pub fn add_group(&mut self, request: &SequenceRequest, n: usize) -> Result<Vec<SequenceId>> {
         let numbered = |i| DrawKey { sample: request.draw.sample + i, ..request.draw };
-        (0..n as u64).map(|i| self.add(Request { draw: numbered(i), ..request.clone() })).collect()
+        (0..n as u64).map(|i| self.add(SequenceRequest { draw: numbered(i), ..request.clone() })).collect()
     }
     /// Adds observation tokens to a finished turn and opens the next turn, with a new limit.
     ///
     /// Errors: data, for tokens that the model lacks; invalid, if the sequence is still sampling or ended with NaN, for
     /// no tokens, or for more than [`Self::room`] tokens. The sequence is then unchanged.
     pub fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
-        self.roster.append(id, tokens, max_new_tokens)
+        self.sequences.append(id, tokens, max_new_tokens)
     }
     /// Returns how many tokens can still be appended so that at least one can be sampled after them.
     pub fn room(&self, id: SequenceId) -> usize {
@@ -133,41 +133,41 @@ impl Generator {
     /// parent's sampling, stop tokens and turn limit (inherited tokens of the turn count). If the prefix ends with a
     /// sampled stop token, the turn is over: the fork is finished and waits for `append`.
     pub fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
-        self.roster.fork(id, at, draw)
+        self.sequences.fork(id, at, draw)
     }
     /// Ends a running turn early, as if its limit were reached.
     pub fn stop(&mut self, id: SequenceId) {
-        self.roster.stop(id);
+        self.sequences.stop(id);
     }
     /// Resumes a turn that ended at its limit, with a new limit.
     ///
     /// Errors (kind invalid): the turn is still sampling, or ended with a stop token.
     pub fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
-        self.roster.resume(id, max_new_tokens)
+        self.sequences.resume(id, max_new_tokens)
     }
     /// Changes the limit of the current turn.
     pub fn set_limit(&mut self, id: SequenceId, max_new_tokens: usize) {
-        self.roster.entry_mut(id).max_new_tokens = max_new_tokens;
+        self.sequences.entry_mut(id).max_new_tokens = max_new_tokens;
     }
     /// Lists the `count` most probable tokens for every token that is sampled from now on.
     pub fn list_top(&mut self, id: SequenceId, count: usize) {
-        self.roster.entry_mut(id).top = count;
+        self.sequences.entry_mut(id).top = count;
     }
     /// Returns the listed tokens, in the order of the sampled ones.
     pub fn top(&self, id: SequenceId) -> &[Vec<(u32, f32)>] {
-        self.roster.listed(id)
+        self.sequences.listed(id)
     }
     /// Returns a sequence. Panics if the id was removed or belongs to another generator.
     pub fn sequence(&self, id: SequenceId) -> &SequenceState {
-        self.roster.sequence(id)
+        self.sequences.sequence(id)
     }
     /// Removes and returns a sequence and frees its cache; its forks remain.
     pub fn remove(&mut self, id: SequenceId) -> SequenceState {
-        self.roster.remove(id)
+        self.sequences.remove(id)
     }
     /// Returns the number of sequences that are sampling.
     pub fn running(&self) -> usize {
-        self.roster.running_count()
+        self.sequences.running_count()
     }
     /// Runs steps until no sequence is sampling.
     pub fn run(&mut self) -> Result<()> {
@@ -177,18 +177,18 @@ impl Generator {
         Ok(())
     }
     /// Adds all requests, runs them to the end and removes them in their order. Other sequences advance too.
-    pub fn generate(&mut self, requests: Vec<Request>) -> Result<Vec<SequenceState>> {
+    pub fn generate(&mut self, requests: Vec<SequenceRequest>) -> Result<Vec<SequenceState>> {
         let ids: Vec<_> = requests.into_iter().map(|r| self.add(r)).collect::<Result<_>>()?;
         self.run()?;
         Ok(ids.into_iter().map(|id| self.remove(id)).collect())
     }
 
     /// Draws one token for every running sequence. Returns those that finished, in id order.
-    pub fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>> {
-        let longest = self.roster.running().map(|(_, e)| e.state.token_ids.len()).max().unwrap_or(0);
+    pub fn step(&mut self) -> Result<Vec<(SequenceId, SequenceFinish)>> {
+        let longest = self.sequences.running().map(|(_, e)| e.state.token_ids.len()).max().unwrap_or(0);
         self.model.reserve(longest);
-        let version = self.roster.version;
-        let (ids, running): (Vec<SequenceId>, Vec<_>) = self.roster.running().unzip();
+        let version = self.sequences.version;
+        let (ids, running): (Vec<SequenceId>, Vec<_>) = self.sequences.running().unzip();
         let groups = groups(running.into_iter());
         let (model, isa, scratches) = (&self.model, self.isa, &mut self.scratches[..]);
         match &self.pool {
@@ -197,18 +197,18 @@ impl Generator {
             Some(pool) => {
                 let shares = share(groups, scratches.len());
                 let tasks: Vec<_> = shares.into_iter().zip(scratches.chunks_mut(1)).collect();
-                let run = |(share, scratch): (_, &mut [Scratch])| decode(model, isa, version, share, scratch);
+                let run = |(share, scratch): (_, &mut [ForwardScratch])| decode(model, isa, version, share, scratch);
                 pool.install(|| tasks.into_par_iter().for_each(run));
             }
         }
-        Ok(self.roster.finished(ids))
+        Ok(self.sequences.finished(ids))
     }
 
     /// Runs `work` on every item of every share, one share per thread.
     pub(super) fn parallel<T: Send, R: Send>(
         &mut self,
         shares: Vec<T>,
-        work: impl Fn(&Model, Isa, T, &mut Scratch) -> R + Sync,
+        work: impl Fn(&PackedModel, Isa, T, &mut ForwardScratch) -> R + Sync,
     ) -> Vec<R> {
         let (model, isa) = (&self.model, self.isa);
         let tasks: Vec<_> = shares.into_iter().zip(&mut self.scratches).collect();

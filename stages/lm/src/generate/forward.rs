@@ -3,9 +3,9 @@
 //! Prompts, observations and single new tokens share one code path, so a token's numbers do not depend on its origin:
 //! appending an observation gives the same bits as a prompt that contains everything.
 
-use super::cache::Blocks;
+use super::cache::KvBlocks;
 use super::kernels::{AttentionScratch, Isa, attention, gelu_times, matmul, rms_norm, silu_times};
-use super::pack::{Layer, Linear, Model};
+use super::pack::{PackedLayer, PackedLinear, PackedModel};
 use crate::families::Activation;
 use rayon::prelude::*;
 
@@ -13,18 +13,18 @@ use rayon::prelude::*;
 const CHUNK: usize = 96;
 
 /// Tokens to compute for one sequence.
-pub struct Work<'a> {
+pub struct SequenceWork<'a> {
     pub tokens: &'a [u32],
     /// Tokens before this one are in the cache.
     pub cached: usize,
-    pub blocks: &'a mut Blocks,
+    pub blocks: &'a mut KvBlocks,
     /// Positions whose final hidden states are returned: ascending, all from `cached` on.
     pub wanted: &'a [u32],
 }
 
 /// Buffers of one thread, kept between steps.
 #[derive(Default)]
-pub struct Scratch {
+pub struct ForwardScratch {
     residual: Vec<f32>,
     normed: Vec<f32>,
     qkv: Vec<f32>,
@@ -43,35 +43,40 @@ pub struct Scratch {
 }
 
 #[derive(Clone, Copy)]
-struct Row {
+struct TokenRow {
     work: usize,
     position: usize,
 }
 
 /// Computes keys and values of all uncached tokens; appends the wanted hidden states (after the last norm) to
 /// `scratch.hidden`, by work and position. More than one thread divides each product over rayon's current pool.
-pub fn forward(model: &Model, (isa, threads): (Isa, usize), works: &mut [Work<'_>], scratch: &mut Scratch) {
+pub fn forward(
+    model: &PackedModel,
+    (isa, threads): (Isa, usize),
+    works: &mut [SequenceWork<'_>],
+    scratch: &mut ForwardScratch,
+) {
     let mut rows = Vec::new();
     for (work, w) in works.iter_mut().enumerate() {
         w.blocks.reserve(w.tokens.len(), model.layers.len(), model.shape);
-        rows.extend((w.cached..w.tokens.len()).map(|position| Row { work, position }));
+        rows.extend((w.cached..w.tokens.len()).map(|position| TokenRow { work, position }));
     }
     for rows in rows.chunks(CHUNK) {
-        Pass { model, isa, threads, rows, works, scratch }.run();
+        ForwardChunk { model, isa, threads, rows, works, scratch }.run();
     }
 }
 
 /// One chunk of rows.
-struct Pass<'p, 'w> {
-    model: &'p Model,
+struct ForwardChunk<'p, 'w> {
+    model: &'p PackedModel,
     isa: Isa,
     threads: usize,
-    rows: &'p [Row],
-    works: &'p mut [Work<'w>],
-    scratch: &'p mut Scratch,
+    rows: &'p [TokenRow],
+    works: &'p mut [SequenceWork<'w>],
+    scratch: &'p mut ForwardScratch,
 }
 
-impl Pass<'_, '_> {
+impl ForwardChunk<'_, '_> {
     fn run(&mut self) {
         self.embed();
         for (index, layer) in self.model.layers.iter().enumerate() {
@@ -96,7 +101,7 @@ impl Pass<'_, '_> {
         }
     }
     /// Copies the residual rows, normed if there is a norm.
-    fn enter(&mut self, weight: Option<&[f32]>) {
+    fn load_normed(&mut self, weight: Option<&[f32]>) {
         let (hidden, width) = (self.model.hidden, self.width());
         self.scratch.normed.resize(self.rows.len() * hidden, 0.0);
         for (x, out) in self.scratch.residual.chunks_exact(width).zip(self.scratch.normed.chunks_exact_mut(hidden)) {
@@ -107,7 +112,7 @@ impl Pass<'_, '_> {
         }
     }
     /// Adds the normed branch to the residual rows.
-    fn leave(&mut self, weight: &[f32]) {
+    fn add_branch(&mut self, weight: &[f32]) {
         let (hidden, width) = (self.model.hidden, self.width());
         let s = &mut *self.scratch;
         s.normed.resize(self.rows.len() * hidden, 0.0);
@@ -117,10 +122,10 @@ impl Pass<'_, '_> {
             residual.iter_mut().zip(normed).for_each(|(r, n)| *r += *n);
         }
     }
-    fn attend(&mut self, index: usize, layer: &Layer) {
+    fn attend(&mut self, index: usize, layer: &PackedLayer) {
         let model = self.model;
         let n = self.rows.len();
-        self.enter(layer.attention_in.as_deref());
+        self.load_normed(layer.attention_in.as_deref());
         let mut shape = model.shape;
         shape.layer = index;
         let (queries, keys) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
@@ -161,13 +166,13 @@ impl Pass<'_, '_> {
             Some(weight) => {
                 s.branch.resize(s.residual.len(), 0.0);
                 linear(kernel, &layer.output, (&s.attended, queries), n, false, (&mut s.low, &mut s.branch));
-                self.leave(weight);
+                self.add_branch(weight);
             }
         }
     }
-    fn feed_forward(&mut self, layer: &Layer) {
+    fn feed_forward(&mut self, layer: &PackedLayer) {
         let n = self.rows.len();
-        self.enter(layer.mlp_in.as_deref());
+        self.load_normed(layer.mlp_in.as_deref());
         let (inner, columns) = (self.model.intermediate, layer.gate_up.columns());
         let s = &mut *self.scratch;
         s.gate_up.resize(n * columns, 0.0);
@@ -192,7 +197,7 @@ impl Pass<'_, '_> {
             Some(weight) => {
                 s.branch.resize(s.residual.len(), 0.0);
                 linear(kernel, &layer.down, (&s.inner, inner), n, false, (&mut s.low, &mut s.branch));
-                self.leave(weight);
+                self.add_branch(weight);
             }
         }
     }
@@ -211,14 +216,14 @@ impl Pass<'_, '_> {
 /// Computes `out = W x`, or `out += W x` with `accumulate`, plus the adapter's product; `x` is given with its width.
 fn linear(
     kernel: (Isa, usize),
-    weights: &Linear,
+    weights: &PackedLinear,
     x: (&[f32], usize),
     rows: usize,
     accumulate: bool,
     (inner, out): (&mut Vec<f32>, &mut [f32]),
 ) {
     matmul(kernel, &weights.base, x, rows, accumulate, out);
-    let Some((down, up)) = &weights.low else { return };
+    let Some((down, up)) = &weights.lora else { return };
     let ranks = down.columns();
     inner.resize(rows * ranks, 0.0);
     matmul(kernel, down, x, rows, false, inner);

@@ -11,21 +11,21 @@ mod forward;
 pub mod kernels;
 mod numbers;
 mod pack;
-mod roster;
 mod sampling;
 mod sequence;
-mod teacher;
+mod sequence_table;
+mod teacher_forcing;
 #[cfg(test)]
 mod tests;
 
 pub use engine::Generator;
 pub(crate) use engine::no_language_head;
 pub use pack::WeightSource;
-pub(crate) use roster::{Cache, Entry, Roster, groups};
 #[cfg(test)]
 pub(crate) use sampling::Buffer as DistributionBuffer;
 pub use sampling::Distribution;
 pub(crate) use sampling::check as check_sampling;
-pub use sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
-pub use teacher::Scored;
-pub(crate) use teacher::{check_positions, no_scoring_head};
+pub use sequence::{DrawKey, SequenceFinish, SequenceId, SequenceRequest, SequenceState};
+pub(crate) use sequence_table::{SequenceCache, SequenceEntry, SequenceTable, groups};
+pub use teacher_forcing::SequenceLogprobs;
+pub(crate) use teacher_forcing::{check_positions, no_scoring_head};

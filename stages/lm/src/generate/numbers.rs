@@ -12,14 +12,14 @@ pub fn bf16_bits(number: f32) -> u16 {
 }
 
 /// The rows of a table.
-pub enum Rows {
+pub enum CompactRows {
     /// As float32.
     Full(Vec<f32>),
     /// As the bits of bfloat16.
     Half(Vec<u16>),
 }
 
-impl Rows {
+impl CompactRows {
     /// Stores the numbers of all rows in the fewest bytes that are exact.
     pub fn new(numbers: Vec<f32>) -> Self {
         if is_bf16(&numbers) { Self::Half(numbers.into_iter().map(bf16_bits).collect()) } else { Self::Full(numbers) }
@@ -47,8 +47,8 @@ mod tests {
         let half = [1.0, -0.5, 3.140625, 0.0, -0.0, f32::MIN_POSITIVE];
         let full = [1.0, 0.1, 2.0, 3.0, 4.0, 5.0];
         for (numbers, is_half) in [(half, true), (full, false)] {
-            let rows = Rows::new(numbers.to_vec());
-            assert_eq!(matches!(rows, Rows::Half(_)), is_half);
+            let rows = CompactRows::new(numbers.to_vec());
+            assert_eq!(matches!(rows, CompactRows::Half(_)), is_half);
             let mut out = [9.0; 3];
             rows.copy(2, &mut out);
             assert_eq!(out.map(f32::to_bits), [numbers[2], numbers[3], numbers[4]].map(f32::to_bits));

@@ -3,13 +3,13 @@
 //! The scales of the architecture are multiplied into the weights: that of the residual branches into the last norm or
 //! matrix of each, that of the logits into the language head. The offset is added to norms.
 
-use super::kernels::{AttentionShape, PANEL, Packed};
-use super::numbers::Rows;
-use crate::adapter::{DOWN, Share, UP, share};
+use super::kernels::{AttentionShape, PANEL, PackedMatrix};
+use super::numbers::CompactRows;
+use crate::adapter::{AdapterRows, DOWN, UP, adapter_rows};
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::families::{Activation, Rope};
-use crate::ops::rotary::Angles;
+use crate::ops::rotary::RotaryAngles;
 use candle_core::{DType, Tensor};
 use std::ops::Range;
 use trainyard_core::{Error, Result};
@@ -36,13 +36,13 @@ impl WeightSource for Weights {
 /// Linear layers that share their input, stacked, with the adapter's low-rank factors concatenated, so that B has 0
 /// where an output has no share in a rank.
 #[derive(Default)]
-pub struct Linear {
-    pub base: Packed,
+pub struct PackedLinear {
+    pub base: PackedMatrix,
     /// A and scale · B.
-    pub low: Option<(Packed, Packed)>,
+    pub lora: Option<(PackedMatrix, PackedMatrix)>,
 }
 
-impl Linear {
+impl PackedLinear {
     /// Returns the columns of an output row, including padding.
     pub fn columns(&self) -> usize {
         self.base.columns()
@@ -50,7 +50,7 @@ impl Linear {
 }
 
 /// One decoder layer.
-pub struct Layer {
+pub struct PackedLayer {
     /// The four norms, as named in `LayerNorms`.
     pub attention_in: Option<Vec<f32>>,
     pub attention_out: Option<Vec<f32>>,
@@ -61,30 +61,30 @@ pub struct Layer {
     /// Index of the rotation; `None` = no positions.
     rope: Option<usize>,
     /// Query, key and value rows, each padded to whole panels.
-    pub qkv: Linear,
+    pub qkv: PackedLinear,
     pub query_norm: Option<Vec<f32>>,
     pub key_norm: Option<Vec<f32>>,
-    pub output: Linear,
+    pub output: PackedLinear,
     /// Gate and up rows, each padded to whole panels.
-    pub gate_up: Linear,
-    pub down: Linear,
+    pub gate_up: PackedLinear,
+    pub down: PackedLinear,
 }
 
 /// Numbers in the matrices of a layer that a core's cache may hold.
 const CACHED: usize = 1 << 20;
 
 /// An adapter's tensors and options.
-pub struct LowRank<'a> {
+pub struct LoraSource<'a> {
     pub tensors: &'a dyn WeightSource,
     pub rank: usize,
     pub scale: f64,
 }
 
 /// Outputs of the linear layers that share an input, by their names below the decoder layer.
-type Parts = Vec<(&'static str, usize)>;
+type StackedParts = Vec<(&'static str, usize)>;
 
 /// Returns the linear layers of a decoder layer that are packed together, with their inputs.
-fn stacks(config: &ModelConfig) -> [(Parts, usize); 4] {
+fn stacks(config: &ModelConfig) -> [(StackedParts, usize); 4] {
     let (hidden, inner) = (config.hidden_size, config.intermediate_size);
     let (queries, keys) = (config.query_width(), config.key_width());
     [
@@ -104,7 +104,7 @@ fn matrix_scales(config: &ModelConfig) -> (f32, f32) {
 }
 
 /// Sizes and packed weights.
-pub struct Model {
+pub struct PackedModel {
     pub vocabulary: usize,
     /// Tokens that are never sampled.
     pub unused: Vec<Range<u32>>,
@@ -119,31 +119,31 @@ pub struct Model {
     pub attention_scale: f32,
     /// Multiplies rows of `embedding`.
     pub embedding_scale: f32,
-    pub embedding: Rows,
-    pub layers: Vec<Layer>,
+    pub embedding: CompactRows,
+    pub layers: Vec<PackedLayer>,
     pub norm: Vec<f32>,
     /// Language head; `None` for a scoring model.
-    pub head: Option<Packed>,
+    pub head: Option<PackedMatrix>,
     /// The scoring head and its number of outputs.
-    pub score: Option<(Packed, usize)>,
-    rotations: Vec<(Rope, Angles<f32>)>,
+    pub score: Option<(PackedMatrix, usize)>,
+    rotations: Vec<(Rope, RotaryAngles<f32>)>,
 }
 
-impl Model {
+impl PackedModel {
     /// Checks every shape and lays the weights out for the kernels. Errors: see [`super::Generator::new`].
     pub fn pack(config: &ModelConfig, weights: &dyn WeightSource) -> Result<Self> {
         let hidden = config.hidden_size;
         let (heads, kv_heads, head_dim) = (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
         config.validate()?;
         let architecture = &config.architecture;
-        let source = Source { weights, norm_offset: architecture.norm_offset as f32 };
+        let source = CheckedSource { weights, norm_offset: architecture.norm_offset as f32 };
         let layers = (0..config.num_hidden_layers).map(|l| source.layer(config, l)).collect::<Result<_>>()?;
         let embedding = source.matrix("model.embed_tokens.weight", config.vocab_size, hidden)?;
         let logit_scale = 1.0 / architecture.logits_scaling as f32;
         let head = if config.tie_word_embeddings && logit_scale == 1.0 {
-            Some(Packed::new(hidden, &[(&embedding, None)]))
+            Some(PackedMatrix::new(hidden, &[(&embedding, None)]))
         } else if config.tie_word_embeddings {
-            Some(Packed::new(hidden, &[(&scaled(embedding.clone(), logit_scale), None)]))
+            Some(PackedMatrix::new(hidden, &[(&scaled(embedding.clone(), logit_scale), None)]))
         } else if config.num_labels.is_some() && weights.shape("lm_head.weight").is_none() {
             None
         } else {
@@ -164,23 +164,23 @@ impl Model {
             },
             embedding_scale: architecture.embedding_scale as f32,
             head,
-            embedding: Rows::new(embedding),
+            embedding: CompactRows::new(embedding),
             layers,
             norm: source.norm("model.norm", hidden, 1.0)?,
             score: source.score(hidden)?,
-            rotations: architecture.ropes.iter().map(|rope| (rope.clone(), Angles::default())).collect(),
+            rotations: architecture.ropes.iter().map(|rope| (rope.clone(), RotaryAngles::default())).collect(),
         })
     }
     /// Replaces the adapter, and its scoring head if it has one.
-    pub fn adapt(&mut self, config: &ModelConfig, adapter: &LowRank<'_>) -> Result<()> {
-        let source = Source { weights: adapter.tensors, norm_offset: 0.0 };
+    pub fn adapt(&mut self, config: &ModelConfig, adapter: &LoraSource<'_>) -> Result<()> {
+        let source = CheckedSource { weights: adapter.tensors, norm_offset: 0.0 };
         let (attention, mlp) = matrix_scales(config);
         let scales = [1.0, attention, 1.0, mlp];
         for (index, layer) in self.layers.iter_mut().enumerate() {
             let linears = [&mut layer.qkv, &mut layer.output, &mut layer.gate_up, &mut layer.down];
             for ((linear, stack), scale) in linears.into_iter().zip(stacks(config)).zip(scales) {
-                let scaled = LowRank { scale: adapter.scale * f64::from(scale), ..*adapter };
-                linear.low = source.low(config, index, &stack, &scaled)?;
+                let scaled = LoraSource { scale: adapter.scale * f64::from(scale), ..*adapter };
+                linear.lora = source.lora(config, index, &stack, &scaled)?;
             }
         }
         if let Some(score) = source.score(self.hidden)? {
@@ -190,7 +190,7 @@ impl Model {
     }
     /// Returns whether a layer's matrices are too large for a core's cache.
     pub fn exceeds_cache(&self) -> bool {
-        let numbers = |layer: &Layer| {
+        let numbers = |layer: &PackedLayer| {
             self.hidden * (layer.qkv.columns() + layer.output.columns() + layer.gate_up.columns() / 2 * 3)
         };
         self.layers.first().is_some_and(|layer| numbers(layer) >= CACHED)
@@ -202,20 +202,20 @@ impl Model {
         }
     }
     /// Rotates every head of a row by its position, as the layer does.
-    pub fn rotate(&self, layer: &Layer, row: &mut [f32], position: usize) {
+    pub fn rotate(&self, layer: &PackedLayer, row: &mut [f32], position: usize) {
         if let Some(rope) = layer.rope {
-            self.rotations[rope].1.turn(row, self.shape.head_dim, position);
+            self.rotations[rope].1.rotate_row(row, self.shape.head_dim, position);
         }
     }
 }
 
 /// Named tensors with their expected shapes.
-struct Source<'a> {
+struct CheckedSource<'a> {
     weights: &'a dyn WeightSource,
     norm_offset: f32,
 }
 
-impl Source<'_> {
+impl CheckedSource<'_> {
     fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let found = self.weights.shape(name).ok_or_else(|| {
             Error::invalid(format!("the model has no tensor `{name}`"))
@@ -246,26 +246,27 @@ impl Source<'_> {
         Ok(scaled(weight, scale))
     }
     /// Packs adjacent linear maps, times `scale`.
-    fn packed(&self, columns: usize, parts: &[(String, usize)], scale: f32) -> Result<Packed> {
+    fn packed(&self, columns: usize, parts: &[(String, usize)], scale: f32) -> Result<PackedMatrix> {
         let linear = |(name, rows): &(String, usize)| {
             let (weight, bias) = self.linear(name, *rows, columns)?;
             Ok((scaled(weight, scale), bias.map(|b| scaled(b, scale))))
         };
         let parts: Vec<_> = parts.iter().map(linear).collect::<Result<_>>()?;
         let parts: Vec<_> = parts.iter().map(|(w, b)| (w.as_slice(), b.as_deref())).collect();
-        Ok(Packed::new(columns, &parts))
+        Ok(PackedMatrix::new(columns, &parts))
     }
     /// Packs the factors of an adapter for stacked layers, if it adapts any of them.
-    fn low(
+    fn lora(
         &self,
         config: &ModelConfig,
         layer: usize,
-        (parts, inputs): &(Parts, usize),
-        adapter: &LowRank<'_>,
-    ) -> Result<Option<(Packed, Packed)>> {
+        (parts, inputs): &(StackedParts, usize),
+        adapter: &LoraSource<'_>,
+    ) -> Result<Option<(PackedMatrix, PackedMatrix)>> {
         let name = |part: &str, factor: &str| format!("model.layers.{layer}.{part}{factor}");
         let rank = adapter.rank;
-        let shares: Vec<Share> = parts.iter().map(|(part, outputs)| share(config, part, *outputs)).collect();
+        let shares: Vec<AdapterRows> =
+            parts.iter().map(|(part, outputs)| adapter_rows(config, part, *outputs)).collect();
         // Layers that are fused in files share their factors.
         let mut adapted: Vec<&str> = shares.iter().map(|share| share.layer).collect();
         adapted.dedup();
@@ -275,10 +276,10 @@ impl Source<'_> {
         }
         let padded = rank.next_multiple_of(PANEL);
         let width = adapted.len() * padded;
-        let up = |share: Share| {
+        let up = |share: AdapterRows| {
             let mut up = vec![0.0; share.rows.len() * width];
             if let Some(place) = adapted.iter().position(|whole| *whole == share.layer) {
-                let factor = self.matrix(&name(share.layer, UP), share.of, rank)?;
+                let factor = self.matrix(&name(share.layer, UP), share.total_rows, rank)?;
                 let rows = factor[share.rows.start * rank..share.rows.end * rank].chunks_exact(rank);
                 for (row, factor) in up.chunks_exact_mut(width).zip(rows) {
                     for (x, b) in row[place * padded..place * padded + rank].iter_mut().zip(factor) {
@@ -292,11 +293,11 @@ impl Source<'_> {
         let down = |whole: &&str| self.matrix(&name(whole, DOWN), rank, *inputs);
         let downs: Vec<Vec<f32>> = adapted.iter().map(down).collect::<Result<_>>()?;
         let whole = |parts: &[Vec<f32>], k: usize| {
-            Packed::new(k, &parts.iter().map(|part| (part.as_slice(), None)).collect::<Vec<_>>())
+            PackedMatrix::new(k, &parts.iter().map(|part| (part.as_slice(), None)).collect::<Vec<_>>())
         };
         Ok(Some((whole(&downs, *inputs), whole(&ups, width))))
     }
-    fn layer(&self, config: &ModelConfig, index: usize) -> Result<Layer> {
+    fn layer(&self, config: &ModelConfig, index: usize) -> Result<PackedLayer> {
         let name = |part: &str| format!("model.layers.{index}.{part}");
         let hidden = config.hidden_size;
         let (norms, kind) = (&config.architecture.norms, config.architecture.layers[index]);
@@ -305,13 +306,13 @@ impl Source<'_> {
         let head_norm = |part: &str, size: fn((usize, usize)) -> usize| {
             config.qk_norm_widths().map(|widths| self.norm(&name(part), size(widths), 1.0)).transpose()
         };
-        let linear = |(parts, inputs): (Parts, usize), scale: f32| {
+        let linear = |(parts, inputs): (StackedParts, usize), scale: f32| {
             let parts: Vec<(String, usize)> = parts.into_iter().map(|(part, rows)| (name(part), rows)).collect();
-            Ok::<_, Error>(Linear { base: self.packed(inputs, &parts, scale)?, low: None })
+            Ok::<_, Error>(PackedLinear { base: self.packed(inputs, &parts, scale)?, lora: None })
         };
         let [qkv, output, gate_up, down] = stacks(config);
         let (attention, mlp) = matrix_scales(config);
-        Ok(Layer {
+        Ok(PackedLayer {
             attention_in: norm(norms.attention_in, 1.0)?,
             attention_out: norm(norms.attention_out, residual)?,
             mlp_in: norm(norms.mlp_in, 1.0)?,
@@ -326,7 +327,7 @@ impl Source<'_> {
             down: linear(down, mlp)?,
         })
     }
-    fn score(&self, hidden: usize) -> Result<Option<(Packed, usize)>> {
+    fn score(&self, hidden: usize) -> Result<Option<(PackedMatrix, usize)>> {
         let Some(shape) = self.weights.shape("score.weight") else { return Ok(None) };
         let labels = shape.first().copied().unwrap_or(0);
         Ok(Some((self.packed(hidden, &[("score".to_string(), labels)], 1.0)?, labels)))

@@ -9,7 +9,7 @@
 use super::kernels::{Isa, all_finite, divide_and_shift, dot_wide, exp_shifted, first_highest, sum_wide};
 use std::ops::Range;
 use trainyard_core::{Error, Result};
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Memory that distributions reuse.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub struct Distribution<'a> {
 }
 
 /// Checks the ranges: a finite `temperature >= 0` and `0 < top_p <= 1`.
-pub fn check(sampling: &Sampling) -> Result<()> {
+pub fn check(sampling: &SamplingParams) -> Result<()> {
     if !(sampling.temperature.is_finite() && sampling.temperature >= 0.0) {
         return Err(Error::invalid(format!("temperature {} is out of range", sampling.temperature))
             .help("use 0 (greedy) or more"));
@@ -52,7 +52,7 @@ impl<'a> Distribution<'a> {
         isa: Isa,
         logits: &[f32],
         unused: &[Range<u32>],
-        sampling: &Sampling,
+        sampling: &SamplingParams,
         buffer: &'a mut Buffer,
     ) -> Option<Self> {
         if !all_finite(isa, logits) {
@@ -129,7 +129,7 @@ impl<'a> Distribution<'a> {
 }
 
 /// Sets the masses outside top-k and top-p to 0.
-fn truncate(isa: Isa, sampling: &Sampling, buffer: &mut Buffer) {
+fn truncate(isa: Isa, sampling: &SamplingParams, buffer: &mut Buffer) {
     let Buffer { scaled, masses, order } = buffer;
     let by_mass = |a: &u32, b: &u32| scaled[*b as usize].total_cmp(&scaled[*a as usize]).then(a.cmp(b));
     let k = sampling.top_k as usize;
@@ -172,8 +172,9 @@ mod tests {
 
     fn probabilities(logits: &[f32], temperature: f64, top_p: f64, top_k: u32) -> Vec<f32> {
         let mut buffer = Buffer::default();
-        let d = Distribution::new(Isa::detect(), logits, &[], &Sampling { temperature, top_p, top_k }, &mut buffer)
-            .unwrap();
+        let d =
+            Distribution::new(Isa::detect(), logits, &[], &SamplingParams { temperature, top_p, top_k }, &mut buffer)
+                .unwrap();
         (0..logits.len() as u32).map(|i| d.logprob(i).exp()).collect()
     }
 
@@ -201,7 +202,7 @@ mod tests {
     fn the_most_probable_tokens_are_listed_in_order() {
         let of = |temperature: f64, top_k: u32, unused: &[Range<u32>], count: usize| {
             let mut buffer = Buffer::default();
-            let sampling = Sampling { temperature, top_p: 1.0, top_k };
+            let sampling = SamplingParams { temperature, top_p: 1.0, top_k };
             let d = Distribution::new(Isa::detect(), &logits(), unused, &sampling, &mut buffer).unwrap();
             let listed = d.most_probable(count);
             assert!(listed.iter().all(|(id, logprob)| *logprob == d.logprob(*id)));
@@ -218,7 +219,7 @@ mod tests {
     fn temperature_0_takes_the_highest_logit_and_the_lowest_id_among_equals() {
         let of = |logits: &[f32]| {
             let mut buffer = Buffer::default();
-            let greedy = Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 };
+            let greedy = SamplingParams { temperature: 0.0, top_p: 1.0, top_k: 0 };
             let d = Distribution::new(Isa::detect(), logits, &[], &greedy, &mut buffer).unwrap();
             ([0.0, 0.5, 0.999].map(|u| d.draw(u)), d.entropy())
         };
@@ -232,7 +233,7 @@ mod tests {
     fn only_truncation_makes_a_token_impossible() {
         let of = |top_k: u32| {
             let mut buffer = Buffer::default();
-            let sampling = Sampling { temperature: 0.5, top_p: 1.0, top_k };
+            let sampling = SamplingParams { temperature: 0.5, top_p: 1.0, top_k };
             Distribution::new(Isa::detect(), &[0.0, 100.0], &[], &sampling, &mut buffer).unwrap().logprob(0)
         };
         assert_eq!(
@@ -252,7 +253,7 @@ mod tests {
     #[test]
     fn draws_follow_the_cumulative_distribution_and_entropy_is_right() {
         let mut buffer = Buffer::default();
-        let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
+        let sampling = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
         let d = Distribution::new(Isa::detect(), &logits(), &[], &sampling, &mut buffer).unwrap();
         let drawn: Vec<u32> =
             [0.0, 0.0999, 0.1001, 0.4999, 0.5001, 0.6999, 0.7001, 0.999_999].map(|u| d.draw(u)).to_vec();
@@ -267,7 +268,7 @@ mod tests {
         let mut buffer = Buffer::default();
         for (temperature, top_p, top_k) in [(1.0, 1.0, 0), (1.0, 1.0, 6), (0.5, 0.75, 0), (1.0, 0.57, 2), (0.0, 1.0, 0)]
         {
-            let sampling = Sampling { temperature, top_p, top_k };
+            let sampling = SamplingParams { temperature, top_p, top_k };
             let unused = [0..1, 3..4, 6..7];
             let d = Distribution::new(Isa::detect(), &padded, &unused, &sampling, &mut buffer).unwrap();
             let found: Vec<f32> = [1, 2, 4, 5].map(|i| d.logprob(i).exp()).to_vec();
@@ -287,7 +288,7 @@ mod tests {
                     Isa::detect(),
                     &[0.0, bad],
                     &[],
-                    &Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 },
+                    &SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 },
                     &mut buffer
                 )
                 .is_none()
@@ -297,7 +298,7 @@ mod tests {
 
     #[test]
     fn values_out_of_range_are_errors() {
-        let check = |temperature, top_p| check(&Sampling { temperature, top_p, top_k: 0 });
+        let check = |temperature, top_p| check(&SamplingParams { temperature, top_p, top_k: 0 });
         assert!(check(0.0, 1.0).is_ok() && check(1.0, 0.1).is_ok());
         for (t, p) in [(-1.0, 1.0), (f64::NAN, 1.0), (1.0, 0.0), (1.0, 1.5), (1.0, f64::NAN)] {
             assert!(check(t, p).is_err());

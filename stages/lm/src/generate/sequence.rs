@@ -2,7 +2,7 @@
 //! (`docs/design/0005`).
 
 use trainyard_core::Chance;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Id of a sequence within one generator; ids are not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,13 +22,13 @@ pub struct DrawKey {
 
 /// A prompt to continue.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct SequenceRequest {
     /// The prompt; at least one token.
     pub tokens: Vec<u32>,
     /// Source of this sequence's random draws.
     pub draw: DrawKey,
     /// Temperature and truncation, for all turns of the sequence.
-    pub sampling: Sampling,
+    pub sampling: SamplingParams,
     /// Sampling one of these ends the turn; it is kept as the turn's last token.
     pub stop_tokens: Vec<u32>,
     /// Limit of one turn; 0 only computes the prompt.
@@ -37,7 +37,7 @@ pub struct Request {
 
 /// Why a sequence stopped sampling. All but `Nan` may be continued by `append`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finish {
+pub enum SequenceFinish {
     /// This stop token was sampled.
     Stop(u32),
     /// The limit of the turn, or the model's last position.
@@ -67,7 +67,7 @@ pub struct SequenceState {
     /// Tokens of the prompt, at the start of every list.
     pub prompt_tokens: usize,
     /// `None` while it is sampling.
-    pub finish: Option<Finish>,
+    pub finish: Option<SequenceFinish>,
     /// The parent and the number of tokens shared with it.
     pub fork_of: Option<(SequenceId, usize)>,
 }

@@ -14,7 +14,7 @@ mod tokenizer;
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::folder::{GenerationConfig, ModelFolder};
-use crate::template::{Chat, ChatTemplate, check_pieces};
+use crate::template::{ChatEncoder, ChatTemplate, check_pieces};
 use crate::tokenizer::Tokenizer;
 use candle_core::quantized::gguf_file::Content;
 use metadata::Metadata;
@@ -32,7 +32,7 @@ pub fn is_gguf(path: &Path) -> bool {
 
 /// Content of a file.
 #[derive(Debug)]
-pub struct Parts {
+pub struct GgufContent {
     /// Shape of the decoder.
     pub config: ModelConfig,
     /// Tensors by Hugging Face name, in float32.
@@ -67,12 +67,12 @@ fn content(reader: &mut BufReader<File>) -> Result<Content> {
 }
 
 /// Reads a file. Errors name it and the missing or unsupported part.
-pub fn read(path: &Path) -> Result<Parts> {
+pub fn read(path: &Path) -> Result<GgufContent> {
     let file = File::open(path).map_err(|e| io_error(path, &e))?;
-    Parts::read(&mut BufReader::new(file)).map_err(|e| e.at(path.display()))
+    GgufContent::read(&mut BufReader::new(file)).map_err(|e| e.at(path.display()))
 }
 
-impl Parts {
+impl GgufContent {
     fn read(reader: &mut BufReader<File>) -> Result<Self> {
         let content = content(reader)?;
         let metadata = Metadata(&content.metadata);
@@ -99,7 +99,7 @@ impl Parts {
                 return Err(Error::invalid("the file has no chat template").help("give `template`, as for base models"));
             }
         };
-        let chat = Chat::new(self.tokenizer, template)?;
+        let chat = ChatEncoder::new(self.tokenizer, template)?;
         check_pieces(&chat)?;
         ModelFolder::new(self.config, self.weights, chat, self.generation)
     }

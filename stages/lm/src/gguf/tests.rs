@@ -1,14 +1,14 @@
 //! GGUF files against numbers that `fixtures/make.py` computed with transformers.
 
 use super::*;
-use crate::TokenBatch;
+use crate::SequenceBatch;
 use crate::decoder::Decoder;
 use crate::generate::Generator;
 use candle_core::Device;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 #[derive(Deserialize)]
 struct Expected {
@@ -28,11 +28,11 @@ fn json<T: serde::de::DeserializeOwned>(path: &Path) -> T {
 /// Returns log-probabilities of every token but the first, by the training model and by the generator.
 fn logprobs(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> [Vec<f32>; 2] {
     let decoder = Decoder::from_weights(config, weights.clone()).unwrap();
-    let batch = TokenBatch::new(vec![tokens.to_vec()]).unwrap();
+    let batch = SequenceBatch::new(vec![tokens.to_vec()]).unwrap();
     let hidden = decoder.hidden_no_grad(&batch).unwrap();
     let rows: Vec<u32> = (0..tokens.len() as u32 - 1).collect();
     let trained = decoder.logprobs(&hidden, &rows, &tokens[1..], 1.0).unwrap().0.to_vec1().unwrap();
-    let all = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
+    let all = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
     let mut generator = Generator::new(config, weights, 2).unwrap();
     let scored = generator.logprobs_of(&[tokens], &all).unwrap().remove(0);
     [trained, scored.logprobs[1..].to_vec()]

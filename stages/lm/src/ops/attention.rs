@@ -6,7 +6,7 @@
 //! key heads | value heads]`, already rotated.
 
 use super::vector::{dot, exp_sum, largest, transpose};
-use super::{Matrix, Scalar, product};
+use super::{KernelScalar, MatrixView, product};
 
 /// Queries per block.
 const BLOCK: usize = 64;
@@ -52,7 +52,7 @@ impl Heads {
 
 /// Memory that calls share; it grows to the longest sequence.
 #[derive(Debug, Clone, Default)]
-pub struct Scratch<T> {
+pub struct AttentionBuffers<T> {
     scores: Vec<T>,
     d_scores: Vec<T>,
     keys: Vec<T>,
@@ -60,7 +60,7 @@ pub struct Scratch<T> {
     pulls: Vec<T>,
 }
 
-impl<T: Scalar> Scratch<T> {
+impl<T: KernelScalar> AttentionBuffers<T> {
     fn cover(&mut self, length: usize, dim: usize) {
         let grow = |v: &mut Vec<T>, n: usize| {
             if v.len() < n {
@@ -77,7 +77,13 @@ impl<T: Scalar> Scratch<T> {
 
 /// Computes attention of a sequence of `qkv.len() / heads.width()` tokens: writes `queries · dim` numbers per row to
 /// `out`, and one per row and query head to `log_sums`.
-pub fn forward<T: Scalar>(heads: Heads, qkv: &[T], scratch: &mut Scratch<T>, out: &mut [T], log_sums: &mut [T]) {
+pub fn forward<T: KernelScalar>(
+    heads: Heads,
+    qkv: &[T],
+    scratch: &mut AttentionBuffers<T>,
+    out: &mut [T],
+    log_sums: &mut [T],
+) {
     let (width, dim, out_width) = (heads.width(), heads.dim, heads.queries * heads.dim);
     let length = qkv.len() / width;
     assert!(qkv.len() == length * width && out.len() == length * out_width && log_sums.len() == length * heads.queries);
@@ -89,28 +95,28 @@ pub fn forward<T: Scalar>(heads: Heads, qkv: &[T], scratch: &mut Scratch<T>, out
         }
         let values = &qkv[heads.value_column(key)..];
         for first in (0..length).step_by(BLOCK) {
-            let block = Block::new(heads, first, length);
+            let block = QueryBlock::new(heads, first, length);
             let (rows, seen) = (block.rows, block.seen);
-            let q = Matrix::rows(&qkv[first * width + query * dim..], width);
+            let q = MatrixView::rows(&qkv[first * width + query * dim..], width);
             let scores = &mut scratch.scores[..rows * seen];
-            let keys = Matrix::rows(&scratch.keys[block.low..], length);
+            let keys = MatrixView::rows(&scratch.keys[block.low..], length);
             product((rows, seen, dim), q, keys, scores, seen, false);
             softmax(scores, block, T::of(heads.scale), &mut log_sums[first * heads.queries + query..], heads.queries);
-            let values = Matrix::rows(&values[block.low * width..], width);
+            let values = MatrixView::rows(&values[block.low * width..], width);
             let out = &mut out[first * out_width + query * dim..];
-            product((rows, dim, seen), Matrix::rows(scores, seen), values, out, out_width, false);
+            product((rows, dim, seen), MatrixView::rows(scores, seen), values, out, out_width, false);
         }
     }
 }
 
 /// Computes the gradient of [`forward`]: writes every element of `d_qkv` from `d_out`.
-pub fn backward<T: Scalar>(
+pub fn backward<T: KernelScalar>(
     heads: Heads,
     qkv: &[T],
     out: &[T],
     log_sums: &[T],
     d_out: &[T],
-    scratch: &mut Scratch<T>,
+    scratch: &mut AttentionBuffers<T>,
     d_qkv: &mut [T],
 ) {
     let (width, dim, out_width) = (heads.width(), heads.dim, heads.queries * heads.dim);
@@ -128,14 +134,21 @@ pub fn backward<T: Scalar>(
             transpose(&qkv[value_column..], width, length, dim, &mut scratch.values, length);
         }
         for first in (0..length).step_by(BLOCK) {
-            let block = Block::new(heads, first, length);
+            let block = QueryBlock::new(heads, first, length);
             let (rows, seen, low) = (block.rows, block.seen, block.low);
-            let q = Matrix::rows(&qkv[first * width + query * dim..], width);
-            let d_block = Matrix::rows(&d_out[first * out_width + query * dim..], out_width);
+            let q = MatrixView::rows(&qkv[first * width + query * dim..], width);
+            let d_block = MatrixView::rows(&d_out[first * out_width + query * dim..], out_width);
             let scores = &mut scratch.scores[..rows * seen];
             let d_scores = &mut scratch.d_scores[..rows * seen];
-            product((rows, seen, dim), q, Matrix::rows(&scratch.keys[low..], length), scores, seen, false);
-            product((rows, seen, dim), d_block, Matrix::rows(&scratch.values[low..], length), d_scores, seen, false);
+            product((rows, seen, dim), q, MatrixView::rows(&scratch.keys[low..], length), scores, seen, false);
+            product(
+                (rows, seen, dim),
+                d_block,
+                MatrixView::rows(&scratch.values[low..], length),
+                d_scores,
+                seen,
+                false,
+            );
             let pulls = &mut scratch.pulls[..rows];
             row_dots(&out[first * out_width + query * dim..], d_block.data, out_width, dim, pulls);
             softmax_backward(
@@ -147,8 +160,8 @@ pub fn backward<T: Scalar>(
                 heads.queries,
                 pulls,
             );
-            let (p, ds) = (Matrix::rows(scores, seen), Matrix::rows(d_scores, seen));
-            let k = Matrix::rows(&qkv[low * width + key_column..], width);
+            let (p, ds) = (MatrixView::rows(scores, seen), MatrixView::rows(d_scores, seen));
+            let k = MatrixView::rows(&qkv[low * width + key_column..], width);
             product((rows, dim, seen), ds, k, &mut d_qkv[first * width + query * dim..], width, false);
             product((seen, dim, rows), ds.transposed(), q, &mut d_qkv[low * width + key_column..], width, true);
             product((seen, dim, rows), p.transposed(), d_block, &mut d_qkv[low * width + value_column..], width, true);
@@ -158,7 +171,7 @@ pub fn backward<T: Scalar>(
 
 /// A block of queries and the keys that they see together.
 #[derive(Clone, Copy)]
-struct Block {
+struct QueryBlock {
     heads: Heads,
     /// First query.
     first: usize,
@@ -169,7 +182,7 @@ struct Block {
     seen: usize,
 }
 
-impl Block {
+impl QueryBlock {
     fn new(heads: Heads, first: usize, length: usize) -> Self {
         let (end, low) = ((first + BLOCK).min(length), heads.first_seen(first));
         Self { heads, first, rows: end - first, low, seen: end - low }
@@ -183,7 +196,7 @@ impl Block {
 
 vectorized! {
     /// Converts each row of scores to probabilities over the columns that it sees, 0 elsewhere; keeps the log-sum-exp.
-    fn softmax(scores: &mut [T], block: Block, scale: T, log_sums: &mut [T], stride: usize) {
+    fn softmax(scores: &mut [T], block: QueryBlock, scale: T, log_sums: &mut [T], stride: usize) {
         for (r, row) in scores.chunks_exact_mut(block.seen).enumerate() {
             let columns = block.columns(r);
             let (seen, future) = row.split_at_mut(columns.end);
@@ -206,7 +219,7 @@ vectorized! {
     fn softmax_backward(
         scores: &mut [T],
         d_scores: &mut [T],
-        block: Block,
+        block: QueryBlock,
         scale: T,
         log_sums: &[T],
         stride: usize,

@@ -9,7 +9,7 @@ use crate::families::Activation;
 const GELU: (f64, f64) = (1.595_769_121_605_730_7, 0.044_715);
 
 /// Computes y. Rows of `gate_up` are `[gate | up]`, each `width` long; `y` gets `width` per row.
-pub fn forward<T: super::Scalar>(activation: Activation, gate_up: &[T], width: usize, y: &mut [T]) {
+pub fn forward<T: super::KernelScalar>(activation: Activation, gate_up: &[T], width: usize, y: &mut [T]) {
     match activation {
         Activation::Silu => silu(gate_up, width, y),
         Activation::GeluTanh => gelu(gate_up, width, y),
@@ -18,7 +18,7 @@ pub fn forward<T: super::Scalar>(activation: Activation, gate_up: &[T], width: u
 
 /// Computes the backward from the gradient `dy` of y: writes the gradients of gate and up to `d_gate_up`, and y once
 /// more to `y`.
-pub fn backward<T: super::Scalar>(
+pub fn backward<T: super::KernelScalar>(
     activation: Activation,
     gate_up: &[T],
     width: usize,

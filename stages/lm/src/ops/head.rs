@@ -6,7 +6,7 @@
 //! z = logits / temperature: ∂ log p_t / ∂ z_j = [j = t] - p_j and ∂ H / ∂ z_j = -p_j (log p_j + H).
 
 use super::vector::{exp_sum, largest, transpose};
-use super::{Matrix, Scalar, product};
+use super::{KernelScalar, MatrixView, product};
 use crate::tensor::candle;
 use candle_core::{CpuStorage, CustomOp2, DType, Layout, Shape, Storage, Tensor};
 use rayon::prelude::*;
@@ -20,7 +20,7 @@ const ROWS: usize = 128;
 /// kept.
 const LOGITS: usize = 1 << 24;
 /// Maximum logits that a forward keeps.
-const KEPT: usize = 1 << 27;
+const MAX_KEPT_LOGITS: usize = 1 << 27;
 
 /// Computes the log-probability of `targets[j]` and the entropy at `rows[j]` of `hidden` `[R, H]`, under the head
 /// `weight` `[V, H]`: `([n], [n])`. `unused` rows of the head have probability 0 and no gradient.
@@ -59,12 +59,16 @@ pub fn logprobs(
     let unused: Vec<Range<usize>> = unused.iter().map(|r| r.start as usize..r.end as usize).collect();
     let (hidden, weight) = (hidden.contiguous().map_err(candle)?, weight.contiguous().map_err(candle)?);
     let learned = weight.track_op();
-    let keep = hidden.track_op() && rows.len() * vocabulary <= KEPT;
+    let keep = hidden.track_op() && rows.len() * vocabulary <= MAX_KEPT_LOGITS;
     let both = match hidden.dtype() {
-        DType::F64 => hidden
-            .apply_op2(&weight, Head::<f64> { places, unused, temperature, learned, keep, kept: Mutex::default() }),
-        _ => hidden
-            .apply_op2(&weight, Head::<f32> { places, unused, temperature, learned, keep, kept: Mutex::default() }),
+        DType::F64 => hidden.apply_op2(
+            &weight,
+            LanguageHeadOp::<f64> { places, unused, temperature, learned, keep, kept_logits: Mutex::default() },
+        ),
+        _ => hidden.apply_op2(
+            &weight,
+            LanguageHeadOp::<f32> { places, unused, temperature, learned, keep, kept_logits: Mutex::default() },
+        ),
     };
     let both = both.map_err(candle)?;
     Ok((both.get(0).map_err(candle)?, both.get(1).map_err(candle)?))
@@ -98,11 +102,11 @@ impl Division {
 pub fn block_bytes(vocabulary: usize, width: usize, rows: usize) -> u64 {
     let turned = if vocabulary * width <= LOGITS { vocabulary * width } else { 0 };
     let all = rows * vocabulary;
-    let logits = if all <= KEPT { all } else { LOGITS };
+    let logits = if all <= MAX_KEPT_LOGITS { all } else { LOGITS };
     (logits + turned) as u64 * size_of::<f32>() as u64
 }
 
-struct Head<T> {
+struct LanguageHeadOp<T> {
     /// (hidden row, target token).
     places: Vec<(usize, usize)>,
     unused: Vec<Range<usize>>,
@@ -112,18 +116,18 @@ struct Head<T> {
     /// Whether the forward keeps the logits.
     keep: bool,
     /// The logits of all places, from the forward to the backward.
-    kept: Mutex<Option<Vec<T>>>,
+    kept_logits: Mutex<Option<Vec<T>>>,
 }
 
 /// The matrix, transposed where it is small enough.
-struct Turned<'a, T> {
+struct TransposedHead<'a, T> {
     weight: &'a [T],
     copy: Option<Vec<T>>,
     vocabulary: usize,
     width: usize,
 }
 
-impl<'a, T: Scalar> Turned<'a, T> {
+impl<'a, T: KernelScalar> TransposedHead<'a, T> {
     fn new(weight: &'a [T], width: usize) -> Self {
         let vocabulary = weight.len() / width;
         let copy = (weight.len() <= LOGITS).then(|| {
@@ -133,22 +137,22 @@ impl<'a, T: Scalar> Turned<'a, T> {
         });
         Self { weight, copy, vocabulary, width }
     }
-    fn view(&self) -> Matrix<'_, T> {
+    fn view(&self) -> MatrixView<'_, T> {
         match &self.copy {
-            Some(copy) => Matrix::rows(copy, self.vocabulary),
-            None => Matrix::rows(self.weight, self.width).transposed(),
+            Some(copy) => MatrixView::rows(copy, self.vocabulary),
+            None => MatrixView::rows(self.weight, self.width).transposed(),
         }
     }
 }
 
-fn slice<'a, T: Scalar>(storage: &'a CpuStorage, layout: &Layout) -> candle_core::Result<&'a [T]> {
+fn slice<'a, T: KernelScalar>(storage: &'a CpuStorage, layout: &Layout) -> candle_core::Result<&'a [T]> {
     match layout.contiguous_offsets() {
         Some((start, end)) => Ok(&T::cpu_storage_as_slice(storage)?[start..end]),
         None => candle_core::bail!("the language head needs contiguous tensors"),
     }
 }
 
-impl<T: Scalar> Head<T> {
+impl<T: KernelScalar> LanguageHeadOp<T> {
     fn gather(&self, places: &[(usize, usize)], hidden: &[T], width: usize) -> Vec<T> {
         let mut out = Vec::with_capacity(places.len() * width);
         for (row, _) in places {
@@ -171,18 +175,18 @@ impl<T: Scalar> Head<T> {
     }
 
     /// Computes the logits of gathered rows, without the unused ones.
-    fn logits(&self, turned: &Turned<'_, T>, gathered: &[T], logits: &mut [T]) {
-        let Turned { vocabulary, width, .. } = *turned;
+    fn logits(&self, turned: &TransposedHead<'_, T>, gathered: &[T], logits: &mut [T]) {
+        let TransposedHead { vocabulary, width, .. } = *turned;
         let size = (gathered.len() / width, vocabulary, width);
-        product(size, Matrix::rows(gathered, width), turned.view(), logits, vocabulary, false);
+        product(size, MatrixView::rows(gathered, width), turned.view(), logits, vocabulary, false);
         logits.chunks_exact_mut(vocabulary).for_each(|row| self.mask(row));
     }
 
     /// Computes the gradients of hidden states and weight (empty if it is frozen) from those of both results (`[2,
     /// n]`).
     fn gradients(&self, hidden: &[T], weight: &[T], width: usize, upstream: &[T]) -> (Vec<T>, Vec<T>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let turned = Turned::new(weight, width);
+        let mut kept = self.kept_logits.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let turned = TransposedHead::new(weight, width);
         let (vocabulary, n) = (turned.vocabulary, self.places.len());
         let learned = if self.learned { weight.len() } else { 0 };
         let (mut d_hidden, mut d_weight) = (vec![T::ZERO; hidden.len()], vec![T::ZERO; learned]);
@@ -207,16 +211,16 @@ impl<T: Scalar> Head<T> {
                 let slopes = (&slopes.0[i * task..], &slopes.1[i * task..]);
                 self.logit_gradients(places, slopes, logits, vocabulary);
                 let size = (places.len(), width, vocabulary);
-                let d_logits = Matrix::rows(logits, vocabulary);
-                product(size, d_logits, Matrix::rows(weight, width), d_gathered, width, false);
+                let d_logits = MatrixView::rows(logits, vocabulary);
+                product(size, d_logits, MatrixView::rows(weight, width), d_gathered, width, false);
             });
             let pieces =
                 |rows: usize| (0..rows).step_by(division.chain).map(move |at| (at, division.chain.min(rows - at)));
             d_weight.par_chunks_mut(division.tile * width).enumerate().for_each(|(tile, out)| {
                 for (at, depth) in pieces(places.len()) {
                     let d_logits = &logits[at * vocabulary + tile * division.tile..];
-                    let columns = Matrix { data: d_logits, row: 1, column: vocabulary };
-                    let rows = Matrix::rows(&gathered[at * width..], width);
+                    let columns = MatrixView { data: d_logits, row: 1, column: vocabulary };
+                    let rows = MatrixView::rows(&gathered[at * width..], width);
                     product((out.len() / width, width, depth), columns, rows, out, width, true);
                 }
             });
@@ -240,7 +244,7 @@ impl<T: Scalar> Head<T> {
     }
 }
 
-impl<T: Scalar> CustomOp2 for Head<T> {
+impl<T: KernelScalar> CustomOp2 for LanguageHeadOp<T> {
     fn name(&self) -> &'static str {
         "language head"
     }
@@ -254,7 +258,7 @@ impl<T: Scalar> CustomOp2 for Head<T> {
     ) -> candle_core::Result<(CpuStorage, Shape)> {
         let (hidden, weight, width) =
             (slice::<T>(hidden, h_layout)?, slice::<T>(weight, w_layout)?, h_layout.dims()[1]);
-        let turned = Turned::new(weight, width);
+        let turned = TransposedHead::new(weight, width);
         let (vocabulary, n) = (turned.vocabulary, self.places.len());
         let inverse = T::of(1.0 / self.temperature);
         let mut out = vec![T::ZERO; 2 * n];
@@ -278,7 +282,7 @@ impl<T: Scalar> CustomOp2 for Head<T> {
                 read(places, &mut vec![T::ZERO; places.len() * vocabulary], results);
             }),
         }
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        *self.kept_logits.lock().unwrap_or_else(PoisonError::into_inner) = kept;
         Ok((T::to_cpu_storage_owned(out), Shape::from((2, n))))
     }
 
@@ -338,7 +342,7 @@ vectorized! {
 
 /// Returns Σ e^y and Σ e^y · y for y = x · scale - shift.
 #[inline(always)]
-fn exp_moments<T: Scalar>(row: &[T], scale: T, shift: T) -> (T, T) {
+fn exp_moments<T: KernelScalar>(row: &[T], scale: T, shift: T) -> (T, T) {
     let (mut sums, mut spreads) = ([T::ZERO; 16], [T::ZERO; 16]);
     let (main, rest) = row.as_chunks::<16>();
     for chunk in main {

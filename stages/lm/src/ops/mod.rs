@@ -19,5 +19,5 @@ mod scalar;
 mod tests;
 pub mod vector;
 
-pub use product::{Matrix, product};
-pub use scalar::Scalar;
+pub use product::{MatrixView, product};
+pub use scalar::KernelScalar;

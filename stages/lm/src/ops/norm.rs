@@ -1,7 +1,7 @@
 //! RMS norm (Zhang and Sennrich, arXiv 1910.07467): y = x · w / √(mean(x²) + ε), over groups of `weight.len()`
 //! numbers.
 
-use super::Scalar;
+use super::KernelScalar;
 use super::vector::dot;
 
 vectorized! {
@@ -22,7 +22,7 @@ vectorized! {
 
 vectorized! {
     /// Computes y once more (same bits) from the kept scales.
-    pub fn again(x: &[T], weight: &[T], scales: &[T], y: &mut [T]) {
+    pub fn recompute(x: &[T], weight: &[T], scales: &[T], y: &mut [T]) {
         let width = weight.len();
         assert!(x.len() == y.len() && x.len() == scales.len() * width);
         for ((x, y), s) in x.chunks_exact(width).zip(y.chunks_exact_mut(width)).zip(scales) {
@@ -53,7 +53,7 @@ vectorized! {
 
 /// Returns Σ a·b·c.
 #[inline(always)]
-fn weighted_dot<T: Scalar>(a: &[T], b: &[T], c: &[T]) -> T {
+fn weighted_dot<T: KernelScalar>(a: &[T], b: &[T], c: &[T]) -> T {
     let mut lanes = [T::ZERO; 16];
     let (a_main, a_rest) = a.as_chunks::<16>();
     let (b_main, b_rest) = b.as_chunks::<16>();

@@ -2,19 +2,19 @@
 //! numbers of a head, number i forms a pair with number i + d/2. Training and generation share the tables and the
 //! rotation.
 
-use super::Scalar;
+use super::KernelScalar;
 use crate::families::Rope;
 
 /// Cosines and sines of one rotation, `[positions, half]` each.
 #[derive(Debug, Clone, Default)]
-pub struct Angles<T> {
+pub struct RotaryAngles<T> {
     cos: Vec<T>,
     sin: Vec<T>,
     /// Angle per position of each pair; `half` pairs.
     frequencies: Vec<f64>,
 }
 
-impl<T: Scalar> Angles<T> {
+impl<T: KernelScalar> RotaryAngles<T> {
     /// Extends the tables to at least `positions`; existing entries stay.
     pub fn cover(&mut self, positions: usize, rope: &Rope, head_dim: usize) {
         let frequencies = rope.frequencies(head_dim);
@@ -31,15 +31,15 @@ impl<T: Scalar> Angles<T> {
         }
     }
     /// Rotates every head of a row by its position, which the tables must cover.
-    pub fn turn(&self, row: &mut [T], head_dim: usize, position: usize) {
+    pub fn rotate_row(&self, row: &mut [T], head_dim: usize, position: usize) {
         let half = self.frequencies.len();
         let at = position * half..(position + 1) * half;
-        let layout = Layout { stride: row.len(), heads: row.len() / head_dim, dim: head_dim, half };
+        let layout = RotaryLayout { stride: row.len(), heads: row.len() / head_dim, dim: head_dim, half };
         rotate(row, layout, &self.cos[at.clone()], &self.sin[at], false);
     }
     /// Rotates the first `heads` heads of each row (row r is position r; rows are `stride` wide), forward or back.
-    pub fn turn_rows(&self, rows: &mut [T], stride: usize, heads: usize, head_dim: usize, back: bool) {
-        let layout = Layout { stride, heads, dim: head_dim, half: self.frequencies.len() };
+    pub fn rotate_rows(&self, rows: &mut [T], stride: usize, heads: usize, head_dim: usize, back: bool) {
+        let layout = RotaryLayout { stride, heads, dim: head_dim, half: self.frequencies.len() };
         rotate(rows, layout, &self.cos, &self.sin, back);
     }
     fn positions(&self) -> usize {
@@ -49,7 +49,7 @@ impl<T: Scalar> Angles<T> {
 
 /// Rows `stride` apart that begin with `heads` heads of `dim` numbers, of which twice `half` rotate.
 #[derive(Clone, Copy)]
-struct Layout {
+struct RotaryLayout {
     stride: usize,
     heads: usize,
     dim: usize,
@@ -57,8 +57,8 @@ struct Layout {
 }
 
 vectorized! {
-    fn rotate(rows: &mut [T], layout: Layout, cos: &[T], sin: &[T], back: bool) {
-        let Layout { stride, heads, dim, half } = layout;
+    fn rotate(rows: &mut [T], layout: RotaryLayout, cos: &[T], sin: &[T], back: bool) {
+        let RotaryLayout { stride, heads, dim, half } = layout;
         let sign = if back { -T::ONE } else { T::ONE };
         for ((row, cos), sin) in rows.chunks_exact_mut(stride).zip(cos.chunks_exact(half)).zip(sin.chunks_exact(half)) {
             for head in row[..heads * dim].chunks_exact_mut(dim) {

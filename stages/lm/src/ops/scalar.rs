@@ -4,7 +4,7 @@ use candle_core::WithDType;
 use std::ops::Neg;
 
 /// A floating-point number with the functions that the kernels need, in a form that compilers can vectorize.
-pub trait Scalar: WithDType + Neg<Output = Self> + Default + std::fmt::Debug {
+pub trait KernelScalar: WithDType + Neg<Output = Self> + Default + std::fmt::Debug {
     /// 0.
     const ZERO: Self;
     /// 1.
@@ -31,7 +31,7 @@ pub trait Scalar: WithDType + Neg<Output = Self> + Default + std::fmt::Debug {
     }
 }
 
-impl Scalar for f32 {
+impl KernelScalar for f32 {
     const ZERO: Self = 0.0;
     const ONE: Self = 1.0;
     #[inline(always)]
@@ -74,7 +74,7 @@ impl Scalar for f32 {
     }
 }
 
-impl Scalar for f64 {
+impl KernelScalar for f64 {
     const ZERO: Self = 0.0;
     const ONE: Self = 1.0;
     #[inline(always)]
@@ -101,7 +101,7 @@ impl Scalar for f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Scalar;
+    use super::KernelScalar;
 
     #[test]
     fn exp_is_accurate_over_its_whole_range() {
@@ -109,11 +109,11 @@ mod tests {
         for i in 0..=1_750_000 {
             let x = -87.0f32 + i as f32 * 1e-4;
             let exact = f64::from(x).exp();
-            worst = worst.max((f64::from(Scalar::exp(x)) / exact - 1.0).abs());
+            worst = worst.max((f64::from(KernelScalar::exp(x)) / exact - 1.0).abs());
         }
         assert!(worst < 2e-7, "{worst}");
-        assert_eq!(Scalar::exp(0.0f32), 1.0);
-        assert!(Scalar::exp(-1e30f32) < 1e-37 && Scalar::exp(f32::NEG_INFINITY) < 1e-37);
-        assert!(Scalar::exp(f32::NAN).is_nan());
+        assert_eq!(KernelScalar::exp(0.0f32), 1.0);
+        assert!(KernelScalar::exp(-1e30f32) < 1e-37 && KernelScalar::exp(f32::NEG_INFINITY) < 1e-37);
+        assert!(KernelScalar::exp(f32::NAN).is_nan());
     }
 }

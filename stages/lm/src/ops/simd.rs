@@ -5,7 +5,7 @@
 
 /// Vector extensions of the running processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(crate) enum SimdLevel {
     /// AVX-512 F, BW, DQ, VL.
     #[cfg(target_arch = "x86_64")]
     V4,
@@ -17,22 +17,22 @@ pub(crate) enum Level {
 
 /// Returns the level. The standard library caches the detection; a call costs one atomic load.
 #[inline]
-pub(crate) fn level() -> Level {
+pub(crate) fn level() -> SimdLevel {
     #[cfg(target_arch = "x86_64")]
     {
         let v3 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
         let wide = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
         if v3 && wide && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
-            return Level::V4;
+            return SimdLevel::V4;
         }
         if v3 {
-            return Level::V3;
+            return SimdLevel::V3;
         }
     }
-    Level::Portable
+    SimdLevel::Portable
 }
 
-/// Defines a function over `T: Scalar` whose body is compiled for each [`Level`] and dispatched at run time.
+/// Defines a function over `T: KernelScalar` whose body is compiled for each [`SimdLevel`] and dispatched at run time.
 macro_rules! vectorized {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
@@ -40,27 +40,27 @@ macro_rules! vectorized {
             target_arch = "x86_64",
             expect(unsafe_code, reason = "calls the copy compiled for the detected processor")
         )]
-        $vis fn $name<T: $crate::ops::Scalar>($($arg: $ty),*) $(-> $ret)? {
+        $vis fn $name<T: $crate::ops::KernelScalar>($($arg: $ty),*) $(-> $ret)? {
             #[inline(always)]
-            fn portable<T: $crate::ops::Scalar>($($arg: $ty),*) $(-> $ret)? $body
+            fn portable<T: $crate::ops::KernelScalar>($($arg: $ty),*) $(-> $ret)? $body
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-            fn v4<T: $crate::ops::Scalar>($($arg: $ty),*) $(-> $ret)? {
+            fn v4<T: $crate::ops::KernelScalar>($($arg: $ty),*) $(-> $ret)? {
                 portable::<T>($($arg),*)
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
-            fn v3<T: $crate::ops::Scalar>($($arg: $ty),*) $(-> $ret)? {
+            fn v3<T: $crate::ops::KernelScalar>($($arg: $ty),*) $(-> $ret)? {
                 portable::<T>($($arg),*)
             }
             match $crate::ops::simd::level() {
                 // SAFETY: `level` has just proved that the processor has these features.
                 #[cfg(target_arch = "x86_64")]
-                $crate::ops::simd::Level::V4 => unsafe { v4::<T>($($arg),*) },
+                $crate::ops::simd::SimdLevel::V4 => unsafe { v4::<T>($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                $crate::ops::simd::Level::V3 => unsafe { v3::<T>($($arg),*) },
-                $crate::ops::simd::Level::Portable => portable::<T>($($arg),*),
+                $crate::ops::simd::SimdLevel::V3 => unsafe { v3::<T>($($arg),*) },
+                $crate::ops::simd::SimdLevel::Portable => portable::<T>($($arg),*),
             }
         }
     };

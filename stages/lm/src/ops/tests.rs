@@ -1,6 +1,6 @@
 //! Each kernel against the same mathematics composed of candle's own differentiable operations, in float64.
 
-use super::attention::{Heads, Scratch};
+use super::attention::{AttentionBuffers, Heads};
 use super::{attention, gated, head, norm, rotary};
 use crate::families::{Activation, Rope};
 use candle_core::{D, DType, Device, Tensor, Var};
@@ -43,7 +43,7 @@ fn rms_norm_and_its_gradient() {
 
         let (mut y, mut scales, mut again) = (vec![0.0; x.len()], vec![0.0; rows], vec![0.0; x.len()]);
         norm::forward(&x, &w, 1e-5, &mut y, &mut scales);
-        norm::again(&x, &w, &scales, &mut again);
+        norm::recompute(&x, &w, &scales, &mut again);
         close(&y, &flat(&expected));
         assert_eq!(y, again);
         let (mut dx, mut dw) = (vec![1.0; x.len()], vec![0.0; width]);
@@ -78,26 +78,26 @@ fn gated_units_and_their_gradients() {
 
 #[test]
 fn rotation_by_hand_and_back() {
-    let mut angles = rotary::Angles::default();
+    let mut angles = rotary::RotaryAngles::default();
     angles.cover(3, &Rope::plain(100.0), 4);
     // dimension pairs (0, 2) and (1, 3) turn by position · 1 and position · 100^(-1/2) = position / 10
     let start = [1.0, 0.0, 0.0, 2.0];
     let mut rows: Vec<f64> = start.repeat(3);
-    angles.turn_rows(&mut rows, 4, 1, 4, false);
+    angles.rotate_rows(&mut rows, 4, 1, 4, false);
     let (c, s) = (2.0f64.cos(), 2.0f64.sin());
     let (c_slow, s_slow) = (0.2f64.cos(), 0.2f64.sin());
     close(&rows[..4], &start);
     close(&rows[8..], &[c, -2.0 * s_slow, s, 2.0 * c_slow]);
     let mut one = start.repeat(2);
-    angles.turn(&mut one, 4, 2);
+    angles.rotate_row(&mut one, 4, 2);
     assert_eq!(one[..4], rows[8..]);
     assert_eq!(one[4..], rows[8..]);
-    angles.turn_rows(&mut rows, 4, 1, 4, true);
+    angles.rotate_rows(&mut rows, 4, 1, 4, true);
     close(&rows, &start.repeat(3));
     // half of a head: the pair (0, 1) turns by position, the rest stays
     angles.cover(3, &Rope { partial: 0.5, ..Rope::plain(100.0) }, 4);
     let mut rows: Vec<f64> = [1.0, 0.0, 3.0, 4.0].repeat(3);
-    angles.turn_rows(&mut rows, 4, 1, 4, false);
+    angles.rotate_rows(&mut rows, 4, 1, 4, false);
     close(&rows[8..], &[c, s, 3.0, 4.0]);
 }
 
@@ -128,7 +128,7 @@ fn composed_attention(heads: Heads, qkv: &Tensor, length: usize) -> Tensor {
 
 #[test]
 fn attention_and_its_gradient() {
-    let mut scratch = Scratch::default();
+    let mut scratch = AttentionBuffers::default();
     let shapes = [(1, 1, 2), (4, 2, 6), (3, 3, 24), (4, 1, 16)].map(|(q, k, d)| Heads::new(q, k, d));
     let windows = [1, 2, 30, 64, 100, 500].map(|w| Heads { window: Some(w), scale: 0.3, ..Heads::new(2, 1, 4) });
     for heads in shapes.into_iter().chain(windows) {

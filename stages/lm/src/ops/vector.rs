@@ -1,13 +1,13 @@
 //! Sums, scaled additions and transposes over slices.
 
-use super::Scalar;
+use super::KernelScalar;
 
 /// Independent partial sums of a reduction: enough for two wide registers.
 const LANES: usize = 32;
 
 /// Adds the lanes in one fixed tree.
 #[inline(always)]
-fn tree<T: Scalar>(mut lanes: [T; LANES]) -> T {
+fn tree<T: KernelScalar>(mut lanes: [T; LANES]) -> T {
     let mut width = LANES / 2;
     while width > 0 {
         for i in 0..width {
@@ -20,7 +20,7 @@ fn tree<T: Scalar>(mut lanes: [T; LANES]) -> T {
 
 /// Returns Σ a·b. Inlined into the caller's vector width.
 #[inline(always)]
-pub(crate) fn dot<T: Scalar>(a: &[T], b: &[T]) -> T {
+pub(crate) fn dot<T: KernelScalar>(a: &[T], b: &[T]) -> T {
     let mut lanes = [T::ZERO; LANES];
     let (a_main, a_rest) = a.as_chunks::<LANES>();
     let (b_main, b_rest) = b.as_chunks::<LANES>();
@@ -37,7 +37,7 @@ pub(crate) fn dot<T: Scalar>(a: &[T], b: &[T]) -> T {
 
 /// Returns the largest element of a slice, which must not be empty.
 #[inline(always)]
-pub(crate) fn largest<T: Scalar>(a: &[T]) -> T {
+pub(crate) fn largest<T: KernelScalar>(a: &[T]) -> T {
     let mut lanes = [a[0]; LANES];
     let (main, rest) = a.as_chunks::<LANES>();
     for chunk in main {
@@ -53,7 +53,7 @@ pub(crate) fn largest<T: Scalar>(a: &[T]) -> T {
 
 /// Replaces each x by e^(x · scale - shift) and returns their sum.
 #[inline(always)]
-pub(crate) fn exp_sum<T: Scalar>(a: &mut [T], scale: T, shift: T) -> T {
+pub(crate) fn exp_sum<T: KernelScalar>(a: &mut [T], scale: T, shift: T) -> T {
     let mut lanes = [T::ZERO; LANES];
     let (main, rest) = a.as_chunks_mut::<LANES>();
     for chunk in main {

@@ -80,7 +80,7 @@ impl AdamW {
     pub fn step(&mut self, gradients: &Gradients, rate: f64) -> Result<StepReport> {
         let norm = gradients.global_norm();
         if !norm.is_finite() {
-            return Err(self.blame(gradients));
+            return Err(self.non_finite_error(gradients));
         }
         let clip = self.config.max_norm.map_or(1.0, |most| (most / (norm + 1e-6)).min(1.0));
         self.steps += 1;
@@ -92,7 +92,7 @@ impl AdamW {
             let gradient = gradient.ok_or_else(|| Error::bug(format!("no gradient of the right size for `{name}`")))?;
             let moments = self.moments.get_mut(name).ok_or_else(|| Error::bug(format!("no moments for `{name}`")))?;
             let decay = if var.dims().len() > 1 { rate * c.weight_decay } else { 0.0 };
-            let update = Update {
+            let update = AdamWUpdate {
                 gradient,
                 moments: Mutex::new(moments),
                 clip: clip as f32,
@@ -109,7 +109,7 @@ impl AdamW {
         Ok(StepReport { gradient_norm: norm, clip })
     }
 
-    fn blame(&self, gradients: &Gradients) -> Error {
+    fn non_finite_error(&self, gradients: &Gradients) -> Error {
         let bad = gradients.values.iter().find(|(_, g)| g.iter().any(|x| !x.is_finite()));
         not_finite(bad.map(|(name, _)| name.as_str()), self.steps)
     }
@@ -165,7 +165,7 @@ pub(crate) fn not_finite(name: Option<&str>, steps: u64) -> Error {
 }
 
 /// The element-wise update of one parameter, in place.
-struct Update<'a> {
+struct AdamWUpdate<'a> {
     gradient: &'a [f32],
     moments: Mutex<&'a mut Moments>,
     clip: f32,
@@ -177,7 +177,7 @@ struct Update<'a> {
     epsilon: f32,
 }
 
-impl InplaceOp1 for Update<'_> {
+impl InplaceOp1 for AdamWUpdate<'_> {
     fn name(&self) -> &'static str {
         "adamw"
     }
@@ -194,7 +194,7 @@ impl InplaceOp1 for Update<'_> {
     }
 }
 
-impl Update<'_> {
+impl AdamWUpdate<'_> {
     fn apply(&self, w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
         let Self { clip, beta1, beta2, keep, size, root, epsilon, .. } = *self;
         update((w, g, m, v), [clip, keep, size, root, epsilon], beta1, beta2);

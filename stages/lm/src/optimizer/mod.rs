@@ -12,4 +12,4 @@ mod tests;
 pub(crate) use adamw::not_finite;
 pub use adamw::{AdamW, AdamWConfig, StepReport};
 pub use gradients::Gradients;
-pub use schedule::{Decay, Schedule};
+pub use schedule::{Decay, LearningRateSchedule};

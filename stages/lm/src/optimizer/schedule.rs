@@ -18,7 +18,7 @@ pub enum Decay {
 
 /// Linear warm-up from 0 over `warmup` steps, then `decay` until `total` steps, then constant.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Schedule {
+pub struct LearningRateSchedule {
     /// Form of the decline after the warm-up.
     pub decay: Decay,
     /// Steps of warm-up; the first step uses `peak / warmup`.
@@ -29,7 +29,7 @@ pub struct Schedule {
     pub floor: f64,
 }
 
-impl Schedule {
+impl LearningRateSchedule {
     /// Returns the learning rate of step `step` (counted from 0) for a peak rate.
     pub fn rate(&self, peak: f64, step: u64) -> f64 {
         if step < self.warmup {

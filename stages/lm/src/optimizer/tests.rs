@@ -1,4 +1,4 @@
-use super::{AdamW, AdamWConfig, Decay, Gradients, Schedule};
+use super::{AdamW, AdamWConfig, Decay, Gradients, LearningRateSchedule};
 use candle_core::{Device, Tensor, Var};
 use std::collections::BTreeMap;
 
@@ -88,13 +88,13 @@ fn state_survives_and_foreign_state_is_refused() {
 
 #[test]
 fn schedules_at_their_corners() {
-    let at = |decay, step| Schedule { decay, warmup: 4, total: 12, floor: 0.1 }.rate(2.0, step);
+    let at = |decay, step| LearningRateSchedule { decay, warmup: 4, total: 12, floor: 0.1 }.rate(2.0, step);
     for decay in [Decay::Constant, Decay::Linear, Decay::Cosine] {
         assert_eq!((at(decay, 0), at(decay, 3), at(decay, 4)), (0.5, 2.0, 2.0));
     }
     assert_eq!(at(Decay::Constant, 1_000), 2.0);
     assert!((at(Decay::Linear, 8) - 1.1).abs() < 1e-12 && (at(Decay::Cosine, 8) - 1.1).abs() < 1e-12);
     assert!((at(Decay::Linear, 12) - 0.2).abs() < 1e-12 && (at(Decay::Cosine, 99) - 0.2).abs() < 1e-12);
-    let none = Schedule { decay: Decay::Cosine, warmup: 0, total: 0, floor: 0.0 };
+    let none = LearningRateSchedule { decay: Decay::Cosine, warmup: 0, total: 0, floor: 0.0 };
     assert_eq!(none.rate(1.0, 0), 1.0);
 }

@@ -1,13 +1,13 @@
 //! `model/init`: a model to start from, with random weights or from a Hugging Face folder.
 
-use crate::adapter::{Outline, peft};
+use crate::adapter::{AdapterShape, peft};
 use crate::checkpoint::SaveOptions;
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::folder::{GenerationConfig, ModelFolder};
 use crate::gguf;
 use crate::shape::{self, LOST_RESULTS, TOOL_TEMPLATE};
-use crate::template::{Builtin, Chat};
+use crate::template::{BuiltinTemplate, ChatEncoder};
 use crate::tokenizer::{Tokenizer, character_tokenizer, special, train_bpe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,12 +15,14 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Facts, Metric, OptionProblem, Result, Wired};
+use trainyard_core::{
+    ArtifactKind, Cardinality, Chance, DeclaredMetrics, Error, Facts, MetricInfo, OptionProblem, Result, WiredInputs,
+};
 
 /// The architecture of a new model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Family {
+pub enum NewModelFamily {
     /// Neither biases nor query and key norms.
     #[default]
     Llama,
@@ -54,7 +56,7 @@ pub struct TokenizerOptions {
 /// Options of `model/init`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct ModelInitConfig {
     /// A Hugging Face folder or a GGUF file to start from, of a family in `docs/models.md`. All other options except
     /// `template` are then unused.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,7 +68,7 @@ pub struct Config {
     #[schemars(extend("format" = "source"))]
     pub adapter: Option<String>,
     /// Architecture of a new model: `llama` or `qwen3`.
-    pub family: Family,
+    pub family: NewModelFamily,
     /// Width of the residual stream; an even multiple of `heads`.
     #[schemars(range(min = 1))]
     pub hidden_size: usize,
@@ -90,7 +92,7 @@ pub struct Config {
     pub tokenizer: TokenizerOptions,
     /// Chat template. If omitted, a new model gets `compact` and a given one keeps its own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub template: Option<Builtin>,
+    pub template: Option<BuiltinTemplate>,
     /// Standard deviation of the initial weights. Hugging Face's 0.02 suits wide models; 0.06 lets widths around 100
     /// learn sooner.
     #[schemars(extend("exclusiveMinimum" = 0))]
@@ -102,12 +104,12 @@ pub struct Config {
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for ModelInitConfig {
     fn default() -> Self {
         Self {
             from: None,
             adapter: None,
-            family: Family::Llama,
+            family: NewModelFamily::Llama,
             hidden_size: 96,
             layers: 3,
             heads: 4,
@@ -127,7 +129,7 @@ impl Default for Config {
 pub struct Init;
 
 impl Stage for Init {
-    type Prepared = Config;
+    type Prepared = ModelInitConfig;
     const NAME: &'static str = "model/init";
     const SUMMARY: &'static str =
         "a model to start from: random weights and a new tokenizer, a Hugging Face folder or a GGUF file";
@@ -154,10 +156,10 @@ the weights, a template that drops what an assistant says, an adapter of another
     const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, \
         tokenizer: {kind: characters}, template: compact}";
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         vec![
-            Metric::new("parameters", "numbers", "Trainable numbers of the model."),
-            Metric::new("vocabulary", "tokens", "Tokens that the tokenizer knows."),
+            MetricInfo::new("parameters", "numbers", "Trainable numbers of the model."),
+            MetricInfo::new("vocabulary", "tokens", "Tokens that the tokenizer knows."),
         ]
         .into()
     }
@@ -176,11 +178,11 @@ the weights, a template that drops what an assistant says, an adapter of another
         }
     }
 
-    fn prepare(&self, options: Value) -> Result<Config> {
+    fn prepare(&self, options: Value) -> Result<ModelInitConfig> {
         self.parse(options)
     }
 
-    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(&self, config: ModelInitConfig, context: &mut StageContext) -> Result<()> {
         let model = match config.from.as_deref().filter(|_| !config.is_new()) {
             Some(folder) => import(Path::new(folder), &config)?,
             None => create(&config, context)?,
@@ -196,7 +198,7 @@ the weights, a template that drops what an assistant says, an adapter of another
     }
 }
 
-impl trainyard_api::Prepared for Config {
+impl trainyard_api::PreparedOptions for ModelInitConfig {
     type Config = Self;
     fn config(&self) -> &Self {
         self
@@ -263,7 +265,7 @@ impl trainyard_api::Prepared for Config {
     }
 
     /// Returns the known facts of the model: its shape, its adapter, and its template's handling of tools.
-    fn facts(&self, _: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, _: &WiredInputs) -> BTreeMap<String, Facts> {
         let shape = self.known_shape();
         let adapter = match (self.is_new(), &shape) {
             (true, _) => Some(None),
@@ -280,10 +282,10 @@ impl trainyard_api::Prepared for Config {
     }
 }
 
-impl Config {
+impl ModelInitConfig {
     /// Returns tokenizer and template of the folder `from`, or `None` if it does not exist yet or the template is
     /// another.
-    fn given_chat(&self) -> Option<Result<Chat>> {
+    fn given_chat(&self) -> Option<Result<ChatEncoder>> {
         let folder = Path::new(self.from.as_deref().filter(|_| !self.is_new() && self.template.is_none())?);
         folder.join("tokenizer.json").is_file().then(|| ModelFolder::load_chat(folder))
     }
@@ -306,10 +308,10 @@ impl Config {
     }
     /// Returns the outline of the adapter for a model of this shape, from the option `adapter` or the model's folder,
     /// or `None` if there is no adapter or its files do not exist yet.
-    fn given_adapter(&self, shape: &ModelConfig) -> Option<Result<Outline>> {
+    fn given_adapter(&self, shape: &ModelConfig) -> Option<Result<AdapterShape>> {
         let folder = Path::new(self.adapter.as_deref().or(self.from.as_deref())?);
         let there = peft::is_adapter(folder) && folder.join(peft::TENSORS).is_file();
-        there.then(|| peft::outline(folder, shape))
+        there.then(|| peft::read_shape(folder, shape))
     }
     /// Returns whether the model is new. An empty `from` counts as omitted, so that a workflow parameter can switch
     /// between the two.
@@ -323,13 +325,13 @@ impl Config {
         shape.max_position_embeddings = self.max_position_embeddings;
         shape.initializer_range = self.initializer_range;
         match self.family {
-            Family::Llama => shape,
-            Family::Qwen3 => shape.as_qwen3(),
+            NewModelFamily::Llama => shape,
+            NewModelFamily::Qwen3 => shape.as_qwen3(),
         }
     }
 }
 
-fn import(folder: &Path, config: &Config) -> Result<ModelFolder> {
+fn import(folder: &Path, config: &ModelInitConfig) -> Result<ModelFolder> {
     let template = config.template.map(|builtin| builtin.template()).transpose()?;
     let mut model = match template {
         template if gguf::is_gguf(folder) => gguf::load(folder, template)?,
@@ -348,7 +350,7 @@ fn import(folder: &Path, config: &Config) -> Result<ModelFolder> {
     Ok(model)
 }
 
-fn create(config: &Config, context: &StageContext) -> Result<ModelFolder> {
+fn create(config: &ModelInitConfig, context: &StageContext) -> Result<ModelFolder> {
     let template = config.template.unwrap_or_default();
     let texts = texts(context)?;
     let texts = texts.iter().map(String::as_str);
@@ -367,7 +369,7 @@ fn create(config: &Config, context: &StageContext) -> Result<ModelFolder> {
         pad_token_id: tokenizer.token_id(special::PAD),
         ..GenerationConfig::default()
     };
-    ModelFolder::new(shape, decoder.weights()?, Chat::new(tokenizer, template.template()?)?, generation)
+    ModelFolder::new(shape, decoder.weights()?, ChatEncoder::new(tokenizer, template.template()?)?, generation)
 }
 
 /// Returns the contents of all messages, and the answers of problems.

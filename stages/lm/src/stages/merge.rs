@@ -7,14 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
+use trainyard_api::{Ports, PreparedOptions, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, Metric, OptionProblem, Result, Wired};
+use trainyard_core::{
+    ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, MetricInfo, OptionProblem, Result, WiredInputs,
+};
 
 /// Options of `model/merge`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct ModelMergeConfig {
     /// Format of the weights.
     #[serde(skip_serializing_if = "SaveOptions::is_default")]
     pub save: SaveOptions,
@@ -23,7 +25,7 @@ pub struct Config {
 #[derive(Default)]
 pub struct Merge;
 
-impl Prepared for Config {
+impl PreparedOptions for ModelMergeConfig {
     type Config = Self;
     fn config(&self) -> &Self {
         self
@@ -31,16 +33,16 @@ impl Prepared for Config {
     fn problems(&self) -> Vec<OptionProblem> {
         self.save.problems("/save")
     }
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         shape::whole(inputs)
     }
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         shape::without_adapter(inputs, "model").into_iter().collect()
     }
 }
 
 impl Stage for Merge {
-    type Prepared = Config;
+    type Prepared = ModelMergeConfig;
     const NAME: &'static str = "model/merge";
     const SUMMARY: &'static str = "a whole model from a base model and its adapter";
     const DOC: &'static str = "\
@@ -50,10 +52,10 @@ adapter can be trained. A scoring head that the adapter brought becomes the mode
 Errors: a model without an adapter.";
     const EXAMPLE: &'static str = "{}";
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         vec![
-            Metric::new("parameters", "numbers", "Numbers of the whole model."),
-            Metric::new("adapter_parameters", "numbers", "Numbers of the adapter that was added."),
+            MetricInfo::new("parameters", "numbers", "Numbers of the whole model."),
+            MetricInfo::new("adapter_parameters", "numbers", "Numbers of the adapter that was added."),
         ]
         .into()
     }
@@ -63,11 +65,11 @@ Errors: a model without an adapter.";
             outputs: vec![port("model", ArtifactKind::Model, Cardinality::One, "The whole model.")],
         }
     }
-    fn prepare(&self, options: Value) -> Result<Config> {
+    fn prepare(&self, options: Value) -> Result<ModelMergeConfig> {
         self.parse(options)
     }
 
-    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(&self, config: ModelMergeConfig, context: &mut StageContext) -> Result<()> {
         let model = ModelFolder::load(&context.input("model")?.folder).at("input `model`")?;
         let Some(adapter) = &model.adapter else {
             return Err(Error::invalid("input `model` has no adapter that could be merged")

@@ -1,15 +1,15 @@
 //! `model/init` from options to files.
 
-use super::init::{Config, Init};
+use super::init::{Init, ModelInitConfig};
 use crate::folder::ModelFolder;
 use crate::shape::LOST_RESULTS;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Prepared, Reporter, Stage, StageContext};
+use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, PreparedOptions, Reporter, Stage, StageContext};
 use trainyard_core::attempt::AttemptMessage;
-use trainyard_core::{ArtifactKind, Digest, Result, Wired};
+use trainyard_core::{ArtifactKind, Digest, Result, WiredInputs};
 use trainyard_tables::{Message, Problem};
 
 struct Nothing;
@@ -154,7 +154,7 @@ fn what_a_given_template_cannot_do_is_known_before_the_run() {
     let known = |source: &str| {
         std::fs::write(from.join("chat_template.jinja"), source).unwrap();
         let config = stage.prepare(json!({"from": from})).unwrap();
-        (config.problems(), config.facts(&Wired::new()))
+        (config.problems(), config.facts(&WiredInputs::new()))
     };
     let all = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}";
     let (problems, facts) = known(all);
@@ -167,7 +167,7 @@ fn what_a_given_template_cannot_do_is_known_before_the_run() {
     assert!(problems[0].pointer == "/from" && problems[0].message.contains("drops what an assistant says"));
     // A folder that does not exist yet.
     let later = stage.prepare(json!({"from": from.join("later")})).unwrap();
-    assert_eq!((later.problems(), later.facts(&Wired::new())), (vec![], BTreeMap::new()));
+    assert_eq!((later.problems(), later.facts(&WiredInputs::new())), (vec![], BTreeMap::new()));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn data_of_another_tokenizer_or_template_is_refused() {
 #[test]
 fn options_that_make_no_model_are_all_reported() {
     let check = |value: serde_json::Value| {
-        Prepared::problems(&serde_json::from_value::<Config>(value).unwrap())
+        PreparedOptions::problems(&serde_json::from_value::<ModelInitConfig>(value).unwrap())
             .into_iter()
             .map(|p| p.pointer)
             .collect::<Vec<_>>()
@@ -201,7 +201,7 @@ fn options_that_make_no_model_are_all_reported() {
     );
     assert_eq!(check(json!({"tokenizer": {"kind": "bpe", "vocabulary_size": 264}})), ["/tokenizer/vocabulary_size"]);
     assert_eq!(check(json!({"tokenizer": {"vocabulary_size": 400}})), ["/tokenizer/vocabulary_size"]);
-    assert!(serde_json::from_value::<Config>(json!({"hiden_size": 9})).is_err());
+    assert!(serde_json::from_value::<ModelInitConfig>(json!({"hiden_size": 9})).is_err());
 }
 
 #[test]

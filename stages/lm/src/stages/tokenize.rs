@@ -1,19 +1,20 @@
 //! `data/tokenize`: tokens of trajectories, computed once for all trainings that use them.
 
-use crate::examples::{Packer, Tokenized, expect_same_text, tokenize};
+use crate::examples::{Packer, TokenizedTrajectory, expect_same_text, tokenize};
 use crate::folder::ModelFolder;
 use crate::shape;
-use crate::template::{Chat, TemplateOptions};
+use crate::template::{ChatEncoder, TemplateOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use trainyard_api::{InputArtifact, Ports, Prepared, Stage, StageContext, port};
+use trainyard_api::{InputArtifact, Ports, PreparedOptions, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
 use trainyard_core::{
-    ArtifactKind, Cardinality, Declared, Digest, Error, ErrorKind, Metric, OptionProblem, Result, Wired,
+    ArtifactKind, Cardinality, DeclaredMetrics, Digest, Error, ErrorKind, MetricInfo, OptionProblem, Result,
+    WiredInputs,
 };
-use trainyard_tables::{Message, RowReader, RowWriter, TableBuilder, TokenPack, Trajectory};
+use trainyard_tables::{Message, TableBuilder, TableRowReader, TableRowWriter, TokenPack, Trajectory};
 
 /// The output, and the corresponding input of `sft`.
 pub const PORT: &str = "tokenized";
@@ -24,7 +25,7 @@ const NAMED: usize = 3;
 /// Options of `data/tokenize`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct TokenizeConfig {
     /// Use of the model's chat template, as in `sft` of the same model.
     #[serde(skip_serializing_if = "TemplateOptions::is_default")]
     pub template: TemplateOptions,
@@ -38,7 +39,7 @@ pub struct Config {
     pub max_quarantined: f64,
 }
 
-impl Default for Config {
+impl Default for TokenizeConfig {
     fn default() -> Self {
         Self { template: TemplateOptions::default(), mask_errored_turns: true, pack_tokens: 8192, max_quarantined: 0.0 }
     }
@@ -48,7 +49,7 @@ impl Default for Config {
 pub struct Tokenize;
 
 impl Stage for Tokenize {
-    type Prepared = Config;
+    type Prepared = TokenizeConfig;
     const NAME: &'static str = "data/tokenize";
     const VERSION: u32 = 2;
     const SUMMARY: &'static str = "tokens and loss masks of trajectories, in packs that training reads";
@@ -68,15 +69,15 @@ Errors: trajectories with tokens of another tokenizer or template; more quaranti
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("rows");
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         vec![
-            Metric::new("rows", "rows", "Trajectories that were encoded."),
-            Metric::new("sequences", "sequences", "Sequences that they make."),
-            Metric::new("packs", "packs", "Packs of sequences."),
-            Metric::new("tokens", "tokens", "Tokens of all sequences."),
-            Metric::new("loss_tokens", "tokens", "Tokens whose prediction is learned."),
-            Metric::new("masked_turns", "turns", "Turns that are in the context but not in the loss."),
-            Metric::new("quarantined", "rows", "Trajectories that could not be encoded.").lower(),
+            MetricInfo::new("rows", "rows", "Trajectories that were encoded."),
+            MetricInfo::new("sequences", "sequences", "Sequences that they make."),
+            MetricInfo::new("packs", "packs", "Packs of sequences."),
+            MetricInfo::new("tokens", "tokens", "Tokens of all sequences."),
+            MetricInfo::new("loss_tokens", "tokens", "Tokens whose prediction is learned."),
+            MetricInfo::new("masked_turns", "turns", "Turns that are in the context but not in the loss."),
+            MetricInfo::new("quarantined", "rows", "Trajectories that could not be encoded.").lower(),
         ]
         .into()
     }
@@ -98,16 +99,16 @@ Errors: trajectories with tokens of another tokenizer or template; more quaranti
             ],
         }
     }
-    fn prepare(&self, options: Value) -> Result<Config> {
+    fn prepare(&self, options: Value) -> Result<TokenizeConfig> {
         self.parse(options)
     }
 
-    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(&self, config: TokenizeConfig, context: &mut StageContext) -> Result<()> {
         let mut model = ModelFolder::load(&context.input("model")?.folder).at("input `model`")?;
         model.chat = model.chat.with_template_options(&config.template)?;
-        let mut made = Made::new(&config, context)?;
+        let mut made = TokenizeProgress::new(&config, context)?;
         for artifact in context.many("trajectories") {
-            let mut batches = RowReader::<Trajectory>::open(&artifact.parquet())?;
+            let mut batches = TableRowReader::<Trajectory>::open(&artifact.parquet())?;
             let mut next = batches.next().transpose()?;
             while let Some(rows) = next {
                 context.stop_if_cancelled()?;
@@ -128,18 +129,18 @@ Errors: trajectories with tokens of another tokenizer or template; more quaranti
     }
 }
 
-impl Prepared for Config {
+impl PreparedOptions for TokenizeConfig {
     type Config = Self;
     fn config(&self) -> &Self {
         self
     }
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
-        shape::not_native(&self.template, inputs, &["model"])
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
+        shape::native_template_problems(&self.template, inputs, &["model"])
     }
     fn problems(&self) -> Vec<OptionProblem> {
         let problems = [
-            OptionProblem::outside("/pack_tokens", self.pack_tokens, 1..),
-            OptionProblem::outside("/max_quarantined", self.max_quarantined, 0.0..=1.0),
+            OptionProblem::out_of_range("/pack_tokens", self.pack_tokens, 1..),
+            OptionProblem::out_of_range("/max_quarantined", self.max_quarantined, 0.0..=1.0),
         ];
         problems.into_iter().flatten().chain(self.template.problems("/template")).collect()
     }
@@ -147,7 +148,7 @@ impl Prepared for Config {
 
 /// Returns the digest of the rendering of a fixed conversation, with tools and without, which distinguishes equal
 /// templates with different options.
-fn rendering(chat: &Chat) -> Digest {
+fn rendering(chat: &ChatEncoder) -> Digest {
     const TOOLS: &str = r#"[{"type": "function", "function": {"name": "f", "description": "d", "parameters": {}}}]"#;
     let said = [("system", "s"), ("user", "q"), ("assistant", "a"), ("user", "r")];
     let messages = said.map(|(role, content)| Message::new(role, content));
@@ -173,7 +174,7 @@ fn facts(model: &ModelFolder, mask_errored_turns: bool) -> BTreeMap<&'static str
 }
 
 /// Rejects tokens that differ from those that a training with this model and this option would create. Errors: invalid.
-pub fn expect_made_for(artifact: &InputArtifact, model: &ModelFolder, mask_errored_turns: bool) -> Result<()> {
+pub fn expect_compatible_tokens(artifact: &InputArtifact, model: &ModelFolder, mask_errored_turns: bool) -> Result<()> {
     let name = |key: &str| match key {
         "tokenizer_digest" => "another tokenizer",
         "template_digest" => "another chat template",
@@ -193,25 +194,25 @@ pub fn expect_made_for(artifact: &InputArtifact, model: &ModelFolder, mask_error
 }
 
 /// Progress of the stage.
-struct Made {
+struct TokenizeProgress {
     packer: Packer,
-    packs: RowWriter<TokenPack>,
+    packs: TableRowWriter<TokenPack>,
     rows: u64,
     counts: BTreeMap<&'static str, f64>,
     refused: Vec<(String, Error)>,
 }
 
-impl Made {
-    fn new(config: &Config, context: &StageContext) -> Result<Self> {
+impl TokenizeProgress {
+    fn new(config: &TokenizeConfig, context: &StageContext) -> Result<Self> {
         Ok(Self {
             packer: Packer::new(config.pack_tokens),
-            packs: RowWriter::create(&context.output_parquet(PORT)?)?,
+            packs: TableRowWriter::create(&context.output_parquet(PORT)?)?,
             rows: 0,
             counts: BTreeMap::from(["sequences", "packs", "tokens", "loss_tokens", "masked_turns"].map(|n| (n, 0.0))),
             refused: Vec::new(),
         })
     }
-    fn take(&mut self, rows: &[Trajectory], encoded: Vec<Result<Tokenized>>) -> Result<()> {
+    fn take(&mut self, rows: &[Trajectory], encoded: Vec<Result<TokenizedTrajectory>>) -> Result<()> {
         for (row, encoded) in rows.iter().zip(encoded) {
             match encoded {
                 Ok(tokenized) => self.add(&tokenized)?,
@@ -223,7 +224,7 @@ impl Made {
         }
         Ok(())
     }
-    fn add(&mut self, row: &Tokenized) -> Result<()> {
+    fn add(&mut self, row: &TokenizedTrajectory) -> Result<()> {
         self.rows += 1;
         let tokens: usize = row.contexts.iter().map(|context| context.tokens.len()).sum();
         let learned: usize = row.contexts.iter().map(|context| context.loss_tokens()).sum();
@@ -245,8 +246,8 @@ impl Made {
         *self.counts.entry("packs").or_default() += 1.0;
         self.packs.write(std::slice::from_ref(&pack))
     }
-    fn finish(mut self, config: &Config, context: &mut StageContext) -> Result<()> {
-        self.judge(config)?;
+    fn finish(mut self, config: &TokenizeConfig, context: &mut StageContext) -> Result<()> {
+        self.check_quarantine(config)?;
         let packer = std::mem::replace(&mut self.packer, Packer::new(0));
         if let Some(pack) = packer.finish() {
             self.write(pack)?;
@@ -266,7 +267,7 @@ impl Made {
         Ok(())
     }
     /// Fails if too many rows were rejected, or all.
-    fn judge(&self, config: &Config) -> Result<()> {
+    fn check_quarantine(&self, config: &TokenizeConfig) -> Result<()> {
         let all = self.rows + self.refused.len() as u64;
         if self.rows > 0 && self.refused.len() as f64 <= all as f64 * config.max_quarantined {
             return Ok(());

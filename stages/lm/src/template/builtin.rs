@@ -15,7 +15,7 @@ const FORMER: [&str; 2] = [
 /// A built-in chat template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Builtin {
+pub enum BuiltinTemplate {
     /// One special token per role and one that ends a message: `<|user|>2+2?<|end|><|assistant|>4<|end|>`. For tiny
     /// models.
     #[default]
@@ -25,7 +25,7 @@ pub enum Builtin {
     Chatml,
 }
 
-impl Builtin {
+impl BuiltinTemplate {
     /// Returns the Jinja source of the template.
     pub fn source(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Builtin {
         }
     }
     /// Returns whether this is the source of a built-in template, of this version or an earlier one.
-    pub fn wrote(source: &str) -> bool {
+    pub fn is_builtin_source(source: &str) -> bool {
         [Self::Compact, Self::Chatml].iter().any(|builtin| builtin.source() == source)
             || FORMER.contains(&Digest::of(source.as_bytes()).as_str())
     }

@@ -15,9 +15,9 @@ const FORGETS: &str = "{% set ns = namespace(last=0) %}{% for m in messages %}{%
 const OPENS: &str = "{% for m in messages %}<|{{ m.role }}|>{{ m.content.split('</think>')[-1] }}<|end|>{% endfor %}\
     {% if add_generation_prompt %}<|assistant|><think>\n{% endif %}";
 
-fn chat(source: &str) -> Chat {
+fn chat(source: &str) -> ChatEncoder {
     let tokenizer = character_tokenizer([], &special::COMPACT).unwrap();
-    Chat::new(tokenizer, ChatTemplate::new(source).unwrap()).unwrap()
+    ChatEncoder::new(tokenizer, ChatTemplate::new(source).unwrap()).unwrap()
 }
 
 fn messages(list: &[(&str, &str)]) -> Vec<Message> {
@@ -25,7 +25,7 @@ fn messages(list: &[(&str, &str)]) -> Vec<Message> {
 }
 
 /// Returns the contexts as text, with the learned tokens in brackets.
-fn shown(chat: &Chat, encoded: &Encoded) -> Vec<String> {
+fn shown(chat: &ChatEncoder, encoded: &ConversationTokens) -> Vec<String> {
     let one = |context: std::ops::Range<usize>| {
         let mut text = String::new();
         for part in context.collect::<Vec<_>>().chunk_by(|a, b| encoded.loss_mask[*a] == encoded.loss_mask[*b]) {
@@ -50,7 +50,7 @@ const TALK: [(&str, &str); 6] = [
 #[test]
 fn every_turn_is_learned_under_the_context_that_it_has() {
     let chat = chat(FORGETS);
-    let encoded = Conversation::encode(&chat, &messages(&TALK), None).unwrap();
+    let encoded = TokenizedConversation::encode(&chat, &messages(&TALK), None).unwrap();
     assert_eq!(
         shown(&chat, &encoded),
         [
@@ -70,9 +70,9 @@ fn a_thought_that_the_prompt_opens_is_learned() {
     let list = messages(&[("user", "1+1?"), ("assistant", "<think>\nadd\n</think>\n\n2"), ("user", "so?")]);
     let apart = Message { reasoning_content: Some("add".into()), ..Message::new("assistant", "2") };
     let apart = [list[0].clone(), apart, list[2].clone(), Message::new("assistant", "yes")];
-    let encoded = Conversation::encode(&chat, &list[..2], None).unwrap();
+    let encoded = TokenizedConversation::encode(&chat, &list[..2], None).unwrap();
     assert_eq!(shown(&chat, &encoded), ["<|user|>1+1?<|end|><|assistant|><think>\n[add\n</think>\n\n2<|end|>]"]);
-    let encoded = Conversation::encode(&chat, &apart, None).unwrap();
+    let encoded = TokenizedConversation::encode(&chat, &apart, None).unwrap();
     assert_eq!(
         shown(&chat, &encoded),
         [
@@ -86,18 +86,18 @@ fn a_thought_that_the_prompt_opens_is_learned() {
 #[test]
 fn a_rollout_goes_on_with_what_the_template_shows() {
     let chat = chat(OPENS);
-    let mut rollout = Conversation::new(&chat, None);
+    let mut rollout = TokenizedConversation::new(&chat, None);
     rollout.extend(&messages(&[("user", "1+1?")])).unwrap();
     rollout.open_first_turn().unwrap();
     let mut ids = chat.tokenizer().encode("add\n</think>c").unwrap();
     ids.push(chat.end_token());
-    rollout.sampled(&ids).unwrap();
+    rollout.push_sampled(&ids).unwrap();
     assert_eq!(rollout.observe(&messages(&[("tool", "2")])).unwrap(), None, "another sequence begins");
     let text = chat.tokenizer().decode(rollout.context()).unwrap();
     assert_eq!(text, "<|user|>1+1?<|end|><|assistant|>c<|end|><|tool|>2<|end|><|assistant|><think>\n");
     let mut ids = chat.tokenizer().encode("</think>2").unwrap();
     ids.push(chat.end_token());
-    rollout.sampled(&ids).unwrap();
+    rollout.push_sampled(&ids).unwrap();
     assert_eq!(
         shown(&chat, rollout.encoded()),
         [
@@ -113,12 +113,12 @@ fn white_space_that_a_template_trims_begins_no_other_context() {
     let trims = "{% for m in messages %}<|{{ m.role }}|>{{ m.content.strip() }}<|end|>{% endfor %}\
                  {% if add_generation_prompt %}<|assistant|>{% endif %}";
     let chat = chat(trims);
-    let mut rollout = Conversation::new(&chat, None);
+    let mut rollout = TokenizedConversation::new(&chat, None);
     rollout.extend(&messages(&[("user", "q")])).unwrap();
     rollout.open_first_turn().unwrap();
     let mut ids = chat.tokenizer().encode(" c \n").unwrap();
     ids.push(chat.end_token());
-    rollout.sampled(&ids).unwrap();
+    rollout.push_sampled(&ids).unwrap();
     assert!(rollout.observe(&messages(&[("tool", "2")])).unwrap().is_some());
     assert_eq!(
         shown(&chat, rollout.encoded()),
@@ -137,12 +137,12 @@ const APART: &str = "{% for m in messages %}{% if m.role != 'tool' %}<|{{ m.role
 fn calls_stand_apart_where_a_template_wants_them_so() {
     let chat = chat(APART);
     chat.expect_tools().unwrap();
-    let mut rollout = Conversation::new(&chat, None);
+    let mut rollout = TokenizedConversation::new(&chat, None);
     rollout.extend(&messages(&[("user", "q")])).unwrap();
     rollout.open_first_turn().unwrap();
     let mut ids = chat.tokenizer().encode("so <tool_call>f:1</tool_call>").unwrap();
     ids.push(chat.end_token());
-    rollout.sampled(&ids).unwrap();
+    rollout.push_sampled(&ids).unwrap();
     rollout.set_tool_calls(Some(r#"[{"name": "f", "arguments": {"a": 1}}]"#.into()));
     assert_eq!(rollout.observe(&messages(&[("tool", "2")])).unwrap(), None, "`so` loses its space");
     let text = chat.tokenizer().decode(rollout.context()).unwrap();
@@ -157,7 +157,7 @@ fn calls_of_given_turns_are_written_by_the_template_where_it_is_told_to() {
         ..Message::new("assistant", "so\n<tool_call>\n{\"name\": \"f\"}\n</tool_call>")
     };
     let list = [Message::new("user", "q"), call, Message::new("tool", "2"), Message::new("assistant", "2")];
-    let encoded = Conversation::encode(&chat, &list, None).unwrap();
+    let encoded = TokenizedConversation::encode(&chat, &list, None).unwrap();
     assert_eq!(
         shown(&chat, &encoded),
         ["<|user|>q<|end|><|assistant|>[so<tool_call>f:1</tool_call><|end|>]<|tool|>f=2<|end|><|assistant|>[2<|end|>]",]
@@ -169,7 +169,7 @@ fn a_template_that_loses_results_is_named() {
     let drops = "{% for m in messages %}{% if m.role != 'tool' %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endif %}\
                  {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
     let chat = chat(drops);
-    let error = Conversation::encode(&chat, &messages(&TALK), None).unwrap_err();
+    let error = TokenizedConversation::encode(&chat, &messages(&TALK), None).unwrap_err();
     assert!(error.message.contains("cannot show what tools answer"), "{error}");
-    assert!(Conversation::encode(&chat, &messages(&TALK[..2]), None).is_ok());
+    assert!(TokenizedConversation::encode(&chat, &messages(&TALK[..2]), None).is_ok());
 }

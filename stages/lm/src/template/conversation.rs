@@ -6,15 +6,15 @@
 //! next turn begins another context, encoded from the template's new text, in which earlier turns are read and not
 //! learned again.
 
-use super::chat::Chat;
-use super::encoded::Encoded;
+use super::chat_encoder::ChatEncoder;
+use super::conversation_tokens::ConversationTokens;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Trajectory};
 
 /// The messages of a conversation so far, and their tokens.
 #[derive(Debug, Clone)]
-pub struct Conversation<'a> {
-    pub(super) chat: &'a Chat,
+pub struct TokenizedConversation<'a> {
+    pub(super) chat: &'a ChatEncoder,
     /// JSON text of the tools that the template describes.
     pub(super) tools: Option<String>,
     pub(super) messages: Vec<Message>,
@@ -24,14 +24,14 @@ pub struct Conversation<'a> {
     pub(super) sampled: Option<(String, bool)>,
     /// Messages in the current context.
     read: usize,
-    pub(super) encoded: Encoded,
+    pub(super) encoded: ConversationTokens,
     turn: u16,
     open: bool,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> TokenizedConversation<'a> {
     /// Creates a conversation without messages. `tools`: JSON text of a list of schemas, for the template.
-    pub fn new(chat: &'a Chat, tools: Option<&str>) -> Self {
+    pub fn new(chat: &'a ChatEncoder, tools: Option<&str>) -> Self {
         Self {
             chat,
             tools: tools.map(str::to_string),
@@ -39,7 +39,7 @@ impl<'a> Conversation<'a> {
             text: String::new(),
             sampled: None,
             read: 0,
-            encoded: Encoded::default(),
+            encoded: ConversationTokens::default(),
             turn: 0,
             open: false,
         }
@@ -49,7 +49,7 @@ impl<'a> Conversation<'a> {
     ///
     /// Errors (kind data): a message that the tokenizer cannot express or the template rejects, an answer that does not
     /// fit the template's generation prompt; (kind invalid) results of tools that the template loses.
-    pub fn encode(chat: &'a Chat, messages: &[Message], tools: Option<&str>) -> Result<Encoded> {
+    pub fn encode(chat: &'a ChatEncoder, messages: &[Message], tools: Option<&str>) -> Result<ConversationTokens> {
         let mut conversation = Self::new(chat, tools);
         conversation.extend(messages)?;
         conversation.finish()?;
@@ -57,7 +57,7 @@ impl<'a> Conversation<'a> {
     }
     /// Encodes a row, with the tools that it offers. Only a native template describes those of the row's environment,
     /// as in rollouts.
-    pub fn encode_row(chat: &'a Chat, row: &Trajectory) -> Result<Encoded> {
+    pub fn encode_row(chat: &'a ChatEncoder, row: &Trajectory) -> Result<ConversationTokens> {
         let of_environment = row.environment_tools.as_ref().filter(|_| chat.describes_environments());
         Self::encode(chat, &row.messages, row.tools.as_ref().or(of_environment).map(String::as_str))
     }
@@ -69,7 +69,7 @@ impl<'a> Conversation<'a> {
         for message in messages {
             let place = self.place();
             if message.role == "assistant" {
-                let message = self.chat.given(message).map_err(|e| e.at(&place))?;
+                let message = self.chat.prepare_given(message).map_err(|e| e.at(&place))?;
                 self.chat.expect_calls(&message).and_then(|()| self.answer(&message)).map_err(|e| e.at(place))?;
             } else {
                 if message.role == "tool" {
@@ -87,8 +87,8 @@ impl<'a> Conversation<'a> {
         }
         let text = self.chat.render(&self.messages, true, self.tools.as_deref())?;
         match self.known(&text) {
-            Some(known) => self.read_on(&text, known, true)?,
-            None => self.read_again(&text)?,
+            Some(known) => self.encode_rest(&text, known, true)?,
+            None => self.restart_context(&text)?,
         }
         self.open = true;
         self.mark_prompt();
@@ -107,7 +107,7 @@ impl<'a> Conversation<'a> {
     }
     /// Adds a turn as it was sampled after [`Self::open_turn`], with unchanged ids. Returns its text without the end
     /// token, which is also the content of the new message.
-    pub fn sampled(&mut self, ids: &[u32]) -> Result<String> {
+    pub fn push_sampled(&mut self, ids: &[u32]) -> Result<String> {
         if !self.open {
             return Err(Error::bug("no turn is open for sampled tokens"));
         }
@@ -140,7 +140,7 @@ impl<'a> Conversation<'a> {
         Ok(extends.then(|| self.encoded.token_ids[start..].to_vec()))
     }
     /// Returns the tokens of the conversation so far.
-    pub fn encoded(&self) -> &Encoded {
+    pub fn encoded(&self) -> &ConversationTokens {
         &self.encoded
     }
     /// Returns the tokens of the current context, including its turns.
@@ -160,7 +160,7 @@ impl<'a> Conversation<'a> {
         self.turn
     }
     /// Returns all messages with their tokens; the prompt ends before the first assistant content.
-    pub fn into_parts(mut self) -> (Vec<Message>, Encoded) {
+    pub fn into_parts(mut self) -> (Vec<Message>, ConversationTokens) {
         self.mark_prompt();
         (self.messages, self.encoded)
     }
@@ -172,7 +172,7 @@ impl<'a> Conversation<'a> {
         }
         let text = self.chat.render(&self.messages, false, self.tools.as_deref())?;
         match self.known(&text) {
-            Some(known) => self.read_on(&text, known, false),
+            Some(known) => self.encode_rest(&text, known, false),
             None => Ok(()),
         }
     }
@@ -210,21 +210,21 @@ impl<'a> Conversation<'a> {
         Some(self.text.len() + length + end)
     }
     /// Encodes the text after the known part.
-    fn read_on(&mut self, text: &str, known: usize, open: bool) -> Result<()> {
+    fn encode_rest(&mut self, text: &str, known: usize, open: bool) -> Result<()> {
         let (before, piece) = text.split_at(known);
         let ids = self.piece(piece, before, self.read, open)?;
         self.encoded.push(&ids, false, self.turn);
         self.settle(text)
     }
     /// Begins another context with the whole text.
-    fn read_again(&mut self, text: &str) -> Result<()> {
+    fn restart_context(&mut self, text: &str) -> Result<()> {
         let ids = self.piece(text, "", 0, true)?;
         self.encoded.restart();
         self.encoded.push(&ids, false, self.turn);
         self.settle(text)
     }
     /// Records messages that have tokens, and opens the next turn; `text` is the template's text of all of them.
-    pub(super) fn took(&mut self, messages: Vec<Message>, ids: &[u32], text: &str) -> Result<()> {
+    pub(super) fn record_continuation(&mut self, messages: Vec<Message>, ids: &[u32], text: &str) -> Result<()> {
         self.messages = messages;
         self.encoded.push(ids, false, self.turn);
         self.open = true;
@@ -239,7 +239,7 @@ impl<'a> Conversation<'a> {
     /// Encodes a piece that follows `before` in the text of all messages; those from `first` on are in it.
     fn piece(&self, piece: &str, before: &str, first: usize, open: bool) -> Result<Vec<u32>> {
         let render = |messages: &[Message]| self.chat.render(messages, open, self.tools.as_deref());
-        self.chat.encode_foreign(piece, before, &self.messages, first, render)
+        self.chat.encode_external(piece, before, &self.messages, first, render)
     }
     /// Returns whether a turn is open.
     pub(super) fn is_open(&self) -> bool {

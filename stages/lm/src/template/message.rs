@@ -11,7 +11,7 @@ use trainyard_tables::Message;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallStyle {
     /// Whether calls are separate from the text; otherwise an agent's text contains them as it wrote them.
-    pub apart: bool,
+    pub separate: bool,
     /// Whether a message with calls only has no content instead of an empty one.
     pub null_content: bool,
     /// Whether the arguments of a call are JSON text instead of an object.
@@ -20,7 +20,7 @@ pub struct CallStyle {
 
 /// The fields of a message in their usual order.
 #[derive(Serialize)]
-struct Shown<'m> {
+struct TemplateMessage<'m> {
     role: &'m str,
     content: Option<&'m str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,15 +35,15 @@ struct Shown<'m> {
 
 /// A call as OpenAI's interface wraps it.
 #[derive(Serialize)]
-struct Wrapped {
+struct TemplateCall {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     r#type: &'static str,
-    function: Function,
+    function: TemplateFunction,
 }
 
 #[derive(Serialize)]
-struct Function {
+struct TemplateFunction {
     name: Value,
     arguments: Value,
 }
@@ -64,7 +64,7 @@ pub fn values(messages: &[Message], style: CallStyle) -> Result<Vec<Value>> {
     for message in messages {
         let given = message.tool_calls.as_deref().map(read_calls).transpose()?.unwrap_or_default();
         let ours = given.iter().all(|call| function_of(call).is_none());
-        let told = style.apart && ours && message.role == "assistant";
+        let told = style.separate && ours && message.role == "assistant";
         let shown = if given.is_empty() || (ours && !told && !message.content.is_empty()) { Vec::new() } else { given };
         if message.role == "assistant" {
             open.clear();
@@ -76,10 +76,11 @@ pub fn values(messages: &[Message], style: CallStyle) -> Result<Vec<Value>> {
             open.push_back((call.get_attr("id").map_err(rejected)?.to_string(), name_of(&call)?));
             calls.push(call);
         }
-        let answered = if message.role == "tool" && style.apart { open.pop_front() } else { None };
+        let answered = if message.role == "tool" && style.separate { open.pop_front() } else { None };
         let (id, name) = answered.unzip();
-        let content = if told && !calls.is_empty() { spoken(&message.content) } else { message.content.as_str() };
-        values.push(Value::from(Serde(Shown {
+        let content =
+            if told && !calls.is_empty() { text_before_calls(&message.content) } else { message.content.as_str() };
+        values.push(Value::from(Serde(TemplateMessage {
             role: &message.role,
             content: Some(content).filter(|c| !(style.null_content && c.is_empty() && !calls.is_empty())),
             reasoning_content: message.reasoning_content.as_deref(),
@@ -92,25 +93,25 @@ pub fn values(messages: &[Message], style: CallStyle) -> Result<Vec<Value>> {
 }
 
 /// Returns whether a message has calls that the template must write.
-pub fn leaves_calls(message: &Message) -> Result<bool> {
+pub fn has_calls_to_render(message: &Message) -> Result<bool> {
     let calls = message.tool_calls.as_deref().map(read_calls).transpose()?.unwrap_or_default();
     Ok(calls.iter().any(|call| message.content.is_empty() || function_of(call).is_some()))
 }
 
 /// Returns the message with its calls separated for the template, if they are still in its content.
-pub fn with_calls_apart(message: &Message) -> Result<Message> {
+pub fn with_separate_calls(message: &Message) -> Result<Message> {
     let calls = message.tool_calls.as_deref().map(read_calls).transpose()?.unwrap_or_default();
     if calls.is_empty() || calls.iter().any(|call| function_of(call).is_some()) {
         return Ok(message.clone());
     }
     let wrapped = calls.iter().map(|call| wrap(call, 0, CallStyle::default())).collect::<Result<Value>>()?;
     let calls = super::json::JsonStyle::new(None).text(&wrapped).map_err(rejected)?;
-    let content = spoken(&message.content).to_string();
+    let content = text_before_calls(&message.content).to_string();
     Ok(Message { content, tool_calls: Some(calls), ..message.clone() })
 }
 
 /// Returns the text before the first call.
-fn spoken(content: &str) -> &str {
+fn text_before_calls(content: &str) -> &str {
     let end = OPENERS.iter().filter_map(|opener| content.find(opener)).min();
     let end = end.unwrap_or_else(|| if content.trim_start().starts_with(['{', '[']) { 0 } else { content.len() });
     content[..end].trim_end()
@@ -140,11 +141,11 @@ fn wrap(call: &Value, number: usize, style: CallStyle) -> Result<Value> {
         _ => arguments,
     };
     // Nine letters and digits, which Mistral's templates require.
-    let own = || style.apart.then(|| format!("call{number:05}"));
-    Ok(Value::from(Serde(Wrapped {
+    let own = || style.separate.then(|| format!("call{number:05}"));
+    Ok(Value::from(Serde(TemplateCall {
         id: id.map(|id| id.to_string()).or_else(own),
         r#type: "function",
-        function: Function { name: function.get_attr("name").map_err(rejected)?, arguments },
+        function: TemplateFunction { name: function.get_attr("name").map_err(rejected)?, arguments },
     })))
 }
 

@@ -1,40 +1,40 @@
 //! Chat templates: messages to text as Hugging Face renders them, and text to tokens.
 //!
 //! The template's text of new messages is encoded separately, so sampled tokens stay unchanged. A template that
-//! rewrites earlier text begins another context ([`Conversation`]). `strftime_now` returns the date of the options,
+//! rewrites earlier text begins another context ([`TokenizedConversation`]). `strftime_now` returns the date of the options,
 //! never the clock's.
 
 mod builtin;
-mod chat;
+mod chat_encoder;
 mod chat_template;
 #[cfg(test)]
 mod context_tests;
-mod conversation;
-mod encoded;
-mod environment;
-mod foreign;
-mod json;
-mod kept;
+mod continuation;
 #[cfg(test)]
-mod kept_tests;
+mod continuation_tests;
+mod conversation;
+mod conversation_tokens;
+mod environment;
+mod external_text;
+mod json;
 mod message;
 mod native;
 mod options;
 mod pieces;
 mod probe;
 mod prompt;
+mod reasoning;
 #[cfg(test)]
 mod table_tests;
 #[cfg(test)]
 mod tests;
-mod thoughts;
 
-pub use builtin::Builtin;
-pub use chat::Chat;
+pub use builtin::BuiltinTemplate;
+pub use chat_encoder::ChatEncoder;
 pub use chat_template::ChatTemplate;
-pub use conversation::Conversation;
-pub use encoded::Encoded;
-pub use kept::WentOn;
+pub use continuation::TurnContinuation;
+pub use conversation::TokenizedConversation;
+pub use conversation_tokens::ConversationTokens;
 pub use message::CallStyle;
 pub use native::native_format;
 pub use options::{Date, RenderOptions, TemplateOptions, ToolDescriptions};

@@ -1,7 +1,7 @@
 //! Detection of templates that describe tools and write calls, and of their format.
 
-use super::builtin::Builtin;
-use super::chat::Chat;
+use super::builtin::BuiltinTemplate;
+use super::chat_encoder::ChatEncoder;
 use super::options::{TemplateOptions, ToolDescriptions};
 use trainyard_core::{Error, Result};
 
@@ -30,15 +30,15 @@ pub fn native_format(describing: Option<&str>) -> Result<&'static str> {
     call_format(source).ok_or_else(|| refuse("writes calls in a format that is not known here"))
 }
 
-impl Chat {
+impl ChatEncoder {
     /// Returns the format of a template that describes tools and writes calls, or `None` if texts stay unchanged.
     ///
     /// Errors (kind invalid): `native` with a template that does not support it.
-    pub fn own_format(&self, tools: ToolDescriptions) -> Result<Option<&'static str>> {
+    pub fn tool_call_format(&self, tools: ToolDescriptions) -> Result<Option<&'static str>> {
         let found = || native_format(self.describes_tools().then(|| self.template().source()));
         match tools {
             ToolDescriptions::Prompt => Ok(None),
-            ToolDescriptions::Auto if Builtin::wrote(self.template().source()) => Ok(None),
+            ToolDescriptions::Auto if BuiltinTemplate::is_builtin_source(self.template().source()) => Ok(None),
             ToolDescriptions::Auto => Ok(found().ok()),
             ToolDescriptions::Native => found().map(Some),
         }
@@ -47,7 +47,7 @@ impl Chat {
     /// support it.
     pub fn with_template_options(self, options: &TemplateOptions) -> Result<Self> {
         let chat = self.with_options(options);
-        let native = chat.own_format(options.tools)?.is_some();
+        let native = chat.tool_call_format(options.tools)?.is_some();
         Ok(chat.with_native_calls(native))
     }
 }
@@ -68,9 +68,9 @@ mod tests {
         assert_eq!(call_format("<tool_call>"), None);
     }
 
-    fn chat(source: &str) -> Chat {
+    fn chat(source: &str) -> ChatEncoder {
         let tokenizer = crate::backend::conformance::model().chat.tokenizer().clone();
-        Chat::new(tokenizer, ChatTemplate::new(source).unwrap()).unwrap()
+        ChatEncoder::new(tokenizer, ChatTemplate::new(source).unwrap()).unwrap()
     }
 
     const MESSAGES: &str = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}\
@@ -80,16 +80,16 @@ mod tests {
     #[test]
     fn a_template_of_ones_own_is_native_where_it_can_be() {
         let own = chat(&format!("{{{{ tools | tojson if tools else '' }}}}{MESSAGES}"));
-        assert_eq!(own.own_format(ToolDescriptions::Auto).unwrap(), Some("mistral"));
-        assert_eq!(own.own_format(ToolDescriptions::Native).unwrap(), Some("mistral"));
-        assert_eq!(own.own_format(ToolDescriptions::Prompt).unwrap(), None);
+        assert_eq!(own.tool_call_format(ToolDescriptions::Auto).unwrap(), Some("mistral"));
+        assert_eq!(own.tool_call_format(ToolDescriptions::Native).unwrap(), Some("mistral"));
+        assert_eq!(own.tool_call_format(ToolDescriptions::Prompt).unwrap(), None);
         let silent = chat(MESSAGES);
-        assert_eq!(silent.own_format(ToolDescriptions::Auto).unwrap(), None);
-        let error = silent.own_format(ToolDescriptions::Native).unwrap_err();
+        assert_eq!(silent.tool_call_format(ToolDescriptions::Auto).unwrap(), None);
+        let error = silent.tool_call_format(ToolDescriptions::Native).unwrap_err();
         assert!(error.message.contains("does not describe tools"), "{error}");
-        let built_in = chat(Builtin::Chatml.source().replace("im_end", "end").as_str());
-        let changed = built_in.own_format(ToolDescriptions::Auto).unwrap();
+        let built_in = chat(BuiltinTemplate::Chatml.source().replace("im_end", "end").as_str());
+        let changed = built_in.tool_call_format(ToolDescriptions::Auto).unwrap();
         assert_eq!(changed, Some("hermes"), "a changed one is no built-in");
-        assert_eq!(chat(Builtin::Compact.source()).own_format(ToolDescriptions::Auto).unwrap(), None);
+        assert_eq!(chat(BuiltinTemplate::Compact.source()).tool_call_format(ToolDescriptions::Auto).unwrap(), None);
     }
 }

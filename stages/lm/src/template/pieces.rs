@@ -1,20 +1,20 @@
 //! Check that a tokenizer and a template give one conversation the same tokens in pieces and as a whole.
 
-use super::chat::Chat;
-use super::conversation::Conversation;
-use crate::tokenizer::Opening;
+use super::chat_encoder::ChatEncoder;
+use super::conversation::TokenizedConversation;
+use crate::tokenizer::PrefixPlacement;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
 /// Checks tokenizer and template. Errors (kind invalid): a tokenizer of the SentencePiece kind that encodes pieces
 /// differently from the whole. Other tokenizers add no tokens to a text and are not checked.
-pub fn check(chat: &Chat) -> Result<()> {
-    if chat.tokenizer().opening() == Opening::Nowhere {
+pub fn check(chat: &ChatEncoder) -> Result<()> {
+    if chat.tokenizer().prefix_placement() == PrefixPlacement::Nowhere {
         return Ok(());
     }
     let messages = [("user", "one two"), ("assistant", "three four"), ("user", "five"), ("assistant", "six")];
     let messages = messages.map(|(role, content)| Message::new(role, content));
-    let encoded = Conversation::encode(chat, &messages, None)?;
+    let encoded = TokenizedConversation::encode(chat, &messages, None)?;
     let whole = chat.tokenizer().encode(&chat.render(&messages, false, None)?)?;
     if encoded.contexts().len() > 1 || whole.starts_with(&encoded.token_ids) {
         return Ok(());

@@ -7,13 +7,13 @@ use trainyard_core::Result;
 use trainyard_tables::Message;
 
 /// Texts that occur in no template.
-const SAID: &str = "Qz7kq";
+const ANSWER: &str = "Qz7kq";
 const RESULT: &str = "Rw8vw";
 const TOOL: &str = "pj5xh";
 
 /// A template's handling of calls and their results.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ToolRound {
+pub struct ToolSupport {
     /// Form of calls.
     pub style: CallStyle,
     /// Whether the template writes calls that are not part of a content.
@@ -24,26 +24,26 @@ pub struct ToolRound {
 
 /// Returns the template's text after an assistant's content, or `None` if it drops the content.
 pub fn closing(template: &ChatTemplate, options: &RenderOptions) -> Result<Option<String>> {
-    let messages = [Message::new("user", "x"), Message::new("assistant", SAID)];
+    let messages = [Message::new("user", "x"), Message::new("assistant", ANSWER)];
     let whole = template.render(&messages, false, options)?;
-    Ok(whole.rsplit_once(SAID).map(|(_, closing)| closing.to_string()))
+    Ok(whole.rsplit_once(ANSWER).map(|(_, closing)| closing.to_string()))
 }
 
 /// Finds the first form of calls with which a template shows the call and its result: in the agent's text, else
 /// separate. The form of separate calls is found in any case, for conversations that contain them.
-pub fn tool_round(template: &ChatTemplate, options: &RenderOptions) -> ToolRound {
-    let inside = shown(template, options, CallStyle::default());
+pub fn tool_support(template: &ChatTemplate, options: &RenderOptions) -> ToolSupport {
+    let inside = shows_result(template, options, CallStyle::default());
     let forms = [(false, false), (true, false), (false, true), (true, true)];
-    let forms = forms.map(|(null_content, text_arguments)| CallStyle { apart: true, null_content, text_arguments });
-    let apart = forms.into_iter().find(|style| matches!(shown(template, options, *style), Ok(true)));
+    let forms = forms.map(|(null_content, text_arguments)| CallStyle { separate: true, null_content, text_arguments });
+    let apart = forms.into_iter().find(|style| matches!(shows_result(template, options, *style), Ok(true)));
     let lost = match &inside {
         Ok(true) => None,
         _ if apart.is_some() => None,
         Ok(false) => Some("the result of a call is missing in its text".to_string()),
         Err(e) => Some(e.message.clone()),
     };
-    let style = CallStyle { apart: !matches!(inside, Ok(true)) && apart.is_some(), ..apart.unwrap_or_default() };
-    ToolRound { style, writes_calls: apart.is_some(), lost }
+    let style = CallStyle { separate: !matches!(inside, Ok(true)) && apart.is_some(), ..apart.unwrap_or_default() };
+    ToolSupport { style, writes_calls: apart.is_some(), lost }
 }
 
 /// Returns whether a template shows the tools that it is given.
@@ -56,13 +56,13 @@ pub fn describes_tools(template: &ChatTemplate, options: &RenderOptions) -> bool
     template.render(&[Message::new("user", "x")], true, &options).is_ok_and(|text| text.contains(TOOL))
 }
 
-fn shown(template: &ChatTemplate, options: &RenderOptions, calls: CallStyle) -> Result<bool> {
+fn shows_result(template: &ChatTemplate, options: &RenderOptions, calls: CallStyle) -> Result<bool> {
     let call = Message {
         tool_calls: Some(format!(r#"[{{"name": "{TOOL}", "arguments": {{"a": "b"}}}}]"#)),
-        ..Message::new("assistant", if calls.apart { "" } else { SAID })
+        ..Message::new("assistant", if calls.separate { "" } else { ANSWER })
     };
     let messages = [Message::new("user", "x"), call, Message::new("tool", RESULT)];
     let text = template.render(&messages, true, &RenderOptions { calls, ..options.clone() })?;
-    let said = if calls.apart { TOOL } else { SAID };
+    let said = if calls.separate { TOOL } else { ANSWER };
     Ok(text.contains(RESULT) && text.contains(said))
 }

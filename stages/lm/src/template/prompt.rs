@@ -1,12 +1,12 @@
 //! The prompt of a whole conversation, as servers receive it.
 
-use super::chat::Chat;
+use super::chat_encoder::ChatEncoder;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::Result;
 use trainyard_tables::Message;
 
-impl Chat {
+impl ChatEncoder {
     /// Returns text and tokens of a conversation up to the start of the next turn, with `tools` (JSON text of a list of
     /// schemas) and further variables for the template. Markup in messages of users and tools is ordinary text.
     ///
@@ -28,7 +28,7 @@ impl Chat {
         }
         let text = self.render_prompt(messages, tools, variables)?;
         let render = |messages: &[Message]| self.render_prompt(messages, tools, variables);
-        let ids = self.encode_foreign(&text, "", messages, 0, render)?;
+        let ids = self.encode_external(&text, "", messages, 0, render)?;
         Ok((text, ids))
     }
 }
@@ -37,7 +37,7 @@ impl Chat {
 mod tests {
     use super::*;
     use crate::backend::conformance::model;
-    use crate::template::{ChatTemplate, Conversation};
+    use crate::template::{ChatTemplate, TokenizedConversation};
     use serde_json::json;
 
     #[test]
@@ -45,7 +45,7 @@ mod tests {
         let chat = model().chat;
         let said = [Message::new("user", "12"), Message::new("assistant", "3"), Message::new("user", "4")];
         let (text, ids) = chat.prompt(&said, None, &BTreeMap::new()).unwrap();
-        let mut conversation = Conversation::new(&chat, None);
+        let mut conversation = TokenizedConversation::new(&chat, None);
         conversation.extend(&said).unwrap();
         conversation.open_turn().unwrap();
         assert_eq!(ids, conversation.context());
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(ends(&end), ends("1"), "the marker is text");
         let source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}\
             {% if add_generation_prompt %}<|assistant|>{{ extra or '' }}{% endif %}";
-        let chat = Chat::new(chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();
+        let chat = ChatEncoder::new(chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();
         let variables = BTreeMap::from([("extra".to_string(), json!("77"))]);
         let said = [Message::new("user", "1")];
         let of = |variables: &BTreeMap<String, Value>| chat.prompt(&said, None, variables).unwrap().0;

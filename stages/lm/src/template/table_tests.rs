@@ -101,8 +101,8 @@ fn message(value: &Value) -> Message {
 
 /// Checks that the text before a turn is the template's text of the messages before it, and that every turn is learned
 /// once.
-fn check_contexts(chat: &Chat, messages: &[Message], tools: Option<&str>) -> Result<usize, String> {
-    let encoded = Conversation::encode(chat, messages, tools).map_err(|e| e.to_string())?;
+fn check_contexts(chat: &ChatEncoder, messages: &[Message], tools: Option<&str>) -> Result<usize, String> {
+    let encoded = TokenizedConversation::encode(chat, messages, tools).map_err(|e| e.to_string())?;
     let answers = (0..messages.len()).filter(|i| messages[*i].role == "assistant");
     for (turn, at) in answers.enumerate() {
         let own: Vec<usize> = (0..encoded.token_ids.len())
@@ -127,7 +127,7 @@ fn official_templates_learn_every_turn_under_its_own_context() {
     let (mut refused, mut without_tools, mut several) = (Vec::new(), Vec::new(), Vec::new());
     for (name, renderings) in &renderings {
         let source = std::fs::read_to_string(folder.join(format!("{name}.jinja"))).unwrap();
-        let chat = match Chat::new(tokenizer.clone(), ChatTemplate::new(source).unwrap()) {
+        let chat = match ChatEncoder::new(tokenizer.clone(), ChatTemplate::new(source).unwrap()) {
             Ok(chat) => chat,
             Err(e) => {
                 refused.push(format!("{name}: {}", e.message));
@@ -173,11 +173,11 @@ fn official_templates_learn_every_turn_under_its_own_context() {
 
 /// Plays a conversation like a program that sends everything back: turns with thoughts and different spaces, then the
 /// messages after them. Returns whether all of it stays one context.
-fn plays_on(chat: &Chat, messages: &[Message], tools: Option<&str>) -> Result<bool, String> {
+fn plays_on(chat: &ChatEncoder, messages: &[Message], tools: Option<&str>) -> Result<bool, String> {
     let said = |e: trainyard_core::Error| e.to_string();
     let answers: Vec<usize> = (0..messages.len()).filter(|i| messages[*i].role == "assistant").collect();
     let first = *answers.first().ok_or("nobody answers")?;
-    let mut played = Conversation::new(chat, tools);
+    let mut played = TokenizedConversation::new(chat, tools);
     played.extend(&messages[..first]).map_err(said)?;
     played.open_first_turn().map_err(said)?;
     for (turn, at) in answers.iter().enumerate() {
@@ -190,13 +190,13 @@ fn plays_on(chat: &Chat, messages: &[Message], tools: Option<&str>) -> Result<bo
         text.extend(calls.iter().map(|call| format!("<tool_call>{call}</tool_call>")));
         let mut ids = chat.tokenizer().encode(&text).map_err(said)?;
         ids.push(chat.end_token());
-        played.sampled(&ids).map_err(said)?;
+        played.push_sampled(&ids).map_err(said)?;
         let bare = |call: &serde_json::Value| serde_json::json!({"name": call["name"], "arguments": call["arguments"]});
         let ours: serde_json::Value = calls.iter().map(bare).collect();
         played.set_tool_calls((!calls.is_empty()).then(|| ours.to_string()));
         let Some(next) = answers.get(turn + 1) else { break };
         let before = played.encoded().token_ids.clone();
-        let Some(went_on) = played.go_on(&messages[at + 1..*next]).map_err(said)? else { return Ok(false) };
+        let Some(went_on) = played.continue_turn(&messages[at + 1..*next]).map_err(said)? else { return Ok(false) };
         assert!(played.encoded().token_ids.starts_with(&before) && played.encoded().restarts.is_empty());
         let new = chat.tokenizer().decode(&went_on.tokens).map_err(said)?;
         let shown = chat.render(played.messages(), true, tools).map_err(said)?;
@@ -216,7 +216,7 @@ fn official_templates_keep_a_program_that_goes_on_in_one_segment() {
     let (mut several, mut played) = (Vec::new(), 0);
     for name in renderings.keys() {
         let source = std::fs::read_to_string(folder.join(format!("{name}.jinja"))).unwrap();
-        let Ok(chat) = Chat::new(tokenizer.clone(), ChatTemplate::new(source).unwrap()) else { continue };
+        let Ok(chat) = ChatEncoder::new(tokenizer.clone(), ChatTemplate::new(source).unwrap()) else { continue };
         for (conversation, given) in &conversations {
             let options = TemplateOptions { variables: given.variables.clone(), ..TemplateOptions::default() };
             let chat = chat.clone().with_options(&options);

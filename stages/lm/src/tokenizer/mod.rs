@@ -6,8 +6,8 @@
 
 mod bpe;
 mod characters;
-mod opening;
 mod pieces;
+mod prefix_placement;
 pub mod special;
 #[cfg(test)]
 mod tests;
@@ -15,5 +15,5 @@ mod text;
 
 pub use bpe::train_bpe;
 pub use characters::character_tokenizer;
-pub use opening::Opening;
+pub use prefix_placement::PrefixPlacement;
 pub use text::Tokenizer;

@@ -4,7 +4,7 @@
 //! tokens, others before the text alone. A piece in the middle of a text must not get one. The format does not
 //! determine a tokenizer's behavior, so it is found by encoding.
 
-use super::opening::Opening;
+use super::prefix_placement::PrefixPlacement;
 use super::text::Tokenizer;
 use trainyard_core::{Error, Result};
 
@@ -16,10 +16,10 @@ impl Tokenizer {
     ///
     /// Errors: as [`Tokenizer::encode`]; a piece whose tokens cannot be separated from those of the text before it.
     pub fn encode_next(&self, before: &str, piece: &str) -> Result<Vec<u32>> {
-        let begins = match self.opening() {
-            Opening::Nowhere => true,
-            Opening::Text => before.is_empty(),
-            Opening::Stretch => before.is_empty() || self.ends_with_added(before),
+        let begins = match self.prefix_placement() {
+            PrefixPlacement::Nowhere => true,
+            PrefixPlacement::Text => before.is_empty(),
+            PrefixPlacement::Segment => before.is_empty() || self.ends_with_added(before),
         };
         if begins || piece.is_empty() {
             return self.encode(piece);
@@ -45,22 +45,26 @@ impl Tokenizer {
         ids.extend(self.encode_next(&format!("{before}{}", &text[..done]), &text[done..])?);
         Ok(ids)
     }
-    /// Determines the value of [`Self::opening`] by encoding.
-    pub(super) fn find_opening(&self) -> Opening {
+    /// Determines the value of [`Self::prefix_placement`] by encoding.
+    pub(super) fn detect_prefix_placement(&self) -> PrefixPlacement {
         let encode = |text: &str| self.encode(text).ok();
         let (Some(anchor), Some(alone), Some(joined)) = (encode("\n"), encode("b"), encode("\nb")) else {
-            return Opening::Nowhere;
+            return PrefixPlacement::Nowhere;
         };
         match joined.strip_prefix(anchor.as_slice()) {
-            None => return Opening::Nowhere,
-            Some(tail) if tail == alone => return Opening::Nowhere,
+            None => return PrefixPlacement::Nowhere,
+            Some(tail) if tail == alone => return PrefixPlacement::Nowhere,
             Some(_) => {}
         }
         let after = |token: &String| {
             let joined = encode(&format!("{token}b"))?;
             Some(joined.strip_prefix(encode(token)?.as_slice())? == alone.as_slice())
         };
-        if self.added_contents().iter().find_map(after).unwrap_or(false) { Opening::Stretch } else { Opening::Text }
+        if self.added_contents().iter().find_map(after).unwrap_or(false) {
+            PrefixPlacement::Segment
+        } else {
+            PrefixPlacement::Text
+        }
     }
     fn ends_with_added(&self, text: &str) -> bool {
         self.added_contents().iter().any(|token| text.ends_with(token.as_str()))
@@ -112,7 +116,10 @@ mod tests {
 
     #[test]
     fn pieces_are_encoded_as_the_whole_is() {
-        assert_eq!((llama2().opening(), first_alone().opening()), (Opening::Stretch, Opening::Text));
+        assert_eq!(
+            (llama2().prefix_placement(), first_alone().prefix_placement()),
+            (PrefixPlacement::Segment, PrefixPlacement::Text)
+        );
         let text = "<s>ab\nb a</s>ba ab=b.</s>a";
         for tokenizer in [llama2(), first_alone()] {
             let whole = tokenizer.encode(text).unwrap();

@@ -1,6 +1,6 @@
 //! The tokenizer type.
 
-use super::opening::Opening;
+use super::prefix_placement::PrefixPlacement;
 use super::special;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ pub struct Tokenizer {
     /// The supported characters, where the model would silently drop others.
     alphabet: Option<BTreeSet<char>>,
     vocabulary_size: usize,
-    opening: Opening,
+    prefix_placement: PrefixPlacement,
     /// Other files of its folder, by name.
     config: Map<String, Value>,
     special_map: Map<String, Value>,
@@ -54,12 +54,12 @@ impl Tokenizer {
             json,
             digest,
             added,
-            opening: Opening::Nowhere,
+            prefix_placement: PrefixPlacement::Nowhere,
             config: Map::new(),
             special_map: Map::new(),
         };
         tokenizer.describe();
-        tokenizer.opening = tokenizer.find_opening();
+        tokenizer.prefix_placement = tokenizer.detect_prefix_placement();
         Ok(tokenizer)
     }
     /// Reads `tokenizer.json`, and `tokenizer_config.json` and `special_tokens_map.json` where they exist.
@@ -150,8 +150,8 @@ impl Tokenizer {
         self.encode_plain_next("", text)
     }
     /// Returns where the tokenizer adds a prefix to the text that it encodes.
-    pub fn opening(&self) -> Opening {
-        self.opening
+    pub fn prefix_placement(&self) -> PrefixPlacement {
+        self.prefix_placement
     }
     /// Returns whether the text contains an added token.
     pub fn has_markup(&self, text: &str) -> bool {

@@ -6,6 +6,6 @@ pub mod schedule;
 pub mod trainer;
 
 pub use batches::{epoch_batches, micro_batches};
-pub use rates::{Changed, Method};
+pub use rates::{TrainableKind, TrainingMethod};
 pub use schedule::OptimizerOptions;
-pub use trainer::{Learned, Trainer};
+pub use trainer::{ModelTrainer, TrainableParams};

@@ -7,14 +7,14 @@
 
 use super::OptimizerOptions;
 use trainyard_api::StageContext;
-use trainyard_core::{OptionProblem, Wired};
+use trainyard_core::{OptionProblem, WiredInputs};
 use trainyard_lm::adapter::AdapterOptions;
-use trainyard_lm::backend::Learns;
+use trainyard_lm::backend::TrainableParameters;
 use trainyard_lm::{ModelFolder, shape};
 
 /// Training method of a learner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum TrainingMethod {
     /// Supervised fine-tuning.
     Sft,
     /// The policy of reinforcement learning.
@@ -29,23 +29,23 @@ pub enum Method {
 
 /// Parameters that a learner changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Changed {
+pub enum TrainableKind {
     /// All weights, or a head of the model.
     Weights,
     /// Weights of an adapter, which start at no effect and need larger steps.
     Adapter,
 }
 
-impl From<Learns> for Changed {
-    fn from(learns: Learns) -> Self {
+impl From<TrainableParameters> for TrainableKind {
+    fn from(learns: TrainableParameters) -> Self {
         match learns {
-            Learns::All | Learns::Scores | Learns::Nothing => Self::Weights,
-            Learns::Adapter => Self::Adapter,
+            TrainableParameters::All | TrainableParameters::Scores | TrainableParameters::Nothing => Self::Weights,
+            TrainableParameters::Adapter => Self::Adapter,
         }
     }
 }
 
-impl From<Option<&AdapterOptions>> for Changed {
+impl From<Option<&AdapterOptions>> for TrainableKind {
     fn from(options: Option<&AdapterOptions>) -> Self {
         if options.is_some() { Self::Adapter } else { Self::Weights }
     }
@@ -60,7 +60,7 @@ const ADAPTER: f64 = 10.0;
 /// Usual rates: down to the default divided by the first factor, up to the default times the second.
 const BAND: (f64, f64) = (20.0, 10.0);
 
-impl Method {
+impl TrainingMethod {
     fn name(self) -> &'static str {
         match self {
             Self::Sft => "supervised fine-tuning",
@@ -71,7 +71,7 @@ impl Method {
         }
     }
     /// Returns the rate for a model of this many parameters.
-    pub fn rate(self, parameters: usize, changed: Changed) -> f64 {
+    pub fn rate(self, parameters: usize, changed: TrainableKind) -> f64 {
         let [tiny, small, middle, large] = match self {
             Self::Sft => [2e-3, 2e-4, 2e-5, 1e-5],
             Self::Rl => [5e-4, 1e-5, 1e-6, 1e-6],
@@ -85,13 +85,19 @@ impl Method {
             n if n < MIDDLE => (middle, ADAPTER),
             _ => (large, ADAPTER),
         };
-        if changed == Changed::Adapter { rate * adapter } else { rate }
+        if changed == TrainableKind::Adapter { rate * adapter } else { rate }
     }
 }
 
 impl OptimizerOptions {
     /// Returns the options with a rate for training this model. Logs a warning if the given rate is unusual.
-    pub fn settle(&self, method: Method, model: &ModelFolder, learns: Learns, context: &StageContext) -> Self {
+    pub fn settle(
+        &self,
+        method: TrainingMethod,
+        model: &ModelFolder,
+        learns: TrainableParameters,
+        context: &StageContext,
+    ) -> Self {
         let (parameters, changed) = (model.config.parameter_count(), learns.into());
         if let Some((warning, help)) = self.unusual(method, parameters, changed) {
             context.warn(format!("{warning}: {help}"));
@@ -100,20 +106,26 @@ impl OptimizerOptions {
     }
     /// Returns a warning for `check` if the rate of these options, at the pointer `at`, is unusual for the input
     /// `model`; `None` if the model's shape is unknown.
-    pub fn warning(&self, at: &str, method: Method, inputs: &Wired, changed: Changed) -> Option<OptionProblem> {
+    pub fn warning(
+        &self,
+        at: &str,
+        method: TrainingMethod,
+        inputs: &WiredInputs,
+        changed: TrainableKind,
+    ) -> Option<OptionProblem> {
         let (warning, help) = self.unusual(method, shape::parameters(inputs)?, changed)?;
         Some(OptionProblem::new(format!("{at}/learning_rate"), warning).help(help))
     }
     /// Returns the options with a rate.
-    fn settled(&self, method: Method, parameters: usize, changed: Changed) -> Self {
+    fn settled(&self, method: TrainingMethod, parameters: usize, changed: TrainableKind) -> Self {
         let rate = self.learning_rate.unwrap_or_else(|| method.rate(parameters, changed));
         Self { learning_rate: Some(rate), ..self.clone() }
     }
     /// Returns a warning about an unusual rate and the usual range.
-    fn unusual(&self, method: Method, parameters: usize, changed: Changed) -> Option<(String, String)> {
+    fn unusual(&self, method: TrainingMethod, parameters: usize, changed: TrainableKind) -> Option<(String, String)> {
         let (rate, usual) = (self.learning_rate?, method.rate(parameters, changed));
         let (low, high) = (usual / BAND.0, usual * BAND.1);
-        let what = if changed == Changed::Adapter { "an adapter of a model" } else { "a model" };
+        let what = if changed == TrainableKind::Adapter { "an adapter of a model" } else { "a model" };
         let warning = format!(
             "a learning rate of {rate:e} is outside of the usual band for {} of {what} of {parameters} parameters, \
              {low:.0e} to {high:.0e}",
@@ -129,18 +141,21 @@ mod tests {
 
     #[test]
     fn rates_follow_method_size_and_what_changes() {
-        let rate = |method: Method, parameters| method.rate(parameters, Changed::Weights);
+        let rate = |method: TrainingMethod, parameters| method.rate(parameters, TrainableKind::Weights);
         // Models created by this program keep the rates that they were tuned with.
         assert_eq!(
-            [Method::Sft, Method::Rl, Method::Prm, Method::Critic].map(|m| rate(m, 400_000)),
+            [TrainingMethod::Sft, TrainingMethod::Rl, TrainingMethod::Prm, TrainingMethod::Critic]
+                .map(|m| rate(m, 400_000)),
             [2e-3, 5e-4, 5e-4, 1e-3]
         );
-        assert_eq!([rate(Method::Sft, 134_515_008), rate(Method::Rl, 1_540_000_000)], [2e-5, 1e-6]);
-        assert_eq!(rate(Method::Sft, 8_000_000_000), 1e-5);
-        for (method, parameters, expected) in
-            [(Method::Sft, 134_515_008, 2e-4), (Method::Rl, 500_000_000, 1e-5), (Method::Sft, 400_000, 2e-3)]
-        {
-            assert!((method.rate(parameters, Changed::Adapter) / expected - 1.0).abs() < 1e-9);
+        assert_eq!([rate(TrainingMethod::Sft, 134_515_008), rate(TrainingMethod::Rl, 1_540_000_000)], [2e-5, 1e-6]);
+        assert_eq!(rate(TrainingMethod::Sft, 8_000_000_000), 1e-5);
+        for (method, parameters, expected) in [
+            (TrainingMethod::Sft, 134_515_008, 2e-4),
+            (TrainingMethod::Rl, 500_000_000, 1e-5),
+            (TrainingMethod::Sft, 400_000, 2e-3),
+        ] {
+            assert!((method.rate(parameters, TrainableKind::Adapter) / expected - 1.0).abs() < 1e-9);
         }
     }
 
@@ -148,9 +163,9 @@ mod tests {
     fn a_given_rate_is_kept_and_an_unusual_one_is_named() {
         let given = |learning_rate| OptimizerOptions { learning_rate, ..OptimizerOptions::default() };
         let settled = |rate, parameters| {
-            let (options, changed) = (given(rate), Changed::Weights);
-            let warning = options.unusual(Method::Sft, parameters, changed).map(|(a, b)| format!("{a}: {b}"));
-            (options.settled(Method::Sft, parameters, changed), warning)
+            let (options, changed) = (given(rate), TrainableKind::Weights);
+            let warning = options.unusual(TrainingMethod::Sft, parameters, changed).map(|(a, b)| format!("{a}: {b}"));
+            (options.settled(TrainingMethod::Sft, parameters, changed), warning)
         };
         assert_eq!(settled(None, 135_000_000), (given(Some(2e-5)), None));
         assert_eq!(settled(Some(5e-5), 135_000_000), (given(Some(5e-5)), None));

@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::OptionProblem;
-use trainyard_lm::optimizer::{AdamWConfig, Decay, Schedule};
+use trainyard_lm::optimizer::{AdamWConfig, Decay, LearningRateSchedule};
 
 /// AdamW moves every weight by about the learning rate per step: a rate above 1 destroys the model.
 const HIGHEST_RATE: f64 = 1.0;
@@ -63,7 +63,7 @@ impl OptimizerOptions {
     /// Returns the rate of step `step` (from 0) of `total`, if `peak` is the highest.
     pub fn rate(&self, peak: f64, step: u64, total: u64) -> f64 {
         let warmup = (self.warmup_share * total as f64).ceil() as u64;
-        Schedule { decay: self.decay, warmup, total, floor: self.final_share }.rate(peak, step)
+        LearningRateSchedule { decay: self.decay, warmup, total, floor: self.final_share }.rate(peak, step)
     }
     /// Returns the AdamW settings without the learning rate, which [`OptimizerOptions::rate`] gives per step.
     pub fn adamw(&self) -> AdamWConfig {

@@ -5,11 +5,14 @@ use std::path::Path;
 use trainyard_api::curves::finite;
 use trainyard_core::{Error, Result};
 use trainyard_lm::ModelFolder;
-use trainyard_lm::backend::{Backend, Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes};
+use trainyard_lm::backend::{
+    Backend, Learner, LearnerHead, LearnerOptions, OutputGradients, Outputs, Parameters, TokenPosition,
+    TrainableParameters,
+};
 use trainyard_lm::optimizer::StepReport;
 
 /// Model in training.
-pub struct Trainer {
+pub struct ModelTrainer {
     learner: Box<dyn Learner>,
     options: OptimizerOptions,
     peak: f64,
@@ -18,13 +21,13 @@ pub struct Trainer {
 
 /// Part of the model that a trainer changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Learned {
-    pub learns: Learns,
+pub struct TrainableParams {
+    pub learns: TrainableParameters,
     /// Seed of an adapter's dropout.
     pub seed: u64,
 }
 
-impl Trainer {
+impl ModelTrainer {
     /// Creates a trainer of the model with its own head. `total` = optimizer steps of the whole stage, for the
     /// schedule.
     pub fn new(
@@ -32,9 +35,9 @@ impl Trainer {
         model: &ModelFolder,
         options: &OptimizerOptions,
         total: u64,
-        learns: Learned,
+        learns: TrainableParams,
     ) -> Result<Self> {
-        Self::with_head(backend, model, options, total, Head::Own, learns)
+        Self::with_head(backend, model, options, total, LearnerHead::Own, learns)
     }
     /// Creates a trainer of the model with a new head, or of the head alone. Errors: bug, for options without a rate.
     pub fn with_head(
@@ -42,10 +45,11 @@ impl Trainer {
         model: &ModelFolder,
         options: &OptimizerOptions,
         total: u64,
-        head: Head,
-        Learned { learns, seed }: Learned,
+        head: LearnerHead,
+        TrainableParams { learns, seed }: TrainableParams,
     ) -> Result<Self> {
-        let learner = backend.learner(model, &LearnerOptions { optimizer: options.adamw(), head, learns, seed })?;
+        let learner =
+            backend.learner(model, &LearnerOptions { optimizer: options.adamw(), head, trainable: learns, seed })?;
         let peak = options.learning_rate.ok_or_else(|| Error::bug("the learning rate was not settled"))?;
         Ok(Self { learner, options: options.clone(), peak, total })
     }
@@ -69,16 +73,16 @@ impl Trainer {
         Ok(model)
     }
 
-    /// Computes outputs at `places` and keeps the activations for the next [`Trainer::backward`].
-    pub fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
+    /// Computes outputs at `places` and keeps the activations for the next [`ModelTrainer::backward`].
+    pub fn forward(&mut self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs> {
         self.learner.forward(sequences, places, temperature)
     }
     /// Computes the same outputs without keeping activations for a backward pass.
-    pub fn evaluate(&self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
+    pub fn evaluate(&self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs> {
         self.learner.evaluate(sequences, places, temperature)
     }
     /// Adds the gradient of Σ slope·output of the last forward pass.
-    pub fn backward(&mut self, slopes: &Slopes<'_>) -> Result<()> {
+    pub fn backward(&mut self, slopes: &OutputGradients<'_>) -> Result<()> {
         self.learner.backward(slopes)
     }
     /// Takes one optimizer step with the accumulated gradients. `None` = no gradient was added. Errors: data, if a
@@ -93,7 +97,7 @@ impl Trainer {
     pub fn save(&self, folder: &Path, prefix: &str) -> Result<()> {
         self.learner.save(folder, prefix)
     }
-    /// Reads the state written by [`Trainer::save`].
+    /// Reads the state written by [`ModelTrainer::save`].
     pub fn load(&mut self, folder: &Path, prefix: &str) -> Result<()> {
         self.learner.load(folder, prefix)
     }

@@ -8,10 +8,10 @@ use trainyard_core::Chance;
 use trainyard_learn::Rollout;
 use trainyard_lm::ModelFolder;
 use trainyard_lm::generate::Generator;
-use trainyard_lm::template::{Chat, ChatTemplate};
-use trainyard_tables::Sampling;
+use trainyard_lm::template::{ChatEncoder, ChatTemplate};
+use trainyard_tables::SamplingParams;
 
-const SAMPLING: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
+const SAMPLING: SamplingParams = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
 
 /// Returns a model with the compact template, changed so that earlier calls lose their closing tag.
 fn rewriting() -> ModelFolder {
@@ -19,7 +19,7 @@ fn rewriting() -> ModelFolder {
         {% else %}{{ m.content.replace('</tool_call>', '') }}{% endif %}<|end|>{% endfor %}\
         {% if add_generation_prompt %}<|assistant|>{% endif %}";
     let model = half_trained();
-    let chat = Chat::new(model.chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();
+    let chat = ChatEncoder::new(model.chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();
     ModelFolder { chat: chat.with_stop_tokens(model.stop_tokens()), ..model.clone() }
 }
 
@@ -28,11 +28,11 @@ fn roll(model: &ModelFolder, running: usize) -> (Vec<Rollout>, Generator) {
     let problems = sums(8, 3, 7);
     let environment = environment();
     let cancel = CancelToken::default();
-    let mut driver = Driver {
+    let mut driver = RolloutDriver {
         sampler: &mut generator,
         model,
         environment: &*environment,
-        limits: Limits {
+        limits: EpisodeLimits {
             turn_tokens: 16,
             episode_tokens: 96,
             running,
@@ -44,7 +44,7 @@ fn roll(model: &ModelFolder, running: usize) -> (Vec<Rollout>, Generator) {
         name: "t".into(),
         cancel: &cancel,
     };
-    let jobs: Vec<Job> = (0..8).flat_map(|p| (0..3).map(move |s| Job::root(p, s))).collect();
+    let jobs: Vec<EpisodeJob> = (0..8).flat_map(|p| (0..3).map(move |s| EpisodeJob::root(p, s))).collect();
     let finished = driver.run(&problems, &jobs).unwrap();
     (finished, generator)
 }

@@ -1,12 +1,12 @@
 //! Keys of an episode's random draws.
 
-use super::job::Job;
+use super::job::EpisodeJob;
 use trainyard_core::{Chance, Digest};
 use trainyard_lm::generate::DrawKey;
 use trainyard_tables::Problem;
 
 /// Returns the key of an episode's draws.
-pub fn draw_key(chance: &Chance, problem: &Problem, job: &Job) -> DrawKey {
+pub fn draw_key(chance: &Chance, problem: &Problem, job: &EpisodeJob) -> DrawKey {
     DrawKey { chance: chance.child("draw", &[job.draw]), problem: number_of(problem), sample: u64::from(job.sample) }
 }
 

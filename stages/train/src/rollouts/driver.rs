@@ -5,34 +5,34 @@
 //! any of them.
 
 use super::draw::number_of;
-use super::flow::Flow;
-use super::forking::Forking;
-use super::job::{Job, Limits, ToolWait};
-use super::live::{Live, Progress};
-use super::record::{Setting, record};
+use super::episode_queues::EpisodeQueues;
+use super::fork_scheduler::ForkScheduler;
+use super::job::{EpisodeJob, EpisodeLimits, ToolWait};
+use super::live_episode::{EpisodePoll, LiveEpisode};
+use super::record::{RecordContext, record};
 use super::rescore;
 use std::time::Duration;
 use trainyard_api::CancelToken;
 use trainyard_core::{Chance, Error, Result};
 use trainyard_envs::Environment;
-use trainyard_learn::{Action, Rollout};
+use trainyard_learn::{Rollout, StrategyAction};
 use trainyard_lm::backend::Sampler;
 use trainyard_lm::folder::ModelFolder;
-use trainyard_lm::generate::{Finish, Request, SequenceId};
-use trainyard_tables::{Problem, Sampling};
+use trainyard_lm::generate::{SequenceFinish, SequenceId, SequenceRequest};
+use trainyard_tables::{Problem, SamplingParams};
 
 /// Time that the loop sleeps on a tool when no episode can continue.
 const WAIT: Duration = Duration::from_millis(20);
 
 /// State shared by the episodes of one call.
-pub struct Driver<'s, 'a> {
+pub struct RolloutDriver<'s, 'a> {
     /// Sampler of the policy.
     pub sampler: &'s mut dyn Sampler,
     /// Tokenizer, chat template and limits of the policy.
     pub model: &'a ModelFolder,
     pub environment: &'s dyn Environment,
-    pub limits: Limits,
-    pub sampling: Sampling,
+    pub limits: EpisodeLimits,
+    pub sampling: SamplingParams,
     /// Source of all random draws; each episode derives its own from its key.
     pub chance: Chance,
     /// Prefix of rollout ids, before `/<problem id>/<sample>`.
@@ -41,32 +41,42 @@ pub struct Driver<'s, 'a> {
     pub cancel: &'s CancelToken,
 }
 
-impl<'a> Driver<'_, 'a> {
+impl<'a> RolloutDriver<'_, 'a> {
     /// Runs all jobs to their ends; results are in the order of the jobs.
     ///
     /// Errors: data, if the policy's logits are not numbers; cancelled; errors of the environment and the tokenizer.
-    pub fn run(&mut self, problems: &'a [Problem], jobs: &[Job]) -> Result<Vec<Rollout>> {
-        self.drain(problems, jobs, Flow::default())
+    pub fn run(&mut self, problems: &'a [Problem], jobs: &[EpisodeJob]) -> Result<Vec<Rollout>> {
+        self.drain(problems, jobs, EpisodeQueues::default())
     }
     /// Runs all jobs like [`Self::run`], with a strategy called at the end of every turn; results by group, then by
     /// sample.
-    pub fn run_forking(&mut self, problems: &'a [Problem], jobs: &[Job], forking: Forking<'a>) -> Result<Vec<Rollout>> {
-        let mut finished = self.drain(problems, jobs, Flow::new(Some(forking)))?;
+    pub fn run_forking(
+        &mut self,
+        problems: &'a [Problem],
+        jobs: &[EpisodeJob],
+        forking: ForkScheduler<'a>,
+    ) -> Result<Vec<Rollout>> {
+        let mut finished = self.drain(problems, jobs, EpisodeQueues::new(Some(forking)))?;
         finished.sort_by_key(|r| (r.trajectory.group, r.trajectory.sample));
         Ok(finished)
     }
-    fn drain(&mut self, problems: &'a [Problem], jobs: &[Job], mut flow: Flow<'a>) -> Result<Vec<Rollout>> {
+    fn drain(
+        &mut self,
+        problems: &'a [Problem],
+        jobs: &[EpisodeJob],
+        mut flow: EpisodeQueues<'a>,
+    ) -> Result<Vec<Rollout>> {
         jobs.iter().for_each(|job| flow.submit(job.clone()));
         while flow.unfinished() {
             self.pump(&mut flow, problems)?;
         }
         let mut finished = flow.take_done();
-        rescore::as_recorded(self.sampler, &self.sampling, &mut finished)?;
+        rescore::rescore_rollouts(self.sampler, &self.sampling, &mut finished)?;
         Ok(finished)
     }
 
     /// Runs one round: starts episodes that have room, decodes one token for all, collects tool results.
-    pub fn pump(&mut self, flow: &mut Flow<'a>, problems: &'a [Problem]) -> Result<()> {
+    pub fn pump(&mut self, flow: &mut EpisodeQueues<'a>, problems: &'a [Problem]) -> Result<()> {
         if self.cancel.is_cancelled() {
             return Err(Error::cancelled("the attempt was cancelled"));
         }
@@ -78,7 +88,7 @@ impl<'a> Driver<'_, 'a> {
         }
         self.collect_tools(flow)?;
         if flow.decoding.is_empty() && flow.waiting.is_empty() {
-            for live in std::mem::take(&mut flow.held) {
+            for live in std::mem::take(&mut flow.ready) {
                 self.launch(flow, live)?;
             }
         }
@@ -86,22 +96,22 @@ impl<'a> Driver<'_, 'a> {
     }
 
     /// Starts queued episodes while there is room.
-    fn start_some(&mut self, flow: &mut Flow<'a>, problems: &'a [Problem]) -> Result<()> {
+    fn start_some(&mut self, flow: &mut EpisodeQueues<'a>, problems: &'a [Problem]) -> Result<()> {
         // In lockstep a new episode also waits for the next round.
-        if self.limits.tool_wait == ToolWait::Batch && flow.in_flight() > 0 && !flow.stuck() {
+        if self.limits.tool_wait == ToolWait::Batch && flow.in_flight() > 0 && !flow.is_stuck() {
             return Ok(());
         }
         // The limit must not delay an episode that the others of its group wait for.
         let most = self.most_running();
-        while flow.in_flight() < most || flow.stuck() {
+        while flow.in_flight() < most || flow.is_stuck() {
             let Some((order, job)) = flow.queue.pop_front() else { return Ok(()) };
             let problem = &problems[job.problem];
             let seed = self.chance.at("episode", &[number_of(problem), job.draw, u64::from(job.sample)]).next_u64();
-            let live = Live::start(self.model, self.environment, problem, job, order, seed);
+            let live = LiveEpisode::start(self.model, self.environment, problem, job, order, seed);
             match live.map_err(|e| e.at(format!("problem `{}`", problem.id)))? {
-                Progress::Ready(live) => self.launch(flow, live)?,
-                Progress::Pending(live) => flow.waiting.push(live),
-                Progress::Done(live) => self.finish(flow, live)?,
+                EpisodePoll::Ready(live) => self.launch(flow, live)?,
+                EpisodePoll::Pending(live) => flow.waiting.push(live),
+                EpisodePoll::Done(live) => self.finish(flow, live)?,
             }
         }
         Ok(())
@@ -117,26 +127,26 @@ impl<'a> Driver<'_, 'a> {
 
     /// Returns the limits, capped by the positions of the model's sampler. A longer prompt ends its episode at once and
     /// is not an error of the stage.
-    fn limits(&self) -> Limits {
-        Limits { episode_tokens: self.limits.episode_tokens.min(self.sampler.positions()), ..self.limits }
+    fn limits(&self) -> EpisodeLimits {
+        EpisodeLimits { episode_tokens: self.limits.episode_tokens.min(self.sampler.positions()), ..self.limits }
     }
 
     /// Decodes the next turn of an episode, or ends the episode if no token is left.
-    fn launch(&mut self, flow: &mut Flow<'a>, mut live: Box<Live<'a>>) -> Result<()> {
+    fn launch(&mut self, flow: &mut EpisodeQueues<'a>, mut live: Box<LiveEpisode<'a>>) -> Result<()> {
         let room = live.room(&self.limits());
         if room == 0 {
             live.end_at_length();
             return self.finish(flow, live);
         }
-        if live.has_left() {
+        if live.is_decoding_other() {
             self.settle_sequence(&mut live);
-        } else if live.here.rewritten() {
+        } else if live.segment.rewritten() {
             self.settle_sequence(&mut live);
-            live.here.base = live.here.context_first();
+            live.segment.base = live.segment.context_first();
         }
         let id = match live.sequence {
             None => {
-                let request = Request {
+                let request = SequenceRequest {
                     tokens: live.request_tokens(),
                     draw: live.draw_key(&self.chance),
                     sampling: self.sampling,
@@ -155,19 +165,19 @@ impl<'a> Driver<'_, 'a> {
         Ok(())
     }
     /// Removes the sequence of an episode from the sampler and moves its samples to its segment.
-    fn settle_sequence(&mut self, live: &mut Live<'a>) {
+    fn settle_sequence(&mut self, live: &mut LiveEpisode<'a>) {
         let Some(id) = live.sequence.take() else { return };
         let state = self.sampler.remove(id);
-        live.keep(state);
+        live.store_samples(state);
     }
-    fn turn_sampled(&mut self, flow: &mut Flow<'a>, id: SequenceId, finish: Finish) -> Result<()> {
+    fn turn_sampled(&mut self, flow: &mut EpisodeQueues<'a>, id: SequenceId, finish: SequenceFinish) -> Result<()> {
         let mut live =
             flow.decoding.remove(&id).ok_or_else(|| Error::bug("a sequence finished that no episode owns"))?;
-        if finish == Finish::Nan {
+        if finish == SequenceFinish::Nan {
             return Err(Error::data(format!("the policy's logits are not numbers on problem `{}`", live.problem.id))
                 .help("the weights hold NaN or have diverged: use an earlier model or a lower learning rate"));
         }
-        live.cut = finish == Finish::Length;
+        live.truncated = finish == SequenceFinish::Length;
         match &mut flow.forking {
             None => self.take_turn(flow, live),
             Some(forking) => {
@@ -178,32 +188,32 @@ impl<'a> Driver<'_, 'a> {
         }
     }
     /// Hands a sampled turn to the environment.
-    fn take_turn(&mut self, flow: &mut Flow<'a>, mut live: Box<Live<'a>>) -> Result<()> {
+    fn take_turn(&mut self, flow: &mut EpisodeQueues<'a>, mut live: Box<LiveEpisode<'a>>) -> Result<()> {
         if let Some(id) = live.sequence {
-            live.tell(self.sampler.sequence(id))?;
+            live.send_turn_tokens(self.sampler.sequence(id))?;
         }
         live.turn_ended(self.environment, &self.sampled(&live)?)?;
         self.advance(flow, live, Duration::ZERO)
     }
-    fn sampled(&self, live: &Live<'a>) -> Result<Vec<u32>> {
+    fn sampled(&self, live: &LiveEpisode<'a>) -> Result<Vec<u32>> {
         let id = live.sequence.ok_or_else(|| Error::bug("an episode without a sequence has sampled a turn"))?;
         Ok(self.sampler.sequence(id).sampled_in_turn().to_vec())
     }
 
     /// Queries the strategy about every living sequence of a group, once all have sampled a turn.
-    fn settle(&mut self, flow: &mut Flow<'a>, group: u32) -> Result<()> {
+    fn settle(&mut self, flow: &mut EpisodeQueues<'a>, group: u32) -> Result<()> {
         let Some(parked) = flow.forking.as_mut().and_then(|f| f.all_parked(group)) else { return Ok(()) };
         for live in parked {
             let id = live.sequence.ok_or_else(|| Error::bug("a parked episode has no sequence"))?;
             let view = live.view(self.sampler.sequence(id));
             let action = match &mut flow.forking {
-                Some(forking) => forking.ask(group, &view),
-                None => Action::Continue,
+                Some(forking) => forking.decide(group, &view),
+                None => StrategyAction::Continue,
             };
             match action {
-                Action::Continue => self.take_turn(flow, live)?,
-                Action::Stop => self.stop(flow, live)?,
-                Action::Fork { at, copies } => {
+                StrategyAction::Continue => self.take_turn(flow, live)?,
+                StrategyAction::Stop => self.stop(flow, live)?,
+                StrategyAction::Fork { at, copies } => {
                     self.fork(flow, &live, at, copies)?;
                     self.take_turn(flow, live)?;
                 }
@@ -211,32 +221,32 @@ impl<'a> Driver<'_, 'a> {
         }
         Ok(())
     }
-    fn fork(&mut self, flow: &mut Flow<'a>, parent: &Live<'a>, at: usize, copies: u32) -> Result<()> {
+    fn fork(&mut self, flow: &mut EpisodeQueues<'a>, parent: &LiveEpisode<'a>, at: usize, copies: u32) -> Result<()> {
         let id = parent.sequence.ok_or_else(|| Error::bug("an episode without a sequence cannot be forked"))?;
         // The last token is sampled anew: after it the turn would be the parent's.
-        let last = parent.here.base + self.sampler.sequence(id).token_ids.len().saturating_sub(1);
+        let last = parent.segment.base + self.sampler.sequence(id).token_ids.len().saturating_sub(1);
         let at = at.clamp(parent.first(), last);
         for _ in 0..copies {
-            let Some(sample) = flow.forking.as_mut().and_then(|f| f.take_place(parent.job.group)) else {
+            let Some(sample) = flow.forking.as_mut().and_then(|f| f.reserve_sample(parent.job.group)) else {
                 return Ok(());
             };
             let mut child = parent.fork(at, sample, flow.submitted)?;
             flow.submitted += 1;
-            let sequence = self.sampler.fork(id, at - child.here.base, child.draw_key(&self.chance))?;
+            let sequence = self.sampler.fork(id, at - child.segment.base, child.draw_key(&self.chance))?;
             child.sequence = Some(sequence);
             flow.decoding.insert(sequence, child);
         }
         Ok(())
     }
     /// Ends an episode by the strategy's decision: its last turn is recorded, but the environment does not see it.
-    fn stop(&mut self, flow: &mut Flow<'a>, mut live: Box<Live<'a>>) -> Result<()> {
+    fn stop(&mut self, flow: &mut EpisodeQueues<'a>, mut live: Box<LiveEpisode<'a>>) -> Result<()> {
         let sampled = self.sampled(&live)?;
         live.stopped(self.environment, &sampled)?;
         self.finish(flow, live)
     }
 
     /// Polls the tools of all waiting episodes; waits briefly on the first if nothing decodes.
-    fn collect_tools(&mut self, flow: &mut Flow<'a>) -> Result<()> {
+    fn collect_tools(&mut self, flow: &mut EpisodeQueues<'a>) -> Result<()> {
         let idle = self.sampler.running() == 0;
         for (k, live) in std::mem::take(&mut flow.waiting).into_iter().enumerate() {
             let wait = if idle && k == 0 { WAIT } else { Duration::ZERO };
@@ -246,24 +256,28 @@ impl<'a> Driver<'_, 'a> {
     }
 
     /// Advances an episode as far as possible without decoding.
-    fn advance(&mut self, flow: &mut Flow<'a>, live: Box<Live<'a>>, wait: Duration) -> Result<()> {
+    fn advance(&mut self, flow: &mut EpisodeQueues<'a>, live: Box<LiveEpisode<'a>>, wait: Duration) -> Result<()> {
         match live.poll(self.environment, &self.limits(), wait)? {
-            Progress::Ready(live) if self.limits.tool_wait == ToolWait::Batch => flow.held.push(live),
-            Progress::Ready(live) => self.launch(flow, live)?,
-            Progress::Pending(live) => flow.waiting.push(live),
-            Progress::Done(live) => self.finish(flow, live)?,
+            EpisodePoll::Ready(live) if self.limits.tool_wait == ToolWait::Batch => flow.ready.push(live),
+            EpisodePoll::Ready(live) => self.launch(flow, live)?,
+            EpisodePoll::Pending(live) => flow.waiting.push(live),
+            EpisodePoll::Done(live) => self.finish(flow, live)?,
         }
         Ok(())
     }
 
-    fn finish(&mut self, flow: &mut Flow<'a>, mut live: Box<Live<'a>>) -> Result<()> {
+    fn finish(&mut self, flow: &mut EpisodeQueues<'a>, mut live: Box<LiveEpisode<'a>>) -> Result<()> {
         self.settle_sequence(&mut live);
         let (order, group) = (live.order, live.job.group);
-        let setting =
-            Setting { model: self.model, environment: self.environment, sampling: self.sampling, name: &self.name };
+        let setting = RecordContext {
+            model: self.model,
+            environment: self.environment,
+            sampling: self.sampling,
+            name: &self.name,
+        };
         flow.done.push((order, record(*live, &setting)?));
         let Some(forking) = &mut flow.forking else { return Ok(()) };
-        let more = forking.ended(group);
+        let more = forking.member_ended(group);
         more.into_iter().for_each(|job| flow.submit(job));
         self.settle(flow, group)
     }

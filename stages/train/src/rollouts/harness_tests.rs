@@ -11,7 +11,7 @@ use trainyard_envs::environments::{family, line};
 use trainyard_envs::{Environment, ToolHost, Toolbox};
 use trainyard_harness::Harness;
 use trainyard_learn::{ProgramCalls, Rollout};
-use trainyard_tables::{Sampling, Status, StopReason};
+use trainyard_tables::{EpisodeStatus, SamplingParams, StopReason};
 
 /// Returns whether Python 3 is installed; tests that need it are skipped otherwise.
 fn python() -> bool {
@@ -40,14 +40,15 @@ fn habit(habit: &str) -> Box<dyn Environment> {
 }
 
 fn roll(environment: &dyn Environment, running: usize, problems: usize) -> Result<Vec<Rollout>> {
-    let jobs: Vec<Job> = (0..problems).flat_map(|p| (0..2).map(move |s| Job::root(p, s))).collect();
+    let jobs: Vec<EpisodeJob> = (0..problems).flat_map(|p| (0..2).map(move |s| EpisodeJob::root(p, s))).collect();
     let mut generator = half_trained().generator(1)?;
     let (list, cancel) = (sums(problems, 3, 7), CancelToken::default());
     let kv_memory = 1 << 30;
-    let limits = Limits { turn_tokens: 16, episode_tokens: 96, running, kv_memory, tool_wait: ToolWait::Trajectory };
+    let limits =
+        EpisodeLimits { turn_tokens: 16, episode_tokens: 96, running, kv_memory, tool_wait: ToolWait::Trajectory };
     let (chance, name, model) = (Chance::new(4), "t".into(), half_trained());
-    let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
-    Driver { sampler: &mut generator, model, environment, limits, sampling, chance, name, cancel: &cancel }
+    let sampling = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
+    RolloutDriver { sampler: &mut generator, model, environment, limits, sampling, chance, name, cancel: &cancel }
         .run(&list, &jobs)
 }
 
@@ -137,12 +138,12 @@ fn a_program_that_fails_is_contained_and_named() {
         assert!(error.message.contains("environment `harness` (python3 agent.py)"), "{error}");
     }
     let floods = roll(&*habit("floods"), 2, 1).unwrap();
-    assert!(floods.iter().all(|one| one.trajectory.status == Status::Ok));
+    assert!(floods.iter().all(|one| one.trajectory.status == EpisodeStatus::Ok));
     let of = |on_failure: &str| {
         roll(&*harness(json!({"options": {"habit": "crashes"}, "on_failure": on_failure, "max_turns": 9})), 2, 1)
     };
     let ended = of("end").unwrap();
-    assert!(ended.iter().all(|one| one.trajectory.status == Status::Ok && one.trajectory.answer.is_none()));
+    assert!(ended.iter().all(|one| one.trajectory.status == EpisodeStatus::Ok && one.trajectory.answer.is_none()));
     assert!(of("skip").unwrap().iter().any(Rollout::failed));
     assert!(of("fail").unwrap_err().message.contains("exited with status 3"));
     for name in ["hangs", "hangs at once"] {

@@ -1,6 +1,6 @@
 //! Input of the rollout loop: episodes to run, and their limits.
 
-use trainyard_learn::Prefix;
+use trainyard_learn::EpisodePrefix;
 
 /// When an episode continues after its tools have answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -15,7 +15,7 @@ pub enum ToolWait {
 
 /// Limits of an episode, in tokens and turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct EpisodeLimits {
     /// Limit of tokens sampled in one turn.
     pub turn_tokens: usize,
     /// Limit of tokens of an episode: prompt, turns and observations.
@@ -30,18 +30,18 @@ pub struct Limits {
 
 /// Beginning of an episode.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Start {
+pub enum EpisodeStart {
     /// At the prompt.
     #[default]
     Root,
     /// In the middle of an earlier episode: whole turns as sampled (stop token included), then the first tokens of the
     /// next one. The turns are replayed in a new environment, which responds identically.
-    Prefix(Prefix),
+    Prefix(EpisodePrefix),
 }
 
 /// One episode to run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Job {
+pub struct EpisodeJob {
     /// Index in the list of problems.
     pub problem: usize,
     /// Distinguishes several groups of one problem. Draws are keyed by the problem's id, this and `sample`, so an
@@ -51,14 +51,14 @@ pub struct Job {
     pub group: u32,
     /// Number of the rollout within its group; part of the key of its random draws.
     pub sample: u32,
-    pub start: Start,
+    pub start: EpisodeStart,
     /// Text put before the problem while sampling and left out of the row. Empty = none.
     pub scaffold: String,
     /// Turn limit; `None` = the environment's.
     pub max_turns: Option<u32>,
 }
 
-impl Job {
+impl EpisodeJob {
     /// Creates the job of sample `sample` of a problem from its prompt, in the group with the problem's number.
     pub fn root(problem: usize, sample: u32) -> Self {
         Self { problem, group: problem as u32, sample, ..Self::default() }

@@ -1,26 +1,26 @@
 //! Rollouts: a policy, an environment and its tools, many episodes at once. One engine for RL, Monte-Carlo labels and
 //! evaluation.
 //!
-//! [`driver`] moves episodes between the lists of [`flow`]; [`live`] is one episode, and [`record`] converts it to a
+//! [`driver`] moves episodes between the lists of [`episode_queues`]; [`live_episode`] is one episode, and [`record`] converts it to a
 //! row at its end. All running sequences decode together, and an episode that waits for a tool does not delay any
 //! other. Every draw is keyed by (chance, id of the problem, sample, turn, token), so an episode does not depend on its
 //! batch.
 
-mod asking;
-mod attach;
 #[cfg(test)]
 mod context_tests;
 pub mod draw;
 pub mod driver;
-pub mod flow;
-pub mod forking;
+pub mod episode_queues;
+pub mod fork_scheduler;
 #[cfg(test)]
 mod harness_tests;
 pub mod job;
-mod kept;
+pub mod live_episode;
+mod matching;
+mod program_requests;
+mod program_segments;
 #[cfg(test)]
-mod kept_tests;
-pub mod live;
+mod program_tests;
 pub mod record;
 pub mod rescore;
 mod segment;
@@ -29,8 +29,8 @@ pub mod steps;
 mod tests;
 
 pub use draw::draw_key;
-pub use driver::Driver;
-pub use flow::Flow;
-pub use forking::Forking;
-pub use job::{Job, Limits, Start, ToolWait};
+pub use driver::RolloutDriver;
+pub use episode_queues::EpisodeQueues;
+pub use fork_scheduler::ForkScheduler;
+pub use job::{EpisodeJob, EpisodeLimits, EpisodeStart, ToolWait};
 pub use steps::StepKind;

@@ -4,45 +4,57 @@
 //! tokens must be the beginning of the encoded conversation, under the same mask, and removing a scaffold must not
 //! change what follows it.
 
-use super::job::Start;
-use super::live::Live;
+use super::job::EpisodeStart;
+use super::live_episode::LiveEpisode;
 use trainyard_core::{Error, Result};
 use trainyard_envs::rewards::VERDICT;
 use trainyard_envs::{CallCounts, Environment};
 use trainyard_learn::{ProgramCalls, Rollout, TurnSummary};
 use trainyard_lm::folder::ModelFolder;
 use trainyard_lm::generate::SequenceState;
-use trainyard_lm::template::{Conversation, Encoded};
-use trainyard_tables::{Message, Problem, Sampling, Trajectory};
+use trainyard_lm::template::{ConversationTokens, TokenizedConversation};
+use trainyard_tables::{Message, Problem, SamplingParams, Trajectory};
 
 /// Values shared by the rows of one call.
-pub(super) struct Setting<'s, 'a> {
+pub(super) struct RecordContext<'s, 'a> {
     pub model: &'a ModelFolder,
     pub environment: &'s dyn Environment,
-    pub sampling: Sampling,
+    pub sampling: SamplingParams,
     /// Prefix of ids, before `/<problem id>/<sample>`.
     pub name: &'s str,
 }
 
 /// Converts an ended episode, whose segments hold all samples, to a rollout without rewards and advantages.
-pub(super) fn record(live: Live<'_>, setting: &Setting<'_, '_>) -> Result<Rollout> {
-    let Live { job, problem, here, kept, outcome, tool_calls, tool_errors, seed, given, origin, .. } = live;
+pub(super) fn record(live: LiveEpisode<'_>, setting: &RecordContext<'_, '_>) -> Result<Rollout> {
+    let LiveEpisode {
+        job,
+        problem,
+        segment: here,
+        program: kept,
+        outcome,
+        tool_calls,
+        tool_errors,
+        seed,
+        given,
+        origin,
+        ..
+    } = live;
     let outcome = outcome.ok_or_else(|| Error::bug("an episode is recorded before its end"))?;
-    let (mut segments, calls) = Live::segments(kept, here);
+    let (mut segments, calls) = LiveEpisode::segments(kept, here);
     let (mut turns, mut messages) = (Vec::new(), Vec::new());
-    let mut tokens: Option<Tokens> = None;
+    let mut tokens: Option<TokenColumns> = None;
     for segment in &mut segments {
         let first = tokens.as_ref().map_or(0, |tokens| tokens.encoded.token_ids.len());
-        turns.extend(segment.turns.iter().map(|turn| turn.later(first)));
+        turns.extend(segment.turns.iter().map(|turn| turn.shifted(first)));
         let (said, encoded) = segment.conversation.clone().into_parts();
         // Messages at the beginning of a segment that another segment contains are repeated for the model alone.
         let repeats = |(at, message): &(usize, Message)| *at < segment.prompt && messages.contains(message);
         let new: Vec<Message> = said.into_iter().enumerate().filter(|m| !repeats(m)).map(|(_, m)| m).collect();
         messages.extend(new);
-        let own = Tokens::new(encoded, std::mem::take(&mut segment.past), &job.start)?;
+        let own = TokenColumns::new(encoded, std::mem::take(&mut segment.past), &job.start)?;
         tokens = Some(match tokens {
             None => own,
-            Some(before) => before.then(own),
+            Some(before) => before.append(own),
         });
     }
     let mut tokens = tokens.ok_or_else(|| Error::bug("an episode has no conversation"))?;
@@ -51,7 +63,7 @@ pub(super) fn record(live: Live<'_>, setting: &Setting<'_, '_>) -> Result<Rollou
         expect_one_context(&tokens.encoded)?;
         let plain = without_scaffold(&messages, &turns, &tokens.encoded, problem, setting)?;
         fork_at = fork_at.map(|at| at - tokens.encoded.prompt_tokens + plain.encoded().prompt_tokens);
-        tokens = tokens.under(&plain, &mut turns)?;
+        tokens = tokens.replace_prompt(&plain, &mut turns)?;
         messages = plain.into_parts().0;
     }
     let verified = |answer: &String| setting.environment.verify(problem, answer);
@@ -98,16 +110,16 @@ pub(super) fn record(live: Live<'_>, setting: &Setting<'_, '_>) -> Result<Rollou
 fn without_scaffold<'a>(
     messages: &[Message],
     turns: &[TurnSummary],
-    encoded: &Encoded,
+    encoded: &ConversationTokens,
     problem: &Problem,
-    setting: &Setting<'_, 'a>,
-) -> Result<Conversation<'a>> {
-    let mut plain = Conversation::new(&setting.model.chat, None);
+    setting: &RecordContext<'_, 'a>,
+) -> Result<TokenizedConversation<'a>> {
+    let mut plain = TokenizedConversation::new(&setting.model.chat, None);
     plain.extend(&setting.environment.prompt(problem)?)?;
     plain.open_first_turn()?;
     let own: Vec<usize> = (0..messages.len()).filter(|&i| messages[i].role == "assistant").collect();
     for (k, (turn, &at)) in turns.iter().zip(own.iter().rev().take(turns.len()).rev()).enumerate() {
-        plain.sampled(&encoded.token_ids[turn.first..turn.end])?;
+        plain.push_sampled(&encoded.token_ids[turn.first..turn.end])?;
         plain.set_tool_calls(messages[at].tool_calls.clone());
         let next = own.get(own.len() - turns.len() + k + 1).copied().unwrap_or(messages.len());
         if next > at + 1 {
@@ -119,7 +131,7 @@ fn without_scaffold<'a>(
 }
 
 /// Rejects several contexts: each prompt contains the scaffold, and only one can be removed.
-fn expect_one_context(encoded: &Encoded) -> Result<()> {
+fn expect_one_context(encoded: &ConversationTokens) -> Result<()> {
     if encoded.restarts.is_empty() {
         return Ok(());
     }
@@ -130,8 +142,8 @@ fn expect_one_context(encoded: &Encoded) -> Result<()> {
 }
 
 /// Per-token columns of one length.
-struct Tokens {
-    encoded: Encoded,
+struct TokenColumns {
+    encoded: ConversationTokens,
     /// `None` if the sampler did not give one for every token.
     logprobs: Option<Vec<f32>>,
     /// `None` if the sampler gives no entropies.
@@ -139,10 +151,10 @@ struct Tokens {
     versions: Vec<u32>,
 }
 
-impl Tokens {
+impl TokenColumns {
     /// Joins the encoded conversation with the samples of each context, given with its first token. A sampled sequence
     /// must equal its part of the conversation or the beginning of it (a last observation may follow).
-    fn new(encoded: Encoded, sampled: Vec<(usize, SequenceState)>, start: &Start) -> Result<Self> {
+    fn new(encoded: ConversationTokens, sampled: Vec<(usize, SequenceState)>, start: &EpisodeStart) -> Result<Self> {
         let length = encoded.token_ids.len();
         let (mut logprobs, mut versions) = (vec![0.0; length], Vec::new());
         let mut entropies = Some(vec![0.0; length]);
@@ -155,7 +167,7 @@ impl Tokens {
             }
             // Given tokens of a prefix take the conversation's mask: they are the policy's, although another call
             // sampled them.
-            if *start == Start::Root && state.loss_mask != encoded.loss_mask[part.clone()] {
+            if *start == EpisodeStart::Root && state.loss_mask != encoded.loss_mask[part.clone()] {
                 return Err(Error::bug("the sampler's loss mask is not the conversation's"));
             }
             logprobs[part.clone()].copy_from_slice(&state.logprobs);
@@ -173,7 +185,7 @@ impl Tokens {
         Ok(Self { logprobs, entropies, versions, encoded })
     }
     /// Appends the columns of a later segment, whose context does not include these tokens.
-    fn then(mut self, next: Self) -> Self {
+    fn append(mut self, next: Self) -> Self {
         let first = self.encoded.token_ids.len();
         self.encoded.append(next.encoded);
         self.logprobs = joined(self.logprobs, next.logprobs);
@@ -183,7 +195,7 @@ impl Tokens {
         self
     }
     /// Moves the columns and the turns after another prompt.
-    fn under(self, plain: &Conversation<'_>, turns: &mut [TurnSummary]) -> Result<Self> {
+    fn replace_prompt(self, plain: &TokenizedConversation<'_>, turns: &mut [TurnSummary]) -> Result<Self> {
         let (old, new) = (self.encoded.prompt_tokens, plain.encoded().prompt_tokens);
         if self.encoded.token_ids[old..] != plain.encoded().token_ids[new..] {
             return Err(Error::bug("the tokens after the prompt changed when its scaffold was taken out"));

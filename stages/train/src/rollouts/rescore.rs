@@ -7,11 +7,11 @@
 use trainyard_core::Result;
 use trainyard_learn::{Rollout, TurnSummary};
 use trainyard_lm::backend::Sampler;
-use trainyard_lm::template::Chat;
-use trainyard_tables::{Sampling, Trajectory};
+use trainyard_lm::template::ChatEncoder;
+use trainyard_tables::{SamplingParams, Trajectory};
 
 /// Fills log-probabilities and entropies of rollouts whose agent tokens were given or sampled under another prompt.
-pub fn as_recorded(sampler: &mut dyn Sampler, sampling: &Sampling, rollouts: &mut [Rollout]) -> Result<()> {
+pub fn rescore_rollouts(sampler: &mut dyn Sampler, sampling: &SamplingParams, rollouts: &mut [Rollout]) -> Result<()> {
     // A prompt without room for a turn may be longer than the model's context.
     let needed = |one: &Rollout| (one.given > 0 || one.scaffolded) && one.trajectory.loss_mask.contains(&true);
     let mut rollouts: Vec<&mut Rollout> = rollouts.iter_mut().filter(|r| needed(r)).collect();
@@ -34,14 +34,18 @@ pub fn as_recorded(sampler: &mut dyn Sampler, sampling: &Sampling, rollouts: &mu
 }
 
 /// Episode to score: its row, its turns, its problem's answer.
-pub type Episode<'a> = (&'a Trajectory, &'a [TurnSummary], &'a str);
+pub type GoldEpisode<'a> = (&'a Trajectory, &'a [TurnSummary], &'a str);
 
 /// Computes the mean log-probability of the gold answer as the agent's next turn, at the start of every turn:
 /// `[episode][turn]`. Temperature 1.
 ///
 /// Episodes whose answer is empty or cannot be expressed by the tokenizer get empty lists. Lists end before the first
 /// turn that begins so late that the answer would not fit.
-pub fn gold_logprobs(sampler: &mut dyn Sampler, chat: &Chat, episodes: &[Episode<'_>]) -> Result<Vec<Vec<f64>>> {
+pub fn gold_logprobs(
+    sampler: &mut dyn Sampler,
+    chat: &ChatEncoder,
+    episodes: &[GoldEpisode<'_>],
+) -> Result<Vec<Vec<f64>>> {
     let mut owners = Vec::new();
     let mut sequences: Vec<Vec<u32>> = Vec::new();
     for (e, (row, turns, answer)) in episodes.iter().enumerate() {
@@ -57,7 +61,7 @@ pub fn gold_logprobs(sampler: &mut dyn Sampler, chat: &Chat, episodes: &[Episode
         }
     }
     let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
-    let scored = sampler.logprobs_of(&sequences, &Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 })?;
+    let scored = sampler.logprobs_of(&sequences, &SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 })?;
     let mut lists: Vec<Vec<f64>> = vec![Vec::new(); episodes.len()];
     for ((owner, length), scored) in owners.into_iter().zip(scored) {
         let gold = &scored.logprobs[scored.logprobs.len() - length..];

@@ -3,16 +3,16 @@
 //! An episode has one segment, unless a program keeps the conversation: where the program rewrites its history or has a
 //! second conversation, its next request begins another segment.
 
-use super::attach::{continues, same};
+use super::matching::{continues, same};
 use trainyard_learn::TurnSummary;
 use trainyard_lm::generate::SequenceState;
-use trainyard_lm::template::Conversation;
+use trainyard_lm::template::TokenizedConversation;
 use trainyard_tables::Message;
 
 /// Conversation with its samples. Places are counted from its first token.
 #[derive(Clone)]
-pub struct Segment<'a> {
-    pub conversation: Conversation<'a>,
+pub struct ConversationSegment<'a> {
+    pub conversation: TokenizedConversation<'a>,
     /// First token of the context that the episode's sequence decodes.
     pub base: usize,
     /// Samples of earlier sequences, each with the first token of its context.
@@ -24,8 +24,8 @@ pub struct Segment<'a> {
     pub prompt: usize,
 }
 
-impl<'a> Segment<'a> {
-    pub fn new(conversation: Conversation<'a>) -> Self {
+impl<'a> ConversationSegment<'a> {
+    pub fn new(conversation: TokenizedConversation<'a>) -> Self {
         Self { conversation, base: 0, past: Vec::new(), turns: Vec::new(), known: Vec::new(), prompt: 0 }
     }
     /// Returns the first token of the current context.
@@ -38,7 +38,7 @@ impl<'a> Segment<'a> {
     }
     /// Stores the samples of the current context's sequence. A sequence that continued an earlier one of the same
     /// context was given the earlier samples, and did not sample them.
-    pub fn keep(&mut self, mut state: SequenceState) {
+    pub fn store_samples(&mut self, mut state: SequenceState) {
         if let Some((_, earlier)) = self.past.pop_if(|(base, _)| *base == self.base) {
             let shared = earlier.token_ids.len().min(state.token_ids.len());
             state.loss_mask[..shared].copy_from_slice(&earlier.loss_mask[..shared]);
@@ -53,7 +53,7 @@ impl<'a> Segment<'a> {
         self.past.push((self.base, state));
     }
     /// Returns whether a request with these messages and tools continues this segment.
-    pub fn goes_on(&self, asked: &[Message], tools: Option<&str>) -> bool {
+    pub fn is_continued_by(&self, asked: &[Message], tools: Option<&str>) -> bool {
         !self.turns.is_empty() && self.conversation.tools() == tools && continues(&self.known, asked)
     }
     /// Returns the latest turn sampled here that means the same as a message, as sampled.

@@ -3,25 +3,25 @@ use crate::testing::{environment, half_trained, sums, tiny_model};
 use std::time::Duration;
 use trainyard_api::CancelToken;
 use trainyard_core::{Chance, ErrorKind, Result};
-use trainyard_envs::{AgentTurn, Environment, Episode, Outcome, Step, ToolFormat, ToolSpec};
+use trainyard_envs::{AgentTurn, Environment, Episode, EpisodeStep, Outcome, ToolFormat, ToolSpec};
 use trainyard_learn::{
-    Action, Draw, GroupBudget, Live as LiveView, Needs, Part, Pool, Prefix, Progress as LearnProgress, Rollout, Spawn,
-    Strategy, TurnSummary,
+    Draw, EpisodePrefix, GroupBudget, LiveSequence, Needs, ProblemPool, Progress, RlPart, Rollout, Spawn, Strategy,
+    StrategyAction, TurnSummary,
 };
 use trainyard_lm::ModelFolder;
-use trainyard_tables::{Message, Problem, Sampling, Status, StopReason, Trajectory};
+use trainyard_tables::{EpisodeStatus, Message, Problem, SamplingParams, StopReason, Trajectory};
 
 mod forks;
 
-fn limits(running: usize) -> Limits {
-    Limits { turn_tokens: 16, episode_tokens: 96, running, kv_memory: 1 << 30, tool_wait: ToolWait::Trajectory }
+fn limits(running: usize) -> EpisodeLimits {
+    EpisodeLimits { turn_tokens: 16, episode_tokens: 96, running, kv_memory: 1 << 30, tool_wait: ToolWait::Trajectory }
 }
 
 fn roll(
     model: &ModelFolder,
     problems: &[Problem],
-    jobs: &[Job],
-    limits: Limits,
+    jobs: &[EpisodeJob],
+    limits: EpisodeLimits,
     threads: usize,
 ) -> Result<Vec<Rollout>> {
     roll_in(&*environment(), model, problems, jobs, limits, threads)
@@ -31,14 +31,14 @@ fn roll_in(
     environment: &dyn Environment,
     model: &ModelFolder,
     problems: &[Problem],
-    jobs: &[Job],
-    limits: Limits,
+    jobs: &[EpisodeJob],
+    limits: EpisodeLimits,
     threads: usize,
 ) -> Result<Vec<Rollout>> {
     let mut generator = model.generator(threads)?;
     let cancel = CancelToken::default();
-    let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
-    let mut driver = Driver {
+    let sampling = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
+    let mut driver = RolloutDriver {
         sampler: &mut generator,
         model,
         environment,
@@ -51,8 +51,8 @@ fn roll_in(
     driver.run(problems, jobs)
 }
 
-fn jobs(problems: usize, samples: u32) -> Vec<Job> {
-    (0..problems).flat_map(|p| (0..samples).map(move |s| Job::root(p, s))).collect()
+fn jobs(problems: usize, samples: u32) -> Vec<EpisodeJob> {
+    (0..problems).flat_map(|p| (0..samples).map(move |s| EpisodeJob::root(p, s))).collect()
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_problem_keeps_its_draws_in_another_list() {
     let drawn = |f: &Rollout| (f.trajectory.id.clone(), f.trajectory.seed, f.trajectory.token_ids.clone());
     assert_eq!(half.iter().map(drawn).collect::<Vec<_>>(), whole[9..].iter().map(drawn).collect::<Vec<_>>());
     // Another group of the same problem, and another sample of the same group, get different draws.
-    let again: Vec<Job> = jobs(6, 3).into_iter().map(|job| Job { draw: 1, ..job }).collect();
+    let again: Vec<EpisodeJob> = jobs(6, 3).into_iter().map(|job| EpisodeJob { draw: 1, ..job }).collect();
     let again = roll(half_trained(), &problems, &again, limits(64), 1).unwrap();
     assert!(again.iter().zip(&whole).all(|(a, b)| a.trajectory.seed != b.trajectory.seed));
     assert!(again.iter().zip(&whole).any(|(a, b)| a.trajectory.token_ids != b.trajectory.token_ids));
@@ -87,8 +87,8 @@ fn answers_in_a_prompt_are_no_turns_of_the_agent() {
         let shots = [Message::new("user", "1+1?"), Message::new("assistant", "2")];
         problem.messages = shots.into_iter().chain(std::mem::take(&mut problem.messages)).collect();
     }
-    let scaffolded = Job { scaffold: "1+1".to_string(), draw: 1, ..Job::root(0, 0) };
-    let all: Vec<Job> = jobs(6, 3).into_iter().chain([scaffolded]).collect();
+    let scaffolded = EpisodeJob { scaffold: "1+1".to_string(), draw: 1, ..EpisodeJob::root(0, 0) };
+    let all: Vec<EpisodeJob> = jobs(6, 3).into_iter().chain([scaffolded]).collect();
     let finished = roll(half_trained(), &problems, &all, limits(64), 1).unwrap();
     assert!(finished.iter().any(|f| !f.turns.is_empty()));
     for one in &finished {
@@ -97,7 +97,7 @@ fn answers_in_a_prompt_are_no_turns_of_the_agent() {
         assert!(t.loss_mask[..prompt].iter().all(|m| !m) && t.turn[..prompt].iter().all(|turn| *turn == 0));
         assert_eq!(t.messages.iter().filter(|m| m.role == "assistant").count(), 1 + one.turns.len());
         assert!(one.turns.first().is_none_or(|turn| turn.first == prompt));
-        assert_eq!(one.sampled(), one.turns.iter().map(|turn| turn.end - turn.first).sum::<usize>());
+        assert_eq!(one.sampled_tokens(), one.turns.iter().map(|turn| turn.end - turn.first).sum::<usize>());
     }
 }
 
@@ -128,7 +128,8 @@ fn a_record_holds_what_happened() {
 #[test]
 fn memory_for_keys_and_values_admits_and_changes_no_result() {
     let problems = sums(6, 3, 8);
-    let roll = |kv_memory| roll(half_trained(), &problems, &jobs(6, 4), Limits { kv_memory, ..limits(64) }, 2).unwrap();
+    let roll =
+        |kv_memory| roll(half_trained(), &problems, &jobs(6, 4), EpisodeLimits { kv_memory, ..limits(64) }, 2).unwrap();
     let rows = |finished: Vec<Rollout>| finished.into_iter().map(|one| one.trajectory).collect::<Vec<_>>();
     let sampler = half_trained().generator(1).unwrap();
     // 96 tokens in 2 layers of 2 heads with 16 numbers each for keys and for values.
@@ -140,12 +141,12 @@ fn memory_for_keys_and_values_admits_and_changes_no_result() {
     let driver = |kv_memory: u64| {
         let mut sampler = half_trained().generator(1).unwrap();
         let (environment, cancel) = (environment(), CancelToken::default());
-        let driver = Driver {
+        let driver = RolloutDriver {
             sampler: &mut sampler,
             model: half_trained(),
             environment: &*environment,
-            limits: Limits { kv_memory, ..limits(64) },
-            sampling: Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 },
+            limits: EpisodeLimits { kv_memory, ..limits(64) },
+            sampling: SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 },
             chance: Chance::new(1),
             name: String::new(),
             cancel: &cancel,
@@ -159,10 +160,10 @@ fn memory_for_keys_and_values_admits_and_changes_no_result() {
 fn limits_end_episodes() {
     let problems = sums(4, 3, 9);
     let model = tiny_model(32, 2, 3);
-    let finished = roll(&model, &problems, &jobs(4, 2), Limits { turn_tokens: 5, ..limits(8) }, 1).unwrap();
+    let finished = roll(&model, &problems, &jobs(4, 2), EpisodeLimits { turn_tokens: 5, ..limits(8) }, 1).unwrap();
     assert!(finished.iter().all(|f| f.turns[0].end - f.turns[0].first <= 5));
     assert!(finished.iter().any(Rollout::cut_off), "a random model does not end its turn by itself");
-    let none = roll(&model, &problems, &jobs(4, 1), Limits { episode_tokens: 2, ..limits(8) }, 1).unwrap();
+    let none = roll(&model, &problems, &jobs(4, 1), EpisodeLimits { episode_tokens: 2, ..limits(8) }, 1).unwrap();
     assert!(none.iter().all(|f| f.trajectory.stop_reason == StopReason::Length && f.turns.is_empty()));
 }
 
@@ -174,7 +175,7 @@ fn no_record_is_longer_than_an_episode_may_be() {
     let (end, next) = (whole[called].turns[0].end, whole[called].turns[1].first);
     // The first observation would end one token too late.
     let tight =
-        roll(half_trained(), &problems, &jobs(12, 4), Limits { episode_tokens: next, ..limits(64) }, 2).unwrap();
+        roll(half_trained(), &problems, &jobs(12, 4), EpisodeLimits { episode_tokens: next, ..limits(64) }, 2).unwrap();
     assert!(tight.iter().all(|f| f.trajectory.token_ids.len() <= next));
     let cut = &tight[called];
     assert_eq!((cut.trajectory.token_ids.len(), cut.trajectory.stop_reason), (end, StopReason::Length));
@@ -189,14 +190,16 @@ fn a_continuation_keeps_its_prefix() {
     let t = &root.trajectory;
     let first = &root.turns[0];
     let second = &root.turns[1];
-    let whole = Start::Prefix(Prefix {
+    let whole = EpisodeStart::Prefix(EpisodePrefix {
         turns: vec![t.token_ids[first.first..first.end].to_vec()],
         partial: t.token_ids[second.first..=second.first].to_vec(),
     });
-    let partial =
-        Start::Prefix(Prefix { turns: Vec::new(), partial: t.token_ids[first.first..first.first + 2].to_vec() });
+    let partial = EpisodeStart::Prefix(EpisodePrefix {
+        turns: Vec::new(),
+        partial: t.token_ids[first.first..first.first + 2].to_vec(),
+    });
     for (start, kept) in [(whole, second.first + 1), (partial, first.first + 2)] {
-        let job = Job { problem: at / 2, draw: 99, start, ..Job::default() };
+        let job = EpisodeJob { problem: at / 2, draw: 99, start, ..EpisodeJob::default() };
         let again = roll(half_trained(), &problems, &[job], limits(1), 1).unwrap();
         assert_eq!(again[0].trajectory.token_ids[..kept], t.token_ids[..kept]);
     }
@@ -206,10 +209,14 @@ fn a_continuation_keeps_its_prefix() {
 struct Lost(Box<dyn Environment>);
 struct LostEpisode;
 impl Episode for LostEpisode {
-    fn step(&mut self, _: &AgentTurn) -> Result<Step> {
-        Ok(Step::Done(Outcome { stop: StopReason::Error, status: Status::Infrastructure, ..Outcome::default() }))
+    fn step(&mut self, _: &AgentTurn) -> Result<EpisodeStep> {
+        Ok(EpisodeStep::Done(Outcome {
+            stop: StopReason::Error,
+            status: EpisodeStatus::Infrastructure,
+            ..Outcome::default()
+        }))
     }
-    fn poll(&mut self, _: Duration) -> Result<Option<Step>> {
+    fn poll(&mut self, _: Duration) -> Result<Option<EpisodeStep>> {
         Ok(None)
     }
     fn fork(&self) -> Result<Box<dyn Episode>> {
@@ -249,9 +256,9 @@ fn a_prefix_that_cannot_be_replayed_is_lost_or_refused() {
     let roots = roll(half_trained(), &problems, &jobs(4, 4), limits(64), 1).unwrap();
     let (at, root) = roots.iter().enumerate().find(|(_, f)| f.turns.len() > 1).expect("some episode has two turns");
     let turns: Vec<Vec<u32>> = root.turns.iter().map(|t| root.trajectory.token_ids[t.first..t.end].to_vec()).collect();
-    let job = |turns: Vec<Vec<u32>>| Job {
-        start: Start::Prefix(Prefix { turns, partial: Vec::new() }),
-        ..Job::root(at / 4, 9)
+    let job = |turns: Vec<Vec<u32>>| EpisodeJob {
+        start: EpisodeStart::Prefix(EpisodePrefix { turns, partial: Vec::new() }),
+        ..EpisodeJob::root(at / 4, 9)
     };
     let lost =
         roll_in(&Lost(environment()), half_trained(), &problems, &[job(vec![turns[0].clone()])], limits(1), 1).unwrap();
@@ -296,8 +303,8 @@ fn a_cancelled_attempt_stops() {
     let environment = environment();
     let cancel = CancelToken::default();
     cancel.cancel();
-    let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
-    let mut driver = Driver {
+    let sampling = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
+    let mut driver = RolloutDriver {
         sampler: &mut generator,
         model: &model,
         environment: &*environment,

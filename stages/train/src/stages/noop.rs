@@ -12,13 +12,13 @@ pub struct Noop;
 /// Options of `noop`, which only change the digest.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct NoopConfig {
     /// Any value; a different one gives a different digest.
     pub value: Value,
 }
 
 impl Stage for Noop {
-    type Prepared = Config;
+    type Prepared = NoopConfig;
     const NAME: &'static str = "noop";
     const SUMMARY: &'static str = "does nothing";
     const DOC: &'static str = "Does nothing and writes nothing, inside the engine's process: for measuring the \
@@ -36,15 +36,15 @@ impl Stage for Noop {
             outputs: Vec::new(),
         }
     }
-    fn prepare(&self, options: Value) -> Result<Config> {
+    fn prepare(&self, options: Value) -> Result<NoopConfig> {
         self.parse(options)
     }
-    fn run(&self, _: Config, _: &mut StageContext) -> Result<()> {
+    fn run(&self, _: NoopConfig, _: &mut StageContext) -> Result<()> {
         Ok(())
     }
 }
 
-impl trainyard_api::Prepared for Config {
+impl trainyard_api::PreparedOptions for NoopConfig {
     type Config = Self;
     fn config(&self) -> &Self {
         self

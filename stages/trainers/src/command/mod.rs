@@ -1,25 +1,25 @@
 //! `engine/command`: a user-defined trainer.
 
-use crate::columns::Wanted;
+use crate::columns::RowPort;
 use crate::results;
-use crate::work::{self, Lessons, Training};
+use crate::run::{self, TrainerRun, TrainingData};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Result, Wired};
-use trainyard_data::Parts;
+use trainyard_api::{Ports, PreparedOptions, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, DeclaredMetrics, Error, Facts, OptionProblem, Result, WiredInputs};
+use trainyard_data::DataParts;
 use trainyard_data::export::ExportFormat;
 use trainyard_lm::checkpoint::SaveOptions;
 use trainyard_lm::shape;
-use trainyard_process::{Home, command_schema, files_schema};
+use trainyard_process::{OneShotFolder, command_schema, files_schema};
 
 /// Options of `engine/command`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct CommandTrainerConfig {
     /// The trainer and its arguments: `[python3, my_trainer.py]`. A word that names a file next to the workflow file is
     /// a source: its content is a part of the stage digest, and it is copied to the machine of the stage.
     #[schemars(schema_with = "command_schema")]
@@ -40,7 +40,7 @@ pub struct Config {
     pub save: SaveOptions,
 }
 
-impl Default for Config {
+impl Default for CommandTrainerConfig {
     fn default() -> Self {
         Self {
             command: Vec::new(),
@@ -56,13 +56,13 @@ impl Default for Config {
 
 /// Options, with the format that they name.
 pub struct PreparedCommand {
-    config: Config,
+    config: CommandTrainerConfig,
     format: Result<&'static dyn ExportFormat, OptionProblem>,
 }
 
-impl Prepared for PreparedCommand {
-    type Config = Config;
-    fn config(&self) -> &Config {
+impl PreparedOptions for PreparedCommand {
+    type Config = CommandTrainerConfig;
+    fn config(&self) -> &CommandTrainerConfig {
         &self.config
     }
     fn problems(&self) -> Vec<OptionProblem> {
@@ -74,21 +74,21 @@ impl Prepared for PreparedCommand {
         }
         problems
     }
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         shape::whole(inputs)
     }
 }
 
 /// Ports whose rows a trainer may get.
-const ROWS: [Wanted; 4] = [("trajectories", None), ("preferences", None), ("problems", None), ("tokenized", None)];
+const ROWS: [RowPort; 4] = [("trajectories", None), ("preferences", None), ("problems", None), ("tokenized", None)];
 
 /// The stage kind, with the supported formats of rows.
-pub struct Command {
+pub struct CommandTrainer {
     /// Formats of exports.
-    pub parts: Arc<Parts>,
+    pub parts: Arc<DataParts>,
 }
 
-impl Command {
+impl CommandTrainer {
     fn format(&self, name: &str) -> Result<&'static dyn ExportFormat, OptionProblem> {
         let formats = &self.parts.export;
         if !formats.names().contains(&name) {
@@ -100,7 +100,7 @@ impl Command {
     }
 }
 
-impl Stage for Command {
+impl Stage for CommandTrainer {
     type Prepared = PreparedCommand;
     const NAME: &'static str = "engine/command";
     const SUMMARY: &'static str = "a trainer of your own, in any language, on a model and rows in its columns";
@@ -110,13 +110,13 @@ impl Stage for Command {
     const TRAINS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("loss");
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         results::metrics()
     }
     fn ports(&self) -> Ports {
         use ArtifactKind::{Problems, Table, Trajectories};
         use Cardinality::Many;
-        work::ports(vec![
+        run::ports(vec![
             port("trajectories", Trajectories, Many, "Conversations."),
             port("preferences", Trajectories, Many, "Pairs, as `data/pairs` and `data/import` give them."),
             port("problems", Problems, Many, "Prompts with what answers are compared with."),
@@ -124,23 +124,23 @@ impl Stage for Command {
         ])
     }
     fn prepare(&self, options: Value) -> Result<PreparedCommand> {
-        let config: Config = self.parse(options)?;
+        let config: CommandTrainerConfig = self.parse(options)?;
         let format = self.format(&config.columns);
         Ok(PreparedCommand { config, format })
     }
     fn run(&self, prepared: PreparedCommand, context: &mut StageContext) -> Result<()> {
         let PreparedCommand { config, format } = prepared;
         let format = format.map_err(|problem| Error::invalid(problem.message))?;
-        let training = Training {
+        let training = TrainerRun {
             title: "A trainer of one's own",
-            program: Home::lay_out(&config.command, &config.files)?,
+            program: OneShotFolder::create(&config.command, &config.files)?,
             env: &config.env,
-            lessons: Lessons::Rows(format, &ROWS),
+            data: TrainingData::Rows(format, &ROWS),
             seed: config.seed,
             options: config.options,
             save: &config.save,
             declared: results::metrics(),
         };
-        work::train(training, context)
+        run::train(training, context)
     }
 }

@@ -1,6 +1,6 @@
 //! Options of `engine/trl`.
 
-use crate::practice::RolloutOptions;
+use crate::rollouts::RolloutOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use trainyard_lm::template::TemplateOptions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-pub enum Method {
+pub enum TrlMethod {
     /// `SFTTrainer`.
     #[default]
     Sft,
@@ -22,7 +22,7 @@ pub enum Method {
     Grpo,
 }
 
-impl Method {
+impl TrlMethod {
     /// Returns the name in a workflow.
     pub fn name(self) -> &'static str {
         match self {
@@ -36,9 +36,9 @@ impl Method {
 /// Options of `engine/trl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct TrlConfig {
     /// The trainer: `sft` (`SFTTrainer`), `dpo` (`DPOTrainer`) or `grpo` (`GRPOTrainer`).
-    pub method: Method,
+    pub method: TrlMethod,
     /// Python interpreter with TRL: a name on the PATH, or an absolute path of the machine where the stage runs.
     pub python: String,
     /// Required version of TRL: `1`, `1.16` or `1.16.0`.
@@ -83,10 +83,10 @@ pub struct Config {
     pub rollout: Option<RolloutOptions>,
 }
 
-impl Default for Config {
+impl Default for TrlConfig {
     fn default() -> Self {
         Self {
-            method: Method::Sft,
+            method: TrlMethod::Sft,
             python: "python3".to_string(),
             version: "1".to_string(),
             steps: 100,
@@ -107,7 +107,7 @@ impl Default for Config {
 }
 
 /// Keys of TRL's config that options of the stage set, with the option.
-const OURS: [(&str, &str); 8] = [
+const RESERVED_KEYS: [(&str, &str); 8] = [
     ("gradient_accumulation_steps", "micro_batch_rows"),
     ("learning_rate", "learning_rate"),
     ("max_steps", "steps"),
@@ -119,7 +119,7 @@ const OURS: [(&str, &str); 8] = [
 ];
 
 /// Further keys that options of the stage set with `grpo`.
-const OURS_OF_PRACTICE: [(&str, &str); 12] = [
+const RESERVED_ROLLOUT_KEYS: [(&str, &str); 12] = [
     ("generation_kwargs", "rollout"),
     ("max_completion_length", "rollout.max_episode_tokens"),
     ("min_p", "rollout"),
@@ -134,10 +134,10 @@ const OURS_OF_PRACTICE: [(&str, &str); 12] = [
     ("use_vllm", "rollout"),
 ];
 
-impl Config {
+impl TrlConfig {
     /// Returns problems of the options that only `grpo` has: those that the method does not read, and invalid ones.
-    fn practice_problems(&self) -> Vec<OptionProblem> {
-        if self.method == Method::Grpo {
+    fn rollout_problems(&self) -> Vec<OptionProblem> {
+        if self.method == TrlMethod::Grpo {
             let mut problems = self.template.problems("/template");
             let Some(rollout) = &self.rollout else { return problems };
             problems.extend(rollout.problems("/rollout"));
@@ -161,11 +161,11 @@ impl Config {
         given.into_iter().filter(|(_, given)| *given).map(unread).collect()
     }
     /// Returns all problems of the options by themselves.
-    pub fn every_problem(&self) -> Vec<OptionProblem> {
+    pub fn all_problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.save.problems("/save");
         let counts =
             [("/steps", self.steps), ("/batch_rows", self.batch_rows), ("/micro_batch_rows", self.micro_batch_rows)];
-        problems.extend(counts.into_iter().filter_map(|(place, count)| OptionProblem::outside(place, count, 1..)));
+        problems.extend(counts.into_iter().filter_map(|(place, count)| OptionProblem::out_of_range(place, count, 1..)));
         if self.micro_batch_rows > 0 && !self.batch_rows.is_multiple_of(self.micro_batch_rows) {
             let message = format!("{} rows do not divide {}", self.micro_batch_rows, self.batch_rows);
             problems.push(OptionProblem::new("/micro_batch_rows", message).help("use a divisor of `batch_rows`"));
@@ -181,12 +181,12 @@ impl Config {
             let problem = OptionProblem::new("/version", format!("`{}` is no version", self.version));
             problems.push(problem.help("write for example `1` or `1.16`, in quotes"));
         }
-        let of_practice = if self.method == Method::Grpo { &OURS_OF_PRACTICE[..] } else { &[] };
-        for (key, option) in OURS.iter().chain(of_practice).filter(|(key, _)| self.config.contains_key(*key)) {
+        let of_practice = if self.method == TrlMethod::Grpo { &RESERVED_ROLLOUT_KEYS[..] } else { &[] };
+        for (key, option) in RESERVED_KEYS.iter().chain(of_practice).filter(|(key, _)| self.config.contains_key(*key)) {
             let problem = OptionProblem::new(format!("/config/{key}"), format!("`{key}` is decided by the stage"));
             problems.push(problem.help(format!("use the option `{option}`")));
         }
-        problems.extend(self.practice_problems());
+        problems.extend(self.rollout_problems());
         problems
     }
 }
@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn mistakes_are_found_at_their_places() {
         let places = |options: Value| -> Vec<String> {
-            let config: Config = serde_json::from_value(options).unwrap();
-            config.every_problem().into_iter().map(|problem| problem.pointer).collect()
+            let config: TrlConfig = serde_json::from_value(options).unwrap();
+            config.all_problems().into_iter().map(|problem| problem.pointer).collect()
         };
         assert!(places(json!({})).is_empty());
         assert!(places(json!({"version": "1.16.0", "batch_rows": 16, "config": {"packing": true}})).is_empty());
@@ -213,8 +213,8 @@ mod tests {
     #[test]
     fn options_of_practice_belong_to_grpo() {
         let places = |options: Value| -> Vec<String> {
-            let config: Config = serde_json::from_value(options).unwrap();
-            config.every_problem().into_iter().map(|problem| problem.pointer).collect()
+            let config: TrlConfig = serde_json::from_value(options).unwrap();
+            config.all_problems().into_iter().map(|problem| problem.pointer).collect()
         };
         let sft = json!({"environment": {"kind": "x"}, "rewards": [], "rollout": {}});
         assert_eq!(places(sft), ["/environment", "/rewards", "/rollout"]);
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn options_that_came_later_leave_digests_alone() {
-        let config = serde_json::to_value(Config::default()).unwrap();
+        let config = serde_json::to_value(TrlConfig::default()).unwrap();
         let keys: Vec<&str> = config.as_object().unwrap().keys().map(String::as_str).collect();
         let then = ["batch_rows", "config", "learning_rate", "method", "micro_batch_rows", "python", "save_every"];
         assert_eq!(keys, [&then[..], &["seed", "steps", "version"]].concat());

@@ -3,34 +3,34 @@
 mod config;
 mod prepared;
 
-use crate::practice;
 use crate::results;
-use crate::work::{self, Lessons, Training};
-use config::Config;
+use crate::rollouts;
+use crate::run::{self, TrainerRun, TrainingData};
+use config::TrlConfig;
 use prepared::PreparedTrl;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
 use trainyard_api::stage::refuse;
-use trainyard_api::{AnyFamily, Ports, Prepared as _, Stage, StageContext, port};
+use trainyard_api::{AnyFamily, Ports, PreparedOptions as _, Stage, StageContext, port};
 use trainyard_core::error::io_error;
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Producers, Result};
-use trainyard_data::export::trl::Trl as Columns;
+use trainyard_core::{ArtifactKind, Cardinality, DeclaredMetrics, Producers, Result};
+use trainyard_data::export::trl::TrlExport;
 use trainyard_envs::rewards::weighted;
-use trainyard_envs::{Parts, ToolHost};
-use trainyard_process::Home;
+use trainyard_envs::{EnvironmentParts, ToolHost};
+use trainyard_process::OneShotFolder;
 
 /// The program that runs TRL, and the modules that it imports, by their names.
 const DRIVER: [(&str, &str); 2] =
     [("trl_engine.py", include_str!("trl_engine.py")), ("trl_practice.py", include_str!("trl_practice.py"))];
 
 /// The stage kind, with the environments and rewards for practice.
-pub struct Trl {
+pub struct TrlTrainer {
     /// Families that the options may name.
-    pub parts: Arc<Parts>,
+    pub parts: Arc<EnvironmentParts>,
 }
 
-impl Stage for Trl {
+impl Stage for TrlTrainer {
     type Prepared = PreparedTrl;
     const NAME: &'static str = "engine/trl";
     const SUMMARY: &'static str = "fine-tuning, preference learning and GRPO by Hugging Face TRL";
@@ -42,18 +42,18 @@ impl Stage for Trl {
     const MAIN_METRIC: Option<&'static str> = Some("loss");
     const FAMILIES: &'static [&'static str] = &["environments", "formats", "rewards", "tools", "verifiers"];
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         let mut declared = results::metrics();
-        declared.metrics.extend(practice::metrics());
+        declared.metrics.extend(rollouts::metrics());
         declared
     }
-    fn declared(&self, prepared: &PreparedTrl, _: &Producers) -> Declared {
+    fn declared_metrics(&self, prepared: &PreparedTrl, _: &Producers) -> DeclaredMetrics {
         if prepared.parts.is_some() { self.metrics() } else { results::metrics() }
     }
     fn ports(&self) -> Ports {
         use ArtifactKind::{Problems, Table, Trajectories};
         use Cardinality::Many;
-        work::ports(vec![
+        run::ports(vec![
             port("trajectories", Trajectories, Many, "Conversations to learn from (`sft`)."),
             port("tokenized", Table, Many, "Tokens of `data/tokenize` instead (`sft`)."),
             port("preferences", Trajectories, Many, "Pairs of a chosen and a rejected answer (`dpo`)."),
@@ -62,7 +62,7 @@ impl Stage for Trl {
         ])
     }
     fn schema(&self) -> Value {
-        let mut schema = schemars::schema_for!(Config).to_value();
+        let mut schema = schemars::schema_for!(TrlConfig).to_value();
         fill_schema(&mut schema, "environments", &AnyFamily::schema(&self.parts.environments));
         fill_schema(&mut schema, "rewards", &weighted::schema(&self.parts.rewards));
         schema
@@ -72,7 +72,7 @@ impl Stage for Trl {
     }
     fn run(&self, prepared: PreparedTrl, context: &mut StageContext) -> Result<()> {
         refuse(prepared.problems_with(&context.wired()))?;
-        let declared = self.declared(&prepared, &context.producers());
+        let declared = self.declared_metrics(&prepared, &context.producers());
         let PreparedTrl { config, parts } = prepared;
         let mut files = Vec::new();
         for (name, text) in DRIVER {
@@ -83,21 +83,21 @@ impl Stage for Trl {
         let host = ToolHost::of_stage(context)?;
         let lessons = match (parts, &config.rollout) {
             (Some(parts), Some(rollout)) => {
-                Lessons::Practice(Box::new(parts.practice(&self.parts, &config, rollout, &host, context)?))
+                TrainingData::Rollouts(Box::new(parts.open(&self.parts, &config, rollout, &host, context)?))
             }
-            _ => Lessons::Rows(&Columns, config.ports()),
+            _ => TrainingData::Rows(&TrlExport, config.ports()),
         };
-        let training = Training {
+        let training = TrainerRun {
             title: "Training by TRL",
-            program: Home::lay_out(&[config.python.clone(), files.remove(0)], &files)?,
+            program: OneShotFolder::create(&[config.python.clone(), files.remove(0)], &files)?,
             env: &config.env,
-            lessons,
+            data: lessons,
             seed: config.seed,
             options: json!(config),
             save: &config.save,
             declared,
         };
-        work::train(training, context)?;
+        run::train(training, context)?;
         host.report(context);
         host.models().finish(context)
     }

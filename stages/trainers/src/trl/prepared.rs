@@ -1,18 +1,18 @@
 //! Options with the parts that they name, and the checks of both.
 
-use super::config::{Config, Method};
-use crate::columns::Wanted;
-use crate::practice::{Practice, RolloutOptions, Setting};
+use super::config::{TrlConfig, TrlMethod};
+use crate::columns::RowPort;
+use crate::rollouts::{RolloutOptions, RolloutService, RolloutSettings};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trainyard_api::{Prepared, StageContext};
+use trainyard_api::{PreparedOptions, StageContext};
 use trainyard_core::error::Context as _;
-use trainyard_core::{Chance, Error, Facts, OptionProblem, Result, Wired};
-use trainyard_data::export::Form;
+use trainyard_core::{Chance, Error, Facts, OptionProblem, Result, WiredInputs};
+use trainyard_data::export::ExportForm;
 use trainyard_envs::environments::{self, EnvironmentSlot};
 use trainyard_envs::rewards::{RewardContext, RewardList};
-use trainyard_envs::{Parts, ToolHost};
+use trainyard_envs::{EnvironmentParts, ToolHost};
 use trainyard_lm::{ModelFolder, shape};
 use trainyard_train::config::{default_environment, default_rewards};
 use trainyard_train::rewards::Rewards;
@@ -20,20 +20,24 @@ use trainyard_train::{native, problems};
 
 /// Options, with the parts of a method that plays episodes.
 pub struct PreparedTrl {
-    pub config: Config,
-    pub parts: Option<Played>,
+    pub config: TrlConfig,
+    pub parts: Option<TrlEpisodeParts>,
 }
 
 /// Environment and rewards of episodes.
-pub struct Played {
+pub struct TrlEpisodeParts {
     environment: EnvironmentSlot,
     rewards: RewardList,
 }
 
 impl PreparedTrl {
     /// Reads the parts, then all options with their defaults filled in.
-    pub fn read(parts: &Parts, mut options: Value, parse: impl FnOnce(Value) -> Result<Config>) -> Result<Self> {
-        if options["method"] != Method::Grpo.name() {
+    pub fn read(
+        parts: &EnvironmentParts,
+        mut options: Value,
+        parse: impl FnOnce(Value) -> Result<TrlConfig>,
+    ) -> Result<Self> {
+        if options["method"] != TrlMethod::Grpo.name() {
             return Ok(Self { config: parse(options)?, parts: None });
         }
         let environment = environments::read(&parts.environments, &mut options, default_environment);
@@ -42,49 +46,49 @@ impl PreparedTrl {
             map.entry("rollout").or_insert_with(|| json!(RolloutOptions::default()));
         }
         let rewards = RewardList::read(&parts.rewards, &mut options["rewards"]);
-        Ok(Self { config: parse(options)?, parts: Some(Played { environment, rewards }) })
+        Ok(Self { config: parse(options)?, parts: Some(TrlEpisodeParts { environment, rewards }) })
     }
 }
 
-impl Prepared for PreparedTrl {
-    type Config = Config;
-    fn config(&self) -> &Config {
+impl PreparedOptions for PreparedTrl {
+    type Config = TrlConfig;
+    fn config(&self) -> &TrlConfig {
         &self.config
     }
     fn problems(&self) -> Vec<OptionProblem> {
-        let mut problems = self.config.every_problem();
-        if let Some(Played { environment, rewards }) = &self.parts {
+        let mut problems = self.config.all_problems();
+        if let Some(TrlEpisodeParts { environment, rewards }) = &self.parts {
             problems.extend(native::problems(&self.config.environment, &self.config.template));
             problems.extend(environment.problems());
-            problems.extend(rewards.problems().into_iter().map(|problem| problem.within("/rewards")));
+            problems.extend(rewards.problems().into_iter().map(|problem| problem.with_prefix("/rewards")));
         }
         problems
     }
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let mut problems = self.config.problems_with(inputs);
         if self.parts.is_some() {
-            problems.extend(problems::misfits(&self.config.environment, inputs, &["problems"]));
+            problems.extend(problems::environment_mismatches(&self.config.environment, inputs, &["problems"]));
             problems.extend(problems::lost_results(&self.config.environment, inputs, &["model"]));
             problems.extend(shape::without_language_head(inputs, &["model"]));
-            problems.extend(shape::not_native(&self.config.template, inputs, &["model"]));
+            problems.extend(shape::native_template_problems(&self.config.template, inputs, &["model"]));
         }
         problems
     }
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         shape::whole(inputs)
     }
 }
 
-impl Config {
+impl TrlConfig {
     /// Returns the ports that the method reads.
-    pub fn ports(&self) -> &'static [Wanted] {
+    pub fn ports(&self) -> &'static [RowPort] {
         match self.method {
-            Method::Sft => &[("trajectories", Some(Form::Sft)), ("tokenized", Some(Form::Tokens))],
-            Method::Dpo => &[("preferences", Some(Form::Preference))],
-            Method::Grpo => &[("problems", None)],
+            TrlMethod::Sft => &[("trajectories", Some(ExportForm::Sft)), ("tokenized", Some(ExportForm::Tokens))],
+            TrlMethod::Dpo => &[("preferences", Some(ExportForm::Preference))],
+            TrlMethod::Grpo => &[("problems", None)],
         }
     }
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let is_wired = |port: &str| inputs.get(port).is_some_and(|count| *count > 0);
         let ports = self.ports();
         let mut problems = Vec::new();
@@ -106,16 +110,16 @@ impl Config {
     }
 }
 
-impl Played {
+impl TrlEpisodeParts {
     /// Opens the inputs. Errors: data and invalid, naming the input.
-    pub fn practice<'c>(
+    pub fn open<'c>(
         self,
-        parts: &Parts,
-        config: &'c Config,
+        parts: &EnvironmentParts,
+        config: &'c TrlConfig,
         rollout: &'c RolloutOptions,
         host: &Arc<ToolHost>,
         context: &StageContext,
-    ) -> Result<Practice<'c>> {
+    ) -> Result<RolloutService<'c>> {
         let mut model = ModelFolder::load(&context.input("model")?.folder).at("input `model`")?;
         model.chat = model.chat.with_template_options(&config.template)?;
         let native = native::environment(parts, &config.environment, &config.template, &mut model, host)?;
@@ -133,7 +137,7 @@ impl Played {
             let message = format!("a step has {groups} groups, but there are {} problems", all.len());
             return Err(Error::data(message).help("give more problems, a smaller `batch_rows` or larger groups"));
         }
-        let setting = Setting {
+        let setting = RolloutSettings {
             model,
             environment,
             problems: all,
@@ -142,6 +146,6 @@ impl Played {
             chance: Chance::new(config.seed).child("practice", &[]),
             steps: config.steps,
         };
-        Ok(Practice::new(setting))
+        Ok(RolloutService::new(setting))
     }
 }

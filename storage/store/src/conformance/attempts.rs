@@ -1,9 +1,9 @@
 //! Checks of an attempt's files, and which of them are create-only.
 
-use crate::connection::Created;
+use crate::connection::CreateOutcome;
 use crate::layout;
 use crate::store::Store;
-use crate::streams::Chunk;
+use crate::streams::AttemptStream;
 use bytes::Bytes;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -30,17 +30,18 @@ pub(super) async fn leave_files(store: &Store) {
         measured: BTreeMap::new(),
     };
     assert_eq!(store.result(&run, &stage, 2).await, Ok(None));
-    assert_eq!(store.put_result(&result).await, Ok(Created::Ours));
+    assert_eq!(store.put_result(&result).await, Ok(CreateOutcome::Ours));
     let other = AttemptResult { metrics: BTreeMap::from([("m".into(), 1.0)]), ..result.clone() };
-    assert!(matches!(store.put_result(&other).await, Ok(Created::Theirs(_))), "an attempt ends once");
+    assert!(matches!(store.put_result(&other).await, Ok(CreateOutcome::Theirs(_))), "an attempt ends once");
     assert_eq!(store.result(&run, &stage, 2).await, Ok(Some(result)));
     for (number, text) in ["one\n", "two\n"].into_iter().enumerate() {
-        let put =
-            store.put_chunk(&run, &stage, 2, Chunk::Log, number as u32, Bytes::from_static(text.as_bytes())).await;
-        assert_eq!(put, Ok(Created::Ours));
+        let put = store
+            .put_chunk(&run, &stage, 2, AttemptStream::Log, number as u32, Bytes::from_static(text.as_bytes()))
+            .await;
+        assert_eq!(put, Ok(CreateOutcome::Ours));
     }
-    assert_eq!(store.read_chunks(&run, &stage, 2, Chunk::Log, 0).await, Ok((b"one\ntwo\n".to_vec(), 2)));
-    assert_eq!(store.read_chunks(&run, &stage, 2, Chunk::Metrics, 0).await, Ok((vec![], 0)));
+    assert_eq!(store.read_chunks(&run, &stage, 2, AttemptStream::Log, 0).await, Ok((b"one\ntwo\n".to_vec(), 2)));
+    assert_eq!(store.read_chunks(&run, &stage, 2, AttemptStream::Metrics, 0).await, Ok((vec![], 0)));
     assert_eq!(store.list_attempts(&run, &stage).await, Ok(vec![2]));
     let failure = AttemptFailure {
         format: 1,
@@ -52,14 +53,14 @@ pub(super) async fn leave_files(store: &Store) {
         unwanted: true,
     };
     assert_eq!(store.failure(&run, &stage, 2).await, Ok(None));
-    assert_eq!(store.put_failure(&failure).await, Ok(Created::Ours));
+    assert_eq!(store.put_failure(&failure).await, Ok(CreateOutcome::Ours));
     let later = AttemptFailure { error: Error::lost("second"), ..failure.clone() };
-    assert!(matches!(store.put_failure(&later).await, Ok(Created::Theirs(_))), "an attempt fails once");
+    assert!(matches!(store.put_failure(&later).await, Ok(CreateOutcome::Theirs(_))), "an attempt fails once");
     assert_eq!(store.failure(&run, &stage, 2).await, Ok(Some(failure)));
     assert_eq!(store.spec_in(&layout::attempt(&run, &stage, 2)).await.expect_err("none").kind, ErrorKind::Lost);
 }
 
-pub(super) async fn beat_and_are_asked_to_end(store: &Store) {
+pub(super) async fn heartbeat_and_cancel(store: &Store) {
     let spec = json!({
         "format": 1, "workflow": "w", "run": run_id(), "stage": "beats", "attempt": 1, "stage_digest": Digest::of(b"s"),
         "kind": "run", "kind_version": 1, "config": null, "inputs": {}, "outputs": {}, "resources": {"cpus": 1},
@@ -87,10 +88,10 @@ pub(super) async fn beat_and_are_asked_to_end(store: &Store) {
     }
     let address = NodeAddress { format: 1, rank: 1, host: "here".into(), ip: "10.0.0.1".into(), port: 80 };
     assert_eq!(store.address(&spec.run, &spec.stage, 1, 1).await, Ok(None));
-    assert_eq!(store.put_address(&spec, &address).await, Ok(Created::Ours));
+    assert_eq!(store.put_address(&spec, &address).await, Ok(CreateOutcome::Ours));
     let twin = NodeAddress { port: 81, ..address.clone() };
     assert!(
-        matches!(store.put_address(&spec, &twin).await, Ok(Created::Theirs(_))),
+        matches!(store.put_address(&spec, &twin).await, Ok(CreateOutcome::Theirs(_))),
         "a process is where it said first"
     );
     assert_eq!(store.address(&spec.run, &spec.stage, 1, 1).await, Ok(Some(address)));

@@ -6,31 +6,31 @@
 //! objects, if no run has found it before. An object is removed only when it is old, and storing its bytes again makes
 //! it young. No decision depends on deletion: a missing object costs only the computation of its stage.
 
-mod named;
 mod old_runs;
 mod plan;
 mod policy;
-mod reach;
+mod reachability;
 mod records;
+mod referenced_files;
 mod removal;
 mod runs;
 mod sizes;
-mod survey;
+mod snapshot;
 
-pub use plan::{GarbageDone, GarbagePlan};
-pub use policy::{Policy, RENEWED};
+pub use plan::{GarbagePlan, GarbageSummary};
+pub use policy::{GarbagePolicy, RENEWED};
 pub use sizes::{Amount, StageSize};
 
-use crate::connection::Entry;
+use crate::connection::ObjectEntry;
+use crate::error::file_error;
 use crate::layout;
 use crate::local;
-use crate::problem::io_fault;
 use crate::store::Store;
 use policy::is_old;
-use reach::Reach;
-use runs::State;
+use reachability::Reachability;
+use runs::GarbageRunState;
+use snapshot::StoreSnapshot;
 use std::collections::BTreeSet;
-use survey::Survey;
 use trainyard_core::{Result, RunId};
 
 impl Store {
@@ -38,15 +38,15 @@ impl Store {
     ///
     /// Errors: those of the store; data or invalid if something cannot be read that may name objects: then nothing may
     /// be removed.
-    pub async fn garbage_plan(&self, policy: &Policy) -> Result<GarbagePlan> {
-        let survey = Survey::of(self, policy).await?;
-        let reach = Reach::of(&survey, policy);
+    pub async fn garbage_plan(&self, policy: &GarbagePolicy) -> Result<GarbagePlan> {
+        let survey = StoreSnapshot::of(self, policy).await?;
+        let reach = Reachability::of(&survey, policy);
         let used: BTreeSet<&str> = reach.used.iter().map(|digest| digest.as_str()).collect();
-        let is_gone = |entry: &&Entry| {
+        let is_gone = |entry: &&ObjectEntry| {
             !used.contains(name(entry)) && is_old(survey.now, entry.modified_millis, policy.older_than)
         };
         let gone: BTreeSet<&str> = survey.objects.iter().filter(is_gone).map(name).collect();
-        let of_state = |state: State| -> Vec<RunId> {
+        let of_state = |state: GarbageRunState| -> Vec<RunId> {
             survey.runs.iter().filter(|(_, run)| run.state == state).map(|(id, _)| id.clone()).collect()
         };
         let mut plan = GarbagePlan {
@@ -55,8 +55,8 @@ impl Store {
             resume_points: reach.resume_points.iter().cloned().collect(),
             runs: reach.runs.iter().cloned().collect(),
             stages: sizes::by_stage(&survey, &reach, &|name| gone.contains(name)),
-            unfinished: of_state(State::Unfinished),
-            damaged: of_state(State::Damaged),
+            unfinished: of_state(GarbageRunState::Unfinished),
+            damaged: of_state(GarbageRunState::Damaged),
             ..GarbagePlan::default()
         };
         for entry in &survey.objects {
@@ -69,23 +69,23 @@ impl Store {
                 plan.young += 1;
             }
         }
-        let is_old = |entry: &&Entry| is_old(survey.now, entry.modified_millis, policy.older_than);
+        let is_old = |entry: &&ObjectEntry| is_old(survey.now, entry.modified_millis, policy.older_than);
         plan.probes = survey.probes.iter().filter(is_old).map(|entry| entry.path.clone()).collect();
         // A process that checks who computes a published generation finds the generation itself.
         let made: BTreeSet<String> =
             survey.manifests.iter().map(|record| layout::computing_of(&record.key.0, record.key.1)).collect();
-        let is_over = |entry: &&Entry| entry.path.rsplit_once('.').is_some_and(|(of, _)| made.contains(of));
+        let is_over = |entry: &&ObjectEntry| entry.path.rsplit_once('.').is_some_and(|(of, _)| made.contains(of));
         plan.probes.extend(survey.computations.iter().filter(is_over).filter(is_old).map(|entry| entry.path.clone()));
         if let Some(root) = self.local_root() {
             let age = i64::try_from(policy.older_than.as_millis()).unwrap_or(i64::MAX);
             plan.staged = local::stale_staged(root, survey.now, age)
-                .map_err(|e| io_fault("list", &root.display().to_string(), &e))?;
+                .map_err(|e| file_error("list", &root.display().to_string(), &e))?;
         }
         Ok(plan)
     }
 }
 
 /// Returns the digest in an object's path.
-fn name(entry: &Entry) -> &str {
+fn name(entry: &ObjectEntry) -> &str {
     entry.path.rsplit('/').next().unwrap_or_default()
 }

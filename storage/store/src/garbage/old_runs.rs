@@ -4,7 +4,7 @@
 //! next collection continues from there. Without its first batch a journal cannot be opened, so half of a run is never
 //! resumed.
 
-use crate::connection::Created;
+use crate::connection::CreateOutcome;
 use crate::layout;
 use crate::local;
 use crate::store::Store;
@@ -16,8 +16,8 @@ impl Store {
     pub(super) async fn remove_run(&self, run: &RunId, end: u64) -> Result<bool> {
         let mark = layout::removal(run);
         let end = match self.create(&mark, format!("{end}\n").into()).await? {
-            Created::Ours => end,
-            Created::Theirs(before) => String::from_utf8_lossy(&before).trim().parse().unwrap_or(end),
+            CreateOutcome::Ours => end,
+            CreateOutcome::Theirs(before) => String::from_utf8_lossy(&before).trim().parse().unwrap_or(end),
         };
         if self.get(&layout::journal(run, end)).await?.is_some() {
             self.delete(&mark).await?;

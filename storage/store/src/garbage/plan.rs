@@ -1,6 +1,6 @@
 //! The plan of a collection, and its result.
 
-use super::policy::Policy;
+use super::policy::GarbagePolicy;
 use super::sizes::StageSize;
 use std::path::PathBuf;
 use trainyard_core::{Digest, RunId};
@@ -9,7 +9,7 @@ use trainyard_core::{Digest, RunId};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GarbagePlan {
     /// Policy of the plan.
-    pub policy: Policy,
+    pub policy: GarbagePolicy,
     /// Unreferenced objects: path in the store and size in bytes, sorted.
     pub objects: Vec<(String, u64)>,
     /// Manifests whose files are given up: stage digest and generation, sorted. A later collection removes their
@@ -39,7 +39,7 @@ pub struct GarbagePlan {
 
 /// Removed data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct GarbageDone {
+pub struct GarbageSummary {
     /// Number of objects, partially written files and leftover probes.
     pub files: u64,
     /// Size of the objects and partially written files in bytes.

@@ -8,7 +8,7 @@ pub const RENEWED: Duration = Duration::from_secs(15 * 60);
 
 /// Policy of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
+pub struct GarbagePolicy {
     /// Minimum age of removed data. It must be longer than the time from the first output that an attempt stores to its
     /// `result.json`, plus [`RENEWED`], and longer than a writer may delay an event during an outage of the store.
     pub older_than: Duration,
@@ -19,14 +19,14 @@ pub struct Policy {
     pub runs_older_than: Option<Duration>,
 }
 
-impl Default for Policy {
+impl Default for GarbagePolicy {
     /// Returns a policy of one day that keeps manifests and runs.
     fn default() -> Self {
         Self { older_than: Duration::from_secs(24 * 3_600), keep_last: None, runs_older_than: None }
     }
 }
 
-impl From<Duration> for Policy {
+impl From<Duration> for GarbagePolicy {
     /// Returns a policy that keeps manifests and runs.
     fn from(older_than: Duration) -> Self {
         Self { older_than, ..Self::default() }

@@ -3,8 +3,8 @@
 //! An unreadable manifest stops the collection, unless its stage has published again since: no reader takes a damaged
 //! one in preference to a newer intact one. An unreadable checkpoint is useless: lookups skip it.
 
-use crate::collected::Collected;
-use crate::connection::Entry;
+use crate::collected_manifest::CollectedManifest;
+use crate::connection::ObjectEntry;
 use crate::layout;
 use crate::manifests::{parse, split_name};
 use crate::store::Store;
@@ -17,12 +17,12 @@ use trainyard_core::{Digest, Error, ErrorKind, Manifest, Result, RunId, StageKey
 pub(super) const CONCURRENT: usize = 16;
 
 /// Stage digest and generation of a manifest.
-pub(super) type Key = (Digest, u32);
+pub(super) type ManifestKey = (Digest, u32);
 
 /// A manifest, reduced to what a collection needs.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Record {
-    pub key: Key,
+pub(super) struct ManifestRecord {
+    pub key: ManifestKey,
     /// Time at which it was written or its files were given up.
     pub modified: i64,
     /// Whether its files were given up.
@@ -30,7 +30,7 @@ pub(super) struct Record {
     pub workflow: String,
     pub stage: StageKey,
     pub run: RunId,
-    pub inputs: Vec<Key>,
+    pub inputs: Vec<ManifestKey>,
     pub files: Vec<Digest>,
 }
 
@@ -42,8 +42,8 @@ pub(super) struct ResumePoint {
     pub files: Vec<Digest>,
 }
 
-impl Record {
-    fn of(key: Key, modified: i64, collected: bool, manifest: Manifest) -> Self {
+impl ManifestRecord {
+    fn of(key: ManifestKey, modified: i64, collected: bool, manifest: Manifest) -> Self {
         let inputs = manifest.inputs.into_values().flatten().map(|input| (input.stage_digest, input.generation));
         let files = manifest.outputs.into_values().flat_map(|output| output.files).map(|file| file.digest);
         let made = manifest.provenance;
@@ -62,9 +62,9 @@ impl Record {
 
 /// Reads all manifests, sorted by key. Errors: data (a relevant one cannot be read), invalid (a newer program wrote
 /// it).
-pub(super) async fn records(store: &Store) -> Result<Vec<Record>> {
+pub(super) async fn records(store: &Store) -> Result<Vec<ManifestRecord>> {
     let entries = store.connection().list(layout::ARTIFACTS).await?;
-    let mut listed: Vec<(Key, i64)> =
+    let mut listed: Vec<(ManifestKey, i64)> =
         entries.iter().filter_map(|entry| Some((split_name(&entry.path)?, entry.modified_millis))).collect();
     listed.sort();
     // Newest generation first.
@@ -89,14 +89,14 @@ pub(super) async fn records(store: &Store) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-async fn record(store: &Store, key: &Key, modified: i64) -> Result<Option<Record>> {
+async fn record(store: &Store, key: &ManifestKey, modified: i64) -> Result<Option<ManifestRecord>> {
     let path = layout::manifest(&key.0, key.1);
     let Some(bytes) = store.get(&path).await? else { return Ok(None) };
-    if let Some(collected) = Collected::parse(&bytes) {
-        return Ok(Some(Record::of(key.clone(), modified, true, collected.manifest)));
+    if let Some(collected) = CollectedManifest::parse(&bytes) {
+        return Ok(Some(ManifestRecord::of(key.clone(), modified, true, collected.manifest)));
     }
     let manifest = parse(&path, &bytes, &key.0, key.1)?;
-    Ok(Some(Record::of(key.clone(), modified, false, manifest)))
+    Ok(Some(ManifestRecord::of(key.clone(), modified, false, manifest)))
 }
 
 /// Reads all checkpoints, sorted by path. Errors: invalid (a newer program wrote one).
@@ -107,8 +107,8 @@ pub(super) async fn resume_points(store: &Store) -> Result<Vec<ResumePoint>> {
     reads.into_iter().filter_map(Result::transpose).collect()
 }
 
-async fn resume_point(store: &Store, entry: Entry) -> Result<Option<ResumePoint>> {
-    let Entry { path, modified_millis: modified, .. } = entry;
+async fn resume_point(store: &Store, entry: ObjectEntry) -> Result<Option<ResumePoint>> {
+    let ObjectEntry { path, modified_millis: modified, .. } = entry;
     let stage = path.rsplit('/').nth(1).and_then(|digest| Digest::try_from(digest.to_string()).ok());
     let Some((stage, bytes)) = stage.zip(store.get(&path).await?) else { return Ok(None) };
     let files = match serde_json::from_slice::<CheckpointRecord>(&bytes) {
@@ -122,11 +122,11 @@ async fn resume_point(store: &Store, entry: Entry) -> Result<Option<ResumePoint>
 /// Treats bytes that are not a checkpoint as naming no files, unless a newer program wrote them.
 fn refuse_newer<T>(path: &str, bytes: &[u8]) -> Result<Vec<T>> {
     #[derive(Deserialize)]
-    struct Header {
+    struct FormatHeader {
         format: u32,
     }
     match serde_json::from_slice(bytes) {
-        Ok(Header { format }) if format != 1 => {
+        Ok(FormatHeader { format }) if format != 1 => {
             Err(Error::invalid(format!("{path}: resume point format {format} is newer than this program"))
                 .help("use a newer trainyard"))
         }

@@ -3,15 +3,15 @@
 //! Every reference is read again first. Each step is complete in itself and leaves a readable store, so a collection
 //! may be stopped at any moment; the next one continues.
 
-use super::plan::{GarbageDone, GarbagePlan};
+use super::plan::{GarbagePlan, GarbageSummary};
 use super::policy::is_old;
-use super::reach::Reach;
-use super::records::{CONCURRENT, Key};
-use super::survey::Survey;
-use crate::collected::Collected;
+use super::reachability::Reachability;
+use super::records::{CONCURRENT, ManifestKey};
+use super::snapshot::StoreSnapshot;
+use crate::collected_manifest::CollectedManifest;
+use crate::error::file_error;
 use crate::layout;
 use crate::manifests::parse;
-use crate::problem::io_fault;
 use crate::store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
 use trainyard_core::{Digest, ErrorKind, Result};
@@ -23,11 +23,11 @@ impl Store {
     /// Removes the contents of a plan, unless they have become reachable.
     ///
     /// Errors: invalid (the store was opened read-only), those of [`Store::garbage_plan`].
-    pub async fn collect_garbage(&self, plan: &GarbagePlan) -> Result<GarbageDone> {
+    pub async fn collect_garbage(&self, plan: &GarbagePlan) -> Result<GarbageSummary> {
         self.writable(layout::OBJECTS)?;
-        let survey = Survey::of(self, &plan.policy).await?;
-        let reach = Reach::of(&survey, &plan.policy);
-        let mut done = GarbageDone::default();
+        let survey = StoreSnapshot::of(self, &plan.policy).await?;
+        let reach = Reachability::of(&survey, &plan.policy);
+        let mut done = GarbageSummary::default();
         for key in plan.manifests.iter().filter(|key| reach.given_up.contains(key)) {
             done.manifests += u64::from(self.give_up(key).await?);
         }
@@ -52,7 +52,7 @@ impl Store {
     }
 
     /// Overwrites a manifest with the record that its files are given up. Returns whether it was a manifest until now.
-    async fn give_up(&self, (stage, generation): &Key) -> Result<bool> {
+    async fn give_up(&self, (stage, generation): &ManifestKey) -> Result<bool> {
         let path = layout::manifest(stage, *generation);
         let Some(bytes) = self.get(&path).await? else { return Ok(false) };
         let manifest = match parse(&path, &bytes, stage, *generation) {
@@ -61,7 +61,7 @@ impl Store {
             Err(error) if error.kind == ErrorKind::Data => return Ok(false),
             Err(error) => return Err(error),
         };
-        let collected = Collected::new(manifest, self.options().clock.unix_millis());
+        let collected = CollectedManifest::new(manifest, self.options().clock.unix_millis());
         self.overwrite(&path, collected.encode(&path)?).await?;
         Ok(true)
     }
@@ -78,7 +78,7 @@ impl Store {
         }
     }
 
-    async fn remove_leftovers(&self, plan: &GarbagePlan, done: &mut GarbageDone) -> Result<()> {
+    async fn remove_leftovers(&self, plan: &GarbagePlan, done: &mut GarbageSummary) -> Result<()> {
         for (path, size) in &plan.staged {
             match std::fs::remove_file(path) {
                 Ok(()) => {
@@ -86,7 +86,7 @@ impl Store {
                     done.bytes += size;
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => return Err(io_fault("delete", &path.display().to_string(), &e)),
+                Err(e) => return Err(file_error("delete", &path.display().to_string(), &e)),
             }
         }
         for path in &plan.probes {
@@ -97,7 +97,7 @@ impl Store {
     }
 }
 
-fn is_used(path: &str, reach: &Reach) -> bool {
+fn is_used(path: &str, reach: &Reachability) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     Digest::try_from(name.to_string()).is_ok_and(|digest| reach.used.contains(&digest))
 }

@@ -3,22 +3,22 @@
 //! A run is finished when its journal has an end after its last writer. A run with a damaged journal cannot continue,
 //! but its attempts may still work, so the readable part of the journal counts.
 
-use super::named;
 use super::policy::is_old;
-use super::records::{CONCURRENT, Key};
-use crate::connection::Entry;
+use super::records::{CONCURRENT, ManifestKey};
+use super::referenced_files;
+use crate::connection::ObjectEntry;
 use crate::journal::JournalReader;
 use crate::layout;
 use crate::store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use trainyard_core::event::{Event, Record};
+use trainyard_core::event::{Event, EventRecord};
 use trainyard_core::{Digest, ErrorKind, Result, RunId};
 
 /// Whether a run is resumable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum State {
+pub(super) enum GarbageRunState {
     /// The journal has no end, or does not exist yet.
     #[default]
     Unfinished,
@@ -28,12 +28,12 @@ pub(super) enum State {
 
 /// A run as a collection sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Run {
-    pub state: State,
+pub(super) struct SurveyedRun {
+    pub state: GarbageRunState,
     /// Stage digests in its journal.
     pub digests: BTreeSet<Digest>,
     /// Manifests that it published or took from the cache.
-    pub uses: BTreeSet<Key>,
+    pub uses: BTreeSet<ManifestKey>,
     /// Number of the batch after its journal's end.
     pub end: u64,
     /// Time of its newest file.
@@ -44,15 +44,15 @@ pub(super) struct Run {
     pub marked: bool,
 }
 
-impl Run {
+impl SurveyedRun {
     /// Whether its references must stay, however old it is.
-    pub fn holds(&self) -> bool {
-        self.scheduled || self.state != State::Finished
+    pub fn retains_references(&self) -> bool {
+        self.scheduled || self.state != GarbageRunState::Finished
     }
     fn apply(&mut self, event: Event) {
         match event {
-            Event::WriterOpened { .. } => self.state = State::Unfinished,
-            Event::RunFinished { .. } => self.state = State::Finished,
+            Event::WriterOpened { .. } => self.state = GarbageRunState::Unfinished,
+            Event::RunFinished { .. } => self.state = GarbageRunState::Finished,
             Event::StageDigested { digest, .. } | Event::AttemptStarted { digest, .. } => {
                 self.digests.insert(digest);
             }
@@ -71,8 +71,8 @@ pub(super) async fn runs(
     store: &Store,
     now: i64,
     older_than: Duration,
-) -> Result<(BTreeMap<RunId, Run>, BTreeSet<Digest>)> {
-    let mut folders: BTreeMap<RunId, Vec<Entry>> = BTreeMap::new();
+) -> Result<(BTreeMap<RunId, SurveyedRun>, BTreeSet<Digest>)> {
+    let mut folders: BTreeMap<RunId, Vec<ObjectEntry>> = BTreeMap::new();
     for entry in store.connection().list(layout::RUNS).await? {
         if let Some(id) = entry.path.split('/').nth(2) {
             folders.entry(RunId(id.to_string())).or_default().push(entry);
@@ -86,11 +86,12 @@ pub(super) async fn runs(
             run.scheduled = scheduled;
             run.modified = entries.iter().map(|entry| entry.modified_millis).max().unwrap_or(now);
             run.marked = entries.iter().any(|entry| entry.path == layout::removal(&id));
-            let counts = |entry: &&Entry| {
+            let counts = |entry: &&ObjectEntry| {
                 let name = entry.path.rsplit('/').next().unwrap_or_default();
                 let names_files =
                     entry.path.split('/').nth(3) == Some("attempts") && matches!(name, "spec.json" | "result.json");
-                names_files && (run.state != State::Finished || !is_old(now, entry.modified_millis, older_than))
+                names_files
+                    && (run.state != GarbageRunState::Finished || !is_old(now, entry.modified_millis, older_than))
             };
             let named = attempts(store, entries.iter().filter(counts).map(|entry| entry.path.clone())).await?;
             Ok::<_, trainyard_core::Error>((id, run, named))
@@ -106,13 +107,13 @@ pub(super) async fn runs(
 }
 
 /// Folds a journal. Errors: invalid (a newer program wrote it), retryable (network).
-async fn read(store: &Store, id: &RunId) -> Result<Run> {
-    let (mut run, mut journal) = (Run::default(), JournalReader::new(store, id));
+async fn read(store: &Store, id: &RunId) -> Result<SurveyedRun> {
+    let (mut run, mut journal) = (SurveyedRun::default(), JournalReader::new(store, id));
     loop {
         let read = journal.read_some().await;
         let events = read.and_then(|(batches, is_end)| {
             let values = batches.iter().flat_map(|batch| &batch.events);
-            Ok((values.map(Record::from_value).collect::<Result<Vec<_>>>()?, is_end))
+            Ok((values.map(EventRecord::from_value).collect::<Result<Vec<_>>>()?, is_end))
         });
         match events {
             Ok((records, is_end)) => {
@@ -129,16 +130,16 @@ async fn read(store: &Store, id: &RunId) -> Result<Run> {
 }
 
 /// Reads what is readable of a damaged journal.
-async fn read_damaged(store: &Store, id: &RunId) -> Result<Run> {
-    let (mut run, mut journal) = (Run::default(), JournalReader::new(store, id));
+async fn read_damaged(store: &Store, id: &RunId) -> Result<SurveyedRun> {
+    let (mut run, mut journal) = (SurveyedRun::default(), JournalReader::new(store, id));
     loop {
         match journal.next().await {
             Ok(Some(batch)) => {
-                let records = batch.events.iter().filter_map(|event| Record::from_value(event).ok());
+                let records = batch.events.iter().filter_map(|event| EventRecord::from_value(event).ok());
                 records.for_each(|record| run.apply(record.event));
             }
             Err(error) if error.kind != ErrorKind::Data => return Err(error),
-            Ok(None) | Err(_) => return Ok(Run { state: State::Damaged, ..run }),
+            Ok(None) | Err(_) => return Ok(SurveyedRun { state: GarbageRunState::Damaged, ..run }),
         }
     }
 }
@@ -149,7 +150,7 @@ async fn attempts(store: &Store, paths: impl Iterator<Item = String>) -> Result<
     for path in paths {
         let Some(bytes) = store.get(&path).await? else { continue };
         match serde_json::from_slice(&bytes) {
-            Ok(document) => named::files(&document, &mut digests),
+            Ok(document) => referenced_files::files(&document, &mut digests),
             Err(error) => tracing::info!(path, %error, "an attempt's file cannot be read"),
         }
     }
@@ -160,8 +161,8 @@ async fn attempts(store: &Store, paths: impl Iterator<Item = String>) -> Result<
 /// put. The name of a tick for a trigger has no time, and a backfill puts old ones late.
 async fn newest_ticks(store: &Store) -> Result<Vec<String>> {
     let entries = store.connection().list(layout::SCHEDULES).await?;
-    let mut by_name: BTreeMap<&str, &Entry> = BTreeMap::new();
-    let mut by_time: BTreeMap<&str, &Entry> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, &ObjectEntry> = BTreeMap::new();
+    let mut by_time: BTreeMap<&str, &ObjectEntry> = BTreeMap::new();
     // Sorted, so the last one of a folder is the newest.
     for entry in &entries {
         let Some((folder, _)) = entry.path.rsplit_once('/') else { continue };

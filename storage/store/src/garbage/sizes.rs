@@ -1,8 +1,8 @@
 //! The objects of a store by the workflow and the stage that made them.
 
-use super::reach::Reach;
-use super::records::Record;
-use super::survey::Survey;
+use super::reachability::Reachability;
+use super::records::ManifestRecord;
+use super::snapshot::StoreSnapshot;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -39,12 +39,12 @@ impl Amount {
 
 /// Returns rows sorted by workflow and stage; objects that no manifest names come first. `garbage` decides by name
 /// whether an object is removed now.
-pub(super) fn by_stage(survey: &Survey, reach: &Reach, garbage: &dyn Fn(&str) -> bool) -> Vec<StageSize> {
+pub(super) fn by_stage(survey: &StoreSnapshot, reach: &Reachability, garbage: &dyn Fn(&str) -> bool) -> Vec<StageSize> {
     // The best claim last, so that it wins.
-    let mut records: Vec<&Record> = survey.manifests.iter().collect();
-    let rank = |record: &Record| (reach.kept.contains(&record.key), !record.collected);
+    let mut records: Vec<&ManifestRecord> = survey.manifests.iter().collect();
+    let rank = |record: &ManifestRecord| (reach.kept.contains(&record.key), !record.collected);
     records.sort_by_key(|record| (rank(record), &record.run));
-    let mut owners: BTreeMap<&str, &Record> = BTreeMap::new();
+    let mut owners: BTreeMap<&str, &ManifestRecord> = BTreeMap::new();
     for record in records {
         owners.extend(record.files.iter().map(|digest| (digest.as_str(), record)));
     }

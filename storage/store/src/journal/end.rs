@@ -4,7 +4,7 @@
 //! then halve. A run of 100,000 batches takes some thirty requests the first time, and one while the journal does not
 //! grow.
 
-use super::format::{Batch, decode};
+use super::format::{JournalBatch, decode};
 use crate::layout;
 use crate::store::Store;
 use trainyard_core::{Result, RunId};
@@ -19,7 +19,7 @@ impl Store {
     }
     /// Reads one batch of a run's journal in isolation: its place in the chain is not checked. `None` if it does not
     /// exist. Errors: data (damaged).
-    pub async fn journal_batch(&self, run: &RunId, number: u64) -> Result<Option<Batch>> {
+    pub async fn journal_batch(&self, run: &RunId, number: u64) -> Result<Option<JournalBatch>> {
         let path = layout::journal(run, number);
         self.get(&path).await?.map(|bytes| decode(&path, &bytes)).transpose()
     }

@@ -7,7 +7,7 @@ use trainyard_core::{Digest, Epoch, Error, Result, RunId};
 
 /// The first line of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
+pub struct BatchHeader {
     /// Version of the batch format: 1.
     pub format: u32,
     /// Run id.
@@ -24,15 +24,15 @@ pub struct Header {
 
 /// One acknowledged put of events.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Batch {
+pub struct JournalBatch {
     /// Writer and number of the batch.
-    pub header: Header,
+    pub header: BatchHeader,
     /// Events in order.
     pub events: Vec<Value>,
 }
 
 /// Encodes header and events.
-pub(super) fn encode(header: &Header, events: &[impl Serialize]) -> Result<Bytes> {
+pub(super) fn encode(header: &BatchHeader, events: &[impl Serialize]) -> Result<Bytes> {
     let mut text = Vec::with_capacity(256 + 128 * events.len());
     let no_form = |e| Error::bug(format!("run {}: a journal event has no JSON form: {e}", header.run));
     serde_json::to_writer(&mut text, header).map_err(no_form)?;
@@ -45,9 +45,9 @@ pub(super) fn encode(header: &Header, events: &[impl Serialize]) -> Result<Bytes
 }
 
 /// Decodes the header alone, to name the owner of a batch.
-pub(super) fn decode_header(path: &str, bytes: &[u8]) -> Result<Header> {
+pub(super) fn decode_header(path: &str, bytes: &[u8]) -> Result<BatchHeader> {
     let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
-    let header: Header =
+    let header: BatchHeader =
         serde_json::from_slice(line).map_err(|e| corrupt(path, format!("its first line is not a header: {e}")))?;
     if header.format != 1 {
         return Err(Error::invalid(format!("{path}: journal format {} is newer than this program", header.format))
@@ -57,7 +57,7 @@ pub(super) fn decode_header(path: &str, bytes: &[u8]) -> Result<Header> {
 }
 
 /// Decodes a whole batch.
-pub(super) fn decode(path: &str, bytes: &[u8]) -> Result<Batch> {
+pub(super) fn decode(path: &str, bytes: &[u8]) -> Result<JournalBatch> {
     let header = decode_header(path, bytes)?;
     if bytes.last() != Some(&b'\n') {
         return Err(corrupt(path, "it is cut off: its last line has no end".into()));
@@ -66,7 +66,7 @@ pub(super) fn decode(path: &str, bytes: &[u8]) -> Result<Batch> {
     let events = lines.map(|(i, line)| {
         serde_json::from_slice(line).map_err(|e| corrupt(path, format!("line {} is not JSON: {e}", i + 1)))
     });
-    Ok(Batch { events: events.collect::<Result<_>>()?, header })
+    Ok(JournalBatch { events: events.collect::<Result<_>>()?, header })
 }
 
 /// Returns the error of a damaged journal.

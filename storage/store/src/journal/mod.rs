@@ -10,6 +10,6 @@ mod reader;
 mod tests;
 mod writer;
 
-pub use format::{Batch, Header};
+pub use format::{BatchHeader, JournalBatch};
 pub use reader::JournalReader;
-pub use writer::{AppendError, Fenced, JournalWriter};
+pub use writer::{AppendError, JournalWriter, WriterFenced};

@@ -1,6 +1,6 @@
 //! Reads a journal forward and checks its chain batch by batch.
 
-use super::format::{Batch, corrupt, decode};
+use super::format::{JournalBatch, corrupt, decode};
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ impl JournalReader {
         Self { store: store.clone(), run: run.clone(), next: 0, before: Hasher::new(), epoch: 0 }
     }
     /// Reads all batches of a run in order; empty if there is no such run. Errors: data (damaged), naming the batch.
-    pub async fn read_all(store: &Store, run: &RunId) -> Result<Vec<Batch>> {
+    pub async fn read_all(store: &Store, run: &RunId) -> Result<Vec<JournalBatch>> {
         Self::new(store, run).read_to_end().await
     }
     /// Returns the number of the next batch.
@@ -40,7 +40,7 @@ impl JournalReader {
         self.epoch
     }
     /// Reads the next batch; `None` if it does not exist yet. Call it again later to follow a run.
-    pub async fn next(&mut self) -> Result<Option<Batch>> {
+    pub async fn next(&mut self) -> Result<Option<JournalBatch>> {
         let path = layout::journal(&self.run, self.next);
         match self.store.get(&path).await? {
             Some(bytes) => self.accept(&path, &bytes).map(Some),
@@ -48,7 +48,7 @@ impl JournalReader {
         }
     }
     /// Reads all remaining batches. Errors: data (one is damaged, or missing before others).
-    pub async fn read_to_end(&mut self) -> Result<Vec<Batch>> {
+    pub async fn read_to_end(&mut self) -> Result<Vec<JournalBatch>> {
         let mut batches = Vec::new();
         loop {
             let (some, is_end) = self.read_some().await?;
@@ -60,7 +60,7 @@ impl JournalReader {
     }
     /// Reads a few more batches in order, and returns whether these were the last, for readers that do not need all at
     /// once. Errors: those of [`JournalReader::read_to_end`].
-    pub async fn read_some(&mut self) -> Result<(Vec<Batch>, bool)> {
+    pub async fn read_some(&mut self) -> Result<(Vec<JournalBatch>, bool)> {
         let paths: Vec<_> = (self.next..self.next + READ_AHEAD).map(|seq| layout::journal(&self.run, seq)).collect();
         let answers = join_all(paths.iter().map(|path| self.store.get(path))).await;
         let mut answers = paths.iter().zip(answers);
@@ -92,7 +92,7 @@ impl JournalReader {
     }
 
     /// Checks a batch against those before it and moves past it.
-    fn accept(&mut self, path: &str, bytes: &Bytes) -> Result<Batch> {
+    fn accept(&mut self, path: &str, bytes: &Bytes) -> Result<JournalBatch> {
         let batch = decode(path, bytes)?;
         let header = &batch.header;
         if header.run != self.run || header.seq != self.next {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::faults::{Fault, Faulty};
-use crate::{Created, Store, StoreOptions, layout};
+use crate::faults::{FaultyStore, StoreFault};
+use crate::{CreateOutcome, Store, StoreOptions, layout};
 use bytes::Bytes;
 use object_store::memory::InMemory;
 use serde_json::{Value, json};
@@ -32,10 +32,10 @@ async fn four_batches() -> Vec<Bytes> {
     all
 }
 
-async fn read_of(batches: &[Bytes]) -> Result<Vec<Batch>> {
+async fn read_of(batches: &[Bytes]) -> Result<Vec<JournalBatch>> {
     let store = memory().await;
     for (seq, bytes) in batches.iter().enumerate() {
-        assert_eq!(store.create(&layout::journal(&run(), seq as u64), bytes.clone()).await?, Created::Ours);
+        assert_eq!(store.create(&layout::journal(&run(), seq as u64), bytes.clone()).await?, CreateOutcome::Ours);
     }
     JournalReader::read_all(&store, &run()).await
 }
@@ -137,10 +137,10 @@ async fn batches_of_other_places_are_refused() {
 
 #[tokio::test]
 async fn a_lost_answer_is_our_own_batch() {
-    let faulty = Faulty::new(std::sync::Arc::new(InMemory::new()));
-    let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
+    let faulty = FaultyStore::new(std::sync::Arc::new(InMemory::new()));
+    let store = Store::from_object_store(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
     let (mut writer, _) = JournalWriter::open(&store, &run(), "w", opened).await.unwrap();
-    for fault in [Fault::LostAnswer, Fault::ExistsAfterRetry, Fault::LostRequest] {
+    for fault in [StoreFault::LostResponse, StoreFault::ExistsAfterRetry, StoreFault::LostRequest] {
         faulty.inject(fault, "journal", 1);
         writer.append(&[json!({"fault": format!("{fault:?}")})]).await.unwrap();
     }
@@ -149,10 +149,10 @@ async fn a_lost_answer_is_our_own_batch() {
 
 #[tokio::test]
 async fn a_failed_batch_is_kept_and_put_before_the_next() {
-    let faulty = Faulty::new(std::sync::Arc::new(InMemory::new()));
-    let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
+    let faulty = FaultyStore::new(std::sync::Arc::new(InMemory::new()));
+    let store = Store::from_object_store(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
     let (mut writer, _) = JournalWriter::open(&store, &run(), "w", opened).await.unwrap();
-    faulty.inject(Fault::DiskFull, "journal", 1);
+    faulty.inject(StoreFault::DiskFull, "journal", 1);
     let Err(AppendError::Failed(error)) = writer.append(&[json!(1)]).await else { panic!("the disk is full") };
     assert_eq!(error.kind, ErrorKind::Retryable);
     assert!(error.message.contains(&layout::journal(&run(), 1)), "{error}");
@@ -179,7 +179,7 @@ async fn of_many_concurrent_writers_one_goes_on() {
         }
     }
     assert_eq!((writers.len(), fenced), (1, 7));
-    let error = Error::from(Fenced { run: run(), owner: "w0".into(), epoch: 2, seq: 4 });
+    let error = Error::from(WriterFenced { run: run(), owner: "w0".into(), epoch: 2, seq: 4 });
     assert_eq!(error.kind, ErrorKind::Lost);
     assert!(error.to_string().contains("w0"), "{error}");
 }

@@ -1,8 +1,8 @@
 //! Writes a journal: one writer at a time, fenced by the next process that opens the run.
 
-use super::format::{Header, corrupt, decode_header, encode};
+use super::format::{BatchHeader, corrupt, decode_header, encode};
 use super::reader::JournalReader;
-use crate::connection::Created;
+use crate::connection::CreateOutcome;
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use trainyard_core::{Epoch, Error, Result, RunId};
 
 /// Another writer owns the run now. The caller must not dispatch or publish anything more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fenced {
+pub struct WriterFenced {
     /// Run id.
     pub run: RunId,
     /// Writer that took the run over.
@@ -28,7 +28,7 @@ pub struct Fenced {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppendError {
     /// Another writer took the run over.
-    Fenced(Fenced),
+    Fenced(WriterFenced),
     /// The store failed. The batch is kept; [`JournalWriter::flush`] or the next append puts it again.
     Failed(Error),
 }
@@ -54,7 +54,7 @@ pub struct JournalWriter {
     epoch: Epoch,
     /// Batch whose put failed. It may still be stored, so no other batch may take its number.
     pending: Option<Bytes>,
-    fenced: Option<Fenced>,
+    fenced: Option<WriterFenced>,
 }
 
 impl JournalWriter {
@@ -105,7 +105,7 @@ impl JournalWriter {
     /// After [`AppendError::Fenced`] every call fails in the same way.
     pub async fn append<E: Serialize + Sync>(&mut self, events: &[E]) -> Result<u64, AppendError> {
         self.flush().await?;
-        let header = Header {
+        let header = BatchHeader {
             format: 1,
             run: self.at.run.clone(),
             seq: self.at.next,
@@ -125,12 +125,12 @@ impl JournalWriter {
         let Some(bytes) = self.pending.clone() else { return Ok(()) };
         let path = layout::journal(&self.at.run, self.at.next);
         match self.at.store.create(&path, bytes.clone()).await.map_err(AppendError::Failed)? {
-            Created::Ours => {
+            CreateOutcome::Ours => {
                 self.at.step(self.epoch, &bytes);
                 self.pending = None;
                 Ok(())
             }
-            Created::Theirs(theirs) => Err(self.fence(&path, &theirs)),
+            CreateOutcome::Theirs(theirs) => Err(self.fence(&path, &theirs)),
         }
     }
 
@@ -149,13 +149,13 @@ impl JournalWriter {
             Ok(header) => (header.writer, header.epoch),
             Err(_) => ("an unreadable batch".to_string(), self.epoch + 1),
         };
-        let fenced = Fenced { run: self.at.run.clone(), owner, epoch, seq: self.at.next };
+        let fenced = WriterFenced { run: self.at.run.clone(), owner, epoch, seq: self.at.next };
         self.fenced = Some(fenced.clone());
         AppendError::Fenced(fenced)
     }
 }
 
-impl fmt::Display for Fenced {
+impl fmt::Display for WriterFenced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -165,10 +165,10 @@ impl fmt::Display for Fenced {
     }
 }
 
-impl std::error::Error for Fenced {}
+impl std::error::Error for WriterFenced {}
 
-impl From<Fenced> for Error {
-    fn from(fenced: Fenced) -> Self {
+impl From<WriterFenced> for Error {
+    fn from(fenced: WriterFenced) -> Self {
         let help =
             format!("the run goes on under {}; follow it with `trainyard runs show {}`", fenced.owner, fenced.run);
         Self::lost(fenced).help(help)

@@ -86,7 +86,7 @@ mod tests {
             .build()
             .unwrap();
         let options = StoreOptions { probe: false, ..StoreOptions::default() };
-        let store = Store::over(std::sync::Arc::new(bucket), "s3://bucket", options).await.unwrap();
+        let store = Store::from_object_store(std::sync::Arc::new(bucket), "s3://bucket", options).await.unwrap();
         let error = store.get("x").await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Retryable, "{error}");
         assert!(error.message.contains("s3://bucket/x"), "{error}");

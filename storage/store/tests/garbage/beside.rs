@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tokio::sync::RwLock;
 use trainyard_core::clock::ManualClock;
 use trainyard_core::{Chance, Clock as _, Digest, Manifest, RunId};
-use trainyard_store::manifests::Newest;
-use trainyard_store::{JournalWriter, Policy, Published, Store};
+use trainyard_store::manifests::NewestManifest;
+use trainyard_store::{GarbagePolicy, JournalWriter, PublishOutcome, Store};
 
 const SEEDS: u64 = 60;
 const STAGES: u64 = 4;
@@ -82,9 +82,9 @@ impl Process<'_> {
     }
     async fn look_up(&self, digest: &Digest) -> (u32, Option<Manifest>) {
         match self.store.newest(digest).await.unwrap() {
-            Newest::Missing => (0, None),
-            Newest::Damaged { generation, .. } => (generation + 1, None),
-            Newest::Sound(manifest) => {
+            NewestManifest::Missing => (0, None),
+            NewestManifest::Damaged { generation, .. } => (generation + 1, None),
+            NewestManifest::Sound(manifest) => {
                 let there = self.store.has_objects(&manifest.outputs["o"].files).await.unwrap();
                 (manifest.generation + 1, there.then_some(*manifest))
             }
@@ -103,7 +103,7 @@ impl Process<'_> {
         let ours = manifest(&key, &group, run, &[], files);
         // No object that the result names may be missing, whatever was collected meanwhile.
         let published = self.store.publish(&ours).await.unwrap();
-        assert!(matches!(published, Published::Ours | Published::Theirs(_)));
+        assert!(matches!(published, PublishOutcome::Ours | PublishOutcome::Theirs(_)));
         let event = json!({"type": "published", "stage": "s", "attempt": 1, "digest": key.0, "generation": key.1});
         writer.append(&[event]).await.unwrap();
         key
@@ -127,7 +127,7 @@ impl Process<'_> {
 
 /// Collects repeatedly; hours pass in between.
 async fn collector(store: &Store, clock: &ManualClock, hours: &Hours) {
-    let policy = Policy { older_than: 24 * HOUR, keep_last: Some(1), runs_older_than: None };
+    let policy = GarbagePolicy { older_than: 24 * HOUR, keep_last: Some(1), runs_older_than: None };
     for _ in 0..12 {
         let plan = store.garbage_plan(&policy).await.unwrap();
         store.collect_garbage(&plan).await.unwrap();
@@ -147,7 +147,7 @@ async fn beside(seed: u64) {
     assert!(clock.unix_millis() > 1_795_000_000_000);
     // The present manifest of every stage is readable.
     for number in 0..STAGES {
-        if let Newest::Sound(manifest) = store.newest(&stage(number)).await.unwrap() {
+        if let NewestManifest::Sound(manifest) = store.newest(&stage(number)).await.unwrap() {
             assert!(store.has_objects(&manifest.outputs["o"].files).await.unwrap(), "seed {seed}");
         }
     }

@@ -4,7 +4,7 @@ use crate::world::{HOUR, Key, World};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use trainyard_core::{Digest, RunId};
-use trainyard_store::{JournalReader, Policy, layout};
+use trainyard_store::{GarbagePolicy, JournalReader, layout};
 
 const SEEDS: u64 = 150;
 const ACTIONS: u64 = 60;
@@ -19,7 +19,7 @@ struct Expected {
 
 impl Expected {
     /// Computes expectations by the model alone, before the collection.
-    async fn of(world: &World, policy: &Policy) -> Self {
+    async fn of(world: &World, policy: &GarbagePolicy) -> Self {
         let ticked: BTreeSet<&RunId> = world.ticks.values().collect();
         let held: Vec<_> = world.runs.iter().filter(|(id, run)| !run.finished || ticked.contains(id)).collect();
         let mut roots: BTreeSet<Key> = held.iter().flat_map(|(_, run)| run.uses.iter().cloned()).collect();
@@ -70,7 +70,7 @@ impl Expected {
     }
 }
 
-async fn collect(world: &World, policy: &Policy) {
+async fn collect(world: &World, policy: &GarbagePolicy) {
     let plan = world.store.garbage_plan(policy).await.unwrap();
     world.store.collect_garbage(&plan).await.unwrap();
 }
@@ -93,7 +93,7 @@ async fn history(seed: u64) {
         if action % 10 != 9 {
             continue;
         }
-        let policy = Policy {
+        let policy = GarbagePolicy {
             older_than: *world.draws.choose(&[HOUR, 24 * HOUR]),
             keep_last: *world.draws.choose(&[None, Some(1), Some(2)]),
             runs_older_than: *world.draws.choose(&[None, None, Some(50 * HOUR)]),
@@ -109,7 +109,7 @@ async fn history(seed: u64) {
 }
 
 /// Takes removed runs, checkpoints and objects out of the model. A run is removed only as a whole.
-async fn forget(world: &mut World, policy: &Policy) {
+async fn forget(world: &mut World, policy: &GarbagePolicy) {
     let ids: Vec<RunId> = world.runs.keys().cloned().collect();
     for id in ids {
         if world.store.list(&layout::run(&id)).await.unwrap().is_empty() {
@@ -140,11 +140,11 @@ async fn only_what_is_reached_is_left(world: &mut World, seed: u64) {
         world.store.fire_tick(&name, "99999999999999999999", "{}".into()).await.unwrap();
     }
     world.clock.advance(100 * HOUR);
-    let policy = Policy { older_than: HOUR, keep_last: None, runs_older_than: Some(2 * HOUR) };
+    let policy = GarbagePolicy { older_than: HOUR, keep_last: None, runs_older_than: Some(2 * HOUR) };
     collect(world, &policy).await;
     forget(world, &policy).await;
     assert!(world.runs.is_empty(), "seed {seed}");
-    let policy = Policy { keep_last: Some(1), ..policy };
+    let policy = GarbagePolicy { keep_last: Some(1), ..policy };
     let last = world.last_used(1).await;
     let lineage = world.lineage(last);
     for _ in 0..2 {
@@ -178,7 +178,7 @@ async fn a_collection_that_is_stopped_at_any_request_is_followed_by_the_next() {
             world.act().await;
         }
         world.clock.advance(Duration::from_secs(3_000_000));
-        let policy = Policy { older_than: HOUR, keep_last: Some(1), runs_older_than: Some(HOUR) };
+        let policy = GarbagePolicy { older_than: HOUR, keep_last: Some(1), runs_older_than: Some(HOUR) };
         let expected = Expected::of(&world, &policy).await;
         let mut polls = 1;
         loop {

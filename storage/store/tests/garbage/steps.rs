@@ -8,13 +8,14 @@ use std::sync::Arc;
 use trainyard_core::clock::ManualClock;
 use trainyard_core::{Clock, Digest, ErrorKind, Manifest, RunId};
 use trainyard_store::garbage::Amount;
-use trainyard_store::manifests::Newest;
+use trainyard_store::manifests::NewestManifest;
 use trainyard_store::{
-    Collected, Created, GarbageDone, GarbagePlan, JournalWriter, Policy, Published, Store, StoreOptions, layout,
+    CollectedManifest, CreateOutcome, GarbagePlan, GarbagePolicy, GarbageSummary, JournalWriter, PublishOutcome, Store,
+    StoreOptions, layout,
 };
 
-const DAY: Policy =
-    Policy { older_than: std::time::Duration::from_secs(86_400), keep_last: None, runs_older_than: None };
+const DAY: GarbagePolicy =
+    GarbagePolicy { older_than: std::time::Duration::from_secs(86_400), keep_last: None, runs_older_than: None };
 
 async fn fresh() -> (Arc<ManualClock>, Store) {
     let clock = Arc::new(ManualClock::at_millis(1_795_000_000_000));
@@ -29,7 +30,7 @@ fn id(number: u32) -> RunId {
 async fn publish(store: &Store, key: &Key, run: &RunId, byte: u8, inputs: &[Manifest]) -> Manifest {
     let (file, _) = store.put_object(Bytes::copy_from_slice(&[byte])).await.unwrap();
     let made = manifest(key, &("agent".into(), "sft[seed=1]".into()), run, inputs, &[file]);
-    assert_eq!(store.publish(&made).await.unwrap(), Published::Ours);
+    assert_eq!(store.publish(&made).await.unwrap(), PublishOutcome::Ours);
     made
 }
 
@@ -37,7 +38,7 @@ async fn has(store: &Store, byte: u8) -> bool {
     store.has_object(&Digest::of(&[byte]), 1).await.unwrap()
 }
 
-async fn collect(store: &Store, policy: &Policy) -> (GarbagePlan, GarbageDone) {
+async fn collect(store: &Store, policy: &GarbagePolicy) -> (GarbagePlan, GarbageSummary) {
     let plan = store.garbage_plan(policy).await.unwrap();
     let done = store.collect_garbage(&plan).await.unwrap();
     (plan, done)
@@ -46,23 +47,25 @@ async fn collect(store: &Store, policy: &Policy) -> (GarbagePlan, GarbageDone) {
 #[tokio::test]
 async fn a_result_goes_in_two_steps_and_its_record_stays() {
     let (clock, store) = fresh().await;
-    let keep = Policy { keep_last: Some(1), ..DAY };
+    let keep = GarbagePolicy { keep_last: Some(1), ..DAY };
     let (old, new) = ((stage(0), 0), (stage(1), 0));
     publish(&store, &old, &id(1), 1, &[]).await;
     publish(&store, &new, &id(2), 2, &[]).await;
-    assert_eq!(collect(&store, &keep).await.1, GarbageDone::default(), "all is young");
+    assert_eq!(collect(&store, &keep).await.1, GarbageSummary::default(), "all is young");
     clock.advance(25 * HOUR);
     let (plan, done) = collect(&store, &keep).await;
     assert_eq!((plan.manifests.as_slice(), done.manifests, done.files), (&[old.clone()][..], 1, 0));
     assert!(has(&store, 1).await, "somebody may have found it a moment ago");
-    let Newest::Damaged { generation: 0, error } = store.newest(&old.0).await.unwrap() else { panic!("it is a miss") };
+    let NewestManifest::Damaged { generation: 0, error } = store.newest(&old.0).await.unwrap() else {
+        panic!("it is a miss")
+    };
     assert!(error.message.ends_with("its files were given up by `artifacts gc` on 2026-11-19"), "{error}");
     assert_eq!(store.manifest_at(&old.0, 0).await.unwrap_err().kind, ErrorKind::Data);
     let record = store.get(&layout::manifest(&old.0, 0)).await.unwrap().unwrap();
-    let record = Collected::parse(&record).unwrap();
+    let record = CollectedManifest::parse(&record).unwrap();
     assert_eq!((record.manifest.provenance.run, record.collected), (id(1), clock.unix_millis()));
     clock.advance(23 * HOUR);
-    assert_eq!(collect(&store, &keep).await.1, GarbageDone::default());
+    assert_eq!(collect(&store, &keep).await.1, GarbageSummary::default());
     clock.advance(2 * HOUR);
     let (plan, done) = collect(&store, &keep).await;
     assert_eq!(plan.objects, [(layout::object(&Digest::of(&[1])), 1)]);
@@ -70,13 +73,13 @@ async fn a_result_goes_in_two_steps_and_its_record_stays() {
     assert!(!has(&store, 1).await && has(&store, 2).await);
     // The stage is computed again as the next generation.
     publish(&store, &(stage(0), 1), &id(3), 1, &[]).await;
-    assert!(matches!(store.newest(&old.0).await, Ok(Newest::Sound(made)) if made.generation == 1));
+    assert!(matches!(store.newest(&old.0).await, Ok(NewestManifest::Sound(made)) if made.generation == 1));
 }
 
 #[tokio::test]
 async fn what_an_unfinished_run_found_stays_after_it_was_given_up() {
     let (clock, store) = fresh().await;
-    let keep = Policy { keep_last: Some(1), ..DAY };
+    let keep = GarbagePolicy { keep_last: Some(1), ..DAY };
     let (old, new) = ((stage(0), 0), (stage(1), 0));
     publish(&store, &old, &id(1), 1, &[]).await;
     publish(&store, &new, &id(2), 2, &[]).await;
@@ -104,7 +107,7 @@ async fn what_was_used_last_stays_and_all_that_it_was_made_of() {
     let (mut writer, _) = JournalWriter::open(&store, &id(5), "w", opened).await.unwrap();
     writer.append(&[hit(&(early.stage_digest, 0)), finished()]).await.unwrap();
     clock.advance(25 * HOUR);
-    let keep = Policy { keep_last: Some(1), ..DAY };
+    let keep = GarbagePolicy { keep_last: Some(1), ..DAY };
     let (plan, _) = collect(&store, &keep).await;
     let mut gone = vec![(stage(2), 0), (stage(3), 0)];
     gone.sort();
@@ -123,7 +126,7 @@ async fn a_pin_keeps_a_result_with_its_lineage() {
     publish(&store, &(stage(2), 0), &id(3), 3, &[]).await;
     store.set_pin(&stage(1), 0, true, None).await.unwrap();
     clock.advance(25 * HOUR);
-    let keep = Policy { keep_last: Some(1), ..DAY };
+    let keep = GarbagePolicy { keep_last: Some(1), ..DAY };
     assert!(collect(&store, &keep).await.0.is_empty());
     store.set_pin(&stage(1), 0, false, None).await.unwrap();
     assert_eq!(collect(&store, &keep).await.1.manifests, 2);
@@ -160,7 +163,7 @@ async fn a_finished_run_goes_as_a_whole_and_an_unfinished_one_stays() {
     }
     clock.advance(100 * HOUR);
     assert!(collect(&store, &DAY).await.0.is_empty(), "runs stay unless it is asked for");
-    let old = Policy { runs_older_than: Some(90 * HOUR), ..DAY };
+    let old = GarbagePolicy { runs_older_than: Some(90 * HOUR), ..DAY };
     assert_eq!(collect(&store, &old).await.1.runs, 1);
     assert_eq!(store.list_runs().await.unwrap(), [id(2)]);
     assert_eq!(store.list(layout::PLANS).await.unwrap(), [layout::claim(&stage(9), 2)]);
@@ -175,7 +178,7 @@ async fn a_removed_run_leaves_no_folder_on_a_disk() {
     writer.append(&[finished()]).await.unwrap();
     store.create(&format!("{}/s/1/log/000000", layout::attempts(&id(1))), "log".into()).await.unwrap();
     let now = std::time::Duration::ZERO;
-    let all = Policy { older_than: now, keep_last: None, runs_older_than: Some(now) };
+    let all = GarbagePolicy { older_than: now, keep_last: None, runs_older_than: Some(now) };
     assert_eq!(collect(&store, &all).await.1.runs, 1);
     assert!(store.list_runs().await.unwrap().is_empty());
     assert!(!folder.path().join(layout::run(&id(1))).exists());
@@ -188,7 +191,7 @@ async fn a_run_that_was_resumed_while_it_was_to_be_removed_stays() {
     let end = writer.append(&[finished()]).await.unwrap() + 1;
     // A collection was interrupted right after the mark.
     let mark = layout::removal(&id(1));
-    assert_eq!(store.create(&mark, format!("{end}\n").into()).await.unwrap(), Created::Ours);
+    assert_eq!(store.create(&mark, format!("{end}\n").into()).await.unwrap(), CreateOutcome::Ours);
     JournalWriter::open(&store, &id(1), "other", opened).await.unwrap();
     clock.advance(100 * HOUR);
     assert_eq!(collect(&store, &DAY).await.1.runs, 0);
@@ -218,9 +221,9 @@ async fn the_readable_part_of_a_damaged_journal_holds_what_it_names() {
     writer.append(&[hit(&(stage(0), 0))]).await.unwrap();
     store.create(&layout::journal(&id(0), 2), "{half".into()).await.unwrap();
     clock.advance(100 * HOUR);
-    let policy = Policy { keep_last: Some(1), runs_older_than: Some(HOUR), ..DAY };
+    let policy = GarbagePolicy { keep_last: Some(1), runs_older_than: Some(HOUR), ..DAY };
     let (plan, done) = collect(&store, &policy).await;
-    assert_eq!((plan.damaged, plan.manifests, done), (vec![id(0)], vec![], GarbageDone::default()));
+    assert_eq!((plan.damaged, plan.manifests, done), (vec![id(0)], vec![], GarbageSummary::default()));
 }
 
 #[tokio::test]
@@ -253,7 +256,7 @@ async fn a_store_for_reading_shows_its_garbage_and_removes_none() {
     let objects = Arc::new(Dated::new(clock.clone(), None));
     let open = async |read_only| {
         let options = StoreOptions { read_only, clock: injected.clone(), ..StoreOptions::default() };
-        Store::over(objects.clone(), "memory://dated", options).await.unwrap()
+        Store::from_object_store(objects.clone(), "memory://dated", options).await.unwrap()
     };
     let (writable, reading) = (open(false).await, open(true).await);
     writable.put_object(Bytes::from_static(b"\x01")).await.unwrap();

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::artifact::{GenerationReason, Provenance};
 use trainyard_core::attempt::{AttemptResult, CheckpointRecord};
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 use trainyard_core::clock::ManualClock;
 use trainyard_core::{ArtifactKind, Chance, Clock, Digest, FileEntry, Manifest, Output, RunId, StageKey};
-use trainyard_store::{JournalReader, JournalWriter, Published, Store, StoreOptions};
+use trainyard_store::{JournalReader, JournalWriter, PublishOutcome, Store, StoreOptions};
 
 /// Stage digest and generation.
 pub type Key = (Digest, u32);
@@ -47,7 +47,7 @@ pub struct ModelRun {
 pub struct World {
     pub store: Store,
     pub clock: Arc<ManualClock>,
-    pub draws: Draws,
+    pub draws: PhiloxRng,
     pub made: BTreeMap<Key, Made>,
     pub runs: BTreeMap<RunId, ModelRun>,
     pub pins: BTreeSet<Key>,
@@ -68,7 +68,7 @@ pub fn stage(number: u64) -> Digest {
 pub async fn store(clock: &Arc<ManualClock>, pauses: Option<Chance>) -> Store {
     let injected: Arc<dyn Clock> = clock.clone();
     let options = StoreOptions { clock: injected, chance: Chance::new(1), ..StoreOptions::default() };
-    Store::over(Arc::new(Dated::new(clock.clone(), pauses)), "memory://dated", options).await.unwrap()
+    Store::from_object_store(Arc::new(Dated::new(clock.clone(), pauses)), "memory://dated", options).await.unwrap()
 }
 
 /// Returns a manifest with one output of these objects, each of one byte.
@@ -211,11 +211,11 @@ impl World {
     }
     /// Returns the newest manifest of a stage, if its files exist.
     pub async fn look_up(&self, stage: &Digest) -> (u32, Option<Manifest>) {
-        use trainyard_store::manifests::Newest;
+        use trainyard_store::manifests::NewestManifest;
         match self.store.newest(stage).await.unwrap() {
-            Newest::Missing => (0, None),
-            Newest::Damaged { generation, .. } => (generation + 1, None),
-            Newest::Sound(manifest) => {
+            NewestManifest::Missing => (0, None),
+            NewestManifest::Damaged { generation, .. } => (generation + 1, None),
+            NewestManifest::Sound(manifest) => {
                 let files = &manifest.outputs["o"].files;
                 let there = self.store.has_objects(files).await.unwrap();
                 (manifest.generation + 1, there.then_some(*manifest))
@@ -254,7 +254,7 @@ impl World {
         let files = self.put_some().await;
         let group = (format!("workflow {}", number % 2), format!("s{}[seed={}]", number % 3, self.draws.below(2)));
         let manifest = manifest(&key, &group, &run, &inputs, &files);
-        assert_eq!(self.store.publish(&manifest).await.unwrap(), Published::Ours);
+        assert_eq!(self.store.publish(&manifest).await.unwrap(), PublishOutcome::Ours);
         let event = json!({"type": "published", "stage": "s", "attempt": 1, "digest": key.0, "generation": key.1});
         self.append(&run, &[event]).await;
         self.uses(&run, key.clone());

@@ -8,7 +8,7 @@ async fn garbage_is_left_alone_when_a_manifest_cannot_be_read() {
     store.put_object(Bytes::from_static(b"orphan")).await.unwrap();
     let stage = Digest::of(b"s");
     store.create(&layout::manifest(&stage, 0), Bytes::from_static(b"{half")).await.unwrap();
-    let error = store.garbage_plan(&Policy::from(Duration::ZERO)).await.unwrap_err();
+    let error = store.garbage_plan(&GarbagePolicy::from(Duration::ZERO)).await.unwrap_err();
     assert!(error.message.contains("nothing is removed"), "{error}");
 }
 
@@ -29,7 +29,7 @@ async fn a_manifest_whose_files_leave_their_folder_is_damaged_and_is_not_publish
         let error = store.publish(&manifest).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Data);
         assert!(error.message.contains(&format!("{path:?}")), "{error}");
-        assert_eq!(store.newest(&stage).await, Ok(Newest::Missing));
+        assert_eq!(store.newest(&stage).await, Ok(NewestManifest::Missing));
         let error = store.fetch_output(&manifest.outputs["o"], &folder.path().join("o")).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Data);
         assert!(!folder.path().join("b").exists());
@@ -37,7 +37,10 @@ async fn a_manifest_whose_files_leave_their_folder_is_damaged_and_is_not_publish
         let (_, store) = faulty().await;
         store.create(&layout::manifest(&stage, 0), text.to_string().into()).await.unwrap();
         let newest = store.newest(&stage).await.unwrap();
-        assert!(matches!(&newest, Newest::Damaged { generation: 0, error } if error.help.is_some()), "{newest:?}");
+        assert!(
+            matches!(&newest, NewestManifest::Damaged { generation: 0, error } if error.help.is_some()),
+            "{newest:?}"
+        );
     }
 }
 
@@ -59,9 +62,9 @@ async fn of_many_generations_only_the_ends_are_read() {
     for generation in 0..30 {
         let newest = store.newest(&stage).await.unwrap();
         let before = match newest {
-            Newest::Missing => None,
-            Newest::Damaged { generation, .. } => Some(generation),
-            Newest::Sound(_) => panic!("half a manifest is none"),
+            NewestManifest::Missing => None,
+            NewestManifest::Damaged { generation, .. } => Some(generation),
+            NewestManifest::Sound(_) => panic!("half a manifest is none"),
         };
         assert_eq!(before, u32::checked_sub(generation, 1));
         store.create(&layout::manifest(&stage, generation), Bytes::from_static(b"{half")).await.unwrap();
@@ -70,7 +73,7 @@ async fn of_many_generations_only_the_ends_are_read() {
     for generation in 2..29 {
         std::fs::remove_file(folder.path().join(layout::manifest(&stage, generation))).unwrap();
     }
-    assert!(matches!(store.newest(&stage).await, Ok(Newest::Damaged { generation: 29, .. })));
+    assert!(matches!(store.newest(&stage).await, Ok(NewestManifest::Damaged { generation: 29, .. })));
 }
 
 #[tokio::test]
@@ -79,16 +82,16 @@ async fn chunks_come_in_order_up_to_the_first_that_is_missing() {
     let (run, stage) = (RunId("20260102-030405-00000a".into()), StageKey("s".into()));
     for number in (0..50).chain([60]).rev() {
         let bytes = Bytes::from(format!("{number}\n"));
-        store.put_chunk(&run, &stage, 1, Chunk::Log, number, bytes).await.unwrap();
+        store.put_chunk(&run, &stage, 1, AttemptStream::Log, number, bytes).await.unwrap();
     }
-    let mut chunks = store.chunks(&run, &stage, 1, Chunk::Log, 3);
+    let mut chunks = store.chunks(&run, &stage, 1, AttemptStream::Log, 3);
     let mut number = 3;
     while let Some(bytes) = chunks.next().await.unwrap() {
         assert_eq!(bytes, format!("{number}\n"));
         number += 1;
     }
     assert_eq!(number, 50);
-    let (text, next) = store.read_chunks(&run, &stage, 1, Chunk::Log, 48).await.unwrap();
+    let (text, next) = store.read_chunks(&run, &stage, 1, AttemptStream::Log, 48).await.unwrap();
     assert_eq!((text.as_slice(), next), (&b"48\n49\n"[..], 50));
 }
 
@@ -103,7 +106,7 @@ async fn times_of_ten_thousand_puts() {
         ("folder", Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap()),
         (
             "folder, all through object_store",
-            Store::over(Arc::new(files), "other", StoreOptions::default()).await.unwrap(),
+            Store::from_object_store(Arc::new(files), "other", StoreOptions::default()).await.unwrap(),
         ),
         ("memory", Store::open("memory://", StoreOptions::default()).await.unwrap()),
     ];

@@ -77,6 +77,7 @@ fn rewards_that_an_older_version_wrote_as_a_map_are_read() {
 
 #[test]
 fn no_column_of_an_artifact_is_a_map() {
-    let types = Trajectory::schema(Extra::ALL).fields().iter().map(|f| f.data_type().to_string()).collect::<String>();
+    let types =
+        Trajectory::schema(ExtraColumns::ALL).fields().iter().map(|f| f.data_type().to_string()).collect::<String>();
     assert!(!types.contains("Map("), "{types}");
 }

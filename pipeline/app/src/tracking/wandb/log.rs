@@ -1,7 +1,7 @@
 //! The file of an offline run: a header and records, framed as in a log of LevelDB (doc/log_format.md of LevelDB) but
 //! for the checksum, which is CRC-32 and not masked.
 
-use crate::tracking::protobuf::Message;
+use crate::tracking::protobuf::ProtobufMessage;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ const BLOCK: usize = 32 << 10;
 /// Bytes before a fragment: checksum, length, type.
 const FRAME: usize = 7;
 
-pub(super) struct Log {
+pub(super) struct WandbLog {
     file: File,
     path: PathBuf,
     length: usize,
     records: u64,
 }
 
-impl Log {
+impl WandbLog {
     /// Creates a file in a new folder.
     pub fn create(folder: &Path, name: &str) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(|e| io_error(folder, &e))?;
@@ -32,9 +32,9 @@ impl Log {
         Ok(Self { file, path, length: HEADER.len(), records: 0 })
     }
     /// Appends a record whose field `kind` is `message`.
-    pub fn write(&mut self, kind: u32, message: &Message) -> Result<()> {
+    pub fn write(&mut self, kind: u32, message: &ProtobufMessage) -> Result<()> {
         self.records += 1;
-        let record = Message::default().number(1, self.records).message(kind, message);
+        let record = ProtobufMessage::default().number(1, self.records).message(kind, message);
         let bytes = framed(self.length, record.as_bytes());
         let written = self.file.write_all(&bytes);
         written.map_err(|e| Error::retryable(format!("{} cannot be written", self.path.display())).caused_by(&e))?;

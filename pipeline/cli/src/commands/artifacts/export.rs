@@ -2,16 +2,17 @@
 //! or its rows in the form of another program.
 
 mod card;
-mod converted;
+mod convert;
+mod export_result;
 mod table;
-mod written;
 
 use super::fetch;
-use crate::args::{ExportArgs, Format};
-use crate::exit::Exit;
-use crate::names::{self, Found};
+use crate::args::{ExportArgs, OutputFormat};
+use crate::exit::CliExit;
+use crate::names::{self, ResolvedOutput};
 use crate::output::human::{print_json, print_text};
-use crate::session::Session;
+use crate::session::AppSession;
+use export_result::{ExportResult, expect_room, extension};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,21 +20,20 @@ use std::path::Path;
 use trainyard_app::Catalogue;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
-use written::{Exported, ending, expect_room};
 
 /// Exports an artifact in the requested format, or else in the one of the extension of `args.to`.
-pub fn run(session: &Session, args: &ExportArgs, catalogue: &Catalogue, format: Format) -> Result<Exit> {
+pub fn run(session: &AppSession, args: &ExportArgs, catalogue: &Catalogue, format: OutputFormat) -> Result<CliExit> {
     let found = session.block_on(names::artifact(&session.store, &args.artifact))?;
-    let exported = match (args.format_as.as_deref(), ending(&args.to)) {
-        (Some(name), _) if !converted::AS_THEY_ARE.contains(&name) => {
-            converted::run(session, args, &found, catalogue, name)?
+    let exported = match (args.format_as.as_deref(), extension(&args.to)) {
+        (Some(name), _) if !convert::PLAIN_FORMATS.contains(&name) => {
+            convert::run(session, args, &found, catalogue, name)?
         }
-        (Some(name), _) => converted::as_they_are(session, args, &found, name)?,
+        (Some(name), _) => convert::export_plain(session, args, &found, name)?,
         (None, Some(ending)) => table::table(session, args, &found, ending, &args.to)?,
         (None, None) => folder(session, args, &found)?,
     };
     match format {
-        Format::Json => {
+        OutputFormat::Json => {
             let mut told = json!({"artifact": args.artifact, "files": exported.files, "rows": exported.rows});
             if !exported.left_out.is_empty() {
                 told["left_out"] = json!(exported.left_out);
@@ -43,12 +43,12 @@ pub fn run(session: &Session, args: &ExportArgs, catalogue: &Catalogue, format: 
             }
             print_json(&told)?;
         }
-        Format::Text => print_text(&text(&exported, &args.to)),
+        OutputFormat::Text => print_text(&text(&exported, &args.to)),
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn text(exported: &Exported, to: &Path) -> String {
+fn text(exported: &ExportResult, to: &Path) -> String {
     let amount = match (exported.files.len(), exported.rows) {
         (_, Some(rows)) => format!("{rows} rows"),
         (1, None) => "1 file".into(),
@@ -66,7 +66,7 @@ fn text(exported: &Exported, to: &Path) -> String {
 }
 
 /// Copies all files into an empty folder.
-fn folder(session: &Session, args: &ExportArgs, found: &Found) -> Result<Exported> {
+fn folder(session: &AppSession, args: &ExportArgs, found: &ResolvedOutput) -> Result<ExportResult> {
     if !args.columns.is_empty() {
         return Err(Error::invalid("`--columns` needs the name of a table file")
             .help("write a name that ends in .csv, .jsonl or .parquet"));
@@ -76,9 +76,9 @@ fn folder(session: &Session, args: &ExportArgs, found: &Found) -> Result<Exporte
     let scratch = fetch::files(session, found)?;
     let mut files = copy_files(scratch.path(), found.output().files.iter().map(|f| f.path.as_str()), to)?;
     if args.card {
-        files.extend(card::write(to, &card::of_artifact(found))?);
+        files.extend(card::write(to, &card::artifact_card(found))?);
     }
-    Ok(Exported { files, ..Exported::default() })
+    Ok(ExportResult { files, ..ExportResult::default() })
 }
 
 /// Copies files, without links: a change of an exported file must not change the store. Returns the paths of the

@@ -1,20 +1,20 @@
 //! Fetches an artifact into a scratch folder, which is removed when its handle is dropped.
 
-use crate::names::Found;
-use crate::session::Session;
+use crate::names::ResolvedOutput;
+use crate::session::AppSession;
 use std::path::PathBuf;
-use trainyard_app::Scratch;
+use trainyard_app::ScratchFolder;
 use trainyard_core::{Error, Result};
 
 /// Fetches all files of an artifact. Errors: those of the store.
-pub fn files(session: &Session, found: &Found) -> Result<Scratch> {
-    let folder = Scratch::new()?;
+pub fn files(session: &AppSession, found: &ResolvedOutput) -> Result<ScratchFolder> {
+    let folder = ScratchFolder::new()?;
     session.block_on(session.store.fetch_output(found.output(), folder.path()))?;
     Ok(folder)
 }
 
 /// Fetches the table of an artifact; returns its folder and path. Errors: invalid (not a table), those of the store.
-pub fn table(session: &Session, artifact: &str, found: &Found) -> Result<(Scratch, PathBuf)> {
+pub fn table(session: &AppSession, artifact: &str, found: &ResolvedOutput) -> Result<(ScratchFolder, PathBuf)> {
     let output = found.output();
     if output.table.is_none() {
         return Err(Error::invalid(format!("{artifact} is a {}, not a table", output.kind))

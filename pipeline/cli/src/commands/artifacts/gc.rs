@@ -1,15 +1,15 @@
 //! Removes unreachable objects, or shows them.
 
-use crate::args::{Format, GcArgs};
-use crate::exit::Exit;
+use crate::args::{GcArgs, OutputFormat};
+use crate::exit::CliExit;
 use crate::output::human::{print_json, print_text, table};
-use crate::session::Session;
+use crate::session::AppSession;
 use serde_json::{Value, json};
 use std::time::Duration;
 use trainyard_core::units::{format_duration, format_size};
 use trainyard_core::{Error, Result, RunId};
 use trainyard_store::garbage::{Amount, StageSize};
-use trainyard_store::{GarbageDone, GarbagePlan, Policy};
+use trainyard_store::{GarbagePlan, GarbagePolicy, GarbageSummary};
 
 /// Minimum age of removed objects: longer than the time from an attempt's first stored output to its result, and
 /// several times the age at which stored bytes are written anew.
@@ -18,7 +18,7 @@ const LEAST_AGE: Duration = Duration::from_secs(3_600);
 const NAMED: usize = 5;
 
 /// Plans the collection, and removes the objects unless it is a dry run.
-pub fn run(session: &Session, asked: &GcArgs, format: Format) -> Result<Exit> {
+pub fn run(session: &AppSession, asked: &GcArgs, format: OutputFormat) -> Result<CliExit> {
     let policy = policy(session, asked)?;
     let (plan, done) = session.block_on(async {
         let plan = session.store.garbage_plan(&policy).await?;
@@ -26,13 +26,13 @@ pub fn run(session: &Session, asked: &GcArgs, format: Format) -> Result<Exit> {
         Ok((plan, done))
     })?;
     match format {
-        Format::Json => print_json(&as_json(&plan, done.as_ref()))?,
-        Format::Text => print_text(&text(&plan, done.as_ref())),
+        OutputFormat::Json => print_json(&as_json(&plan, done.as_ref()))?,
+        OutputFormat::Text => print_text(&text(&plan, done.as_ref())),
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn policy(session: &Session, asked: &GcArgs) -> Result<Policy> {
+fn policy(session: &AppSession, asked: &GcArgs) -> Result<GarbagePolicy> {
     let least = LEAST_AGE.max(session.site.store_outage.saturating_mul(2));
     if asked.older_than < least {
         let (given, least) = (format_duration(asked.older_than), format_duration(least));
@@ -41,14 +41,14 @@ fn policy(session: &Session, asked: &GcArgs) -> Result<Policy> {
              about to publish"
         )));
     }
-    Ok(Policy {
+    Ok(GarbagePolicy {
         older_than: asked.older_than,
         keep_last: asked.keep_last.map(|count| count as usize),
         runs_older_than: asked.runs_older_than,
     })
 }
 
-fn as_json(plan: &GarbagePlan, done: Option<&GarbageDone>) -> Value {
+fn as_json(plan: &GarbagePlan, done: Option<&GarbageSummary>) -> Value {
     let objects: Vec<Value> = plan.objects.iter().map(|(path, size)| json!({"path": path, "bytes": size})).collect();
     let manifests: Vec<Value> = plan
         .manifests
@@ -80,7 +80,7 @@ fn as_json(plan: &GarbagePlan, done: Option<&GarbageDone>) -> Value {
     })
 }
 
-fn text(plan: &GarbagePlan, done: Option<&GarbageDone>) -> String {
+fn text(plan: &GarbagePlan, done: Option<&GarbageSummary>) -> String {
     let mut text = String::new();
     if !plan.stages.is_empty() {
         text = sizes(&plan.stages);
@@ -91,15 +91,18 @@ fn text(plan: &GarbagePlan, done: Option<&GarbageDone>) -> String {
         let age = format_duration(plan.policy.older_than);
         text.push_str(&format!("; {} that nothing names are younger than {age}", plan.young));
     }
-    text.push_str(&held(&plan.unfinished, "without an end hold what they reached; `trainyard runs cancel` ends one"));
-    text.push_str(&held(&plan.damaged, "with a damaged journal hold what the rest of it names"));
+    text.push_str(&holders_text(
+        &plan.unfinished,
+        "without an end hold what they reached; `trainyard runs cancel` ends one",
+    ));
+    text.push_str(&holders_text(&plan.damaged, "with a damaged journal hold what the rest of it names"));
     text.push('\n');
     text.push_str(&match done {
         _ if plan.is_empty() => "nothing to remove".to_string(),
         Some(done) => format!("removed {}", amounts(done)),
         None => {
             let files = plan.objects.len() + plan.staged.len() + plan.probes.len();
-            let would = GarbageDone {
+            let would = GarbageSummary {
                 files: files as u64,
                 bytes: plan.bytes(),
                 manifests: plan.manifests.len() as u64,
@@ -132,7 +135,7 @@ fn sizes(stages: &[StageSize]) -> String {
     table(&header, &stages.iter().map(row).collect::<Vec<Vec<String>>>())
 }
 
-fn held(runs: &[RunId], what: &str) -> String {
+fn holders_text(runs: &[RunId], what: &str) -> String {
     if runs.is_empty() {
         return String::new();
     }
@@ -144,7 +147,7 @@ fn held(runs: &[RunId], what: &str) -> String {
     format!("\n{count} {what}: {}", names.join(", "))
 }
 
-fn amounts(done: &GarbageDone) -> String {
+fn amounts(done: &GarbageSummary) -> String {
     let mut parts = vec![format!("{} ({})", counted(done.files, "file"), format_size(done.bytes))];
     let more = [(done.manifests, "result"), (done.resume_points, "resume point"), (done.runs, "run")];
     parts.extend(more.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(count, what)));
@@ -161,15 +164,15 @@ mod tests {
 
     #[test]
     fn what_is_removed_is_told_in_one_line() {
-        let done = GarbageDone { files: 2, bytes: 2_048, manifests: 3, resume_points: 0, runs: 1 };
+        let done = GarbageSummary { files: 2, bytes: 2_048, manifests: 3, resume_points: 0, runs: 1 };
         assert_eq!(amounts(&done), "2 files (2.0 KiB), 3 results, 1 run");
     }
 
     #[test]
     fn runs_that_hold_something_are_named_newest_first() {
         let runs: Vec<RunId> = (0..7).map(|i| RunId(format!("r{i}"))).collect();
-        assert_eq!(held(&runs, "wait"), "\n7 runs wait: r6, r5, r4, r3, r2, …");
-        assert_eq!(held(&runs[..1], "waits"), "\n1 run waits: r0");
-        assert_eq!(held(&[], "wait"), "");
+        assert_eq!(holders_text(&runs, "wait"), "\n7 runs wait: r6, r5, r4, r3, r2, …");
+        assert_eq!(holders_text(&runs[..1], "waits"), "\n1 run waits: r0");
+        assert_eq!(holders_text(&[], "wait"), "");
     }
 }

@@ -1,16 +1,16 @@
 //! All published outputs of a run.
 
-use crate::args::Format;
-use crate::exit::Exit;
+use crate::args::OutputFormat;
+use crate::exit::CliExit;
 use crate::names;
 use crate::output::human::{print_json, print_text, table};
-use crate::session::Session;
+use crate::session::AppSession;
 use serde::Serialize;
 use trainyard_core::units::format_size;
 use trainyard_core::{ArtifactKind, Digest, Result};
 
 #[derive(Serialize)]
-struct Row {
+struct ArtifactListRow {
     artifact: String,
     kind: ArtifactKind,
     rows: Option<u64>,
@@ -20,12 +20,12 @@ struct Row {
 }
 
 /// Prints every output that the stages of a run published or took from the cache.
-pub fn run(session: &Session, run: &str, format: Format) -> Result<Exit> {
+pub fn run(session: &AppSession, run: &str, format: OutputFormat) -> Result<CliExit> {
     let rows = session.block_on(async {
         let run = names::run(&session.store, run).await?;
         let view = names::view(&session.store, &run).await?;
         let rows = view.stages.iter().flat_map(|stage| {
-            stage.outputs.iter().map(|(port, output)| Row {
+            stage.outputs.iter().map(|(port, output)| ArtifactListRow {
                 artifact: format!("{run}/{}/{port}", stage.stage.0),
                 kind: output.kind,
                 rows: output.rows,
@@ -37,9 +37,9 @@ pub fn run(session: &Session, run: &str, format: Format) -> Result<Exit> {
         Ok(rows.collect::<Vec<_>>())
     })?;
     match format {
-        Format::Json => print_json(&rows)?,
-        Format::Text => {
-            let cells = |r: &Row| {
+        OutputFormat::Json => print_json(&rows)?,
+        OutputFormat::Text => {
+            let cells = |r: &ArtifactListRow| {
                 vec![
                     r.artifact.clone(),
                     r.kind.to_string(),
@@ -54,5 +54,5 @@ pub fn run(session: &Session, run: &str, format: Format) -> Result<Exit> {
             ));
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }

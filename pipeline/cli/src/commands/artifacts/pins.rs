@@ -1,10 +1,10 @@
 //! Pins, which `gc` must keep.
 
-use crate::args::Format;
-use crate::exit::Exit;
+use crate::args::OutputFormat;
+use crate::exit::CliExit;
 use crate::names;
 use crate::output::human::{print_json, print_text, table};
-use crate::session::Session;
+use crate::session::AppSession;
 use serde::Serialize;
 use serde_json::json;
 use trainyard_core::units::{format_size, format_time};
@@ -12,7 +12,7 @@ use trainyard_core::{Digest, Manifest, Result};
 use trainyard_store::Pin;
 
 #[derive(Serialize)]
-struct Row {
+struct PinRow {
     /// `None` if the manifest cannot be read.
     workflow: Option<String>,
     run: Option<String>,
@@ -27,14 +27,14 @@ struct Row {
 }
 
 /// Pins the manifest of an artifact.
-pub fn pin(session: &Session, artifact: &str, note: Option<String>, format: Format) -> Result<Exit> {
-    say(session, artifact, true, note, format)
+pub fn pin(session: &AppSession, artifact: &str, note: Option<String>, format: OutputFormat) -> Result<CliExit> {
+    print_pin(session, artifact, true, note, format)
 }
 
 /// Removes the pin of an artifact's manifest; for a digest, those of all its generations, readable or not.
-pub fn unpin(session: &Session, artifact: &str, format: Format) -> Result<Exit> {
+pub fn unpin(session: &AppSession, artifact: &str, format: OutputFormat) -> Result<CliExit> {
     let digest = artifact.split('/').next().and_then(|name| Digest::try_from(name.to_string()).ok());
-    let Some(digest) = digest else { return say(session, artifact, false, None, format) };
+    let Some(digest) = digest else { return print_pin(session, artifact, false, None, format) };
     let count = session.block_on(async {
         let mut count = 0;
         for pin in session.store.pins().await?.iter().filter(|pin| pin.stage_digest == digest) {
@@ -43,13 +43,19 @@ pub fn unpin(session: &Session, artifact: &str, format: Format) -> Result<Exit> 
         Ok(count)
     })?;
     match format {
-        Format::Json => print_json(&json!({"stage_digest": digest, "pinned": false, "changed": count > 0}))?,
-        Format::Text => print_text(&format!("pins of {} that are gone: {count}", digest.short())),
+        OutputFormat::Json => print_json(&json!({"stage_digest": digest, "pinned": false, "changed": count > 0}))?,
+        OutputFormat::Text => print_text(&format!("pins of {} that are gone: {count}", digest.short())),
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn say(session: &Session, artifact: &str, pinned: bool, note: Option<String>, format: Format) -> Result<Exit> {
+fn print_pin(
+    session: &AppSession,
+    artifact: &str,
+    pinned: bool,
+    note: Option<String>,
+    format: OutputFormat,
+) -> Result<CliExit> {
     let store = &session.store;
     let (manifest, changed) = session.block_on(async {
         let manifest = names::artifact(store, artifact).await?.manifest;
@@ -60,10 +66,10 @@ fn say(session: &Session, artifact: &str, pinned: bool, note: Option<String>, fo
     })?;
     let (stage, digest) = (&manifest.provenance.stage, &manifest.stage_digest);
     match format {
-        Format::Json => print_json(&json!({
+        OutputFormat::Json => print_json(&json!({
             "stage_digest": digest, "generation": manifest.generation, "pinned": pinned, "changed": changed,
         }))?,
-        Format::Text => {
+        OutputFormat::Text => {
             let what = format!("stage `{stage}` ({}, generation {})", digest.short(), manifest.generation);
             print_text(&match (pinned, changed) {
                 (true, true) => format!("pinned {what}"),
@@ -73,30 +79,30 @@ fn say(session: &Session, artifact: &str, pinned: bool, note: Option<String>, fo
             });
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-pub fn list(session: &Session, format: Format) -> Result<Exit> {
+pub fn list(session: &AppSession, format: OutputFormat) -> Result<CliExit> {
     let rows = session.block_on(async {
         let mut rows = Vec::new();
         for pin in session.store.pins().await? {
             let manifest = session.store.manifest_at(&pin.stage_digest, pin.generation).await.ok().flatten();
-            rows.push(Row::new(pin, manifest));
+            rows.push(PinRow::new(pin, manifest));
         }
         Ok(rows)
     })?;
     match format {
-        Format::Json => print_json(&rows)?,
-        Format::Text if rows.is_empty() => print_text("no pins"),
-        Format::Text => {
+        OutputFormat::Json => print_json(&rows)?,
+        OutputFormat::Text if rows.is_empty() => print_text("no pins"),
+        OutputFormat::Text => {
             let header = ["stage", "run", "digest", "generation", "size", "since (UTC)", "note"];
-            print_text(&table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>()));
+            print_text(&table(&header, &rows.iter().map(PinRow::cells).collect::<Vec<_>>()));
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-impl Row {
+impl PinRow {
     fn new(pin: Pin, manifest: Option<Manifest>) -> Self {
         let made = manifest.as_ref().map(|manifest| &manifest.provenance);
         Self {

@@ -1,20 +1,20 @@
 //! One read-only SQL statement over a table artifact.
 
 use super::fetch;
-use crate::args::{Format, QueryArgs};
-use crate::exit::Exit;
+use crate::args::{OutputFormat, QueryArgs};
+use crate::exit::CliExit;
 use crate::names;
 use crate::output::human::{print_lines, print_raw};
-use crate::session::Session;
+use crate::session::AppSession;
 use trainyard_app::machine;
-use trainyard_app::query_process::{AnswerFormat, Order, host};
+use trainyard_app::query_process::{AnswerFormat, QueryRequest, host};
 use trainyard_core::{Error, Result};
 
 /// Memory of a statement if the machine's memory is unknown.
 const MEMORY: u64 = 4 << 30;
 
 /// Runs the query; `asked.words` are the artifact and the statement.
-pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit> {
+pub fn run(session: &AppSession, asked: &QueryArgs, format: OutputFormat) -> Result<CliExit> {
     let [artifact, statement] = asked.words.as_slice() else {
         return Err(Error::invalid("a query needs an artifact and a statement").help(
             "e.g. `trainyard artifacts query latest/rl/trajectories \
@@ -25,13 +25,19 @@ pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit>
     let (_folder, table) = fetch::table(session, artifact, &found)?;
     let memory = asked.memory.unwrap_or_else(usual_memory);
     let (format, print): (_, fn(&str)) = match format {
-        Format::Text => (AnswerFormat::Text, print_lines),
-        Format::Json => (AnswerFormat::Json, print_raw),
+        OutputFormat::Text => (AnswerFormat::Text, print_lines),
+        OutputFormat::Json => (AnswerFormat::Json, print_raw),
     };
-    let order =
-        Order { owner: std::process::id(), table, statement: statement.clone(), rows: asked.limit, format, memory };
-    print(&session.block_on(host::ask(&order, asked.timeout))?);
-    Ok(Exit::Done)
+    let order = QueryRequest {
+        owner: std::process::id(),
+        table,
+        statement: statement.clone(),
+        rows: asked.limit,
+        format,
+        memory,
+    };
+    print(&session.block_on(host::run_query(&order, asked.timeout))?);
+    Ok(CliExit::Done)
 }
 
 /// Returns half of this machine's memory.

@@ -2,13 +2,13 @@
 //! its rows in full.
 
 use super::fetch;
-use crate::args::Format;
-use crate::exit::Exit;
-use crate::names::{self, Found};
+use crate::args::OutputFormat;
+use crate::exit::CliExit;
+use crate::names::{self, ResolvedOutput};
 use crate::output::conversation;
 use crate::output::human::{print_json, print_text, table};
 use crate::output::metrics::row_text;
-use crate::session::Session;
+use crate::session::AppSession;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -20,10 +20,10 @@ use trainyard_core::{Error, Result};
 const CELL: usize = 60;
 
 /// Prints an output as described by the manifest; `rows` limits the preview.
-pub fn run(session: &Session, artifact: &str, rows: usize, format: Format) -> Result<Exit> {
+pub fn run(session: &AppSession, artifact: &str, rows: usize, format: OutputFormat) -> Result<CliExit> {
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     match format {
-        Format::Json => {
+        OutputFormat::Json => {
             let manifest = &found.manifest;
             print_json(&json!({
                 "stage_digest": manifest.stage_digest, "generation": manifest.generation, "kind": manifest.kind,
@@ -32,13 +32,13 @@ pub fn run(session: &Session, artifact: &str, rows: usize, format: Format) -> Re
                 "output": found.output(),
             }))?;
         }
-        Format::Text => print_text(&text(&found, rows)),
+        OutputFormat::Text => print_text(&text(&found, rows)),
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Prints one row in full, counted from 0: a trajectory as a conversation, any other row as a record.
-pub fn row(session: &Session, artifact: &str, row: usize, format: Format) -> Result<Exit> {
+pub fn row(session: &AppSession, artifact: &str, row: usize, format: OutputFormat) -> Result<CliExit> {
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     let (_folder, table) = fetch::table(session, artifact, &found)?;
     let Some(cells) = trainyard_tables::rows_as_json(&table, row, 1)?.pop() else {
@@ -47,13 +47,13 @@ pub fn row(session: &Session, artifact: &str, row: usize, format: Format) -> Res
             .help("rows are counted from 0"));
     };
     match format {
-        Format::Json => print_json(&cells)?,
-        Format::Text => print_text(&conversation::row(&cells)),
+        OutputFormat::Json => print_json(&cells)?,
+        OutputFormat::Text => print_text(&conversation::row(&cells)),
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn text(found: &Found, rows: usize) -> String {
+fn text(found: &ResolvedOutput, rows: usize) -> String {
     let (manifest, output) = (&found.manifest, found.output());
     let mut text = format!("{} of {} {} ({})\n", found.port, manifest.kind, manifest.stage_digest.short(), output.kind);
     let by = &manifest.provenance;

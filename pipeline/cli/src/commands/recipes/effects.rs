@@ -4,12 +4,12 @@
 
 use trainyard_core::artifact::Manifest;
 use trainyard_core::event::CheckResult;
-use trainyard_core::metric::address;
+use trainyard_core::metric::qualified_name;
 use trainyard_core::{Comparison, Digest, Result};
 use trainyard_engine::checks;
 use trainyard_runtime::{RunContext, RunOptions};
 use trainyard_spec::Plan;
-use trainyard_spec::plan::Node;
+use trainyard_spec::plan::PlanNode;
 use trainyard_train::stages::report::numbers::number;
 
 /// The checks of a recipe with what was measured.
@@ -17,11 +17,11 @@ pub struct Effects {
     /// Digest of the stage that has the checks.
     pub digest: Digest,
     /// Checks that have a role, in the order of the plan.
-    pub checks: Vec<Measured>,
+    pub checks: Vec<CheckMeasurement>,
 }
 
 /// One check and the numbers that belong to it.
-pub struct Measured {
+pub struct CheckMeasurement {
     /// Role of the check.
     pub role: String,
     /// As messages call it: `kl`, or `void.difference`.
@@ -35,12 +35,12 @@ pub struct Measured {
     /// Whether the value lies within the bounds.
     pub passed: bool,
     /// None if the check is not on a comparison.
-    pub sides: Option<Sides>,
+    pub arm_values: Option<ArmValues>,
 }
 
 /// Direction of a guard's interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum GuardEffect {
     /// The whole interval is on the bad side of 0.
     Harm,
     /// The whole interval is on the good side of 0.
@@ -52,7 +52,7 @@ pub enum Change {
 /// The effects of the checks with a role; none if one of their stages is not in the store.
 pub async fn effects(plan: &Plan, world: &RunContext) -> Result<Option<Effects>> {
     let mut found: Option<Effects> = None;
-    let with_role = |node: &Node| node.checks.iter().any(|c| c.role.is_some());
+    let with_role = |node: &PlanNode| node.checks.iter().any(|c| c.role.is_some());
     for (stage, manifest) in manifests(plan, world, with_role).await? {
         let Some(manifest) = manifest else { return Ok(None) };
         let Some(node) = plan.nodes.iter().find(|n| n.key.0 == stage) else { return Ok(None) };
@@ -60,7 +60,7 @@ pub async fn effects(plan: &Plan, world: &RunContext) -> Result<Option<Effects>>
         let digest = manifest.stage_digest.clone();
         let all = found.get_or_insert_with(|| Effects { digest, checks: Vec::new() });
         let with_role = results.iter().filter(|r| r.role.is_some());
-        all.checks.extend(with_role.map(|r| Measured::of(r, &manifest.comparisons)));
+        all.checks.extend(with_role.map(|r| CheckMeasurement::of(r, &manifest.comparisons)));
     }
     Ok(found)
 }
@@ -70,7 +70,7 @@ pub async fn effects(plan: &Plan, world: &RunContext) -> Result<Option<Effects>>
 pub async fn manifests(
     plan: &Plan,
     world: &RunContext,
-    wanted: impl Fn(&Node) -> bool,
+    wanted: impl Fn(&PlanNode) -> bool,
 ) -> Result<Vec<(String, Option<Manifest>)>> {
     let forecasts = trainyard_runtime::forecast(&RunOptions::default(), plan, world).await?;
     let mut found = Vec::new();
@@ -94,27 +94,27 @@ impl Effects {
     /// Returns one clause for each guard whose interval is on one side of 0, harm first: ``harms `correct` by -0.11
     /// [-0.2, -0.03]``.
     pub fn changes(&self) -> Vec<String> {
-        let of = |change: Change, verb: &str| -> Vec<String> {
+        let of = |change: GuardEffect, verb: &str| -> Vec<String> {
             let guards = self.checks.iter().filter(|c| c.change() == Some(change));
-            guards.filter_map(|c| Some(format!("{verb} {}", c.sides.as_ref()?.change()?))).collect()
+            guards.filter_map(|c| Some(format!("{verb} {}", c.arm_values.as_ref()?.change()?))).collect()
         };
-        let mut changes = of(Change::Harm, "harms");
-        changes.extend(of(Change::Gain, "improves"));
+        let mut changes = of(GuardEffect::Harm, "harms");
+        changes.extend(of(GuardEffect::Gain, "improves"));
         changes.dedup();
         changes
     }
 }
 
-impl Measured {
+impl CheckMeasurement {
     fn of(check: &CheckResult, comparisons: &[Comparison]) -> Self {
         Self {
             role: check.role.clone().unwrap_or_default(),
-            metric: address(&check.metric, check.of),
+            metric: qualified_name(&check.metric, check.of),
             value: check.value,
             min: check.min,
             max: check.max,
             passed: check.passed,
-            sides: Sides::of(check, comparisons),
+            arm_values: ArmValues::of(check, comparisons),
         }
     }
 
@@ -125,25 +125,25 @@ impl Measured {
 
     /// Returns the direction of a one-sided guard's interval: a lower bound means that the metric must not fall. `None`
     /// for other checks.
-    pub fn change(&self) -> Option<Change> {
-        let (low, high) = self.sides.as_ref().filter(|_| self.role == "guard")?.interval?;
+    pub fn change(&self) -> Option<GuardEffect> {
+        let (low, high) = self.arm_values.as_ref().filter(|_| self.role == "guard")?.interval?;
         let (bad, good) = match (self.min, self.max) {
             (Some(_), None) => (high < 0.0, low > 0.0),
             (None, Some(_)) => (low > 0.0, high < 0.0),
             _ => return None,
         };
         Some(if bad {
-            Change::Harm
+            GuardEffect::Harm
         } else if good {
-            Change::Gain
+            GuardEffect::Gain
         } else {
-            Change::Unclear
+            GuardEffect::Unclear
         })
     }
 }
 
 /// The numbers of a `compare` stage that belong to one check.
-pub struct Sides {
+pub struct ArmValues {
     /// The metric that both sides have.
     pub subject: String,
     /// Value of the treatment.
@@ -156,7 +156,7 @@ pub struct Sides {
     pub interval: Option<(f64, f64)>,
 }
 
-impl Sides {
+impl ArmValues {
     /// None if the check is not on a row of `comparisons`.
     fn of(check: &CheckResult, comparisons: &[Comparison]) -> Option<Self> {
         check.of?;
@@ -167,7 +167,7 @@ impl Sides {
 
     /// `` `void` 0.31 → 0 ``, or the treatment's value alone.
     pub fn sides(&self) -> String {
-        let treatment = shown(self.a);
+        let treatment = value_text(self.a);
         match self.b {
             Some(b) => format!("`{}` {} → {treatment}", self.subject, rounded(b)),
             None => format!("`{}` {treatment}", self.subject),
@@ -200,7 +200,7 @@ pub fn bound(min: Option<f64>, max: Option<f64>) -> String {
 }
 
 /// Formats a number, or a dash for an absent one.
-pub fn shown(value: Option<f64>) -> String {
+pub fn value_text(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_string(), rounded)
 }
 
@@ -212,7 +212,7 @@ pub fn rounded(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainyard_core::Of;
+    use trainyard_core::ComparisonField;
 
     fn row(metric: &str, a: f64, b: f64, interval: Option<(f64, f64)>) -> Comparison {
         let (low, high) = interval.unzip();
@@ -221,46 +221,55 @@ mod tests {
 
     fn check(
         role: &str,
-        (metric, of): (&str, Option<Of>),
+        (metric, of): (&str, Option<ComparisonField>),
         (min, max): (Option<f64>, Option<f64>),
         value: Option<f64>,
         comparisons: &[Comparison],
-    ) -> Measured {
+    ) -> CheckMeasurement {
         let passed = value.is_some_and(|v| min.is_none_or(|m| v >= m) && max.is_none_or(|m| v <= m));
         let (metric, role) = (metric.to_string(), Some(role.to_string()));
-        Measured::of(&CheckResult { metric, of, value, min, max, gates: true, role, passed }, comparisons)
+        CheckMeasurement::of(&CheckResult { metric, of, value, min, max, gates: true, role, passed }, comparisons)
     }
 
-    fn of_row(role: &str, row: &Comparison, of: Of, bounds: (Option<f64>, Option<f64>)) -> Measured {
+    fn of_row(
+        role: &str,
+        row: &Comparison,
+        of: ComparisonField,
+        bounds: (Option<f64>, Option<f64>),
+    ) -> CheckMeasurement {
         check(role, (&row.metric, Some(of)), bounds, row.get(of), std::slice::from_ref(row))
     }
 
     #[test]
     fn a_check_of_a_comparison_has_both_sides_and_the_interval() {
         let void = row("void", 0.0, 0.25, Some((-0.5, -0.125)));
-        for (of, name) in [(Of::Difference, "void.difference"), (Of::High, "void.high"), (Of::A, "void.a")] {
+        for (of, name) in [
+            (ComparisonField::Difference, "void.difference"),
+            (ComparisonField::High, "void.high"),
+            (ComparisonField::A, "void.a"),
+        ] {
             let check = of_row("mechanism", &void, of, (None, Some(-0.1)));
             assert_eq!((check.metric.as_str(), check.bound().as_str()), (name, "at most -0.1"));
-            let sides = check.sides.unwrap();
+            let sides = check.arm_values.unwrap();
             assert_eq!(sides.sides(), "`void` 0.25 → 0", "{name}");
             assert_eq!(sides.difference().unwrap(), "-0.25 [-0.5, -0.125]", "{name}");
         }
         let noise = row("spread", 0.5, 2e-16, None);
-        let spread = of_row("mechanism", &noise, Of::A, (Some(0.1), None));
-        assert_eq!(spread.sides.unwrap().sides(), "`spread` 0 → 0.5");
+        let spread = of_row("mechanism", &noise, ComparisonField::A, (Some(0.1), None));
+        assert_eq!(spread.arm_values.unwrap().sides(), "`spread` 0 → 0.5");
         let alone = Comparison { a: Some(7.0), ..Comparison::of("forks") };
-        let forks = of_row("mechanism", &alone, Of::A, (None, Some(9.0)));
-        assert_eq!((forks.sides.unwrap().sides(), forks.passed), ("`forks` 7".to_string(), true));
+        let forks = of_row("mechanism", &alone, ComparisonField::A, (None, Some(9.0)));
+        assert_eq!((forks.arm_values.unwrap().sides(), forks.passed), ("`forks` 7".to_string(), true));
     }
 
     #[test]
     fn any_other_metric_has_no_sides() {
         let bounds = (None, Some(1.0));
         let kl = check("mechanism", ("kl", None), bounds, Some(0.5), &[row("kl", 0.5, 0.25, None)]);
-        assert!(kl.sides.is_none() && kl.passed);
+        assert!(kl.arm_values.is_none() && kl.passed);
         assert_eq!((kl.metric.as_str(), kl.value, kl.bound().as_str()), ("kl", Some(0.5), "at most 1"));
-        let missing = check("mechanism", ("kl", Some(Of::Difference)), bounds, None, &[]);
-        assert!(missing.sides.is_none() && !missing.passed);
+        let missing = check("mechanism", ("kl", Some(ComparisonField::Difference)), bounds, None, &[]);
+        assert!(missing.arm_values.is_none() && !missing.passed);
         assert_eq!(missing.metric, "kl.difference");
     }
 
@@ -271,16 +280,16 @@ mod tests {
             difference: Some((low + high) / 2.0),
             ..row("x", 1.0, 1.0, Some((low, high)))
         };
-        let change = |role: &str, bounds, low, high| of_row(role, &x(low, high), Of::Low, bounds).change();
+        let change = |role: &str, bounds, low, high| of_row(role, &x(low, high), ComparisonField::Low, bounds).change();
         let (must_not_fall, must_not_rise) = ((Some(-0.5), None), (None, Some(0.5)));
-        assert_eq!(change("guard", must_not_fall, -0.2, -0.03), Some(Change::Harm));
-        assert_eq!(change("guard", must_not_fall, 0.03, 0.2), Some(Change::Gain));
-        assert_eq!(change("guard", must_not_fall, -0.2, 0.0), Some(Change::Unclear));
-        assert_eq!(change("guard", must_not_rise, 0.03, 0.2), Some(Change::Harm));
-        assert_eq!(change("guard", must_not_rise, -0.2, -0.03), Some(Change::Gain));
+        assert_eq!(change("guard", must_not_fall, -0.2, -0.03), Some(GuardEffect::Harm));
+        assert_eq!(change("guard", must_not_fall, 0.03, 0.2), Some(GuardEffect::Gain));
+        assert_eq!(change("guard", must_not_fall, -0.2, 0.0), Some(GuardEffect::Unclear));
+        assert_eq!(change("guard", must_not_rise, 0.03, 0.2), Some(GuardEffect::Harm));
+        assert_eq!(change("guard", must_not_rise, -0.2, -0.03), Some(GuardEffect::Gain));
         assert_eq!(change("guard", (Some(0.0), Some(0.0)), 0.0, 0.0), None);
         assert_eq!(change("mechanism", must_not_fall, -0.2, -0.03), None);
-        let checks = vec![of_row("guard", &x(-0.2, -0.03), Of::Low, must_not_fall)];
+        let checks = vec![of_row("guard", &x(-0.2, -0.03), ComparisonField::Low, must_not_fall)];
         let effects = Effects { digest: Digest::of(b""), checks };
         assert_eq!(effects.changes(), ["harms `x` by -0.115 [-0.2, -0.03]"]);
     }

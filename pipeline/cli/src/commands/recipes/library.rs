@@ -6,7 +6,7 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use trainyard_spec::diagnostic::suggest;
 use trainyard_spec::files::absolute;
-use trainyard_spec::{Files as _, Sources, yaml};
+use trainyard_spec::{FileSystem as _, Sources, yaml};
 
 /// Recipe files, and the files that they extend or embed.
 pub struct Library {

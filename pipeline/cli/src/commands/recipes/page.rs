@@ -2,10 +2,10 @@
 
 use super::arms::Arms;
 use super::difference::difference;
-use super::effects::{Change, Effects, Measured, shown};
-use super::found::Found;
+use super::effects::{CheckMeasurement, Effects, GuardEffect, value_text};
+use super::loaded_recipe::LoadedRecipe;
 use super::seeds;
-use super::seeds::judge::Judgment;
+use super::seeds::judge::SeedJudgment;
 use super::seeds::result::SeedResult;
 use crate::shipped;
 use std::fmt::Write as _;
@@ -20,11 +20,11 @@ pub enum Evidence {
     /// Checks of one run, of a recipe that shows its mechanism alone.
     OneRun(Option<Effects>),
     /// Results of several seeds, of a recipe with a `result`.
-    Seeds(Vec<SeedResult>, Box<Judgment>),
+    Seeds(Vec<SeedResult>, Box<SeedJudgment>),
 }
 
 /// The page, to be written into `folder`.
-pub fn page(found: &Found, evidence: &Evidence, folder: &Path) -> String {
+pub fn page(found: &LoadedRecipe, evidence: &Evidence, folder: &Path) -> String {
     let recipe = &found.recipe;
     let mut text = format!("# {}\n\n{MARK}\n\n{}\n\n", recipe.system, recipe.mechanism);
     let parts: Vec<String> = found.parts.iter().map(|p| format!("`{p}`")).collect();
@@ -86,26 +86,26 @@ fn measured(effects: &Effects, text: &mut String) {
     );
 }
 
-fn row(check: &Measured) -> [String; 7] {
+fn row(check: &CheckMeasurement) -> [String; 7] {
     let holds = match (check.passed, check.change()) {
         (false, _) => "**no**",
-        (true, Some(Change::Harm)) => "yes, with harm",
+        (true, Some(GuardEffect::Harm)) => "yes, with harm",
         (true, _) => "yes",
     };
     let asked = format!("`{}` {}", check.metric, check.bound());
-    let (metric, numbers) = match &check.sides {
+    let (metric, numbers) = match &check.arm_values {
         Some(sides) => {
-            let difference = sides.difference().unwrap_or_else(|| shown(None));
-            (&sides.subject, [shown(sides.b), shown(sides.a), difference])
+            let difference = sides.difference().unwrap_or_else(|| value_text(None));
+            (&sides.subject, [value_text(sides.b), value_text(sides.a), difference])
         }
-        None => (&check.metric, [shown(None), shown(check.value), shown(None)]),
+        None => (&check.metric, [value_text(None), value_text(check.value), value_text(None)]),
     };
     let [baseline, treatment, difference] = numbers;
     [check.role.clone(), format!("`{metric}`"), baseline, treatment, difference, asked, holds.to_string()]
 }
 
 /// Returns a link to the recipe's file; a shipped recipe links to its path in the repository.
-fn file(found: &Found, folder: &Path) -> String {
+fn file(found: &LoadedRecipe, folder: &Path) -> String {
     let path = match found.path.strip_prefix(shipped::FOLDER) {
         Ok(name) => Path::new("workflows/recipes").join(name),
         Err(_) => found.path.clone(),

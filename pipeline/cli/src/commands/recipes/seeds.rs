@@ -10,13 +10,13 @@ pub mod pooled;
 pub mod result;
 pub mod text;
 
-use super::found::{self, Found};
-use crate::args::{Format, ParamArgs, RecipesArgs, SeedArgs, WorkflowArgs};
+use super::loaded_recipe::{self, LoadedRecipe};
+use crate::args::{OutputFormat, ParamArgs, RecipesArgs, SeedArgs, WorkflowArgs};
 use crate::compiled;
-use crate::exit::Exit;
+use crate::exit::CliExit;
 use crate::output::human::{print_json, print_text};
-use crate::session::Session;
-use judge::Judgment;
+use crate::session::AppSession;
+use judge::SeedJudgment;
 use result::SeedResult;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -26,24 +26,24 @@ use trainyard_app::{Catalogue, wiring};
 use trainyard_core::error::Context as _;
 use trainyard_core::event::RunOutcome;
 use trainyard_core::{Clock, Error, Result, SystemClock};
-use trainyard_runtime::{Ending, Interrupt, RunOptions, Silent};
+use trainyard_runtime::{Interrupt, NoopObserver, RunEnding, RunOptions};
 use trainyard_spec::Plan;
 
 /// The param that names the seed.
 const SEED: &str = "seed";
 
 /// Exit 0: all recipes have the result that they declare. 1: one has not, or a run failed.
-pub fn run(args: &RecipesArgs, names: &[String], seeds: &SeedArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+pub fn run(args: &RecipesArgs, names: &[String], seeds: &SeedArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let list = list::parse(seeds.seeds.as_deref().unwrap_or_default())?;
-    let (session, recipes) = found::open(args, names, catalogue)?;
-    let judged: Vec<&Found> = recipes.iter().filter(|r| r.recipe.result.is_some()).collect();
+    let (session, recipes) = loaded_recipe::open(args, names, catalogue)?;
+    let judged: Vec<&LoadedRecipe> = recipes.iter().filter(|r| r.recipe.result.is_some()).collect();
     if let Some(other) = recipes.iter().find(|r| r.recipe.result.is_none() && names.contains(&r.name)) {
         return Err(Error::invalid(format!("recipe `{}` declares no `result`", other.name))
             .help("only its mechanism is judged, on one seed: leave `--seeds` out"));
     }
     let interrupt = Interrupt::default();
     interrupt.on_signals()?;
-    let runner = Runner {
+    let runner = SeedRunner {
         session,
         catalogue: catalogue.clone(),
         clock: Arc::new(SystemClock::new()),
@@ -54,27 +54,29 @@ pub fn run(args: &RecipesArgs, names: &[String], seeds: &SeedArgs, catalogue: &A
     };
     let mut outcomes = Vec::new();
     for recipe in judged {
-        let Some(results) = runner.seeds(recipe, &list)? else { return Ok(Exit::Interrupted) };
+        let Some(results) = runner.seeds(recipe, &list)? else { return Ok(CliExit::Interrupted) };
         let judgment = judge::judge(&recipe.plan, &results);
-        if args.format == Format::Text {
+        if args.format == OutputFormat::Text {
             print_text(&text::outcome(recipe, &results, &judgment));
         }
         outcomes.push((recipe, judgment));
     }
     let good = outcomes.iter().filter(|(recipe, judgment)| is_declared(recipe, judgment)).count();
     match args.format {
-        Format::Json => print_json(&outcomes.iter().map(|(r, j)| as_json(r, j)).collect::<Vec<Value>>())?,
-        Format::Text => print_text(&format!("{good} of {} recipes have the result that they declare", outcomes.len())),
+        OutputFormat::Json => print_json(&outcomes.iter().map(|(r, j)| as_json(r, j)).collect::<Vec<Value>>())?,
+        OutputFormat::Text => {
+            print_text(&format!("{good} of {} recipes have the result that they declare", outcomes.len()))
+        }
     }
-    Ok(if good == outcomes.len() { Exit::Done } else { Exit::Failed })
+    Ok(if good == outcomes.len() { CliExit::Done } else { CliExit::Failed })
 }
 
 /// Whether the pooled seeds say what the recipe declares.
-pub fn is_declared(recipe: &Found, judgment: &Judgment) -> bool {
+pub fn is_declared(recipe: &LoadedRecipe, judgment: &SeedJudgment) -> bool {
     judgment.result.is_some() && judgment.result == recipe.recipe.result
 }
 
-fn as_json(recipe: &Found, judgment: &Judgment) -> Value {
+fn as_json(recipe: &LoadedRecipe, judgment: &SeedJudgment) -> Value {
     json!({
         "recipe": recipe.name, "declared": recipe.recipe.result, "result": judgment.result,
         "reasons": judgment.reasons, "checks": judgment.checks, "rows": judgment.rows,
@@ -82,8 +84,8 @@ fn as_json(recipe: &Found, judgment: &Judgment) -> Value {
 }
 
 /// State shared by all runs.
-struct Runner {
-    session: Session,
+struct SeedRunner {
+    session: AppSession,
     catalogue: Arc<Catalogue>,
     clock: Arc<dyn Clock>,
     interrupt: Interrupt,
@@ -94,9 +96,9 @@ struct Runner {
     jobs: usize,
 }
 
-impl Runner {
+impl SeedRunner {
     /// Results of all seeds, in order; `None` if interrupted.
-    fn seeds(&self, recipe: &Found, seeds: &[u64]) -> Result<Option<Vec<SeedResult>>> {
+    fn seeds(&self, recipe: &LoadedRecipe, seeds: &[u64]) -> Result<Option<Vec<SeedResult>>> {
         let waiting = Mutex::new(seeds.iter().copied().enumerate().collect::<VecDeque<(usize, u64)>>());
         let done = Mutex::new(Vec::new());
         let next = || waiting.lock().ok().and_then(|mut list| list.pop_front());
@@ -119,7 +121,7 @@ impl Runner {
     }
 
     /// Result of one seed: read from its file if that is of the present plan, else computed and written.
-    fn seed(&self, recipe: &Found, seed: u64) -> Result<Option<SeedResult>> {
+    fn seed(&self, recipe: &LoadedRecipe, seed: u64) -> Result<Option<SeedResult>> {
         let plan = self.plan(&recipe.path, seed)?;
         let path = result::path(&self.folder, &recipe.name, seed);
         if let Some(known) = SeedResult::read(&path)?.filter(|known| known.plan == plan.digest) {
@@ -157,17 +159,17 @@ impl Runner {
         let options = RunOptions { interrupt: self.interrupt.clone(), ..RunOptions::default() };
         let summary = self.session.block_on(trainyard_runtime::run(options, plan, self.world()?))?;
         match summary.ending {
-            Ending::Finished(RunOutcome::Cancelled) => return Ok(false),
-            Ending::Finished(_) => {}
-            Ending::Fenced { by } => {
+            RunEnding::Finished(RunOutcome::Cancelled) => return Ok(false),
+            RunEnding::Finished(_) => {}
+            RunEnding::Fenced { by } => {
                 return Err(Error::lost(format!("run {} belongs to another writer now: {by}", summary.run)));
             }
         }
-        let broken: Vec<String> = summary.view.stages.iter().filter_map(super::directions::broken).collect();
+        let broken: Vec<String> = summary.view.stages.iter().filter_map(super::ablation::stage_failure).collect();
         if broken.is_empty() { Ok(true) } else { Err(Error::data(broken.join("; "))) }
     }
 
     fn world(&self) -> Result<trainyard_runtime::RunContext> {
-        wiring::outside(&self.session, &self.catalogue, self.clock.clone(), Arc::new(Silent))
+        wiring::run_context(&self.session, &self.catalogue, self.clock.clone(), Arc::new(NoopObserver))
     }
 }

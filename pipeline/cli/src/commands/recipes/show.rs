@@ -1,9 +1,9 @@
 //! `trainyard recipes show NAME`: the file of a recipe, or the file with its parents merged in.
 
 use super::library::Library;
-use crate::args::{Format, RecipesArgs};
+use crate::args::{OutputFormat, RecipesArgs};
 use crate::compiled;
-use crate::exit::Exit;
+use crate::exit::CliExit;
 use crate::output::human::print_json;
 use crate::shipped::ShippedFiles;
 use serde_json::json;
@@ -11,19 +11,19 @@ use std::io::Write as _;
 use std::path::Path;
 use trainyard_app::Catalogue;
 use trainyard_core::{Error, Result};
-use trainyard_spec::Files as _;
+use trainyard_spec::FileSystem as _;
 use trainyard_spec::merged::{merged, relative};
 
 /// Prints it on stdout.
-pub fn run(args: &RecipesArgs, name: &str, is_merged: bool, catalogue: &Catalogue) -> Result<Exit> {
+pub fn run(args: &RecipesArgs, name: &str, is_merged: bool, catalogue: &Catalogue) -> Result<CliExit> {
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
     let path = &library.recipe(name)?.path;
     let text = if is_merged { merged_text(path, catalogue)? } else { ShippedFiles.read(path)? };
     match args.format {
-        Format::Json => print_json(&json!({"name": name, "file": path, "text": text}))?,
-        Format::Text => write_text(&text),
+        OutputFormat::Json => print_json(&json!({"name": name, "file": path, "text": text}))?,
+        OutputFormat::Text => write_text(&text),
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Prints a text as it is. Nothing is left to do if stdout is closed.

@@ -1,13 +1,13 @@
-//! `trainyard recipes --write FILE`: an index of all systems, and a page for each in a folder called like the file.
+//! `trainyard recipes --write PROBLEM_FILE`: an index of all systems, and a page for each in a folder called like the file.
 
 use super::effects::{Effects, effects};
-use super::found::{self, Found};
 use super::library::Library;
+use super::loaded_recipe::{self, LoadedRecipe};
 use super::page::{Evidence, MARK, cell, page, paper};
 use super::seeds::{self, judge, result};
-use crate::args::{Format, RecipesArgs};
+use crate::args::{OutputFormat, RecipesArgs};
 use crate::compiled;
-use crate::exit::Exit;
+use crate::exit::CliExit;
 use crate::output::human::{print_json, print_text};
 use crate::session::{self, Access};
 use serde_json::json;
@@ -18,18 +18,18 @@ use std::sync::Arc;
 use trainyard_app::{Catalogue, wiring};
 use trainyard_core::error::io_error;
 use trainyard_core::{Result, SystemClock};
-use trainyard_runtime::Silent;
+use trainyard_runtime::NoopObserver;
 use trainyard_spec::recipe::RecipeResult;
 
 /// Folder of the result files of seeds, in the folder of the pages.
 const RESULTS: &str = "results";
 
 /// Writes the index over `file`, and the pages, with the effects of the recipes whose runs this store holds.
-pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Result<Exit> {
-    let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
+pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
+    let session = session::open(&args.site, Access::ReadOrEmpty, catalogue)?;
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
-    let recipes = found::find(&library, &[], &args.params, catalogue, &session.site)?;
-    let world = wiring::outside(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(Silent))?;
+    let recipes = loaded_recipe::find(&library, &[], &args.params, catalogue, &session.site)?;
+    let world = wiring::run_context(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(NoopObserver))?;
     let folder = file.with_extension("");
     let mut rows = Vec::new();
     for recipe in &recipes {
@@ -51,14 +51,14 @@ pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Resul
     let measured = rows.iter().filter(|(_, evidence)| is_measured(evidence)).count();
     let (file, store) = (file.display().to_string(), session.store.url());
     match args.format {
-        Format::Json => {
+        OutputFormat::Json => {
             print_json(&json!({"wrote": file, "recipes": rows.len(), "measured": measured, "store": store}))?
         }
-        Format::Text => {
+        OutputFormat::Text => {
             print_text(&format!("wrote {file}: {} recipes, {measured} with results in {store}", rows.len()))
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {
@@ -66,7 +66,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
 }
 
 /// Deletes generated pages of recipes that are no more.
-fn remove_stale(folder: &Path, recipes: &[Found]) -> Result<()> {
+fn remove_stale(folder: &Path, recipes: &[LoadedRecipe]) -> Result<()> {
     for entry in std::fs::read_dir(folder).map_err(|e| io_error(folder, &e))? {
         let path = entry.map_err(|e| io_error(folder, &e))?.path();
         let known = recipes.iter().any(|r| path.file_stem().is_some_and(|stem| stem == r.name.as_str()));
@@ -86,7 +86,7 @@ fn is_measured(evidence: &Evidence) -> bool {
 }
 
 /// How many systems have which result; a system that several recipes try has its best.
-fn count(rows: &[(&Found, Evidence)]) -> String {
+fn count(rows: &[(&LoadedRecipe, Evidence)]) -> String {
     let mut results: BTreeMap<&str, Option<RecipeResult>> = BTreeMap::new();
     for (found, evidence) in rows {
         let result = match evidence {
@@ -111,12 +111,12 @@ fn count(rows: &[(&Found, Evidence)]) -> String {
     )
 }
 
-fn index(rows: &[(&Found, Evidence)], pages: &Path, params: &[String]) -> String {
+fn index(rows: &[(&LoadedRecipe, Evidence)], pages: &Path, params: &[String]) -> String {
     let mut text = format!("# Published systems\n\n{MARK}\n\n{}{HEAD}", count(rows));
     if !params.is_empty() {
         let _ = writeln!(text, "Parameters of these runs: `{}`.\n", params.join("`, `"));
     }
-    let mut subjects: BTreeMap<Option<&str>, Vec<&(&Found, Evidence)>> = BTreeMap::new();
+    let mut subjects: BTreeMap<Option<&str>, Vec<&(&LoadedRecipe, Evidence)>> = BTreeMap::new();
     for row in rows {
         subjects.entry(row.0.subject.as_deref()).or_default().push(row);
     }
@@ -145,7 +145,7 @@ fn index(rows: &[(&Found, Evidence)], pages: &Path, params: &[String]) -> String
 /// Returns the table cell for the measurements.
 fn clause(evidence: &Evidence) -> String {
     match evidence {
-        Evidence::OneRun(effects) => effects.as_ref().map_or_else(|| "not run".to_string(), shown),
+        Evidence::OneRun(effects) => effects.as_ref().map_or_else(|| "not run".to_string(), effects_text),
         Evidence::Seeds(results, _) if results.is_empty() => "not run".to_string(),
         Evidence::Seeds(_, judgment) => {
             format!("**{}**: {}", seeds::page::word(judgment.result), seeds::page::clause(judgment))
@@ -154,8 +154,8 @@ fn clause(evidence: &Evidence) -> String {
 }
 
 /// The first number of the mechanism, if possible one that both arms have, and every guard that moved.
-fn shown(effects: &Effects) -> String {
-    let mechanism = || effects.checks.iter().filter(|c| c.role == "mechanism").filter_map(|c| c.sides.as_ref());
+fn effects_text(effects: &Effects) -> String {
+    let mechanism = || effects.checks.iter().filter(|c| c.role == "mechanism").filter_map(|c| c.arm_values.as_ref());
     let first = mechanism().find(|s| s.b.is_some()).or_else(|| mechanism().next());
     let mut clauses: Vec<String> = first.map(|s| s.sides()).into_iter().collect();
     clauses.extend(effects.changes());

@@ -1,18 +1,18 @@
 //! `trainyard runs show RUN --curves STAGE`: the learning curves of a stage.
 
-use crate::args::Format;
-use crate::exit::Exit;
+use crate::args::OutputFormat;
+use crate::exit::CliExit;
 use crate::names;
 use crate::output::human::{print_json, print_text, table};
 use crate::output::metrics::number;
-use crate::session::Session;
+use crate::session::AppSession;
 use serde_json::json;
 use std::collections::BTreeMap;
 use trainyard_core::Result;
 use trainyard_runtime::curves;
 
 /// Prints a line for each curve, or all points as JSON.
-pub fn show(session: &Session, run: &str, stage: &str, format: Format) -> Result<Exit> {
+pub fn show(session: &AppSession, run: &str, stage: &str, format: OutputFormat) -> Result<CliExit> {
     let (key, found) = session.block_on(async {
         let run = names::run(&session.store, run).await?;
         let view = names::view(&session.store, &run).await?;
@@ -22,20 +22,20 @@ pub fn show(session: &Session, run: &str, stage: &str, format: Format) -> Result
         Ok((stage.key().clone(), found))
     })?;
     match format {
-        Format::Json => {
+        OutputFormat::Json => {
             let points = |(name, curve): (&String, &BTreeMap<u64, f64>)| {
                 (name.clone(), curve.iter().map(|(step, value)| json!([step, value])).collect::<Vec<_>>())
             };
             let points: BTreeMap<_, _> = found.iter().map(points).collect();
             print_json(&json!({"stage": key, "curves": points}))?;
         }
-        Format::Text if found.is_empty() => print_text(&format!("{key} reported no curve in this run")),
-        Format::Text => {
+        OutputFormat::Text if found.is_empty() => print_text(&format!("{key} reported no curve in this run")),
+        OutputFormat::Text => {
             let rows: Vec<Vec<String>> = found.iter().map(|(name, curve)| row(name, curve)).collect();
             print_text(&table(&["curve", "points", "last step", "first", "last", "least", "greatest"], &rows));
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn row(name: &str, curve: &BTreeMap<u64, f64>) -> Vec<String> {

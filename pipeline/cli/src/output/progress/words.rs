@@ -3,7 +3,7 @@
 use crate::output::metrics::number;
 use std::time::Duration;
 use trainyard_core::event::CheckResult;
-use trainyard_core::metric::address;
+use trainyard_core::metric::qualified_name;
 use trainyard_core::units::format_duration;
 
 /// Formats progress: `120/400 steps  12.5 steps/s  22.4s left  loss 0.4312`.
@@ -50,7 +50,7 @@ pub fn check_text(check: &CheckResult) -> String {
         (false, false) => "warning",
     };
     let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
-    format!("{role}{grade}: {} is {value}, must be {bound}", address(&check.metric, check.of))
+    format!("{role}{grade}: {} is {value}, must be {bound}", qualified_name(&check.metric, check.of))
 }
 
 /// Formats a value with four decimals, since it is compared with bounds.
@@ -61,7 +61,7 @@ fn exact(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainyard_core::Of;
+    use trainyard_core::ComparisonField;
 
     #[test]
     fn progress_shows_rate_time_left_and_metric() {
@@ -96,7 +96,7 @@ mod tests {
         );
         let plain = CheckResult { role: None, ..check(None, Some(1.0), None, false) };
         assert_eq!(check_text(&plain), "check failed: void is missing, must be at least 1");
-        let compared = CheckResult { of: Some(Of::Low), ..plain };
+        let compared = CheckResult { of: Some(ComparisonField::Low), ..plain };
         assert_eq!(check_text(&compared), "check failed: void.low is missing, must be at least 1");
     }
 }

@@ -1,18 +1,18 @@
 //! Interprets the end of an attempt's process.
 
-use super::super::Ended;
+use super::super::AttemptExit;
 use std::process::ExitStatus;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind};
 
 /// Returns the end of an attempt with this error.
-pub(super) fn failed(error: Error) -> Ended {
+pub(super) fn failed(error: Error) -> AttemptExit {
     let outcome = match error.kind {
         ErrorKind::Lost => AttemptOutcome::Lost,
         ErrorKind::Cancelled => AttemptOutcome::Cancelled,
         _ => AttemptOutcome::Failed,
     };
-    Ended::with(outcome, error)
+    AttemptExit::with_error(outcome, error)
 }
 
 /// Returns the error of a process that left neither a result nor an error message.

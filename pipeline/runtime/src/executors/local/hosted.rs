@@ -2,34 +2,34 @@
 
 use super::Launcher;
 use super::ending::failed;
-use super::host::{End, Hosted, Hosts, Order};
-use super::limits::{Stopped, UnderWay, keep};
+use super::host::{HostPool, HostRequest, HostedAttempt, HostedEnd};
+use super::limits::{AttemptExecution, TerminationReason, run_to_end};
 use super::processes::kill_tree;
-use crate::executors::{Control, Ended, Task};
+use crate::executors::{AttemptExit, AttemptTask, Control};
 use crate::lookup;
-use crate::slots::Held;
+use crate::slots::SlotGuard;
 use std::time::Duration;
 use tokio::sync::watch;
 use trainyard_core::Error;
 use trainyard_core::event::AttemptOutcome;
 
 /// How long the host may take to report the end of an attempt whose processes were killed. It may be hashing a file.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const REPORT_GRACE: Duration = Duration::from_secs(2);
 
 /// Passes an attempt to the host and carries it to its end.
 pub(super) async fn attempt(
-    hosts: &Hosts,
+    hosts: &HostPool,
     launcher: &Launcher,
-    task: &Task,
-    held: Option<Held>,
+    task: &AttemptTask,
+    held: Option<SlotGuard>,
     control: watch::Receiver<Control>,
-) -> Ended {
+) -> AttemptExit {
     let hosted = match hosts.begin(launcher, task, held.as_ref()) {
         Ok(hosted) => hosted,
         Err(ended) => return ended,
     };
-    let mut attempt = OnHost { hosted, mark: task.url() };
-    let (end, stopped) = keep(&mut attempt, task.timeout, control).await;
+    let mut attempt = HostedExecution { hosted, mark: task.url() };
+    let (end, stopped) = run_to_end(&mut attempt, task.timeout, control).await;
     if end.is_none() {
         // Hold the slots until the host is done with the attempt.
         tokio::spawn(async move {
@@ -40,48 +40,53 @@ pub(super) async fn attempt(
     end_of(task, end, stopped).await
 }
 
-struct OnHost {
-    hosted: Hosted,
+struct HostedExecution {
+    hosted: HostedAttempt,
     mark: String,
 }
 
-impl UnderWay for OnHost {
+impl AttemptExecution for HostedExecution {
     /// `None` if the host does not report the end in time.
-    type End = Option<End>;
+    type End = Option<HostedEnd>;
 
-    async fn ended(&mut self) -> Option<End> {
+    async fn ended(&mut self) -> Option<HostedEnd> {
         let end = self.hosted.ended().await;
-        if matches!(end, End::Died(_)) {
+        if matches!(end, HostedEnd::Died(_)) {
             kill_tree(None, &self.mark).await;
         }
         Some(end)
     }
-    async fn ask(&mut self, why: Stopped) {
-        self.hosted.order(&Order::Stop { id: self.hosted.id, timed_out: why == Stopped::TimedOut });
+    async fn request_stop(&mut self, why: TerminationReason) {
+        self.hosted
+            .send_request(&HostRequest::Stop { id: self.hosted.id, timed_out: why == TerminationReason::TimedOut });
     }
-    async fn kill(&mut self) -> Option<End> {
-        self.hosted.order(&Order::Kill { id: self.hosted.id });
+    async fn kill(&mut self) -> Option<HostedEnd> {
+        self.hosted.send_request(&HostRequest::Kill { id: self.hosted.id });
         kill_tree(None, &self.mark).await;
-        tokio::time::timeout(LAST_WORDS, self.ended()).await.ok().flatten()
+        tokio::time::timeout(REPORT_GRACE, self.ended()).await.ok().flatten()
     }
 }
 
-async fn end_of(task: &Task, end: Option<End>, stopped: Option<Stopped>) -> Ended {
-    let timed_out = stopped == Some(Stopped::TimedOut);
+async fn end_of(task: &AttemptTask, end: Option<HostedEnd>, stopped: Option<TerminationReason>) -> AttemptExit {
+    let timed_out = stopped == Some(TerminationReason::TimedOut);
     let error = match end {
-        Some(End::Said { result: Some(result), .. }) if !timed_out => return Ended::succeeded(*result),
-        Some(End::Said { stored: true, .. }) if !timed_out => match lookup::result(&task.store, &task.spec).await {
-            Ok(Some(result)) => return Ended::succeeded(result),
-            Ok(None) => None,
-            Err(error) => return Ended::with(AttemptOutcome::Failed, error.at("reading the attempt's result")),
-        },
-        Some(End::Said { error, .. }) => error,
-        Some(End::Died(error)) => Some(error),
+        Some(HostedEnd::Reported { result: Some(result), .. }) if !timed_out => return AttemptExit::succeeded(*result),
+        Some(HostedEnd::Reported { stored: true, .. }) if !timed_out => {
+            match lookup::result(&task.store, &task.spec).await {
+                Ok(Some(result)) => return AttemptExit::succeeded(result),
+                Ok(None) => None,
+                Err(error) => {
+                    return AttemptExit::with_error(AttemptOutcome::Failed, error.at("reading the attempt's result"));
+                }
+            }
+        }
+        Some(HostedEnd::Reported { error, .. }) => error,
+        Some(HostedEnd::Died(error)) => Some(error),
         None => None,
     };
     match stopped {
-        Some(Stopped::TimedOut) => Ended::timed_out(task.timeout),
-        Some(Stopped::Cancelled) => Ended::cancelled(),
+        Some(TerminationReason::TimedOut) => AttemptExit::timed_out(task.timeout),
+        Some(TerminationReason::Cancelled) => AttemptExit::cancelled(),
         None => failed(error.unwrap_or_else(|| Error::lost("the attempt ended without a result").help("see its log"))),
     }
 }

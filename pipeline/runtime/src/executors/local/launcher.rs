@@ -1,7 +1,7 @@
 //! Program that runs attempts, and how it is started.
 
-use super::super::{BY_INDEX, Ended, GPU_ORDER, GPUS, MARK, SUPERVISED, Task, visible};
-use crate::slots::{self, Held};
+use super::super::{AttemptExit, AttemptTask, BY_INDEX, GPU_ORDER, GPUS, MARK, SUPERVISED, format_gpus};
+use crate::slots::{self, SlotGuard};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
@@ -28,14 +28,19 @@ impl Launcher {
     }
     /// Wraps the program in another one that takes `arguments` and then the command: `nice -n 10 <program> attempt`.
     #[must_use]
-    pub fn behind(self, program: impl Into<PathBuf>, arguments: &[&str]) -> Self {
+    pub fn wrapped_in(self, program: impl Into<PathBuf>, arguments: &[&str]) -> Self {
         let before = arguments.iter().map(OsString::from).chain([self.program.into()]);
         Self { program: program.into(), arguments: before.chain(self.arguments).collect(), env: self.env }
     }
 
     /// Starts the attempt's process, which inherits its slots. With `on_pipes`, its stdin, stdout and stderr are pipes
     /// to this process; otherwise they are null.
-    pub(super) fn spawn(&self, task: &Task, held: Option<&Held>, on_pipes: bool) -> Result<Child, Ended> {
+    pub(super) fn spawn(
+        &self,
+        task: &AttemptTask,
+        held: Option<&SlotGuard>,
+        on_pipes: bool,
+    ) -> Result<Child, AttemptExit> {
         let url = task.url();
         let mut command = self.command(task, &url);
         let stdio = || if on_pipes { Stdio::piped() } else { Stdio::null() };
@@ -46,7 +51,7 @@ impl Launcher {
             command.env_remove(SUPERVISED);
         }
         let lent = held.map_or(Ok(()), |held| slots::lend(held.handle(), &mut command));
-        lent.and_then(|()| command.spawn()).map_err(|e| Ended::with(AttemptOutcome::Lost, self.fault(&e)))
+        lent.and_then(|()| command.spawn()).map_err(|e| AttemptExit::with_error(AttemptOutcome::Lost, self.fault(&e)))
     }
     /// Starts a host, which reads its orders from `orders`. Its URL marks the processes that it starts until an
     /// attempt's URL replaces it.
@@ -61,7 +66,7 @@ impl Launcher {
             .help("check that the program exists and is executable")
     }
 
-    fn command(&self, task: &Task, url: &str) -> Command {
+    fn command(&self, task: &AttemptTask, url: &str) -> Command {
         let mut command = Command::new(&self.program);
         let threads = task.spec.resources.cpus.to_string();
         command.args(&self.arguments).arg(url);
@@ -71,7 +76,7 @@ impl Launcher {
         }
         command.envs(self.env.iter().cloned());
         // The indices are those of the driver's library; CUDA's default order puts the fastest first.
-        command.env(GPU_ORDER, BY_INDEX).env(GPUS, visible(&task.spec.resources.gpus)).env(MARK, url);
+        command.env(GPU_ORDER, BY_INDEX).env(GPUS, format_gpus(&task.spec.resources.gpus)).env(MARK, url);
         command
     }
 }

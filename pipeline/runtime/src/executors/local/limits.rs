@@ -11,28 +11,28 @@ const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
 
 /// Why the engine ended an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stopped {
+pub(super) enum TerminationReason {
     TimedOut,
     Cancelled,
 }
 
 /// Running attempt.
-pub(super) trait UnderWay {
+pub(super) trait AttemptExecution {
     type End;
     /// Returns when the attempt ends.
     fn ended(&mut self) -> impl Future<Output = Self::End> + Send;
     /// Requests the attempt to stop.
-    fn ask(&mut self, why: Stopped) -> impl Future<Output = ()> + Send;
+    fn request_stop(&mut self, why: TerminationReason) -> impl Future<Output = ()> + Send;
     /// Kills the attempt and all processes that it started.
     fn kill(&mut self) -> impl Future<Output = Self::End> + Send;
 }
 
 /// Waits for the end of an attempt; also returns why the engine ended it, if it did.
-pub(super) async fn keep<A: UnderWay>(
+pub(super) async fn run_to_end<A: AttemptExecution>(
     attempt: &mut A,
     timeout: Option<Duration>,
     mut control: watch::Receiver<Control>,
-) -> (A::End, Option<Stopped>) {
+) -> (A::End, Option<TerminationReason>) {
     let mut stopped = None;
     let mut limit = timeout;
     let mut control_open = true;
@@ -53,17 +53,17 @@ pub(super) async fn keep<A: UnderWay>(
         };
         match (next, stopped) {
             (Some(Control::Cancel), _) => {
-                stopped = Some(Stopped::Cancelled);
-                attempt.ask(Stopped::Cancelled).await;
+                stopped = Some(TerminationReason::Cancelled);
+                attempt.request_stop(TerminationReason::Cancelled).await;
                 limit = Some(CANCEL_GRACE);
             }
             (None, None) => {
-                stopped = Some(Stopped::TimedOut);
-                attempt.ask(Stopped::TimedOut).await;
+                stopped = Some(TerminationReason::TimedOut);
+                attempt.request_stop(TerminationReason::TimedOut).await;
                 limit = Some(TIMEOUT_GRACE);
             }
             (Some(_), _) | (None, Some(_)) => {
-                stopped.get_or_insert(Stopped::Cancelled);
+                stopped.get_or_insert(TerminationReason::Cancelled);
                 return (attempt.kill().await, stopped);
             }
         }

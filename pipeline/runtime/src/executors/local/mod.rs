@@ -2,37 +2,37 @@
 //!
 //! Each attempt leads a process group and inherits its slots, so that they outlast a killed engine. When it ends, for
 //! any reason, its whole process tree is killed before its slots are released. The pool's options determine whether an
-//! attempt outlives its engine: on pipes it ends with it ([`piped`]), without them it continues ([`kept`]). If attempts
+//! attempt outlives its engine: on pipes it ends with it ([`piped`]), without them it continues ([`detached`]). If attempts
 //! end with the engine, the commands of `run:` stages share one process that carries them ([`hosted`]).
 
+mod detached;
 mod ending;
 mod host;
 mod hosted;
-mod kept;
 mod launcher;
 mod limits;
 mod piped;
 mod processes;
 mod table;
 
-pub use host::{Order, Said, is_host};
+pub use host::{HostReport, HostRequest, is_host};
 pub use launcher::Launcher;
 
-use super::{Capabilities, Control, Ended, Executor, Handle, State, Task};
+use super::{AttemptExit, AttemptState, AttemptTask, Capabilities, Control, Executor, Handle};
 use crate::process;
-use crate::slots::{Held, Holder, Slots};
+use crate::slots::{SlotGuard, SlotHolder, Slots};
 use futures::future::{BoxFuture, FutureExt, ready};
-use host::Hosts;
+use host::HostPool;
 use processes::{kill_tree, root_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use table::{Line, Table};
+use table::{AttemptTable, StateReporter};
 use tokio::sync::watch;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind, Result};
-use trainyard_engine::Outside;
+use trainyard_engine::ExternalUsage;
 use trainyard_spec::run_stage::KIND as RUN_KIND;
 
 /// Options of pools with the executor `local`.
@@ -67,16 +67,16 @@ impl LocalOptions {
 }
 
 /// The executor `local`: processes of this machine.
-pub struct Local {
+pub struct LocalExecutor {
     name: &'static str,
     launcher: Launcher,
     slots: Option<Slots>,
     options: LocalOptions,
-    hosts: Arc<Hosts>,
-    table: Table,
+    hosts: Arc<HostPool>,
+    table: AttemptTable,
 }
 
-impl Local {
+impl LocalExecutor {
     /// Name in pool definitions.
     pub const NAME: &str = "local";
 
@@ -86,39 +86,40 @@ impl Local {
     }
     /// Creates the executor under another name, for executors that differ in how the process is started.
     pub fn named(name: &'static str, launcher: Launcher, slots: Option<Slots>, options: LocalOptions) -> Self {
-        Self { name, launcher, slots, options, hosts: Arc::default(), table: Table::default() }
+        Self { name, launcher, slots, options, hosts: Arc::default(), table: AttemptTable::default() }
     }
 
-    fn keeps(&self) -> bool {
+    fn keeps_orphans(&self) -> bool {
         self.options.orphans == Orphans::Keep
     }
     /// Returns the handle `<host>:<key>`, or only the key where attempts end with their engine and are never looked up
     /// on another host.
-    fn handle(&self, task: &Task) -> Handle {
-        Handle(if self.keeps() { format!("{}:{}", process::host(), task.key()) } else { task.key() })
+    fn handle(&self, task: &AttemptTask) -> Handle {
+        Handle(if self.keeps_orphans() { format!("{}:{}", process::host(), task.key()) } else { task.key() })
     }
 
-    fn start(&self, task: &Task) -> Handle {
+    fn start(&self, task: &AttemptTask) -> Handle {
         let handle = self.handle(task);
         if self.table.has(&handle) {
             return handle;
         }
-        if self.keeps()
+        if self.keeps_orphans()
             && let Some(root) = root_of(&task.url())
         {
             // The attempt was started by an engine that died.
             self.adopt(handle.clone(), root, task.url());
             return handle;
         }
-        let (launcher, slots, task, keeps) = (self.launcher.clone(), self.slots.clone(), task.clone(), self.keeps());
+        let (launcher, slots, task, keeps) =
+            (self.launcher.clone(), self.slots.clone(), task.clone(), self.keeps_orphans());
         let hosts = self.hosts.clone();
-        self.table.carry(handle.clone(), move |line, mut control| async move {
+        self.table.spawn(handle.clone(), move |line, mut control| async move {
             let held = match wait_for_slots(slots.as_ref(), &task, &line, &mut control).await {
                 Ok(held) => held,
                 Err(ended) => return ended,
             };
             if keeps {
-                kept::attempt(&launcher, &task, held.as_ref(), control).await
+                detached::attempt(&launcher, &task, held.as_ref(), control).await
             } else if task.spec.kind == RUN_KIND {
                 hosted::attempt(&hosts, &launcher, &task, held, control).await
             } else {
@@ -129,15 +130,15 @@ impl Local {
     }
 
     fn adopt(&self, handle: Handle, root: process::ProcessId, url: String) {
-        self.table.carry(handle, move |_, control| kept::watch(root, url, control));
+        self.table.spawn(handle, move |_, control| detached::watch(root, url, control));
     }
 
-    async fn find(&self, task: &Task, handle: Option<&Handle>) -> Result<Option<Handle>> {
+    async fn find(&self, task: &AttemptTask, handle: Option<&Handle>) -> Result<Option<Handle>> {
         let own = self.handle(task);
         if self.table.has(&own) {
             return Ok(Some(own));
         }
-        if !self.keeps() {
+        if !self.keeps_orphans() {
             // The attempt stops by itself when its stdin ends with its engine; this makes sure of it.
             kill_tree(None, &task.url()).await;
             return Ok(None);
@@ -162,30 +163,34 @@ impl Local {
     }
 }
 
-impl Executor for Local {
+impl Executor for LocalExecutor {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { relays: !self.keeps(), outlives_engine: self.keeps(), shares_files: true }
+        Capabilities { relays: !self.keeps_orphans(), outlives_engine: self.keeps_orphans(), shares_files: true }
     }
-    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>> {
+    fn submit<'a>(&'a self, tasks: &'a [AttemptTask]) -> BoxFuture<'a, Vec<Result<Handle>>> {
         async move { tasks.iter().map(|task| Ok(self.start(task))).collect() }.boxed()
     }
-    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>> {
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<AttemptState>>> {
         ready(Ok(self.table.states(handles))).boxed()
     }
     fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>> {
         self.table.control(handle, control);
         ready(Ok(())).boxed()
     }
-    fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
+    fn reattach<'a>(
+        &'a self,
+        task: &'a AttemptTask,
+        handle: Option<&'a Handle>,
+    ) -> BoxFuture<'a, Result<Option<Handle>>> {
         self.find(task, handle).boxed()
     }
     fn changed(&self) -> BoxFuture<'_, ()> {
         self.table.changed().boxed()
     }
-    fn outside(&self) -> BoxFuture<'_, Option<Result<Outside>>> {
+    fn external_usage(&self) -> BoxFuture<'_, Option<Result<ExternalUsage>>> {
         let Some(slots) = self.slots.clone() else { return ready(None).boxed() };
         // Reading lock files blocks.
-        let looking = tokio::task::spawn_blocking(move || slots.others());
+        let looking = tokio::task::spawn_blocking(move || slots.used_by_others());
         async move { looking.await.ok() }.boxed()
     }
 }
@@ -193,25 +198,28 @@ impl Executor for Local {
 /// Acquires the task's share of this machine, and reports why the attempt waits meanwhile.
 async fn wait_for_slots(
     slots: Option<&Slots>,
-    task: &Task,
-    line: &Line,
+    task: &AttemptTask,
+    line: &StateReporter,
     control: &mut watch::Receiver<Control>,
-) -> Result<Option<Held>, Ended> {
+) -> Result<Option<SlotGuard>, AttemptExit> {
     let Some(slots) = slots else { return Ok(None) };
     let spec = &task.spec;
     let user = rustix::process::getuid().as_raw();
-    let holder = Holder { user, run: spec.run.0.clone(), workflow: spec.workflow.clone(), stage: spec.stage.0.clone() };
+    let holder =
+        SlotHolder { user, run: spec.run.0.clone(), workflow: spec.workflow.clone(), stage: spec.stage.0.clone() };
     let waits = |holders: String| {
         let text = format!("waits for slots of this machine, {holders}");
-        line.is(State::Pending { why: Some(holders) });
+        line.set_state(AttemptState::Pending { why: Some(holders) });
         task.reports.message(AttemptMessage::Log { level: LogLevel::Warn, text });
     };
     match slots.acquire(&task.grant, &holder, control, waits).await {
         Ok(held) => {
-            line.is(State::Started);
+            line.set_state(AttemptState::Started);
             Ok(held)
         }
-        Err(error) if error.kind == ErrorKind::Cancelled => Err(Ended::with(AttemptOutcome::Cancelled, error)),
-        Err(error) => Err(Ended::with(AttemptOutcome::Failed, error)),
+        Err(error) if error.kind == ErrorKind::Cancelled => {
+            Err(AttemptExit::with_error(AttemptOutcome::Cancelled, error))
+        }
+        Err(error) => Err(AttemptExit::with_error(AttemptOutcome::Failed, error)),
     }
 }

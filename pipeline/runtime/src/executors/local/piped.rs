@@ -5,12 +5,12 @@
 
 use super::Launcher;
 use super::ending::{failed, unexplained};
-use super::limits::{Stopped, UnderWay, keep};
+use super::limits::{AttemptExecution, TerminationReason, run_to_end};
 use super::processes::kill_tree;
 use crate::executors::lines::for_each_line;
-use crate::executors::{Control, Ended, Reports, Task};
+use crate::executors::{AttemptExit, AttemptReporter, AttemptTask, Control};
 use crate::lookup;
-use crate::slots::Held;
+use crate::slots::SlotGuard;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -27,7 +27,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// Final messages of the attempt.
 #[derive(Default)]
-struct LastWords {
+struct FinalMessages {
     result: bool,
     error: Option<Error>,
 }
@@ -35,21 +35,21 @@ struct LastWords {
 /// Starts an attempt and carries it to its end.
 pub(super) async fn attempt(
     launcher: &Launcher,
-    task: &Task,
-    held: Option<&Held>,
+    task: &AttemptTask,
+    held: Option<&SlotGuard>,
     control: watch::Receiver<Control>,
-) -> Ended {
+) -> AttemptExit {
     let mut child = match launcher.spawn(task, held, true) {
         Ok(child) => child,
         Err(ended) => return ended,
     };
     let (root, mark) = (child.id(), task.url());
     tracing::debug!(pid = root, url = mark, "process started");
-    let words = Arc::new(Mutex::new(LastWords::default()));
+    let words = Arc::new(Mutex::new(FinalMessages::default()));
     let readers = read_pipes(&mut child, &words, &task.reports);
     let stdin = child.stdin.take();
-    let mut piped = Piped { child, stdin, root, mark: &mark };
-    let (status, stopped) = keep(&mut piped, task.timeout, control).await;
+    let mut piped = PipedExecution { child, stdin, root, mark: &mark };
+    let (status, stopped) = run_to_end(&mut piped, task.timeout, control).await;
     kill_tree(root, &mark).await;
     for reader in readers {
         let abort = reader.abort_handle();
@@ -61,7 +61,11 @@ pub(super) async fn attempt(
     end_of(task, &status, stopped, words).await
 }
 
-fn read_pipes(child: &mut Child, words: &Arc<Mutex<LastWords>>, reports: &Arc<dyn Reports>) -> Vec<JoinHandle<()>> {
+fn read_pipes(
+    child: &mut Child,
+    words: &Arc<Mutex<FinalMessages>>,
+    reports: &Arc<dyn AttemptReporter>,
+) -> Vec<JoinHandle<()>> {
     let mut readers = Vec::new();
     if let Some(stdout) = child.stdout.take() {
         let (words, reports) = (words.clone(), reports.clone());
@@ -90,21 +94,21 @@ fn read_pipes(child: &mut Child, words: &Arc<Mutex<LastWords>>, reports: &Arc<dy
 }
 
 /// Process of an attempt, and the pipe for stop requests.
-struct Piped<'a> {
+struct PipedExecution<'a> {
     child: Child,
     stdin: Option<ChildStdin>,
     root: Option<u32>,
     mark: &'a str,
 }
 
-impl UnderWay for Piped<'_> {
+impl AttemptExecution for PipedExecution<'_> {
     type End = std::io::Result<ExitStatus>;
 
     async fn ended(&mut self) -> Self::End {
         self.child.wait().await
     }
-    async fn ask(&mut self, why: Stopped) {
-        ask_to_stop(&mut self.stdin, if why == Stopped::TimedOut { "timeout\n" } else { "cancel\n" }).await;
+    async fn request_stop(&mut self, why: TerminationReason) {
+        ask_to_stop(&mut self.stdin, if why == TerminationReason::TimedOut { "timeout\n" } else { "cancel\n" }).await;
     }
     async fn kill(&mut self) -> Self::End {
         kill_tree(self.root, self.mark).await;
@@ -122,23 +126,25 @@ async fn ask_to_stop(stdin: &mut Option<ChildStdin>, line: &str) {
 }
 
 async fn end_of(
-    task: &Task,
+    task: &AttemptTask,
     status: &std::io::Result<ExitStatus>,
-    stopped: Option<Stopped>,
-    words: LastWords,
-) -> Ended {
+    stopped: Option<TerminationReason>,
+    words: FinalMessages,
+) -> AttemptExit {
     tracing::debug!(?status, ?stopped, "process ended");
     let done = words.result || status.as_ref().is_ok_and(ExitStatus::success);
-    if done && stopped != Some(Stopped::TimedOut) {
+    if done && stopped != Some(TerminationReason::TimedOut) {
         match lookup::result(&task.store, &task.spec).await {
-            Ok(Some(result)) => return Ended::succeeded(result),
+            Ok(Some(result)) => return AttemptExit::succeeded(result),
             Ok(None) => {}
-            Err(error) => return Ended::with(AttemptOutcome::Failed, error.at("reading the attempt's result")),
+            Err(error) => {
+                return AttemptExit::with_error(AttemptOutcome::Failed, error.at("reading the attempt's result"));
+            }
         }
     }
     match stopped {
-        Some(Stopped::TimedOut) => Ended::timed_out(task.timeout),
-        Some(Stopped::Cancelled) => Ended::cancelled(),
+        Some(TerminationReason::TimedOut) => AttemptExit::timed_out(task.timeout),
+        Some(TerminationReason::Cancelled) => AttemptExit::cancelled(),
         None => failed(words.error.unwrap_or_else(|| unexplained(status))),
     }
 }

@@ -1,6 +1,6 @@
 //! Attempts that one executor carries in this process: their states, and how to stop each.
 
-use super::super::{Control, Ended, Handle, State};
+use super::super::{AttemptExit, AttemptState, Control, Handle};
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,56 +11,56 @@ use trainyard_core::event::AttemptOutcome;
 
 /// States by handle. Dropping the table ends the tasks that carry the attempts.
 #[derive(Default)]
-pub(super) struct Table {
-    shared: Arc<Shared>,
+pub(super) struct AttemptTable {
+    shared: Arc<AttemptTableShared>,
     tasks: Mutex<JoinSet<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
-    entries: Mutex<HashMap<Handle, Entry>>,
+struct AttemptTableShared {
+    entries: Mutex<HashMap<Handle, AttemptEntry>>,
     changed: Notify,
 }
 
-struct Entry {
-    state: State,
+struct AttemptEntry {
+    state: AttemptState,
     control: watch::Sender<Control>,
 }
 
 /// Reporter of one attempt's state, for the task that carries it.
-pub(super) struct Line {
-    shared: Arc<Shared>,
+pub(super) struct StateReporter {
+    shared: Arc<AttemptTableShared>,
     handle: Handle,
 }
 
-impl Table {
+impl AttemptTable {
     /// Returns whether the attempt is carried here, or its end was not reported yet.
     pub fn has(&self, handle: &Handle) -> bool {
         self.shared.entries().contains_key(handle)
     }
     /// Carries an attempt to its end in a separate task.
-    pub fn carry<F: Future<Output = Ended> + Send + 'static>(
+    pub fn spawn<F: Future<Output = AttemptExit> + Send + 'static>(
         &self,
         handle: Handle,
-        carry: impl FnOnce(Line, watch::Receiver<Control>) -> F,
+        carry: impl FnOnce(StateReporter, watch::Receiver<Control>) -> F,
     ) {
         let (control, controls) = watch::channel(Control::Run);
-        self.shared.entries().insert(handle.clone(), Entry { state: State::Started, control });
-        let end = Line { shared: self.shared.clone(), handle: handle.clone() };
-        let carried = carry(Line { shared: self.shared.clone(), handle }, controls);
+        self.shared.entries().insert(handle.clone(), AttemptEntry { state: AttemptState::Started, control });
+        let end = StateReporter { shared: self.shared.clone(), handle: handle.clone() };
+        let carried = carry(StateReporter { shared: self.shared.clone(), handle }, controls);
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.spawn(async move {
             let ended = carried.await;
-            end.is(State::Ended(ended));
+            end.set_state(AttemptState::Ended(ended));
         });
         // Reap finished tasks, so that a long run does not accumulate them.
         while tasks.try_join_next().is_some() {}
     }
     /// Returns the states, in order. The end of an attempt is returned once; then the attempt is forgotten.
-    pub fn states(&self, handles: &[Handle]) -> Vec<State> {
+    pub fn states(&self, handles: &[Handle]) -> Vec<AttemptState> {
         let mut entries = self.shared.entries();
         let mut state = |handle: &Handle| match entries.get(handle).map(|entry| &entry.state) {
-            Some(State::Ended(_)) => entries.remove(handle).map_or_else(unknown, |entry| entry.state),
+            Some(AttemptState::Ended(_)) => entries.remove(handle).map_or_else(unknown, |entry| entry.state),
             Some(state) => state.clone(),
             None => unknown(),
         };
@@ -82,9 +82,9 @@ impl Table {
     }
 }
 
-impl Line {
+impl StateReporter {
     /// Sets the state of the attempt.
-    pub fn is(&self, state: State) {
+    pub fn set_state(&self, state: AttemptState) {
         let mut entries = self.shared.entries();
         if let Some(entry) = entries.get_mut(&self.handle).filter(|entry| entry.state != state) {
             entry.state = state;
@@ -93,12 +93,15 @@ impl Line {
     }
 }
 
-impl Shared {
-    fn entries(&self) -> MutexGuard<'_, HashMap<Handle, Entry>> {
+impl AttemptTableShared {
+    fn entries(&self) -> MutexGuard<'_, HashMap<Handle, AttemptEntry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn unknown() -> State {
-    State::Ended(Ended::with(AttemptOutcome::Lost, Error::lost("nothing is left of the attempt on this machine")))
+fn unknown() -> AttemptState {
+    AttemptState::Ended(AttemptExit::with_error(
+        AttemptOutcome::Lost,
+        Error::lost("nothing is left of the attempt on this machine"),
+    ))
 }

@@ -1,10 +1,10 @@
 //! Ray jobs: the request that submits one, and the response that describes one.
 
-use super::amounts::{Amounts, CPU, GPU, MEMORY};
-use super::ended;
-use super::nodes::{self, Node};
+use super::nodes::{self, RayNode};
 use super::options::RayOptions;
-use crate::executors::{Ended, Launcher, MARK, State, Task};
+use super::outcome;
+use super::resources::{CPU, GPU, MEMORY, RayResources};
+use crate::executors::{AttemptExit, AttemptState, AttemptTask, Launcher, MARK};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use trainyard_core::{Error, Result};
 const REQUEST: &str = "trainyard.request";
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Submission<'a> {
+pub(super) struct RayJobRequest<'a> {
     pub(super) submission_id: String,
     /// Command for `sh -c`.
     pub(super) entrypoint: String,
@@ -30,7 +30,7 @@ pub(super) struct Submission<'a> {
 
 /// Settings shared by all jobs of a pool.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Frame {
+pub(super) struct RayJobTemplate {
     /// Program and arguments before the attempt's URL.
     pub(super) command: Vec<String>,
     /// Environment variables of every attempt.
@@ -39,7 +39,7 @@ pub(super) struct Frame {
     pub(super) runtime_env: Map<String, Value>,
 }
 
-impl Frame {
+impl RayJobTemplate {
     /// Reads the settings of a pool. Errors: invalid (the options, or a program path that is not UTF-8).
     pub(super) fn new(launcher: &Launcher, options: &RayOptions) -> Result<Self> {
         let program = text(launcher.program.as_os_str())?;
@@ -54,9 +54,9 @@ impl Frame {
     }
 }
 
-impl<'a> Submission<'a> {
+impl<'a> RayJobRequest<'a> {
     /// Builds the job of an attempt that requests these amounts.
-    pub(super) fn new(frame: &Frame, task: &Task, request: &'a Amounts) -> Self {
+    pub(super) fn new(frame: &RayJobTemplate, task: &AttemptTask, request: &'a RayResources) -> Self {
         let url = task.url();
         let mut runtime_env = frame.runtime_env.clone();
         runtime_env.insert("env_vars".into(), variables(frame, task, &url, request).into_iter().collect());
@@ -73,7 +73,12 @@ impl<'a> Submission<'a> {
     }
 }
 
-fn variables(frame: &Frame, task: &Task, url: &str, request: &Amounts) -> BTreeMap<String, String> {
+fn variables(
+    frame: &RayJobTemplate,
+    task: &AttemptTask,
+    url: &str,
+    request: &RayResources,
+) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     // Numeric libraries read these variables at process start.
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
@@ -88,7 +93,7 @@ fn variables(frame: &Frame, task: &Task, url: &str, request: &Amounts) -> BTreeM
     variables
 }
 
-fn metadata(task: &Task, request: &Amounts) -> BTreeMap<&'static str, String> {
+fn metadata(task: &AttemptTask, request: &RayResources) -> BTreeMap<&'static str, String> {
     let spec = &task.spec;
     BTreeMap::from([
         // Name in Ray's job lists.
@@ -121,10 +126,10 @@ fn text(value: &OsStr) -> Result<String> {
 
 /// Job as reported by Ray.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Job {
+pub(super) struct RayJob {
     /// `None` for jobs that were not submitted: Ray lists every driver that connected.
     pub(super) submission_id: Option<String>,
-    pub(super) status: Status,
+    pub(super) status: RayJobStatus,
     /// Message of up to 20,000 characters; for a failed command it includes the end of its output.
     #[serde(default)]
     pub(super) message: Option<String>,
@@ -140,7 +145,7 @@ pub(super) struct Job {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub(super) enum Status {
+pub(super) enum RayJobStatus {
     Pending,
     Running,
     Stopped,
@@ -151,39 +156,41 @@ pub(super) enum Status {
     Other,
 }
 
-impl Job {
+impl RayJob {
     /// Returns the requested resources; `None` for jobs that Trainyard did not submit.
-    pub(super) fn request(&self) -> Option<Amounts> {
+    pub(super) fn request(&self) -> Option<RayResources> {
         serde_json::from_str(self.metadata.as_ref()?.get(REQUEST)?).ok()
     }
     /// Returns Ray's message about the job.
-    pub(super) fn words(&self) -> &str {
+    pub(super) fn message_text(&self) -> &str {
         self.message.as_deref().unwrap_or("Ray says nothing about it")
     }
     /// Returns whether the job waits or runs.
-    pub(super) fn goes_on(&self) -> bool {
-        matches!(self.status, Status::Pending | Status::Running | Status::Other)
+    pub(super) fn is_active(&self) -> bool {
+        matches!(self.status, RayJobStatus::Pending | RayJobStatus::Running | RayJobStatus::Other)
     }
     /// Returns the state of the job's attempt. `stop` is set if the job was requested to stop, to whether Ray has
     /// forwarded the request.
-    pub(super) fn state(&self, stop: Option<bool>, nodes: &[Node]) -> State {
+    pub(super) fn state(&self, stop: Option<bool>, nodes: &[RayNode]) -> AttemptState {
         match self.status {
-            Status::Pending if stop == Some(true) => State::Ended(ended::stopped(true)),
-            Status::Pending => {
-                let misfit = self.request().and_then(|request| nodes::misfit(nodes, &request));
-                State::Pending { why: Some(misfit.unwrap_or_else(|| self.words().to_string())) }
+            RayJobStatus::Pending if stop == Some(true) => AttemptState::Ended(outcome::stopped(true)),
+            RayJobStatus::Pending => {
+                let misfit = self.request().and_then(|request| nodes::infeasible_reason(nodes, &request));
+                AttemptState::Pending { why: Some(misfit.unwrap_or_else(|| self.message_text().to_string())) }
             }
-            Status::Running | Status::Other => State::Started,
-            Status::Stopped => State::Ended(ended::stopped(stop.is_some())),
-            Status::Succeeded => State::Ended(Ended::well()),
-            Status::Failed => {
-                State::Ended(ended::failed(self.driver_exit_code, self.error_type.as_deref(), self.words()))
-            }
+            RayJobStatus::Running | RayJobStatus::Other => AttemptState::Started,
+            RayJobStatus::Stopped => AttemptState::Ended(outcome::stopped(stop.is_some())),
+            RayJobStatus::Succeeded => AttemptState::Ended(AttemptExit::succeeded_unread()),
+            RayJobStatus::Failed => AttemptState::Ended(outcome::failed(
+                self.driver_exit_code,
+                self.error_type.as_deref(),
+                self.message_text(),
+            )),
         }
     }
 }
 
-impl Status {
+impl RayJobStatus {
     /// Returns the status as written by Ray.
     pub(super) fn name(self) -> &'static str {
         match self {

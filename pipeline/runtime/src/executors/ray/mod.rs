@@ -6,23 +6,23 @@
 //! as over, while a running one is over when its status is, whatever Ray responded. Ray fails a job that waits for a
 //! node longer than 15 minutes, unless its head is configured otherwise.
 
-mod amounts;
-mod api;
-mod ended;
+mod client;
 mod job;
 mod nodes;
 mod options;
+mod outcome;
+mod resources;
 #[cfg(test)]
 mod tests;
 
 pub use options::RayOptions;
 
-use super::{BoxFuture, Capabilities, Control, Executor, Handle, Launcher, State, Task};
-use amounts::Amounts;
-use api::{Api, Submitted};
+use super::{AttemptState, AttemptTask, BoxFuture, Capabilities, Control, Executor, Handle, Launcher};
+use client::{RayClient, SubmitResult};
 use futures::stream::{self, StreamExt as _};
-use job::{Frame, Job, Status, Submission};
-use nodes::Node;
+use job::{RayJob, RayJobRequest, RayJobStatus, RayJobTemplate};
+use nodes::RayNode;
+use resources::RayResources;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,11 +38,11 @@ const FEW: usize = 8;
 const LISTED_FOR_ONE: usize = 16;
 
 /// The executor `ray`: jobs of one Ray cluster.
-pub struct Ray {
-    api: Api,
-    frame: Frame,
+pub struct RayExecutor {
+    api: RayClient,
+    template: RayJobTemplate,
     /// Resources of every attempt in addition to its share.
-    custom: Amounts,
+    custom: RayResources,
     autoscaling: bool,
     shares_files: bool,
     interval: Duration,
@@ -52,15 +52,15 @@ pub struct Ray {
     stops: Mutex<BTreeMap<Handle, bool>>,
 }
 
-impl Ray {
+impl RayExecutor {
     /// Name in pool definitions.
     pub const NAME: &str = "ray";
 
     /// Creates the executor of the cluster in the options without sending a request. Errors: invalid (the options).
     pub fn new(launcher: &Launcher, options: &RayOptions) -> Result<Self> {
         Ok(Self {
-            api: Api::new(options)?,
-            frame: Frame::new(launcher, options)?,
+            api: RayClient::new(options)?,
+            template: RayJobTemplate::new(launcher, options)?,
             custom: options.custom_resources()?,
             autoscaling: options.autoscaling,
             shares_files: options.shared_filesystem,
@@ -69,13 +69,13 @@ impl Ray {
             stops: Mutex::default(),
         })
     }
-    async fn submit_all(&self, tasks: &[Task]) -> Vec<Result<Handle>> {
+    async fn submit_all(&self, tasks: &[AttemptTask]) -> Vec<Result<Handle>> {
         // Without a response every task is accepted; if Ray is unreachable, the submissions will fail.
         let nodes = self.api.nodes().await.ok().flatten().unwrap_or_default();
         let submissions: Vec<_> = tasks.iter().map(|task| self.submit_one(task, &nodes)).collect();
         stream::iter(submissions).buffered(AT_ONCE).collect().await
     }
-    async fn submit_one(&self, task: &Task, nodes: &[Node]) -> Result<Handle> {
+    async fn submit_one(&self, task: &AttemptTask, nodes: &[RayNode]) -> Result<Handle> {
         let [share] = task.grant.shares.as_slice() else {
             let error = Error::invalid(format!(
                 "the executor `ray` cannot start an attempt on {} nodes",
@@ -83,57 +83,61 @@ impl Ray {
             ));
             return Err(error.help("set `nodes: 1`, or use a pool with another executor"));
         };
-        let request = Amounts::of(share, &self.custom);
-        if let Some(misfit) = nodes::misfit(nodes, &request)
+        let request = RayResources::of(share, &self.custom);
+        if let Some(misfit) = nodes::infeasible_reason(nodes, &request)
             && !self.autoscaling
         {
             let error = Error::invalid(format!("the Ray cluster at {} cannot run this: {misfit}", self.api.address()));
             return Err(error.help("ask for less, correct the pool, or set its `autoscaling: true` if nodes may join"));
         }
-        let submission = Submission::new(&self.frame, task, &request);
+        let submission = RayJobRequest::new(&self.template, task, &request);
         let submitted = self.api.submit(&submission).await?;
-        tracing::debug!(job = submission.submission_id, before = submitted == Submitted::Before, "submitted to Ray");
+        tracing::debug!(
+            job = submission.submission_id,
+            before = submitted == SubmitResult::Existing,
+            "submitted to Ray"
+        );
         Ok(Handle(submission.submission_id))
     }
-    async fn states(&self, handles: &[Handle]) -> Result<Vec<State>> {
+    async fn states(&self, handles: &[Handle]) -> Result<Vec<AttemptState>> {
         let jobs = self.jobs(handles).await?;
-        self.insist(handles, &jobs).await;
-        let pending = jobs.iter().flatten().any(|job| job.status == Status::Pending);
+        self.repeat_stops(handles, &jobs).await;
+        let pending = jobs.iter().flatten().any(|job| job.status == RayJobStatus::Pending);
         // A failure to find the reason why a job waits is ignored.
         let nodes = if pending { self.api.nodes().await.ok().flatten() } else { None }.unwrap_or_default();
         let stops = self.stops();
-        let state = |(handle, job): (&Handle, &Option<Job>)| match job {
+        let state = |(handle, job): (&Handle, &Option<RayJob>)| match job {
             Some(job) => job.state(stops.get(handle).copied(), &nodes),
-            None => State::Ended(ended::forgotten(&handle.0)),
+            None => AttemptState::Ended(outcome::unknown_job(&handle.0)),
         };
         Ok(handles.iter().zip(&jobs).map(state).collect())
     }
     /// Returns these jobs as known to Ray, in order.
-    async fn jobs(&self, handles: &[Handle]) -> Result<Vec<Option<Job>>> {
+    async fn jobs(&self, handles: &[Handle]) -> Result<Vec<Option<RayJob>>> {
         let worth = handles.len() > FEW && self.listed.load(Ordering::Relaxed) <= handles.len() * LISTED_FOR_ONE;
         let listed = if worth { self.list().await? } else { Vec::new() };
         let named = listed.into_iter().filter_map(|job| Some((job.submission_id.clone()?, job)));
-        let mut known: BTreeMap<String, Job> = named.collect();
-        let found: Vec<_> = handles.iter().map(|handle| self.sure(handle, known.remove(&handle.0))).collect();
+        let mut known: BTreeMap<String, RayJob> = named.collect();
+        let found: Vec<_> = handles.iter().map(|handle| self.confirm(handle, known.remove(&handle.0))).collect();
         stream::iter(found).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
     }
     /// Returns a job from the list. A job missing from the list is queried separately before it counts as lost.
-    async fn sure(&self, handle: &Handle, listed: Option<Job>) -> Result<Option<Job>> {
+    async fn confirm(&self, handle: &Handle, listed: Option<RayJob>) -> Result<Option<RayJob>> {
         match listed {
             Some(job) => Ok(Some(job)),
             None => self.api.job(&handle.0).await,
         }
     }
     /// Lists all jobs; the result is empty if the list exceeds the limit, and from then on jobs are queried one by one.
-    async fn list(&self) -> Result<Vec<Job>> {
+    async fn list(&self) -> Result<Vec<RayJob>> {
         let jobs = self.api.jobs().await?;
         self.listed.store(jobs.as_ref().map_or(usize::MAX, Vec::len), Ordering::Relaxed);
         Ok(jobs.unwrap_or_default())
     }
     /// Repeats the stop requests of jobs that are still pending or running.
-    async fn insist(&self, handles: &[Handle], jobs: &[Option<Job>]) {
+    async fn repeat_stops(&self, handles: &[Handle], jobs: &[Option<RayJob>]) {
         let told = self.stops().clone();
-        let goes_on = |job: &Option<Job>| job.as_ref().is_some_and(Job::goes_on);
+        let goes_on = |job: &Option<RayJob>| job.as_ref().is_some_and(RayJob::is_active);
         let stubborn = handles.iter().zip(jobs).filter(|(handle, job)| told.contains_key(handle) && goes_on(job));
         let requests: Vec<_> = stubborn.map(|(handle, _)| self.stop(handle)).collect();
         // Failed requests are retried at the next poll.
@@ -152,11 +156,11 @@ impl Ray {
     }
     async fn explanation(&self, handle: &Handle) -> Result<Option<String>> {
         let Some(job) = self.api.job(&handle.0).await? else { return Ok(None) };
-        let mut lines = vec![format!("Ray job {}, {}: {}", handle.0, job.status.name(), job.words())];
+        let mut lines = vec![format!("Ray job {}, {}: {}", handle.0, job.status.name(), job.message_text())];
         let nodes = self.api.nodes().await.ok().flatten().unwrap_or_default();
         if let Some(request) = job.request() {
             lines.push(format!("it asks for {request}"));
-            lines.extend(nodes::misfit(&nodes, &request));
+            lines.extend(nodes::infeasible_reason(&nodes, &request));
         }
         lines.extend(nodes.iter().map(|node| format!("node {} has {}", node.name, node.total)));
         lines.extend(self.api.usage().await.ok().flatten());
@@ -164,21 +168,25 @@ impl Ray {
     }
 }
 
-impl Executor for Ray {
+impl Executor for RayExecutor {
     fn capabilities(&self) -> Capabilities {
         Capabilities { relays: false, outlives_engine: true, shares_files: self.shares_files }
     }
-    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>> {
+    fn submit<'a>(&'a self, tasks: &'a [AttemptTask]) -> BoxFuture<'a, Vec<Result<Handle>>> {
         Box::pin(self.submit_all(tasks))
     }
-    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>> {
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<AttemptState>>> {
         Box::pin(self.states(handles))
     }
     /// Ray sends SIGTERM and, RAY_JOB_STOP_WAIT_TIME_S later (3 s), SIGKILL; the API has no harder kill.
     fn cancel<'a>(&'a self, handle: &'a Handle, _: Control) -> BoxFuture<'a, Result<()>> {
         Box::pin(self.stop(handle))
     }
-    fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
+    fn reattach<'a>(
+        &'a self,
+        task: &'a AttemptTask,
+        handle: Option<&'a Handle>,
+    ) -> BoxFuture<'a, Result<Option<Handle>>> {
         Box::pin(async move {
             let handle = handle.cloned().unwrap_or_else(|| Handle(task.key()));
             Ok(self.api.job(&handle.0).await?.map(|_| handle))

@@ -1,6 +1,6 @@
 //! Options of a Ray pool.
 
-use super::amounts::{Amounts, CPU, GPU, MEMORY};
+use super::resources::{CPU, GPU, MEMORY, RayResources};
 use reqwest::Url;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -72,7 +72,7 @@ impl RayOptions {
         }
     }
     /// Returns the resources of every attempt in addition to its CPUs, GPUs and memory. Errors: invalid.
-    pub(super) fn custom_resources(&self) -> Result<Amounts> {
+    pub(super) fn custom_resources(&self) -> Result<RayResources> {
         for (name, amount) in &self.resources {
             if [CPU, GPU, MEMORY, "object_store_memory"].contains(&name.as_str()) {
                 return Err(Error::invalid(format!("`resources` names {name}, which is no custom resource"))
@@ -83,7 +83,7 @@ impl RayOptions {
                     .help("give an amount above 0, or leave it out"));
             }
         }
-        Ok(Amounts(self.resources.clone()))
+        Ok(RayResources(self.resources.clone()))
     }
     /// Merges the variables of the runtime environment with those of the pool, which take precedence. Errors: invalid.
     pub(super) fn variables(&self) -> Result<BTreeMap<String, String>> {

@@ -1,10 +1,10 @@
 //! Requests to Slurm, one function each.
 
 use super::ids::JobId;
-use super::records::{self, Record, SACCT, SQUEUE, SQUEUE_WITHOUT_COMMENTS};
+use super::records::{self, SACCT, SQUEUE, SQUEUE_WITHOUT_COMMENTS, SlurmRecord};
 use super::refusals::refusal;
-use super::shared::Shared;
-use super::tools::{Answer, Call, Tools};
+use super::shared_query::SharedQuery;
+use super::tools::{SlurmCommand, SlurmCommandOutput, SlurmTools};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -14,39 +14,39 @@ use trainyard_core::{Error, ErrorKind, Result};
 const SINCE: &str = "--starttime=now-14days";
 
 /// Slurm, as this user sees it.
-pub(super) struct Client {
-    tools: Arc<dyn Tools>,
+pub(super) struct SlurmClient {
+    tools: Arc<dyn SlurmTools>,
     /// Number of this user. Filtered by user, the controller sends the jobs of that user alone; filtered by job ids it
     /// sends the jobs of all users, and fails if the only listed job is gone.
     user: u32,
-    queue: Shared<Vec<Record>>,
-    queue_with_comments: Shared<Vec<Record>>,
+    queue: SharedQuery<Vec<SlurmRecord>>,
+    queue_with_comments: SharedQuery<Vec<SlurmRecord>>,
 }
 
 /// Result of a query to accounting.
 #[derive(Debug)]
-pub(super) enum Accounted {
+pub(super) enum AccountingResult {
     /// These jobs.
-    Known(Vec<Record>),
+    Known(Vec<SlurmRecord>),
     /// Accounting is not available on this cluster.
     Off,
     /// Accounting does not answer now.
-    Away,
+    Unavailable,
 }
 
-impl Client {
-    pub fn new(tools: Arc<dyn Tools>) -> Self {
+impl SlurmClient {
+    pub fn new(tools: Arc<dyn SlurmTools>) -> Self {
         let user = rustix::process::getuid().as_raw();
-        Self { tools, user, queue: Shared::new(), queue_with_comments: Shared::new() }
+        Self { tools, user, queue: SharedQuery::new(), queue_with_comments: SharedQuery::new() }
     }
-    async fn ask(&self, call: Call) -> Result<Answer> {
+    async fn run(&self, call: SlurmCommand) -> Result<SlurmCommandOutput> {
         let answer = self.tools.call(call.clone()).await?;
         if answer.success { Ok(answer) } else { Err(refusal(&call, &answer)) }
     }
 
     /// Submits a script and returns the number of the job, or of the array.
     pub async fn submit(&self, arguments: Vec<String>, script: Vec<u8>, env: Vec<(OsString, OsString)>) -> Result<u32> {
-        let answer = self.ask(Call { program: "sbatch", arguments, input: script, env }).await?;
+        let answer = self.run(SlurmCommand { program: "sbatch", arguments, input: script, env }).await?;
         // `123`, or `123;cluster`.
         let number = answer.stdout.trim().split(';').next().and_then(|number| number.parse().ok());
         // The job may be there. Asked again, it is found by its comment.
@@ -54,72 +54,73 @@ impl Client {
     }
 
     /// The jobs of this user, those included that ended within the last minutes (`MinJobAge`).
-    pub async fn queue(&self) -> Result<Arc<Vec<Record>>> {
+    pub async fn queue(&self) -> Result<Arc<Vec<SlurmRecord>>> {
         self.queue.get(self.squeue(SQUEUE_WITHOUT_COMMENTS)).await
     }
     /// The same with the jobs' comments.
-    pub async fn queue_with_comments(&self) -> Result<Arc<Vec<Record>>> {
+    pub async fn queue_with_comments(&self) -> Result<Arc<Vec<SlurmRecord>>> {
         self.queue_with_comments.get(self.squeue(SQUEUE)).await
     }
-    async fn squeue(&self, format: &str) -> Result<Vec<Record>> {
+    async fn squeue(&self, format: &str) -> Result<Vec<SlurmRecord>> {
         let user = format!("--user={}", self.user);
-        let call = Call::new("squeue", [user.as_str(), "--noheader", "--states=all", &format!("--format={format}")]);
-        let answer = self.ask(call).await.map_err(asked_again)?;
+        let call =
+            SlurmCommand::new("squeue", [user.as_str(), "--noheader", "--states=all", &format!("--format={format}")]);
+        let answer = self.run(call).await.map_err(into_retryable)?;
         Ok(records::from_squeue(&answer.stdout))
     }
 
     /// Queries accounting for jobs and arrays. A query for an array member that has not started returns other members,
     /// so queries name whole arrays.
-    pub async fn accounted(&self, jobs: &BTreeSet<u32>) -> Accounted {
+    pub async fn query_accounting(&self, jobs: &BTreeSet<u32>) -> AccountingResult {
         if jobs.is_empty() {
-            return Accounted::Known(Vec::new());
+            return AccountingResult::Known(Vec::new());
         }
         let list = jobs.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         self.sacct(&[&format!("--jobs={list}")]).await
     }
     /// Queries accounting for this user's recent jobs.
-    pub async fn accounted_lately(&self) -> Accounted {
+    pub async fn query_recent_accounting(&self) -> AccountingResult {
         self.sacct(&[&format!("--user={}", self.user), SINCE]).await
     }
-    async fn sacct(&self, which: &[&str]) -> Accounted {
+    async fn sacct(&self, which: &[&str]) -> AccountingResult {
         let format = format!("--format={SACCT}");
         let common = ["--allocations", "--noheader", "--parsable2", &format];
-        match self.tools.call(Call::new("sacct", common.iter().chain(which).copied())).await {
-            Ok(answer) if answer.success => Accounted::Known(records::from_sacct(&answer.stdout)),
-            Ok(answer) if answer.stderr.contains("accounting storage is disabled") => Accounted::Off,
+        match self.tools.call(SlurmCommand::new("sacct", common.iter().chain(which).copied())).await {
+            Ok(answer) if answer.success => AccountingResult::Known(records::from_sacct(&answer.stdout)),
+            Ok(answer) if answer.stderr.contains("accounting storage is disabled") => AccountingResult::Off,
             // There is no such program.
-            Err(error) if error.kind == ErrorKind::Invalid => Accounted::Off,
-            Ok(_) | Err(_) => Accounted::Away,
+            Err(error) if error.kind == ErrorKind::Invalid => AccountingResult::Off,
+            Ok(_) | Err(_) => AccountingResult::Unavailable,
         }
     }
 
     /// Queries the controller for one job.
-    pub async fn shown(&self, id: JobId) -> Option<Record> {
-        let call = Call::new("scontrol", ["--details", "--oneliner", "show", "job", &id.to_string()]);
+    pub async fn show_job(&self, id: JobId) -> Option<SlurmRecord> {
+        let call = SlurmCommand::new("scontrol", ["--details", "--oneliner", "show", "job", &id.to_string()]);
         let answer = self.tools.call(call).await.ok().filter(|answer| answer.success)?;
         records::from_scontrol(&answer.stdout, id)
     }
 
     /// Ends a job: its processes get SIGTERM, and after Slurm's `KillWait` SIGKILL. A job that is over is no error.
-    pub async fn end(&self, id: JobId) -> Result<()> {
-        self.scancel(Call::new("scancel", [id.to_string()])).await
+    pub async fn cancel(&self, id: JobId) -> Result<()> {
+        self.scancel(SlurmCommand::new("scancel", [id.to_string()])).await
     }
     /// Sends SIGTERM to the attempt itself, which ends what it has started.
-    pub async fn ask_to_end(&self, id: JobId) -> Result<()> {
-        self.scancel(Call::new("scancel", ["--batch", "--signal=TERM", &id.to_string()])).await
+    pub async fn terminate(&self, id: JobId) -> Result<()> {
+        self.scancel(SlurmCommand::new("scancel", ["--batch", "--signal=TERM", &id.to_string()])).await
     }
-    async fn scancel(&self, call: Call) -> Result<()> {
+    async fn scancel(&self, call: SlurmCommand) -> Result<()> {
         let answer = self.tools.call(call.clone()).await?;
         let over = ["Invalid job id", "already completing or completed", "can not be altered now"];
         if answer.success || over.iter().any(|words| answer.stderr.contains(words)) {
             return Ok(());
         }
-        Err(asked_again(refusal(&call, &answer)))
+        Err(into_retryable(refusal(&call, &answer)))
     }
 }
 
 /// Makes an error retryable: the request is valid, so a failure comes from Slurm's state. Only a missing tool stays
 /// invalid.
-fn asked_again(error: Error) -> Error {
+fn into_retryable(error: Error) -> Error {
     if error.message.starts_with("there is no") { error } else { Error { kind: ErrorKind::Retryable, ..error } }
 }

@@ -33,37 +33,38 @@ impl fmt::Display for JobId {
 
 /// The jobs that one line of a list speaks of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Jobs {
+pub(super) struct JobSet {
     /// Number of the job, or of the array.
     pub job: u32,
-    members: Members,
+    members: JobMembers,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Members {
+enum JobMembers {
     /// The job itself. For an array: its members without separate lines.
     Itself,
     Among {
-        ranges: Vec<Range>,
+        ranges: Vec<MemberRange>,
         /// The list was cut off, so any later member may be meant.
         cut_off: bool,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Range {
+struct MemberRange {
     first: u32,
     last: u32,
     step: u32,
 }
 
-impl Jobs {
+impl JobSet {
     /// Reads a name; none for jobs of several parts (`12+0`), steps (`12.batch`), and anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let Some((job, rest)) = text.split_once("_[") else {
             let id = JobId::parse(text)?;
-            let one = |at| Members::Among { ranges: vec![Range { first: at, last: at, step: 1 }], cut_off: false };
-            return Some(Self { job: id.job, members: id.member.map_or(Members::Itself, one) });
+            let one =
+                |at| JobMembers::Among { ranges: vec![MemberRange { first: at, last: at, step: 1 }], cut_off: false };
+            return Some(Self { job: id.job, members: id.member.map_or(JobMembers::Itself, one) });
         };
         // After `%` stands how many may run at once.
         let list = rest.strip_suffix(']').unwrap_or(rest);
@@ -71,7 +72,7 @@ impl Jobs {
         let cut_off = list.ends_with("...");
         let list = list.trim_end_matches('.').trim_end_matches(',');
         let ranges = list.split(',').map(range).collect::<Option<_>>()?;
-        Some(Self { job: number(job)?, members: Members::Among { ranges, cut_off } })
+        Some(Self { job: number(job)?, members: JobMembers::Among { ranges, cut_off } })
     }
     /// Whether the line names this job.
     pub fn names(&self, id: JobId) -> bool {
@@ -79,8 +80,8 @@ impl Jobs {
             return false;
         }
         match (&self.members, id.member) {
-            (Members::Itself, None) => true,
-            (Members::Among { ranges, cut_off }, Some(member)) => {
+            (JobMembers::Itself, None) => true,
+            (JobMembers::Among { ranges, cut_off }, Some(member)) => {
                 ranges.iter().any(|r| r.has(member)) || *cut_off && ranges.iter().all(|r| r.last < member)
             }
             _ => false,
@@ -88,20 +89,20 @@ impl Jobs {
     }
     /// Whether the line stands for what is left of the array of this member.
     pub fn is_rest_of_its_array(&self, id: JobId) -> bool {
-        self.job == id.job && id.member.is_some() && self.members == Members::Itself
+        self.job == id.job && id.member.is_some() && self.members == JobMembers::Itself
     }
 }
 
-impl Range {
+impl MemberRange {
     fn has(self, member: u32) -> bool {
         (self.first..=self.last).contains(&member) && (member - self.first).is_multiple_of(self.step)
     }
 }
 
-fn range(text: &str) -> Option<Range> {
+fn range(text: &str) -> Option<MemberRange> {
     let (ends, step) = text.split_once(':').unwrap_or((text, "1"));
     let (first, last) = ends.split_once('-').unwrap_or((ends, ends));
-    Some(Range { first: number(first)?, last: number(last)?, step: number(step)?.max(1) })
+    Some(MemberRange { first: number(first)?, last: number(last)?, step: number(step)?.max(1) })
 }
 
 /// Digits alone: `parse` would take a sign.
@@ -124,7 +125,7 @@ mod tests {
     }
 
     fn named(text: &str, among: std::ops::Range<u32>) -> Vec<u32> {
-        let jobs = Jobs::parse(text).unwrap();
+        let jobs = JobSet::parse(text).unwrap();
         among.filter(|m| jobs.names(JobId { job: 6, member: Some(*m) })).collect()
     }
 
@@ -137,16 +138,16 @@ mod tests {
         assert_eq!(named("6_[0,2,...]", 0..5), [0, 2, 3, 4]);
         assert!(named("7_[0-8]", 0..9).is_empty() && named("6", 0..9).is_empty());
         let one = JobId { job: 6, member: None };
-        assert!(Jobs::parse("6").unwrap().names(one));
-        assert!(!Jobs::parse("6_[0-3]").unwrap().names(one));
-        assert!(Jobs::parse("6").unwrap().is_rest_of_its_array(JobId { job: 6, member: Some(3) }));
-        assert!(!Jobs::parse("6").unwrap().is_rest_of_its_array(one));
+        assert!(JobSet::parse("6").unwrap().names(one));
+        assert!(!JobSet::parse("6_[0-3]").unwrap().names(one));
+        assert!(JobSet::parse("6").unwrap().is_rest_of_its_array(JobId { job: 6, member: Some(3) }));
+        assert!(!JobSet::parse("6").unwrap().is_rest_of_its_array(one));
     }
 
     #[test]
     fn what_is_no_job_of_ours_is_no_name() {
         for text in ["", "6_[", "6_[]", "6_[a-b]", "6_[1-]", "6+1", "6.0", "JOBID", "6_[1-2"] {
-            let jobs = Jobs::parse(text);
+            let jobs = JobSet::parse(text);
             assert!(jobs.is_none() || text == "6_[1-2", "{text:?}: {jobs:?}");
         }
     }

@@ -13,23 +13,23 @@ mod comment;
 mod ids;
 mod job_state;
 mod options;
+mod polling;
 mod reasons;
 mod records;
 mod refusals;
 mod request;
 mod script;
-mod shared;
+mod shared_query;
 mod submission;
 #[cfg(test)]
 mod tests;
 mod tools;
 mod verdict;
-mod watching;
 
 pub use options::SlurmOptions;
 
-use super::{BoxFuture, Capabilities, Control, Executor, Handle, Launcher, State, Task};
-use client::Client;
+use super::{AttemptState, AttemptTask, BoxFuture, Capabilities, Control, Executor, Handle, Launcher};
+use client::SlurmClient;
 use ids::JobId;
 use job_state::JobState;
 use records::find;
@@ -39,37 +39,37 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
-use verdict::Known;
+use verdict::JobHistory;
 
 /// Bytes of a job's output that are shown: its end.
 const TAIL: u64 = 64 << 10;
 
 /// The executor `slurm`.
-pub struct Slurm {
+pub struct SlurmExecutor {
     options: SlurmOptions,
     poll: Duration,
     log_folder: PathBuf,
     launcher: Launcher,
-    client: Client,
-    known: Mutex<BTreeMap<JobId, Known>>,
+    client: SlurmClient,
+    known: Mutex<BTreeMap<JobId, JobHistory>>,
 }
 
-impl Slurm {
+impl SlurmExecutor {
     /// As pools name it.
     pub const NAME: &str = "slurm";
 
     /// An executor of one pool. Errors: invalid (the options).
     pub fn new(launcher: Launcher, options: SlurmOptions) -> Result<Self> {
-        Self::with_tools(launcher, options, Arc::new(tools::Installed::new()))
+        Self::with_tools(launcher, options, Arc::new(tools::InstalledTools::new()))
     }
-    fn with_tools(launcher: Launcher, options: SlurmOptions, tools: Arc<dyn tools::Tools>) -> Result<Self> {
+    fn with_tools(launcher: Launcher, options: SlurmOptions, tools: Arc<dyn tools::SlurmTools>) -> Result<Self> {
         options.check()?;
         Ok(Self {
             poll: options.poll().map_err(Error::invalid)?,
             log_folder: options.log_folder(),
             options,
             launcher,
-            client: Client::new(tools),
+            client: SlurmClient::new(tools),
             known: Mutex::default(),
         })
     }
@@ -78,7 +78,7 @@ impl Slurm {
         self.log_folder.join(format!("{id}.log"))
     }
     /// Works with what is remembered of an attempt.
-    fn remember<T>(&self, id: JobId, with: impl FnOnce(&mut Known) -> T) -> T {
+    fn remember<T>(&self, id: JobId, with: impl FnOnce(&mut JobHistory) -> T) -> T {
         with(self.known.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default())
     }
     fn forget(&self, id: JobId) {
@@ -94,21 +94,21 @@ fn no_job(handle: &Handle) -> Error {
     Error::bug(format!("`{}` is no job of Slurm", handle.0))
 }
 
-impl Executor for Slurm {
+impl Executor for SlurmExecutor {
     fn capabilities(&self) -> Capabilities {
         Capabilities { relays: false, outlives_engine: true, shares_files: self.options.shared_filesystem }
     }
-    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>> {
+    fn submit<'a>(&'a self, tasks: &'a [AttemptTask]) -> BoxFuture<'a, Vec<Result<Handle>>> {
         Box::pin(async move {
-            let answers = self.submitted(tasks).await;
-            let answer = |task: &Task| match &answers {
+            let answers = self.submit_all(tasks).await;
+            let answer = |task: &AttemptTask| match &answers {
                 Ok(answers) => answers.get(&task.key()).cloned().unwrap_or_else(|| Err(Error::bug("a task got lost"))),
                 Err(error) => Err(error.clone()),
             };
             tasks.iter().map(answer).collect()
         })
     }
-    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>> {
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<AttemptState>>> {
         Box::pin(async move {
             let ids: Vec<JobId> =
                 handles.iter().map(|h| JobId::parse(&h.0).ok_or_else(|| no_job(h))).collect::<Result<_>>()?;
@@ -121,15 +121,19 @@ impl Executor for Slurm {
             if control == Control::Run {
                 return Ok(());
             }
-            self.remember(id, |known| known.asked = true);
+            self.remember(id, |known| known.cancel_requested = true);
             // A signal does not reach what waits, and `scancel --state` takes all members of an array that wait.
             let runs = control == Control::Cancel
                 && find(&self.client.queue().await?, id).is_some_and(|r| r.state == JobState::Active);
-            if runs { self.client.ask_to_end(id).await } else { self.client.end(id).await }
+            if runs { self.client.terminate(id).await } else { self.client.cancel(id).await }
         })
     }
-    fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
-        Box::pin(async move { Ok(self.find_again(task, handle).await?.map(self::handle)) })
+    fn reattach<'a>(
+        &'a self,
+        task: &'a AttemptTask,
+        handle: Option<&'a Handle>,
+    ) -> BoxFuture<'a, Result<Option<Handle>>> {
+        Box::pin(async move { Ok(self.find_submitted(task, handle).await?.map(self::handle)) })
     }
     fn logs<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<String>> {
         Box::pin(async move {

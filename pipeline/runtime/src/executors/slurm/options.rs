@@ -84,7 +84,7 @@ impl Default for SlurmOptions {
 }
 
 /// Flags that the executor sets itself, or by which it finds its jobs: long form, short form.
-const OURS: [(&str, &str); 12] = [
+const RESERVED_FLAGS: [(&str, &str); 12] = [
     ("--array", "-a"),
     ("--clusters", "-M"),
     ("--comment", ""),
@@ -108,7 +108,7 @@ impl SlurmOptions {
         for flag in &self.extra {
             let name = flag.split('=').next().unwrap_or(flag);
             let short = |short: &str| !short.is_empty() && flag.starts_with(short) && !flag.starts_with("--");
-            if let Some((long, _)) = OURS.iter().find(|(long, s)| abbreviates(name, long) || short(s)) {
+            if let Some((long, _)) = RESERVED_FLAGS.iter().find(|(long, s)| abbreviates(name, long) || short(s)) {
                 return Err(wrong("extra", format!("`{flag}` is not yours to set: the executor uses `{long}` itself")));
             }
             if !flag.starts_with('-') {

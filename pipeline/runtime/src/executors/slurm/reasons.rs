@@ -5,9 +5,9 @@
 
 /// Why a job waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(super) enum PendingReason {
     /// The job may start later. `None`: Slurm gives no reason yet.
-    For(Option<String>),
+    Pending(Option<String>),
     /// The job can never start as submitted.
     Never(String),
     /// Slurm took it back into the queue after it could not be started.
@@ -15,22 +15,22 @@ pub(super) enum Wait {
 }
 
 /// Classifies Slurm's reason for waiting.
-pub(super) fn explain(reason: &str) -> Wait {
+pub(super) fn explain(reason: &str) -> PendingReason {
     if reason.is_empty() {
-        return Wait::For(None);
+        return PendingReason::Pending(None);
     }
     // `ReqNodeNotAvail, UnavailableNodes:n[1-2]`: the detail is in the reason itself.
     let word = reason.split([',', ' ', '(']).next().unwrap_or(reason);
     let told = |meaning: &str| Some(format!("{reason} ({meaning})"));
     if let Some(meaning) = never(word) {
-        return Wait::Never(format!("{reason} ({meaning})"));
+        return PendingReason::Never(format!("{reason} ({meaning})"));
     }
     if matches!(word, "launch_failed_requeued_held" | "JobHoldMaxRequeue") || reason.starts_with("launch failed") {
-        return Wait::Requeued;
+        return PendingReason::Requeued;
     }
     match passing(word) {
-        Some(meaning) => Wait::For(told(meaning)),
-        None => Wait::For(Some(reason.to_string())),
+        Some(meaning) => PendingReason::Pending(told(meaning)),
+        None => PendingReason::Pending(Some(reason.to_string())),
     }
 }
 
@@ -96,11 +96,11 @@ mod tests {
             ("AssocGrpCPUMinutesLimit", "is used up"),
             ("QOSGrpNodeLimit", "its account or QOS runs as much"),
         ] {
-            let Wait::For(Some(text)) = explain(reason) else { panic!("{reason}") };
+            let PendingReason::Pending(Some(text)) = explain(reason) else { panic!("{reason}") };
             assert!(text.contains(says) && text.starts_with(reason), "{reason}: {text}");
         }
-        assert_eq!(explain(""), Wait::For(None));
-        assert_eq!(explain("NewInLaterVersions"), Wait::For(Some("NewInLaterVersions".into())));
+        assert_eq!(explain(""), PendingReason::Pending(None));
+        assert_eq!(explain("NewInLaterVersions"), PendingReason::Pending(Some("NewInLaterVersions".into())));
     }
 
     #[test]
@@ -115,11 +115,11 @@ mod tests {
             "AssocMaxWallDurationPerJobLimit",
             "QOSMaxGRESPerJob",
         ] {
-            assert!(matches!(explain(reason), Wait::Never(_)), "{reason}");
+            assert!(matches!(explain(reason), PendingReason::Never(_)), "{reason}");
         }
         for reason in ["QOSMaxCpuPerUserLimit", "AssocMaxJobsLimit", "MaxMemPerLimit", "JobHeldUser"] {
-            assert!(matches!(explain(reason), Wait::For(_)), "{reason}");
+            assert!(matches!(explain(reason), PendingReason::Pending(_)), "{reason}");
         }
-        assert_eq!(explain("launch failed requeued held"), Wait::Requeued);
+        assert_eq!(explain("launch failed requeued held"), PendingReason::Requeued);
     }
 }

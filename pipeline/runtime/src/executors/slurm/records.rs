@@ -1,7 +1,7 @@
 //! Parsers for the output of `squeue`, `sacct` and `scontrol`. Lines that cannot be parsed are skipped, because the
 //! comments of the user's other jobs may hold any text.
 
-use super::ids::{JobId, Jobs};
+use super::ids::{JobId, JobSet};
 use super::job_state::JobState;
 
 /// Columns of [`from_squeue`]: jobs, state, reason, nodes, expected start, partition, comment. The comment comes last,
@@ -14,11 +14,11 @@ pub(super) const SACCT: &str = "JobID,State,ExitCode,DerivedExitCode,NodeList,Co
 
 /// Slurm's record of a job, or of some members of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
-    pub jobs: Jobs,
+pub(super) struct SlurmRecord {
+    pub jobs: JobSet,
     pub state: JobState,
     /// Exit code and signal, where the tool tells them.
-    pub exit: Option<Exit>,
+    pub exit: Option<JobExit>,
     /// Why it waits, or why it ended.
     pub reason: String,
     /// Names of its nodes, if it has any.
@@ -34,13 +34,13 @@ const OUT_OF_MEMORY: u32 = 125;
 
 /// How a job's script ended: the two numbers of `7:0`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Exit {
+pub(super) struct JobExit {
     pub code: u32,
     pub signal: u32,
 }
 
-impl Record {
-    fn of(jobs: Jobs, state: JobState) -> Self {
+impl SlurmRecord {
+    fn of(jobs: JobSet, state: JobState) -> Self {
         let none = String::new;
         Self {
             jobs,
@@ -57,22 +57,22 @@ impl Record {
 
 /// The record of a job: its own, or that of what is left of its array. Members that were cancelled together before
 /// they started have no line any more.
-pub(super) fn find(records: &[Record], id: JobId) -> Option<&Record> {
+pub(super) fn find(records: &[SlurmRecord], id: JobId) -> Option<&SlurmRecord> {
     let own = records.iter().find(|r| r.jobs.names(id));
     own.or_else(|| records.iter().find(|r| r.jobs.is_rest_of_its_array(id) && r.state.is_over()))
 }
 
 /// Lines of `squeue --noheader --format=`[`SQUEUE`].
-pub(super) fn from_squeue(text: &str) -> Vec<Record> {
+pub(super) fn from_squeue(text: &str) -> Vec<SlurmRecord> {
     text.lines().filter_map(squeue_line).collect()
 }
 
-fn squeue_line(line: &str) -> Option<Record> {
+fn squeue_line(line: &str) -> Option<SlurmRecord> {
     let mut columns = line.splitn(7, '|');
     let mut next = || columns.next().map(plain);
-    let record = Record::of(Jobs::parse(next()?)?, JobState::parse(next()?));
+    let record = SlurmRecord::of(JobSet::parse(next()?)?, JobState::parse(next()?));
     let (reason, nodes, start, partition, comment) = (next()?, next()?, next()?, next()?, next()?);
-    Some(Record {
+    Some(SlurmRecord {
         reason: reason.into(),
         nodes: nodes.into(),
         start: start.into(),
@@ -84,35 +84,40 @@ fn squeue_line(line: &str) -> Option<Record> {
 
 /// The state of a job, which Slurm calls a failure where only a step ran out of memory: on several nodes the attempts
 /// are a step of `srun`, which outlives them. `steps` is the worst end of a step.
-fn with_steps(state: JobState, steps: Option<Exit>) -> JobState {
+fn with_steps(state: JobState, steps: Option<JobExit>) -> JobState {
     let out_of_memory = steps.is_some_and(|exit| exit.signal == OUT_OF_MEMORY);
     if state == JobState::Failed && out_of_memory { JobState::OutOfMemory } else { state }
 }
 
 /// Lines of `sacct --allocations --noheader --parsable2 --format=`[`SACCT`].
-pub(super) fn from_sacct(text: &str) -> Vec<Record> {
+pub(super) fn from_sacct(text: &str) -> Vec<SlurmRecord> {
     text.lines().filter_map(sacct_line).collect()
 }
 
-fn sacct_line(line: &str) -> Option<Record> {
+fn sacct_line(line: &str) -> Option<SlurmRecord> {
     let mut columns = line.splitn(6, '|');
     let mut next = || columns.next().map(plain);
-    let (jobs, state) = (Jobs::parse(next()?)?, JobState::parse(next()?));
+    let (jobs, state) = (JobSet::parse(next()?)?, JobState::parse(next()?));
     let (own, steps, nodes, comment) = (exit(next()?), exit(next()?), next()?, next()?);
-    let record = Record::of(jobs, with_steps(state, steps));
-    Some(Record { exit: own, nodes: nodes.into(), comment: comment.into(), ..record })
+    let record = SlurmRecord::of(jobs, with_steps(state, steps));
+    Some(SlurmRecord { exit: own, nodes: nodes.into(), comment: comment.into(), ..record })
 }
 
 /// Parses the line of `scontrol --details --oneliner show job ID`. Valid only for this executor's jobs, whose names
 /// have no spaces.
-pub(super) fn from_scontrol(text: &str, id: JobId) -> Option<Record> {
+pub(super) fn from_scontrol(text: &str, id: JobId) -> Option<SlurmRecord> {
     let line = text.lines().next()?;
     let value = |key: &str| line.split(' ').find_map(|field| field.strip_prefix(key)?.strip_prefix('=')).map(plain);
     let steps = value("DerivedExitCode").and_then(exit);
     let state = with_steps(JobState::parse(value("JobState")?), steps);
-    let record = Record::of(Jobs::parse(&id.to_string())?, state);
+    let record = SlurmRecord::of(JobSet::parse(&id.to_string())?, state);
     let text = |key: &str| value(key).unwrap_or_default().to_string();
-    Some(Record { exit: value("ExitCode").and_then(exit), reason: text("Reason"), nodes: text("NodeList"), ..record })
+    Some(SlurmRecord {
+        exit: value("ExitCode").and_then(exit),
+        reason: text("Reason"),
+        nodes: text("NodeList"),
+        ..record
+    })
 }
 
 /// Slurm has four words for nothing.
@@ -121,9 +126,9 @@ fn plain(column: &str) -> &str {
     if matches!(column, "(null)" | "N/A" | "None" | "None assigned" | "Unknown") { "" } else { column }
 }
 
-fn exit(text: &str) -> Option<Exit> {
+fn exit(text: &str) -> Option<JobExit> {
     let (code, signal) = text.split_once(':')?;
-    Some(Exit { code: code.parse().ok()?, signal: signal.parse().ok()? })
+    Some(JobExit { code: code.parse().ok()?, signal: signal.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -133,7 +138,7 @@ mod tests {
     fn id(text: &str) -> JobId {
         JobId::parse(text).unwrap()
     }
-    fn seen(records: &[Record], of: &str) -> (JobState, String) {
+    fn seen(records: &[SlurmRecord], of: &str) -> (JobState, String) {
         let record = find(records, id(of)).unwrap_or_else(|| panic!("{of}"));
         (record.state.clone(), record.reason.clone())
     }
@@ -180,12 +185,15 @@ mod tests {
     fn what_the_controller_says_of_one_job_is_read() {
         let record = from_scontrol(include_str!("recorded/scontrol.txt"), id("1")).unwrap();
         assert_eq!(record.state, JobState::Failed);
-        assert_eq!(record.exit, Some(Exit { code: 7, signal: 0 }));
+        assert_eq!(record.exit, Some(JobExit { code: 7, signal: 0 }));
         assert_eq!((record.reason.as_str(), record.nodes.as_str()), ("NonZeroExitCode", "node1"));
         let member = from_scontrol(include_str!("recorded/scontrol_member.txt"), id("6_0")).unwrap();
-        assert_eq!((member.state, member.exit), (JobState::Cancelled { by: None }, Some(Exit { code: 0, signal: 15 })));
+        assert_eq!(
+            (member.state, member.exit),
+            (JobState::Cancelled { by: None }, Some(JobExit { code: 0, signal: 15 }))
+        );
         let step = from_scontrol(include_str!("recorded/scontrol_step.txt"), id("24")).unwrap();
-        assert_eq!((step.state, step.exit), (JobState::OutOfMemory, Some(Exit { code: 1, signal: 0 })));
+        assert_eq!((step.state, step.exit), (JobState::OutOfMemory, Some(JobExit { code: 1, signal: 0 })));
         assert_eq!(from_scontrol("Job 6_4 not found\n", id("6_4")), None);
         assert_eq!(from_scontrol("", id("6_4")), None);
     }

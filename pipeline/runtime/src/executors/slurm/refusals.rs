@@ -1,6 +1,6 @@
 //! Errors of Slurm's tools, and whether a retry may help.
 
-use super::tools::{Answer, Call};
+use super::tools::{SlurmCommand, SlurmCommandOutput};
 use trainyard_core::Error;
 
 /// Words of a controller or of munge that is away or busy, and of limits on how many jobs may wait.
@@ -37,8 +37,8 @@ const HELP: [(&str, &str); 10] = [
 ];
 
 /// The error of a call that failed: retryable if Slurm is away or busy, else invalid.
-pub(super) fn refusal(call: &Call, answer: &Answer) -> Error {
-    let words = own_words(&answer.stderr);
+pub(super) fn refusal(call: &SlurmCommand, answer: &SlurmCommandOutput) -> Error {
+    let words = stderr_message(&answer.stderr);
     let message = if words.is_empty() {
         format!("`{}` failed without a word", call.program)
     } else {
@@ -52,7 +52,7 @@ pub(super) fn refusal(call: &Call, answer: &Answer) -> Error {
 }
 
 /// The lines of stderr without what the tools put in front, the last and most general first.
-fn own_words(stderr: &str) -> String {
+fn stderr_message(stderr: &str) -> String {
     let lines = stderr.lines().map(|line| {
         let line = line.trim();
         let line = line.split_once(": error: ").map_or(line, |(_, rest)| rest);
@@ -69,8 +69,8 @@ mod tests {
     use trainyard_core::ErrorKind;
 
     fn refused(stderr: &str) -> Error {
-        let answer = Answer { success: false, stdout: String::new(), stderr: stderr.into() };
-        refusal(&Call::new("sbatch", ["--parsable"]), &answer)
+        let answer = SlurmCommandOutput { success: false, stdout: String::new(), stderr: stderr.into() };
+        refusal(&SlurmCommand::new("sbatch", ["--parsable"]), &answer)
     }
 
     /// The texts of 22.05, as they were recorded: a line of flags, then what `sbatch` said.

@@ -2,7 +2,7 @@
 
 use super::comment::{MEMBERS, comment};
 use super::options::SlurmOptions;
-use crate::executors::Task;
+use crate::executors::AttemptTask;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const NAME: usize = 80;
 
 /// Resources of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct JobShape {
     pub nodes: usize,
     pub cpus: u32,
     memory: u64,
@@ -21,13 +21,13 @@ pub(super) struct Shape {
     timeout: Option<Duration>,
 }
 
-impl Shape {
+impl JobShape {
     /// So many nodes with so many CPUs each.
     #[cfg(test)]
     pub fn plain(nodes: usize, cpus: u32) -> Self {
         Self { nodes, cpus, memory: 0, gpus: 0, timeout: None }
     }
-    fn of(task: &Task) -> Self {
+    fn of(task: &AttemptTask) -> Self {
         let share = task.grant.shares.first();
         Self {
             nodes: task.grant.shares.len().max(1),
@@ -40,32 +40,32 @@ impl Shape {
 }
 
 /// Tasks that are submitted as one job, or as one array.
-pub(super) struct Batch<'a> {
-    pub shape: Shape,
-    pub tasks: Vec<&'a Task>,
+pub(super) struct JobBatch<'a> {
+    pub shape: JobShape,
+    pub tasks: Vec<&'a AttemptTask>,
 }
 
 /// Groups tasks by requested resources, in order.
-pub(super) fn batches<'a>(tasks: &[&'a Task]) -> Vec<Batch<'a>> {
-    let mut found: Vec<Batch<'a>> = Vec::new();
+pub(super) fn batches<'a>(tasks: &[&'a AttemptTask]) -> Vec<JobBatch<'a>> {
+    let mut found: Vec<JobBatch<'a>> = Vec::new();
     for task in tasks {
-        let shape = Shape::of(task);
+        let shape = JobShape::of(task);
         match found.iter_mut().find(|b| b.shape == shape && b.tasks.len() < MEMBERS) {
             Some(batch) => batch.tasks.push(task),
-            None => found.push(Batch { shape, tasks: vec![task] }),
+            None => found.push(JobBatch { shape, tasks: vec![task] }),
         }
     }
     found
 }
 
-impl<'a> Batch<'a> {
+impl<'a> JobBatch<'a> {
     /// Splits the batch into single jobs.
     pub fn singly(&self) -> Vec<Self> {
         self.tasks.iter().map(|task| Self { shape: self.shape, tasks: vec![task] }).collect()
     }
     /// Returns the name shown in the queue: the stage, or the workflow if the tasks are of several stages.
     pub fn name(&self) -> String {
-        let title = |task: &Task| match self.tasks.len() {
+        let title = |task: &AttemptTask| match self.tasks.len() {
             1 => task.title(),
             _ => format!("{}/{}", task.spec.workflow, task.spec.stage.stage_id()),
         };
@@ -77,7 +77,7 @@ impl<'a> Batch<'a> {
     }
     /// The arguments of `sbatch`. Flags that come later count more.
     pub fn arguments(&self, options: &SlurmOptions, log_folder: &Path) -> Vec<String> {
-        let Shape { nodes, cpus, memory, gpus, timeout } = self.shape;
+        let JobShape { nodes, cpus, memory, gpus, timeout } = self.shape;
         let keys: Vec<String> = self.tasks.iter().map(|task| task.key()).collect();
         let is_array = keys.len() > 1;
         // In names of files, `%` begins a field.

@@ -4,7 +4,7 @@
 //! shell. What may be secret travels in the environment of `sbatch`, never here: other users may read scripts.
 
 use super::options::SlurmOptions;
-use super::request::Shape;
+use super::request::JobShape;
 use crate::executors::{Launcher, MARK, NODE, SUPERVISED};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +18,7 @@ pub(super) const REQUEUED: u32 = 97;
 pub(super) fn script(
     options: &SlurmOptions,
     launcher: &Launcher,
-    shape: Shape,
+    shape: JobShape,
     title: &str,
     urls: &[String],
 ) -> Vec<u8> {
@@ -72,8 +72,8 @@ pub(super) fn script(
 /// Prefix that starts the rest of the command once on each node, with its rank. A process that fails records the error
 /// in the store and exits with 0, so that the first process can report it; a killed process cannot, and then all of
 /// them end.
-fn on_every_node(shape: Shape) -> Vec<u8> {
-    let Shape { nodes, cpus, .. } = shape;
+fn on_every_node(shape: JobShape) -> Vec<u8> {
+    let JobShape { nodes, cpus, .. } = shape;
     format!(
         " srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --cpus-per-task={cpus} --kill-on-bad-exit=1 \
          --wait=0 \
@@ -112,7 +112,7 @@ mod tests {
         let mut launcher = Launcher::new("sh");
         launcher.arguments = vec!["-c".into(), show.into(), "it's".into()];
         let urls: Vec<String> = urls.iter().map(|url| (*url).to_string()).collect();
-        let text = script(&options(setup), &launcher, Shape::plain(1, 3), "a/b", &urls);
+        let text = script(&options(setup), &launcher, JobShape::plain(1, 3), "a/b", &urls);
         let mut bash = Command::new("bash");
         bash.envs(env.iter().copied()).env(SUPERVISED, "x");
         let mut child = bash.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -166,7 +166,7 @@ mod tests {
         std::fs::set_permissions(&srun, std::fs::Permissions::from_mode(0o755)).unwrap();
         let mut launcher = Launcher::new("sh");
         launcher.arguments = vec!["-c".into(), "printf '%s|%s' \"$TRAINYARD_NODE\" \"$1\"".into(), "it's".into()];
-        let shape = Shape::plain(3, 2);
+        let shape = JobShape::plain(3, 2);
         let text = script(&options(""), &launcher, shape, "a/b", &["u 'x'".to_string()]);
         let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
         let mut bash = Command::new("bash");

@@ -1,22 +1,22 @@
 //! Submits attempts, and finds those that were submitted before.
 
-use super::client::Accounted;
+use super::client::AccountingResult;
 use super::comment;
 use super::ids::JobId;
 use super::job_state::JobState;
-use super::records::{Record, find};
-use super::request::{self, Batch};
-use super::{Slurm, handle, script};
-use crate::executors::{Handle, Task};
+use super::records::{SlurmRecord, find};
+use super::request::{self, JobBatch};
+use super::{SlurmExecutor, handle, script};
+use crate::executors::{AttemptTask, Handle};
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Error, Result};
 
-impl Slurm {
+impl SlurmExecutor {
     /// The handles of tasks by their keys, or why they were not submitted.
-    pub(super) async fn submitted(&self, tasks: &[Task]) -> Result<BTreeMap<String, Result<Handle>>> {
+    pub(super) async fn submit_all(&self, tasks: &[AttemptTask]) -> Result<BTreeMap<String, Result<Handle>>> {
         let queue = self.client.queue_with_comments().await?;
         let mut answers = BTreeMap::new();
-        let (mut keys, mut fresh): (BTreeSet<String>, Vec<&Task>) = Default::default();
+        let (mut keys, mut fresh): (BTreeSet<String>, Vec<&AttemptTask>) = Default::default();
         for task in tasks {
             let key = task.key();
             if let Some(id) = by_key(&queue, &key) {
@@ -35,7 +35,7 @@ impl Slurm {
         Ok(answers)
     }
 
-    async fn submit_batch(&self, batch: &Batch<'_>, answers: &mut BTreeMap<String, Result<Handle>>) {
+    async fn submit_batch(&self, batch: &JobBatch<'_>, answers: &mut BTreeMap<String, Result<Handle>>) {
         match self.submit_one(batch).await {
             // Arrays may be switched off.
             Err(error) if batch.tasks.len() > 1 && error.message.contains("Invalid job array") => {
@@ -48,7 +48,7 @@ impl Slurm {
         }
     }
 
-    async fn submit_one(&self, batch: &Batch<'_>) -> Result<u32> {
+    async fn submit_one(&self, batch: &JobBatch<'_>) -> Result<u32> {
         let urls: Vec<String> = batch.tasks.iter().map(|task| task.url()).collect();
         let text = script::script(&self.options, &self.launcher, batch.shape, &batch.name(), &urls);
         let arguments = batch.arguments(&self.options, &self.log_folder);
@@ -69,32 +69,32 @@ impl Slurm {
         })
     }
 
-    pub(super) async fn find_again(&self, task: &Task, handle: Option<&Handle>) -> Result<Option<JobId>> {
+    pub(super) async fn find_submitted(&self, task: &AttemptTask, handle: Option<&Handle>) -> Result<Option<JobId>> {
         let key = task.key();
         let queue = self.client.queue_with_comments().await?;
         let Some(id) = handle.and_then(|handle| JobId::parse(&handle.0)) else {
             if let Some(id) = by_key(&queue, &key) {
                 return Ok(Some(id));
             }
-            return match self.client.accounted_lately().await {
-                Accounted::Known(records) => Ok(by_key(&records, &key)),
-                Accounted::Off => Ok(None),
-                Accounted::Away => Err(Error::retryable("Slurm's accounting does not answer (`sacct`)")),
+            return match self.client.query_recent_accounting().await {
+                AccountingResult::Known(records) => Ok(by_key(&records, &key)),
+                AccountingResult::Off => Ok(None),
+                AccountingResult::Unavailable => Err(Error::retryable("Slurm's accounting does not answer (`sacct`)")),
             };
         };
         if let Some(record) = find(&queue, id) {
             return Ok(Some(id).filter(|_| may_be(record, id, &key)));
         }
-        match self.client.accounted(&[id.job].into()).await {
-            Accounted::Known(records) => Ok(find(&records, id).filter(|r| may_be(r, id, &key)).map(|_| id)),
-            Accounted::Off => Ok(None),
-            Accounted::Away => Err(Error::retryable("Slurm's accounting does not answer (`sacct`)")),
+        match self.client.query_accounting(&[id.job].into()).await {
+            AccountingResult::Known(records) => Ok(find(&records, id).filter(|r| may_be(r, id, &key)).map(|_| id)),
+            AccountingResult::Off => Ok(None),
+            AccountingResult::Unavailable => Err(Error::retryable("Slurm's accounting does not answer (`sacct`)")),
         }
     }
 }
 
 /// One answer for each task of a batch, by its key.
-fn answer_each(batch: &Batch<'_>, answer: &Result<u32>) -> Vec<(String, Result<Handle>)> {
+fn answer_each(batch: &JobBatch<'_>, answer: &Result<u32>) -> Vec<(String, Result<Handle>)> {
     let is_array = batch.tasks.len() > 1;
     let members = (0u32..).zip(&batch.tasks);
     let id = |at, job| JobId { job, member: is_array.then_some(at) };
@@ -102,8 +102,8 @@ fn answer_each(batch: &Batch<'_>, answer: &Result<u32>) -> Vec<(String, Result<H
 }
 
 /// The job whose comment has this key. What Slurm refused at submission is listed for a while, too; it is no job.
-fn by_key(records: &[Record], key: &str) -> Option<JobId> {
-    let refused = |r: &Record| r.state == JobState::Failed && r.reason == "BadConstraints";
+fn by_key(records: &[SlurmRecord], key: &str) -> Option<JobId> {
+    let refused = |r: &SlurmRecord| r.state == JobState::Failed && r.reason == "BadConstraints";
     records
         .iter()
         .filter(|record| !refused(record))
@@ -112,6 +112,6 @@ fn by_key(records: &[Record], key: &str) -> Option<JobId> {
 
 /// Whether a record may be that of the attempt with this key. Numbers of jobs are used again one day; comments are not
 /// always kept by accounting.
-fn may_be(record: &Record, id: JobId, key: &str) -> bool {
+fn may_be(record: &SlurmRecord, id: JobId, key: &str) -> bool {
     record.comment.is_empty() || comment::member(id.job, &record.comment, key) == Some(id)
 }

@@ -1,26 +1,26 @@
 //! Tests of the executor against recorded answers: the tools that it calls, and the results that it derives.
 
-use super::tools::{Answer, Call, Tools};
+use super::tools::{SlurmCommand, SlurmCommandOutput, SlurmTools};
 use super::*;
-use crate::executors::Reports;
+use crate::executors::AttemptReporter;
 use futures::future::ready;
 use serde_json::json;
 use std::collections::VecDeque;
 use trainyard_core::ErrorKind;
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::event::AttemptOutcome;
-use trainyard_engine::{Grant, Share};
+use trainyard_engine::{Grant, MachineShare};
 use trainyard_store::{Store, StoreOptions};
 
 /// Tools that return recorded answers in order; the last answer of a tool repeats.
 #[derive(Default)]
-struct Recorded {
-    answers: Mutex<BTreeMap<&'static str, VecDeque<Answer>>>,
-    calls: Mutex<Vec<Call>>,
+struct RecordedTools {
+    answers: Mutex<BTreeMap<&'static str, VecDeque<SlurmCommandOutput>>>,
+    calls: Mutex<Vec<SlurmCommand>>,
 }
 
-impl Tools for Recorded {
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Answer>> {
+impl SlurmTools for RecordedTools {
+    fn call(&self, call: SlurmCommand) -> BoxFuture<'_, Result<SlurmCommandOutput>> {
         let program = call.program;
         self.calls.lock().unwrap().push(call);
         let mut answers = self.answers.lock().unwrap();
@@ -33,19 +33,19 @@ impl Tools for Recorded {
     }
 }
 
-impl Recorded {
+impl RecordedTools {
     fn says(self: &Arc<Self>, program: &'static str, stdout: &str) -> &Arc<Self> {
-        self.answers(program, Answer { success: true, stdout: stdout.into(), stderr: String::new() })
+        self.answers(program, SlurmCommandOutput { success: true, stdout: stdout.into(), stderr: String::new() })
     }
     fn fails(self: &Arc<Self>, program: &'static str, stderr: &str) -> &Arc<Self> {
-        self.answers(program, Answer { success: false, stdout: String::new(), stderr: stderr.into() })
+        self.answers(program, SlurmCommandOutput { success: false, stdout: String::new(), stderr: stderr.into() })
     }
-    fn answers(self: &Arc<Self>, program: &'static str, answer: Answer) -> &Arc<Self> {
+    fn answers(self: &Arc<Self>, program: &'static str, answer: SlurmCommandOutput) -> &Arc<Self> {
         self.answers.lock().unwrap().entry(program).or_default().push_back(answer);
         self
     }
     /// The calls of a tool: their arguments.
-    fn asked(&self, program: &str) -> Vec<String> {
+    fn calls_of(&self, program: &str) -> Vec<String> {
         let calls = self.calls.lock().unwrap();
         calls.iter().filter(|call| call.program == program).map(|call| call.arguments.join(" ")).collect()
     }
@@ -56,9 +56,9 @@ impl Recorded {
     }
 }
 
-struct Deaf;
+struct SlurmReportStub;
 
-impl Reports for Deaf {
+impl AttemptReporter for SlurmReportStub {
     fn message(&self, _: AttemptMessage) {}
     fn raw(&self, _: &str) {}
     fn waits(&self, _: Option<&str>) {}
@@ -68,29 +68,29 @@ async fn store() -> Store {
     Store::open("memory://", StoreOptions::default()).await.unwrap()
 }
 
-fn task(store: &Store, stage: &str) -> Task {
+fn task(store: &Store, stage: &str) -> AttemptTask {
     let spec = json!({
         "format": 1, "workflow": "quick start", "run": "20261122-120000-0000000", "stage": stage, "attempt": 1,
         "stage_digest": "0".repeat(64), "kind": "noop", "kind_version": 1, "config": {}, "inputs": {}, "outputs": {},
         "resources": {"cpus": 4}, "checkpoints": ""
     });
-    let share = Share { machine: "gpus-1".into(), cpus: 4, memory: (3 << 30) + 1, gpus: vec![2, 5] };
-    Task {
+    let share = MachineShare { machine: "gpus-1".into(), cpus: 4, memory: (3 << 30) + 1, gpus: vec![2, 5] };
+    AttemptTask {
         spec: Arc::new(serde_json::from_value(spec).unwrap()),
-        grant: Grant::new("gpus", Slurm::NAME, vec![share]),
+        grant: Grant::new("gpus", SlurmExecutor::NAME, vec![share]),
         store: store.clone(),
         folder: format!("runs/2026-11/r/attempts/{stage}/1"),
         timeout: Some(Duration::from_secs(3_601)),
-        reports: Arc::new(Deaf),
+        reports: Arc::new(SlurmReportStub),
     }
 }
 
 /// The executor with the folder for its logs.
-fn slurm(tools: &Arc<Recorded>, options: serde_json::Value) -> (Slurm, tempfile::TempDir) {
+fn slurm(tools: &Arc<RecordedTools>, options: serde_json::Value) -> (SlurmExecutor, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let options =
         SlurmOptions { log_folder: Some(folder.path().join("100%/logs")), ..serde_json::from_value(options).unwrap() };
-    (Slurm::with_tools(Launcher::new("/opt/trainyard"), options, tools.clone()).unwrap(), folder)
+    (SlurmExecutor::with_tools(Launcher::new("/opt/trainyard"), options, tools.clone()).unwrap(), folder)
 }
 
 fn handles(texts: &[&str]) -> Vec<Handle> {
@@ -102,7 +102,7 @@ const AWAY: &str = "squeue: error: Unable to contact slurm controller (connect f
 
 #[tokio::test]
 async fn a_task_becomes_a_job_with_all_that_it_asks_for() {
-    let (store, tools) = (store().await, Arc::new(Recorded::default()));
+    let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
     tools.says("squeue", "").says("sbatch", "123\n");
     let options = json!({
         "partition": "gpu", "account": "lab", "qos": "long", "constraint": "h100&nvlink", "gres": "gpu:h100",
@@ -120,7 +120,7 @@ async fn a_task_becomes_a_job_with_all_that_it_asks_for() {
         task.key(),
         logs.display()
     );
-    assert_eq!(tools.asked("sbatch"), [expected]);
+    assert_eq!(tools.calls_of("sbatch"), [expected]);
     let script = &tools.scripts()[0];
     assert!(script.contains("module load cuda\n"), "{script}");
     assert!(script.contains(&format!("trainyard_url='{}'\n", task.url())), "{script}");
@@ -131,24 +131,24 @@ async fn a_task_becomes_a_job_with_all_that_it_asks_for() {
 
 #[tokio::test]
 async fn what_is_not_asked_for_is_left_to_slurm() {
-    let (store, tools) = (store().await, Arc::new(Recorded::default()));
+    let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
     tools.says("squeue", "").says("sbatch", "123;cluster\n");
     let (slurm, _folder) = slurm(&tools, json!({"time_limit": "90s"}));
     let mut plain = task(&store, "a");
     plain.timeout = None;
-    plain.grant.shares[0] = Share { machine: "m".into(), cpus: 1, memory: 0, gpus: vec![] };
+    plain.grant.shares[0] = MachineShare { machine: "m".into(), cpus: 1, memory: 0, gpus: vec![] };
     plain.grant.shares.push(plain.grant.shares[0].clone());
     assert_eq!(slurm.submit(&[plain]).await, [Ok(Handle("123".into()))]);
-    let asked = &tools.asked("sbatch")[0];
+    let asked = &tools.calls_of("sbatch")[0];
     assert!(asked.contains("--nodes=2") && asked.ends_with("--cpus-per-task=1 --time=2"), "{asked}");
 }
 
 #[tokio::test]
 async fn equal_tasks_become_one_array_and_others_jobs_of_their_own() {
-    let (store, tools) = (store().await, Arc::new(Recorded::default()));
+    let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
     tools.says("squeue", "").says("sbatch", "7\n").says("sbatch", "8\n").says("sbatch", "9\n");
     let (slurm, _folder) = slurm(&tools, json!({}));
-    let mut tasks: Vec<Task> = (0..61).map(|n| task(&store, &format!("rl[seed={n}]"))).collect();
+    let mut tasks: Vec<AttemptTask> = (0..61).map(|n| task(&store, &format!("rl[seed={n}]"))).collect();
     tasks[5].timeout = None;
     let answers = slurm.submit(&tasks).await;
     let expected = |n: usize| match n {
@@ -160,7 +160,7 @@ async fn equal_tasks_become_one_array_and_others_jobs_of_their_own() {
     for (n, answer) in answers.into_iter().enumerate() {
         assert_eq!(answer.unwrap().0, expected(n), "{n}");
     }
-    let asked = tools.asked("sbatch");
+    let asked = tools.calls_of("sbatch");
     assert!(asked[0].contains("--array=0-58") && asked[0].contains("--job-name=quick_start/rl --"), "{asked:?}");
     assert!(asked[0].contains("/%A_%a.log") && !asked[1].contains("--array"), "{asked:?}");
     assert!(tools.scripts()[0].contains(&format!("58) trainyard_url='{}' ;;", tasks[59].url())));
@@ -168,9 +168,9 @@ async fn equal_tasks_become_one_array_and_others_jobs_of_their_own() {
 
 #[tokio::test]
 async fn what_was_submitted_before_is_found_and_not_started_again() {
-    let (store, tools) = (store().await, Arc::new(Recorded::default()));
-    let tasks: Vec<Task> = ["a", "b", "c", "d"].iter().map(|stage| task(&store, stage)).collect();
-    let keys: Vec<String> = tasks.iter().map(Task::key).collect();
+    let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
+    let tasks: Vec<AttemptTask> = ["a", "b", "c", "d"].iter().map(|stage| task(&store, stage)).collect();
+    let keys: Vec<String> = tasks.iter().map(AttemptTask::key).collect();
     let queue = format!(
         "40|FAILED|BadConstraints||N/A|low|{}\n41_[0-1]|PENDING|Resources||N/A|low|{}\n42|COMPLETED|None|n1||low|{}\n",
         keys[3],
@@ -182,13 +182,13 @@ async fn what_was_submitted_before_is_found_and_not_started_again() {
     let twice = [tasks.as_slice(), &tasks[3..]].concat();
     let found: Vec<String> = slurm.submit(&twice).await.into_iter().map(|answer| answer.unwrap().0).collect();
     assert_eq!(found, ["41_0", "41_1", "42", "50", "50"]);
-    assert_eq!(tools.asked("sbatch").len(), 1, "what Slurm refused was no job, and a task given twice is one");
-    assert_eq!(tools.asked("squeue").len(), 1);
+    assert_eq!(tools.calls_of("sbatch").len(), 1, "what Slurm refused was no job, and a task given twice is one");
+    assert_eq!(tools.calls_of("squeue").len(), 1);
 }
 
 #[tokio::test]
 async fn a_controller_that_is_away_takes_nothing_and_is_asked_again() {
-    let (store, tools) = (store().await, Arc::new(Recorded::default()));
+    let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
     tools.fails("squeue", AWAY).says("squeue", "");
     tools.fails("sbatch", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation");
     tools.says("sbatch", "no number\n").says("sbatch", "5\n");
@@ -199,13 +199,13 @@ async fn a_controller_that_is_away_takes_nothing_and_is_asked_again() {
         let error = slurm.submit(one).await.remove(0).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Retryable, "{error}");
     }
-    assert_eq!(tools.asked("sbatch").len(), 2, "without a look at the queue nothing is submitted");
+    assert_eq!(tools.calls_of("sbatch").len(), 2, "without a look at the queue nothing is submitted");
     assert_eq!(slurm.submit(one).await, [Ok(Handle("5".into()))]);
 }
 
 #[tokio::test]
 async fn a_refusal_is_that_of_every_task_in_the_array_unless_arrays_are_off() {
-    let (store, tools) = (store().await, Arc::new(Recorded::default()));
+    let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
     let tasks = [task(&store, "a"), task(&store, "b")];
     tools.says("squeue", "");
     tools.fails("sbatch", "sbatch: error: Batch job submission failed: Invalid feature specification\n");
@@ -215,9 +215,9 @@ async fn a_refusal_is_that_of_every_task_in_the_array_unless_arrays_are_off() {
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.message.contains("Invalid feature specification"), "{error}");
     }
-    assert_eq!(tools.asked("sbatch").len(), 1);
+    assert_eq!(tools.calls_of("sbatch").len(), 1);
 
-    let tools = Arc::new(Recorded::default());
+    let tools = Arc::new(RecordedTools::default());
     tools.says("squeue", "");
     tools.fails("sbatch", "sbatch: error: Batch job submission failed: Invalid job array specification\n");
     tools.says("sbatch", "5\n").says("sbatch", "6\n");
@@ -228,7 +228,7 @@ async fn a_refusal_is_that_of_every_task_in_the_array_unless_arrays_are_off() {
 
 #[tokio::test]
 async fn without_slurm_the_error_says_what_to_do() {
-    let (store, tools) = (store().await, Arc::new(Recorded::default()));
+    let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
     let (slurm, _folder) = slurm(&tools, json!({}));
     let error = slurm.submit(&[task(&store, "a")]).await.remove(0).unwrap_err();
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Invalid, "there is no `squeue` on this machine"));
@@ -236,9 +236,9 @@ async fn without_slurm_the_error_says_what_to_do() {
 }
 
 /// The outcome of an ended state.
-fn outcome(state: &State) -> Option<AttemptOutcome> {
+fn outcome(state: &AttemptState) -> Option<AttemptOutcome> {
     match state {
-        State::Ended(ended) => Some(ended.outcome),
+        AttemptState::Ended(ended) => Some(ended.outcome),
         _ => None,
     }
 }
@@ -246,7 +246,7 @@ fn outcome(state: &State) -> Option<AttemptOutcome> {
 #[tokio::test]
 async fn all_states_take_one_look_at_the_queue_and_one_at_accounting() {
     use AttemptOutcome::{Cancelled, Failed, Lost, Succeeded};
-    let tools = Arc::new(Recorded::default());
+    let tools = Arc::new(RecordedTools::default());
     tools.says("squeue", include_str!("recorded/squeue.txt")).says("sacct", include_str!("recorded/sacct.txt"));
     tools.says("scancel", "");
     let (slurm, _folder) = slurm(&tools, json!({}));
@@ -256,22 +256,22 @@ async fn all_states_take_one_look_at_the_queue_and_one_at_accounting() {
     let expected = [Failed, Succeeded, Cancelled, Lost].map(Some).into_iter().chain([None, None]);
     let expected: Vec<_> = expected.chain([Failed, Failed, Lost].map(Some)).chain([None]).collect();
     assert_eq!(outcomes, expected);
-    assert_eq!(states[4], State::Started);
-    assert_eq!(tools.asked("sacct").len(), 1);
-    assert!(tools.asked("sacct")[0].ends_with("--jobs=1,6"), "{:?}", tools.asked("sacct"));
-    assert_eq!(tools.asked("squeue").len(), 1);
-    assert_eq!(tools.asked("scancel"), ["12"], "what can never start");
-    assert_eq!(tools.asked("scontrol"), [""; 0]);
+    assert_eq!(states[4], AttemptState::Started);
+    assert_eq!(tools.calls_of("sacct").len(), 1);
+    assert!(tools.calls_of("sacct")[0].ends_with("--jobs=1,6"), "{:?}", tools.calls_of("sacct"));
+    assert_eq!(tools.calls_of("squeue").len(), 1);
+    assert_eq!(tools.calls_of("scancel"), ["12"], "what can never start");
+    assert_eq!(tools.calls_of("scontrol"), [""; 0]);
 }
 
 #[tokio::test]
 async fn without_accounting_the_controller_tells_exit_codes_as_long_as_it_knows_the_job() {
-    let tools = Arc::new(Recorded::default());
+    let tools = Arc::new(RecordedTools::default());
     tools.says("squeue", "1|FAILED|NonZeroExitCode|node1||low|\n").says("squeue", "");
     tools.fails("sacct", OFF).says("scontrol", include_str!("recorded/scontrol.txt"));
     let (slurm, _folder) = slurm(&tools, json!({}));
     let one = handles(&["1"]);
-    let State::Ended(ended) = slurm.poll(&one).await.unwrap().remove(0) else { panic!() };
+    let AttemptState::Ended(ended) = slurm.poll(&one).await.unwrap().remove(0) else { panic!() };
     assert!(ended.error.unwrap().message.contains("exit code 7"));
     let looks = [slurm.poll(&one).await, slurm.poll(&one).await, slurm.poll(&one).await];
     let outcomes = looks.map(|states| outcome(&states.unwrap()[0]));
@@ -280,31 +280,31 @@ async fn without_accounting_the_controller_tells_exit_codes_as_long_as_it_knows_
 
 #[tokio::test]
 async fn while_accounting_is_away_nothing_is_lost() {
-    let tools = Arc::new(Recorded::default());
+    let tools = Arc::new(RecordedTools::default());
     tools.says("squeue", "");
     tools.fails("sacct", "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection");
     let (slurm, _folder) = slurm(&tools, json!({}));
     for _ in 0..9 {
-        assert_eq!(slurm.poll(&handles(&["1"])).await.unwrap(), [State::Pending { why: None }]);
+        assert_eq!(slurm.poll(&handles(&["1"])).await.unwrap(), [AttemptState::Pending { why: None }]);
     }
 }
 
 #[tokio::test]
 async fn a_job_that_cannot_be_removed_from_the_queue_is_not_over_yet() {
-    let tools = Arc::new(Recorded::default());
+    let tools = Arc::new(RecordedTools::default());
     tools.says("squeue", "1|PENDING|PartitionTimeLimit||N/A|low|\n");
     tools.fails("scancel", "scancel: error: Kill job error on job id 1: Unable to contact slurm controller");
     tools.says("scancel", "");
     let (slurm, _folder) = slurm(&tools, json!({}));
     let one = handles(&["1"]);
     let first = slurm.poll(&one).await.unwrap();
-    assert!(matches!(&first[0], State::Pending { why: Some(why) } if why.contains("removed")), "{first:?}");
+    assert!(matches!(&first[0], AttemptState::Pending { why: Some(why) } if why.contains("removed")), "{first:?}");
     assert_eq!(outcome(&slurm.poll(&one).await.unwrap()[0]), Some(AttemptOutcome::Failed));
 }
 
 #[tokio::test]
 async fn what_runs_is_asked_to_end_and_what_waits_is_taken_out() {
-    let tools = Arc::new(Recorded::default());
+    let tools = Arc::new(RecordedTools::default());
     tools.says("squeue", "6_[4-5]|PENDING|Resources||N/A|low|\n6_0|RUNNING|None|n1||low|\n");
     tools.says("scancel", "");
     let (slurm, _folder) = slurm(&tools, json!({}));
@@ -313,8 +313,8 @@ async fn what_runs_is_asked_to_end_and_what_waits_is_taken_out() {
     {
         slurm.cancel(&Handle(job.into()), control).await.unwrap();
     }
-    assert_eq!(tools.asked("scancel"), ["6_4", "--batch --signal=TERM 6_0", "6_0"]);
-    let over = Arc::new(Recorded::default());
+    assert_eq!(tools.calls_of("scancel"), ["6_4", "--batch --signal=TERM 6_0", "6_0"]);
+    let over = Arc::new(RecordedTools::default());
     over.says("squeue", "").fails("scancel", "scancel: error: Kill job error on job id 9: Invalid job id specified\n");
     let (executor, _folder) = self::slurm(&over, json!({}));
     executor.cancel(&Handle("9".into()), Control::Kill).await.unwrap();
@@ -328,8 +328,8 @@ async fn what_runs_is_asked_to_end_and_what_waits_is_taken_out() {
 async fn an_attempt_is_found_by_its_handle_or_else_by_its_key() {
     let store = store().await;
     let tasks = [task(&store, "a"), task(&store, "b"), task(&store, "c")];
-    let keys: Vec<String> = tasks.iter().map(Task::key).collect();
-    let tools = Arc::new(Recorded::default());
+    let keys: Vec<String> = tasks.iter().map(AttemptTask::key).collect();
+    let tools = Arc::new(RecordedTools::default());
     let comment = comment::comment(&keys[..2]);
     tools.says("squeue", &format!("6_0|RUNNING|None|n1||low|{comment}\n7|RUNNING|None|n1||low|other\n"));
     tools.says("sacct", &format!("6_1|COMPLETED|0:0|0:0|n1|{comment}\n8|COMPLETED|0:0|0:0|n1|\n"));
@@ -347,7 +347,7 @@ async fn an_attempt_is_found_by_its_handle_or_else_by_its_key() {
     assert_eq!(find(2, Some("7")).await, None, "the number is that of another job");
     assert_eq!(find(2, Some("6_0")).await, None);
 
-    let off = Arc::new(Recorded::default());
+    let off = Arc::new(RecordedTools::default());
     off.says("squeue", "").fails("sacct", OFF).fails("sacct", "Connection refused");
     let (executor, _folder) = self::slurm(&off, json!({}));
     assert_eq!(executor.reattach(&tasks[0], None).await, Ok(None));
@@ -356,7 +356,7 @@ async fn an_attempt_is_found_by_its_handle_or_else_by_its_key() {
 
 #[tokio::test]
 async fn output_is_shown_from_its_end_and_waits_are_explained() {
-    let tools = Arc::new(Recorded::default());
+    let tools = Arc::new(RecordedTools::default());
     tools.says("squeue", include_str!("recorded/squeue.txt")).says("sacct", include_str!("recorded/sacct.txt"));
     let (slurm, folder) = slurm(&tools, json!({}));
     let logs = folder.path().join("100%/logs");

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// One call of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Call {
+pub(super) struct SlurmCommand {
     /// Name of the tool: `sbatch`.
     pub program: &'static str,
     pub arguments: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct Call {
 
 /// Result of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct SlurmCommandOutput {
     /// Whether the exit code is 0.
     pub success: bool,
     pub stdout: String,
@@ -37,12 +37,12 @@ pub(super) struct Answer {
 }
 
 /// Runs Slurm's tools.
-pub(super) trait Tools: Send + Sync {
+pub(super) trait SlurmTools: Send + Sync {
     /// Errors: invalid (there is no such tool), retryable (it did not answer in time).
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Answer>>;
+    fn call(&self, call: SlurmCommand) -> BoxFuture<'_, Result<SlurmCommandOutput>>;
 }
 
-impl Call {
+impl SlurmCommand {
     /// A call with nothing on stdin.
     pub fn new(program: &'static str, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { program, arguments: arguments.into_iter().map(Into::into).collect(), ..Self::default() }
@@ -53,16 +53,16 @@ impl Call {
 const AT_ONCE: usize = 4;
 
 /// The tools of this machine.
-pub(super) struct Installed(Semaphore);
+pub(super) struct InstalledTools(Semaphore);
 
-impl Installed {
+impl InstalledTools {
     pub fn new() -> Self {
         Self(Semaphore::new(AT_ONCE))
     }
 }
 
-impl Tools for Installed {
-    fn call(&self, call: Call) -> BoxFuture<'_, Result<Answer>> {
+impl SlurmTools for InstalledTools {
+    fn call(&self, call: SlurmCommand) -> BoxFuture<'_, Result<SlurmCommandOutput>> {
         Box::pin(async move {
             let name = call.program;
             // The semaphore is never closed.
@@ -75,7 +75,7 @@ impl Tools for Installed {
     }
 }
 
-async fn run(call: Call) -> Result<Answer> {
+async fn run(call: SlurmCommand) -> Result<SlurmCommandOutput> {
     let name = call.program;
     let mut command = Command::new(name);
     command.args(&call.arguments).envs(call.env);
@@ -105,8 +105,11 @@ async fn run(call: Call) -> Result<Answer> {
     let (output, ()) = tokio::join!(child.wait_with_output(), write);
     let output = output.map_err(|e| Error::retryable(format!("cannot read what `{name}` says: {e}")))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let answer =
-        Answer { success: output.status.success(), stdout: text(&output.stdout), stderr: text(&output.stderr) };
+    let answer = SlurmCommandOutput {
+        success: output.status.success(),
+        stdout: text(&output.stdout),
+        stderr: text(&output.stderr),
+    };
     tracing::debug!(program = name, arguments = ?call.arguments, status = ?output.status, stderr = answer.stderr);
     Ok(answer)
 }
@@ -134,20 +137,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_tool_gets_its_input_and_its_failure_is_an_answer() {
-        let mut call = Call::new("sh", ["-c", "cat; echo \"$X\"; echo no >&2; exit 3"]);
+        let mut call = SlurmCommand::new("sh", ["-c", "cat; echo \"$X\"; echo no >&2; exit 3"]);
         call.input = b"script\n".to_vec();
         call.env = vec![("X".into(), "told".into())];
-        let answer = Installed::new().call(call).await.unwrap();
-        let expected = Answer { success: false, stdout: "script\ntold\n".into(), stderr: "no\n".into() };
+        let answer = InstalledTools::new().call(call).await.unwrap();
+        let expected = SlurmCommandOutput { success: false, stdout: "script\ntold\n".into(), stderr: "no\n".into() };
         assert_eq!(answer, expected);
     }
 
     #[tokio::test]
     async fn a_tool_that_does_not_read_or_does_not_exist_says_so() {
-        let mut call = Call::new("true", [""; 0]);
+        let mut call = SlurmCommand::new("true", [""; 0]);
         call.input = vec![b'x'; 1 << 20];
-        assert!(Installed::new().call(call).await.unwrap().success);
-        let error = Installed::new().call(Call::new("sbatch-of-nobody", [""; 0])).await.unwrap_err();
+        assert!(InstalledTools::new().call(call).await.unwrap().success);
+        let error = InstalledTools::new().call(SlurmCommand::new("sbatch-of-nobody", [""; 0])).await.unwrap_err();
         assert_eq!(error.kind, trainyard_core::ErrorKind::Invalid);
         assert!(error.to_string().contains("no `sbatch-of-nobody`"), "{error}");
     }

@@ -2,21 +2,21 @@
 
 use super::ids::JobId;
 use super::job_state::JobState;
-use super::reasons::{Wait, explain};
-use super::records::{Exit, Record};
+use super::reasons::{PendingReason, explain};
+use super::records::{JobExit, SlurmRecord};
 use super::script::REQUEUED;
-use crate::executors::{Ended, State};
+use crate::executors::{AttemptExit, AttemptState};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind};
 
 /// Consecutive polls without a trace of a job before it counts as lost: accounting lags the controller.
-const LOOKS: u32 = 3;
+const MISSED_POLLS: u32 = 3;
 
 /// State of an attempt in this process's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct JobHistory {
     /// The engine asked for its end.
-    pub asked: bool,
+    pub cancel_requested: bool,
     /// The job was seen running.
     pub started: bool,
     /// Looks in a row that found nothing of it.
@@ -25,46 +25,48 @@ pub(super) struct Known {
 
 /// Result of one poll of a job.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Verdict {
-    pub state: State,
+pub(super) struct JobVerdict {
+    pub state: AttemptState,
     /// The job is still in the queue and must be removed.
     pub remove: bool,
 }
 
 /// The verdict on a job that Slurm knows. `log` says where its output is.
-pub(super) fn judge(id: JobId, record: &Record, known: &mut Known, log: &str) -> Verdict {
+pub(super) fn judge(id: JobId, record: &SlurmRecord, known: &mut JobHistory, log: &str) -> JobVerdict {
     known.missed = 0;
-    let keep = |state| Verdict { state, remove: false };
-    let remove = |error| Verdict { state: State::Ended(failed(error)), remove: true };
+    let keep = |state| JobVerdict { state, remove: false };
+    let remove = |error| JobVerdict { state: AttemptState::Ended(failed(error)), remove: true };
     let requeued = || remove(lost(id, "Slurm took it back into the queue (preempted, or its node failed)"));
     let nodes = if record.nodes.is_empty() { String::new() } else { format!(" on {}", record.nodes) };
-    if known.asked && record.state.is_over() {
-        return keep(State::Ended(Ended::cancelled()));
+    if known.cancel_requested && record.state.is_over() {
+        return keep(AttemptState::Ended(AttemptExit::cancelled()));
     }
     let error = match &record.state {
-        JobState::Pending if known.started && !known.asked => return requeued(),
+        JobState::Pending if known.started && !known.cancel_requested => return requeued(),
         JobState::Pending => {
             return match explain(&record.reason) {
-                Wait::For(why) => keep(State::Pending { why: why.map(|why| format!("Slurm job {id}: {why}")) }),
-                Wait::Never(why) => remove(
+                PendingReason::Pending(why) => {
+                    keep(AttemptState::Pending { why: why.map(|why| format!("Slurm job {id}: {why}")) })
+                }
+                PendingReason::Never(why) => remove(
                     Error::invalid(format!("Slurm job {id} can never start: {why}"))
                         .help("change the pool's options or the stage's `resources`; `sinfo` lists what there is"),
                 ),
-                Wait::Requeued => requeued(),
+                PendingReason::Requeued => requeued(),
             };
         }
         JobState::Requeued => return requeued(),
-        JobState::Paused(why) => return keep(State::Pending { why: Some(format!("Slurm job {id}: {why}")) }),
+        JobState::Paused(why) => return keep(AttemptState::Pending { why: Some(format!("Slurm job {id}: {why}")) }),
         JobState::Active => {
             known.started = true;
-            return keep(State::Started);
+            return keep(AttemptState::Started);
         }
-        JobState::Completed => return keep(State::Ended(Ended::well())),
+        JobState::Completed => return keep(AttemptState::Ended(AttemptExit::succeeded_unread())),
         JobState::Failed => of_exit(id, record, &nodes, log),
         JobState::TimedOut => {
             let error = Error::retryable(format!("Slurm job {id} ran into its time limit{nodes}"))
                 .help("raise the stage's `timeout` or the pool's `time_limit`, or let the stage do less");
-            return keep(State::Ended(Ended::with(AttemptOutcome::TimedOut, error)));
+            return keep(AttemptState::Ended(AttemptExit::with_error(AttemptOutcome::TimedOut, error)));
         }
         // On a machine of the same size it would happen again, so it is not retried.
         JobState::OutOfMemory => Error::invalid(format!("Slurm job {id} ran out of memory{nodes}"))
@@ -72,59 +74,61 @@ pub(super) fn judge(id: JobId, record: &Record, known: &mut Known, log: &str) ->
         JobState::Cancelled { by } => {
             let by = by.map_or(String::new(), |uid| format!(" by the user with number {uid}"));
             let error = Error::cancelled(format!("Slurm job {id} was cancelled{by}, not by this run"));
-            return keep(State::Ended(Ended::with(AttemptOutcome::Cancelled, error)));
+            return keep(AttemptState::Ended(AttemptExit::with_error(AttemptOutcome::Cancelled, error)));
         }
         JobState::Lost(word) => lost(id, &format!("{}{nodes}", in_words(word))),
     };
-    keep(State::Ended(failed(error)))
+    keep(AttemptState::Ended(failed(error)))
 }
 
 /// Returns the verdict on a job that Slurm does not know. `sure`: every source was queried.
-pub(super) fn absent(id: JobId, known: &mut Known, sure: bool) -> Verdict {
+pub(super) fn absent(id: JobId, known: &mut JobHistory, sure: bool) -> JobVerdict {
     known.missed += u32::from(sure);
-    let state = if known.asked && sure {
+    let state = if known.cancel_requested && sure {
         // A member of an array that is cancelled before it starts leaves no trace.
-        State::Ended(Ended::cancelled())
-    } else if known.missed >= LOOKS {
-        State::Ended(failed(lost(id, "Slurm does not know it any more")))
+        AttemptState::Ended(AttemptExit::cancelled())
+    } else if known.missed >= MISSED_POLLS {
+        AttemptState::Ended(failed(lost(id, "Slurm does not know it any more")))
     } else if known.started {
-        State::Started
+        AttemptState::Started
     } else {
-        State::Pending { why: None }
+        AttemptState::Pending { why: None }
     };
-    Verdict { state, remove: false }
+    JobVerdict { state, remove: false }
 }
 
-fn of_exit(id: JobId, record: &Record, nodes: &str, log: &str) -> Error {
+fn of_exit(id: JobId, record: &SlurmRecord, nodes: &str, log: &str) -> Error {
     let see = format!("its output is in {log}, its log in `trainyard logs`");
     let job = format!("Slurm job {id}");
     match record.exit.unwrap_or_default() {
         // Slurm reports its failure to set up the job's output as signal 53.
-        Exit { signal: 53, .. } => Error::invalid(format!("{job}: Slurm could not open {log}{nodes}"))
+        JobExit { signal: 53, .. } => Error::invalid(format!("{job}: Slurm could not open {log}{nodes}"))
             .help("the pool's `log_folder` must exist on the nodes, and this user must be allowed to write there"),
-        Exit { signal: signal @ (4 | 6 | 7 | 8 | 11 | 31), .. } => {
+        JobExit { signal: signal @ (4 | 6 | 7 | 8 | 11 | 31), .. } => {
             Error::bug(format!("{job} crashed (signal {signal}){nodes}")).help(see)
         }
         // On several nodes `srun` reports a kill as exit code 137, of which accounting keeps 9. Attempts never return
         // that code themselves.
-        Exit { signal: 9, .. } | Exit { code: 9 | 137, .. } => {
+        JobExit { signal: 9, .. } | JobExit { code: 9 | 137, .. } => {
             Error::lost(format!("{job} was stopped from outside (signal 9){nodes}")).help(format!(
                 "if its machine was short of memory, ask for more with the stage's `resources: {{memory: …}}`; {see}"
             ))
         }
-        Exit { signal: signal @ 1.., .. } => {
+        JobExit { signal: signal @ 1.., .. } => {
             Error::lost(format!("{job} was stopped from outside (signal {signal}){nodes}")).help(see)
         }
-        Exit { code: REQUEUED, .. } => lost(id, &format!("Slurm started it a second time{nodes}")),
-        Exit { code: code @ (126 | 127), .. } => {
+        JobExit { code: REQUEUED, .. } => lost(id, &format!("Slurm started it a second time{nodes}")),
+        JobExit { code: code @ (126 | 127), .. } => {
             Error::invalid(format!("{job} could not start its program{nodes} (exit code {code})"))
                 .help(format!("the program must lie on the nodes under the same path; {see}"))
         }
-        Exit { code: 0, .. } => {
+        JobExit { code: 0, .. } => {
             let reason = if record.reason.is_empty() { "no reason given" } else { &record.reason };
             lost(id, &format!("Slurm could not start it{nodes} ({reason})")).help(see)
         }
-        Exit { code, .. } => Error::bug(format!("{job} ended with exit code {code} without an error{nodes}")).help(see),
+        JobExit { code, .. } => {
+            Error::bug(format!("{job} ended with exit code {code} without an error{nodes}")).help(see)
+        }
     }
 }
 
@@ -141,9 +145,9 @@ fn lost(id: JobId, why: &str) -> Error {
     Error::lost(format!("Slurm job {id} is lost: {why}"))
 }
 
-fn failed(error: Error) -> Ended {
+fn failed(error: Error) -> AttemptExit {
     let outcome = if error.kind == ErrorKind::Lost { AttemptOutcome::Lost } else { AttemptOutcome::Failed };
-    Ended::with(outcome, error)
+    AttemptExit::with_error(outcome, error)
 }
 
 #[cfg(test)]
@@ -154,12 +158,12 @@ mod tests {
     fn id(text: &str) -> JobId {
         JobId::parse(text).unwrap()
     }
-    fn of_line(line: &str, known: &mut Known) -> Verdict {
+    fn of_line(line: &str, known: &mut JobHistory) -> JobVerdict {
         let record = &from_squeue(line)[0];
         judge(id("1"), record, known, "/logs/1.log")
     }
-    fn over(verdict: &Verdict) -> (AttemptOutcome, ErrorKind, String) {
-        let State::Ended(ended) = &verdict.state else { panic!("{verdict:?}") };
+    fn over(verdict: &JobVerdict) -> (AttemptOutcome, ErrorKind, String) {
+        let AttemptState::Ended(ended) = &verdict.state else { panic!("{verdict:?}") };
         let error = ended.error.as_ref().unwrap_or_else(|| panic!("{ended:?}"));
         (ended.outcome, error.kind, error.to_string())
     }
@@ -182,22 +186,22 @@ mod tests {
             ("17", Lost, ErrorKind::Lost, "preempted for a job of higher priority on node2"),
         ] {
             let record = find(&records, id(job)).unwrap();
-            let verdict = judge(id(job), record, &mut Known::default(), "/logs/x.log");
+            let verdict = judge(id(job), record, &mut JobHistory::default(), "/logs/x.log");
             let found = over(&verdict);
             assert_eq!((found.0, found.1, verdict.remove), (outcome, kind, false), "{job}: {}", found.2);
             assert!(found.2.contains(says) && found.2.contains(&format!("job {job}")), "{job}: {}", found.2);
         }
-        let well = judge(id("2"), find(&records, id("2")).unwrap(), &mut Known::default(), "");
-        assert_eq!(well.state, State::Ended(Ended::well()));
+        let well = judge(id("2"), find(&records, id("2")).unwrap(), &mut JobHistory::default(), "");
+        assert_eq!(well.state, AttemptState::Ended(AttemptExit::succeeded_unread()));
     }
 
     #[test]
     fn a_waiting_job_says_why_and_what_cannot_start_is_removed() {
-        let mut known = Known::default();
+        let mut known = JobHistory::default();
         let waits = of_line("1|PENDING|Priority||N/A|low|", &mut known);
-        let State::Pending { why: Some(why) } = &waits.state else { panic!("{waits:?}") };
+        let AttemptState::Pending { why: Some(why) } = &waits.state else { panic!("{waits:?}") };
         assert_eq!(why, "Slurm job 1: Priority (jobs of higher priority come first)");
-        assert_eq!(of_line("1|PENDING|None||N/A|low|", &mut known).state, State::Pending { why: None });
+        assert_eq!(of_line("1|PENDING|None||N/A|low|", &mut known).state, AttemptState::Pending { why: None });
         let never = of_line("1|PENDING|PartitionTimeLimit||N/A|low|", &mut known);
         assert!(never.remove);
         assert_eq!((over(&never).0, over(&never).1), (AttemptOutcome::Failed, ErrorKind::Invalid));
@@ -211,7 +215,7 @@ mod tests {
             ["1|PENDING|Resources|||low|", "1|REQUEUE_HOLD|None||N/A|low|"],
             ["1|CONFIGURING|None|n1||low|", "1|PENDING|launch failed requeued held||N/A|low|"],
         ] {
-            let mut known = Known::default();
+            let mut known = JobHistory::default();
             assert!(!of_line(lines[0], &mut known).remove);
             let verdict = of_line(lines[1], &mut known);
             assert!(verdict.remove, "{lines:?}: {verdict:?}");
@@ -221,37 +225,37 @@ mod tests {
 
     #[test]
     fn a_job_whose_nodes_boot_or_that_is_suspended_waits() {
-        let mut known = Known::default();
+        let mut known = JobHistory::default();
         for state in ["CONFIGURING", "RUNNING", "SUSPENDED", "RUNNING", "COMPLETING"] {
             let verdict = of_line(&format!("1|{state}|None|n1||low|"), &mut known);
-            let waits = matches!(verdict.state, State::Pending { why: Some(_) });
+            let waits = matches!(verdict.state, AttemptState::Pending { why: Some(_) });
             assert_eq!(waits, state.ends_with("ING") && state.starts_with("CONF") || state == "SUSPENDED", "{state}");
-            assert!(waits || verdict.state == State::Started);
+            assert!(waits || verdict.state == AttemptState::Started);
         }
     }
 
     #[test]
     fn an_end_that_was_asked_for_is_a_cancellation() {
         for line in ["1|CANCELLED|None|||low|", "1|FAILED|NonZeroExitCode|n1||low|", "1|COMPLETED|None|n1||low|"] {
-            let mut known = Known { asked: true, started: true, ..Known::default() };
+            let mut known = JobHistory { cancel_requested: true, started: true, ..JobHistory::default() };
             let verdict = of_line(line, &mut known);
             assert_eq!(over(&verdict).0, AttemptOutcome::Cancelled, "{line}");
         }
-        let mut known = Known { asked: true, ..Known::default() };
+        let mut known = JobHistory { cancel_requested: true, ..JobHistory::default() };
         assert_eq!(over(&absent(id("6_4"), &mut known, true)).0, AttemptOutcome::Cancelled);
     }
 
     #[test]
     fn a_job_that_nobody_knows_is_lost_after_three_looks() {
-        let mut known = Known { started: true, ..Known::default() };
+        let mut known = JobHistory { started: true, ..JobHistory::default() };
         for _ in 0..10 {
-            assert_eq!(absent(id("1"), &mut known, false).state, State::Started, "accounting is away");
+            assert_eq!(absent(id("1"), &mut known, false).state, AttemptState::Started, "accounting is away");
         }
-        assert_eq!(absent(id("1"), &mut known, true).state, State::Started);
-        assert_eq!(absent(id("1"), &mut known, true).state, State::Started);
+        assert_eq!(absent(id("1"), &mut known, true).state, AttemptState::Started);
+        assert_eq!(absent(id("1"), &mut known, true).state, AttemptState::Started);
         of_line("1|RUNNING|None|n1||low|", &mut known);
         let looks: Vec<bool> =
-            (0..3).map(|_| matches!(absent(id("1"), &mut known, true).state, State::Ended(_))).collect();
+            (0..3).map(|_| matches!(absent(id("1"), &mut known, true).state, AttemptState::Ended(_))).collect();
         assert_eq!(looks, [false, false, true]);
     }
 
@@ -266,7 +270,7 @@ mod tests {
             ("1:0", AttemptOutcome::Failed, "exit code 1"),
         ] {
             let record = &from_sacct(&format!("1|FAILED|{exit}|0:0|n1|c"))[0];
-            let found = over(&judge(id("1"), record, &mut Known::default(), "/l"));
+            let found = over(&judge(id("1"), record, &mut JobHistory::default(), "/l"));
             assert!(found.0 == outcome && found.2.contains(says), "{exit}: {found:?}");
         }
     }

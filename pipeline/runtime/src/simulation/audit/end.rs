@@ -1,15 +1,15 @@
 //! Invariants at the end of a simulation.
 
-use super::super::people::Witness;
+use super::super::operators::EngineObservations;
 use super::super::process::Process;
 use super::super::world::World;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::artifact::GenerationReason;
-use trainyard_core::event::{AttemptOutcome, Event, Record};
+use trainyard_core::event::{AttemptOutcome, Event, EventRecord};
 use trainyard_core::{Digest, Result, RunId};
 use trainyard_engine::fold::{RunView, StageStatus};
-use trainyard_store::{Batch, JournalReader, Store, layout};
+use trainyard_store::{JournalBatch, JournalReader, Store, layout};
 
 /// Outcome of a run: for each stage its status, its digest, and the content of its outputs.
 pub type Outcome = BTreeMap<String, (&'static str, Option<Digest>, Vec<Digest>)>;
@@ -30,7 +30,7 @@ pub fn outcome_of(view: &RunView) -> Outcome {
 }
 
 /// Checks all remaining objects.
-pub async fn at_the_end(world: &Arc<World>, witness: &Witness) {
+pub async fn at_the_end(world: &Arc<World>, witness: &EngineObservations) {
     let store = world.store_itself().await;
     let mut journals = BTreeMap::new();
     for run in store.list_runs().await.unwrap_or_default() {
@@ -53,8 +53,8 @@ pub async fn at_the_end(world: &Arc<World>, witness: &Witness) {
             Err(error) => world.complain(format_args!("the journal of {run} cannot be folded: {error}")),
         }
     }
-    for ear in witness.ears.lock().unwrap().iter() {
-        nothing_acknowledged_is_lost(world, &ear.process, &ear.heard(), &journals);
+    for ear in witness.collectors.lock().unwrap().iter() {
+        nothing_acknowledged_is_lost(world, &ear.process, &ear.records(), &journals);
     }
     for (process, run, view) in witness.views.lock().unwrap().iter() {
         the_journal_explains(world, process, view, journals.get(run));
@@ -63,7 +63,7 @@ pub async fn at_the_end(world: &Arc<World>, witness: &Witness) {
 }
 
 /// Reads the batches of a run, which must be one chain with nothing after its end.
-async fn journal(store: &Store, run: &RunId) -> Result<Vec<Batch>> {
+async fn journal(store: &Store, run: &RunId) -> Result<Vec<JournalBatch>> {
     let batches = JournalReader::read_all(store, run).await?;
     let names = store.list(&format!("{}/journal", layout::run(run))).await?;
     if names.len() == batches.len() {
@@ -72,7 +72,7 @@ async fn journal(store: &Store, run: &RunId) -> Result<Vec<Batch>> {
     Err(trainyard_core::Error::data(format!("{} batches are read of {}", batches.len(), names.len())))
 }
 
-fn fold<'a>(batches: impl Iterator<Item = &'a Batch>) -> Result<RunView> {
+fn fold<'a>(batches: impl Iterator<Item = &'a JournalBatch>) -> Result<RunView> {
     let mut view = RunView::default();
     for batch in batches {
         view.apply_values(&batch.events)?;
@@ -136,12 +136,12 @@ async fn manifests(world: &World, store: &Store) {
 fn nothing_acknowledged_is_lost(
     world: &World,
     process: &Process,
-    heard: &[Record],
-    journals: &BTreeMap<RunId, Vec<Batch>>,
+    heard: &[EventRecord],
+    journals: &BTreeMap<RunId, Vec<JournalBatch>>,
 ) {
     let mark = format!("{}:", process.name());
     let own = journals.values().flatten().filter(|batch| batch.header.writer.starts_with(&mark));
-    let written = own.flat_map(|batch| &batch.events).filter_map(|value| Record::from_value(value).ok());
+    let written = own.flat_map(|batch| &batch.events).filter_map(|value| EventRecord::from_value(value).ok());
     let mut written = written.filter(|record| !matches!(record.event, Event::WriterOpened { .. }));
     for record in heard {
         if written.next().as_ref() != Some(record) {
@@ -152,7 +152,7 @@ fn nothing_acknowledged_is_lost(
 }
 
 /// Checks that the final view of an engine is the fold of the journal up to its last batch.
-fn the_journal_explains(world: &World, process: &Process, view: &RunView, journal: Option<&Vec<Batch>>) {
+fn the_journal_explains(world: &World, process: &Process, view: &RunView, journal: Option<&Vec<JournalBatch>>) {
     let mark = format!("{}:", process.name());
     let batches = journal.map(Vec::as_slice).unwrap_or_default();
     let end = batches.iter().rposition(|batch| batch.header.writer.starts_with(&mark)).map_or(0, |at| at + 1);

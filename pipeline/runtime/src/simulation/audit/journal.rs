@@ -4,9 +4,9 @@
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::digest::Hasher;
-use trainyard_core::event::{Event, Record};
+use trainyard_core::event::{Event, EventRecord};
 use trainyard_core::{AttemptNumber, Epoch, StageKey};
-use trainyard_store::Header;
+use trainyard_store::BatchHeader;
 
 /// Journal up to now.
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl Journal {
     pub fn batch(&mut self, number: u64, bytes: &[u8]) -> (Vec<Event>, Vec<String>) {
         let mut wrong = Vec::new();
         let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let header: Option<Header> = lines.next().and_then(|line| serde_json::from_slice(line).ok());
+        let header: Option<BatchHeader> = lines.next().and_then(|line| serde_json::from_slice(line).ok());
         let Some(header) = header else { return (Vec::new(), vec![format!("batch {number} has no header")]) };
         let events: Vec<Event> = lines.filter_map(event).collect();
         if number != self.next || header.seq != number {
@@ -48,7 +48,7 @@ impl Journal {
         self.started.contains(&(stage.clone(), attempt))
     }
 
-    fn epoch_of(&mut self, header: &Header, events: &[Event], wrong: &mut Vec<String>) {
+    fn epoch_of(&mut self, header: &BatchHeader, events: &[Event], wrong: &mut Vec<String>) {
         let opens = matches!(events.first(), Some(Event::WriterOpened { .. }));
         if opens && header.epoch == self.epoch + 1 {
             (self.epoch, self.writer) = (header.epoch, header.writer.clone());
@@ -82,5 +82,5 @@ impl Journal {
 
 fn event(line: &[u8]) -> Option<Event> {
     let value: Value = serde_json::from_slice(line).ok()?;
-    Record::from_value(&value).ok().map(|record| record.event)
+    EventRecord::from_value(&value).ok().map(|record| record.event)
 }

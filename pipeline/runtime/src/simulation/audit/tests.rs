@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::attempt::AttemptSpec;
-use trainyard_core::event::{Event, GrantSummary, Record, RunOutcome};
+use trainyard_core::event::{Event, EventRecord, GrantSummary, RunOutcome};
 use trainyard_core::{Digest, RunId, StageKey};
 use trainyard_store::{JournalWriter, Store, StoreOptions, layout};
 
@@ -15,7 +15,7 @@ fn run() -> RunId {
 }
 
 fn value(event: Event) -> Value {
-    Record { at: 0, event }.to_value().unwrap()
+    EventRecord { at: 0, event }.to_value().unwrap()
 }
 
 fn started(attempt: u32) -> Event {

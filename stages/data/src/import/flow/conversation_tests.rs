@@ -5,11 +5,11 @@ use crate::import::tests::read_file;
 use serde_json::{Value, json};
 use trainyard_tables::{Message, Trajectory};
 
-fn read(format: &str, row: &Value) -> Result<Imported> {
+fn read(format: &str, row: &Value) -> Result<ImportedRows> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.jsonl");
     std::fs::write(&path, row.to_string()).unwrap();
-    read_file(format, &path, &Reading { name: "x".into(), ..Reading::default() })
+    read_file(format, &path, &ImportContext { name: "x".into(), ..ImportContext::default() })
 }
 
 fn one(format: &str, row: &Value) -> Trajectory {
@@ -142,6 +142,6 @@ fn a_pair_becomes_a_group_of_a_chosen_and_a_rejected_trajectory() {
     let path = folder.path().join("rows.jsonl");
     let rows = (0..3).map(|i| json!({"prompt": i.to_string(), "chosen": "a", "rejected": "b"}).to_string());
     std::fs::write(&path, rows.collect::<Vec<_>>().join("\n")).unwrap();
-    let read = read_file("preferences", &path, &Reading::default()).unwrap().preferences;
+    let read = read_file("preferences", &path, &ImportContext::default()).unwrap().preferences;
     assert_eq!(read.iter().map(|r| r.group).collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2]);
 }

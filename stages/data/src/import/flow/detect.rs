@@ -1,7 +1,7 @@
 //! Detection of the format by the columns of the first rows, where the options name none.
 
-use crate::import::format::{Format, names};
-use crate::import::rows::files::SourceFile;
+use crate::import::format::{ImportFormat, names};
+use crate::import::rows::files::ImportFile;
 use crate::import::rows::open;
 use trainyard_core::{Error, Result};
 
@@ -10,11 +10,12 @@ const ROWS: usize = 256;
 
 /// Returns the only format that recognizes the first readable row that any of them does. Errors: data, if there is no
 /// such format or more than one; those of reading.
-pub fn detect(files: &[SourceFile], formats: &[&'static dyn Format]) -> Result<&'static dyn Format> {
+pub fn detect(files: &[ImportFile], formats: &[&'static dyn ImportFormat]) -> Result<&'static dyn ImportFormat> {
     let mut seen = None;
     for row in files.iter().flat_map(rows).take(ROWS) {
         let Ok(columns) = row?.content.columns() else { continue };
-        let fitting: Vec<&'static dyn Format> = formats.iter().copied().filter(|f| f.recognizes(&columns)).collect();
+        let fitting: Vec<&'static dyn ImportFormat> =
+            formats.iter().copied().filter(|f| f.recognizes(&columns)).collect();
         match fitting[..] {
             [] => seen = seen.or_else(|| Some(names(&columns))),
             [format] => return Ok(format),
@@ -34,6 +35,6 @@ pub fn detect(files: &[SourceFile], formats: &[&'static dyn Format]) -> Result<&
 }
 
 /// Returns the rows of a file, or the error of opening it as the only one.
-fn rows(file: &SourceFile) -> crate::import::rows::Rows {
+fn rows(file: &ImportFile) -> crate::import::rows::RowIter {
     open(&file.path).unwrap_or_else(|e| Box::new(std::iter::once(Err(e))))
 }

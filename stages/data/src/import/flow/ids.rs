@@ -1,16 +1,16 @@
 //! Uniqueness check of all problem ids of an import: results refer to problems by id.
 
-use crate::import::rows::files::SourceFile;
+use crate::import::rows::files::ImportFile;
 use std::collections::HashMap;
 use trainyard_core::{Digest, Error, Result};
 
 /// First place of each id. Ids are stored as digests, so that a million of them take little memory.
 #[derive(Default)]
-pub struct Ids(HashMap<u128, (u32, u32)>);
+pub struct ProblemIds(HashMap<u128, (u32, u32)>);
 
-impl Ids {
+impl ProblemIds {
     /// Records the id of the row in `line` of a file. Fails with kind data and the earlier place if a row has it.
-    pub fn note(&mut self, id: &str, file: usize, line: usize, files: &[SourceFile]) -> Result<()> {
+    pub fn note(&mut self, id: &str, file: usize, line: usize, files: &[ImportFile]) -> Result<()> {
         let key = Digest::of(id.as_bytes());
         let key = u128::from_str_radix(&key.as_str()[..32], 16).map_err(|e| Error::bug(format!("{key}: {e}")))?;
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);

@@ -6,13 +6,13 @@ mod ids;
 pub mod quarantine;
 pub mod tables;
 
-pub use quarantine::{OnError, Refused};
-pub use tables::Tables;
+pub use quarantine::{ImportErrorPolicy, QuarantinedRow};
+pub use tables::ImportTables;
 
-use super::format::{Convert, Format, Imported, Reading, Row};
-use super::rows::files::SourceFile;
-use super::rows::{RawRow, Rows, open};
-use ids::Ids;
+use super::format::{ImportContext, ImportFormat, ImportRow, ImportedRows, RowConverter};
+use super::rows::files::ImportFile;
+use super::rows::{RawRow, RowIter, open};
+use ids::ProblemIds;
 use quarantine::Quarantine;
 use rayon::prelude::*;
 use trainyard_core::{Error, ErrorKind, Result};
@@ -24,7 +24,7 @@ const BYTES: usize = 16 << 20;
 
 /// Counts of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ImportCounts {
     /// Rows read, of both halves.
     pub read: u64,
     /// Rows taken.
@@ -42,35 +42,35 @@ pub struct Counts {
 }
 
 /// Settings of an import.
-pub struct Import<'a> {
+pub struct Importer<'a> {
     /// Format of all files.
-    pub format: &'static dyn Format,
+    pub format: &'static dyn ImportFormat,
     /// Selection of rows, and their names.
-    pub reading: &'a Reading,
+    pub reading: &'a ImportContext,
     /// Handling of an unreadable row.
-    pub on_error: OnError,
+    pub on_error: ImportErrorPolicy,
     /// Maximum share of unreadable rows.
-    pub most: f64,
+    pub max_quarantined: f64,
     /// Called after every chunk; an error stops the import.
-    pub go_on: &'a (dyn Fn(Counts) -> Result<()> + Sync),
+    pub on_chunk: &'a (dyn Fn(ImportCounts) -> Result<()> + Sync),
 }
 
-type Converted = Vec<(RowPlace, Result<Imported, Error>)>;
+type ConvertedChunk = Vec<(RowPlace, Result<ImportedRows, Error>)>;
 
 struct RowPlace {
     file: usize,
     line: usize,
 }
 
-impl Import<'_> {
+impl Importer<'_> {
     /// Reads all files into `tables`. Errors: data (a damaged file, too many unreadable rows, no row left), those of
     /// the disk.
-    pub fn run(&self, files: &[SourceFile], tables: &mut Tables) -> Result<Counts> {
-        let mut taking = Taking {
+    pub fn run(&self, files: &[ImportFile], tables: &mut ImportTables) -> Result<ImportCounts> {
+        let mut taking = ImportState {
             import: self,
             files,
-            ids: Ids::default(),
-            counts: Counts::default(),
+            ids: ProblemIds::default(),
+            counts: ImportCounts::default(),
             quarantine: Quarantine::new(files, self.on_error),
         };
         for file in 0..files.len() {
@@ -83,7 +83,7 @@ impl Import<'_> {
     }
 
     /// Reads and converts the next rows of a file; returns `None` at its end.
-    fn piece(&self, file: &OpenFile<'_>, rows: &mut Rows) -> Result<Option<Converted>> {
+    fn next_chunk(&self, file: &OpenFile<'_>, rows: &mut RowIter) -> Result<Option<ConvertedChunk>> {
         let (mut raw, mut bytes) = (Vec::new(), 0);
         while raw.len() < ROWS && bytes < BYTES {
             let Some(row) = rows.next().transpose()? else { break };
@@ -99,41 +99,41 @@ impl Import<'_> {
 struct OpenFile<'r> {
     number: usize,
     alone: bool,
-    convert: Convert<'r>,
+    convert: RowConverter<'r>,
 }
 
 impl OpenFile<'_> {
-    fn convert(&self, row: RawRow) -> Result<Imported> {
+    fn convert(&self, row: RawRow) -> Result<ImportedRows> {
         let line = row.line;
         let place = if self.alone { line.to_string() } else { format!("{}-{line}", self.number + 1) };
         let columns = row.content.columns().map_err(Error::data)?;
-        (self.convert)(&Row { columns, line, place })
+        (self.convert)(&ImportRow { columns, line, place })
     }
 }
 
 /// State of a running import.
-struct Taking<'a, 'i> {
-    import: &'a Import<'i>,
-    files: &'a [SourceFile],
-    ids: Ids,
-    counts: Counts,
+struct ImportState<'a, 'i> {
+    import: &'a Importer<'i>,
+    files: &'a [ImportFile],
+    ids: ProblemIds,
+    counts: ImportCounts,
     quarantine: Quarantine<'a>,
 }
 
-impl Taking<'_, '_> {
+impl ImportState<'_, '_> {
     /// Reads a file, writing one chunk while the next one is converted.
-    fn file(&mut self, number: usize, tables: &mut Tables) -> Result<()> {
+    fn file(&mut self, number: usize, tables: &mut ImportTables) -> Result<()> {
         let import = self.import;
         let path = &self.files[number].path;
         let alone = self.files.len() == 1;
         let file = OpenFile { number, alone, convert: import.format.open(path, import.reading)? };
         let mut rows = open(path)?;
-        let mut piece = import.piece(&file, &mut rows)?;
+        let mut piece = import.next_chunk(&file, &mut rows)?;
         while let Some(converted) = piece {
             let full = self.select(converted, tables)?;
-            let (written, next) = rayon::join(|| tables.write(), || import.piece(&file, &mut rows));
+            let (written, next) = rayon::join(|| tables.write(), || import.next_chunk(&file, &mut rows));
             written?;
-            (import.go_on)(self.counts)?;
+            (import.on_chunk)(self.counts)?;
             if full {
                 return Ok(());
             }
@@ -143,7 +143,7 @@ impl Taking<'_, '_> {
     }
 
     /// Takes the wanted rows, in order; returns whether these are enough.
-    fn select(&mut self, converted: Converted, tables: &mut Tables) -> Result<bool> {
+    fn select(&mut self, converted: ConvertedChunk, tables: &mut ImportTables) -> Result<bool> {
         for (place, imported) in converted {
             if self.import.reading.is_full(self.counts.taken) {
                 return Ok(true);
@@ -163,7 +163,7 @@ impl Taking<'_, '_> {
     }
 
     /// Returns the outputs of a row, or `None` if it is not wanted. Fails if a problem has the id of an earlier one.
-    fn take(&mut self, place: &RowPlace, mut rows: Imported) -> Result<Option<Imported>> {
+    fn take(&mut self, place: &RowPlace, mut rows: ImportedRows) -> Result<Option<ImportedRows>> {
         let Some(question) = rows.question() else { return Ok(None) };
         if !self.import.reading.wants(question) {
             return Ok(None);
@@ -183,9 +183,9 @@ impl Taking<'_, '_> {
         Ok(Some(rows))
     }
 
-    fn finish(self, tables: &mut Tables) -> Result<Counts> {
+    fn finish(self, tables: &mut ImportTables) -> Result<ImportCounts> {
         let Self { import, counts, quarantine, .. } = self;
-        quarantine.judge(counts.read, import.most)?;
+        quarantine.judge(counts.read, import.max_quarantined)?;
         if counts.taken == 0 {
             let nothing = Error::data(format!("no row of format `{}` is left to import", import.format.name()));
             return Err(quarantine.with_reasons(nothing).help("look at `half`, `limit`, `split` and the files"));

@@ -1,6 +1,6 @@
 //! Unreadable rows: their places and reasons, and how many of them an import tolerates.
 
-use crate::import::rows::files::SourceFile;
+use crate::import::rows::files::ImportFile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{Error, Result};
@@ -8,7 +8,7 @@ use trainyard_core::{Error, Result};
 /// Handling of an unreadable row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum OnError {
+pub enum ImportErrorPolicy {
     /// The row is written to the output `quarantine` with its reason.
     #[default]
     Quarantine,
@@ -21,7 +21,7 @@ const NAMED: usize = 3;
 
 /// A row of the output `quarantine`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct QuarantinedRow {
     /// File, by its path below the source.
     pub file: String,
     /// Line, or number in a list or a Parquet file, from 1.
@@ -32,29 +32,29 @@ pub struct Refused {
 
 /// Rejected rows so far.
 pub struct Quarantine<'a> {
-    files: &'a [SourceFile],
-    on_error: OnError,
+    files: &'a [ImportFile],
+    on_error: ImportErrorPolicy,
     count: u64,
     first: Vec<String>,
 }
 
 impl<'a> Quarantine<'a> {
     /// Creates an empty quarantine.
-    pub fn new(files: &'a [SourceFile], on_error: OnError) -> Self {
+    pub fn new(files: &'a [ImportFile], on_error: ImportErrorPolicy) -> Self {
         Self { files, on_error, count: 0, first: Vec::new() }
     }
     /// Rejects a row. Errors: data, if the options do not permit it.
-    pub fn refuse(&mut self, file: usize, line: usize, error: Error) -> Result<Refused> {
-        let SourceFile { path, name } = &self.files[file];
+    pub fn refuse(&mut self, file: usize, line: usize, error: Error) -> Result<QuarantinedRow> {
+        let ImportFile { path, name } = &self.files[file];
         let placed = format!("{} line {line}: {}", path.display(), error.message);
-        if self.on_error == OnError::Fail {
+        if self.on_error == ImportErrorPolicy::Fail {
             return Err(error.help.into_iter().fold(Error::data(placed), Error::help));
         }
         self.count += 1;
         if self.first.len() < NAMED {
             self.first.push(placed);
         }
-        Ok(Refused { file: name.clone(), line: line as u64, reason: error.message })
+        Ok(QuarantinedRow { file: name.clone(), line: line as u64, reason: error.message })
     }
     /// Fails if more than a share of the rows was rejected.
     pub fn judge(&self, rows: u64, most: f64) -> Result<()> {

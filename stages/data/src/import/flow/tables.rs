@@ -1,34 +1,34 @@
 //! The outputs of an import, written incrementally. An output without a row is not written.
 
-use super::quarantine::Refused;
-use crate::import::format::Imported;
+use super::quarantine::QuarantinedRow;
+use crate::import::format::ImportedRows;
 use crate::solutions;
 use arrow_array::RecordBatch;
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::path::PathBuf;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{BatchWriter, Problem, RowWriter, TableBuilder, TableRow, Trajectory};
+use trainyard_tables::{BatchWriter, Problem, TableBuilder, TableRow, TableRowWriter, Trajectory};
 
 /// Open tables, and the next rows for them.
-pub struct Tables {
+pub struct ImportTables {
     places: BTreeMap<&'static str, PathBuf>,
-    next: Imported,
-    refused: Vec<Refused>,
-    problems: Option<RowWriter<Problem>>,
-    trajectories: Option<RowWriter<Trajectory>>,
-    preferences: Option<RowWriter<Trajectory>>,
+    next: ImportedRows,
+    quarantined_rows: Vec<QuarantinedRow>,
+    problems: Option<TableRowWriter<Problem>>,
+    trajectories: Option<TableRowWriter<Trajectory>>,
+    preferences: Option<TableRowWriter<Trajectory>>,
     solutions: Option<BatchWriter>,
     quarantine: Option<BatchWriter>,
 }
 
-impl Tables {
+impl ImportTables {
     /// Creates tables at these places, by output.
     pub fn at(places: BTreeMap<&'static str, PathBuf>) -> Self {
         Self {
             places,
-            next: Imported::default(),
-            refused: Vec::new(),
+            next: ImportedRows::default(),
+            quarantined_rows: Vec::new(),
             problems: None,
             trajectories: None,
             preferences: None,
@@ -36,24 +36,24 @@ impl Tables {
             quarantine: None,
         }
     }
-    /// Takes rows for the next [`Tables::write`].
-    pub fn take(&mut self, rows: Imported) {
+    /// Takes rows for the next [`ImportTables::write`].
+    pub fn take(&mut self, rows: ImportedRows) {
         self.next.append(rows);
     }
     /// Takes an unreadable row.
-    pub fn refuse(&mut self, row: Refused) {
-        self.refused.push(row);
+    pub fn refuse(&mut self, row: QuarantinedRow) {
+        self.quarantined_rows.push(row);
     }
     /// Writes the taken rows.
     pub fn write(&mut self) -> Result<()> {
-        let Imported { problems, trajectories, preferences, solutions } = take(&mut self.next);
+        let ImportedRows { problems, trajectories, preferences, solutions } = take(&mut self.next);
         append(&mut self.problems, &problems, self.places.get("problems"))?;
         append(&mut self.trajectories, &trajectories, self.places.get("trajectories"))?;
         append(&mut self.preferences, &preferences, self.places.get("preferences"))?;
         if !solutions.is_empty() {
             append_batch(&mut self.solutions, &solutions::batch(&solutions)?, self.places.get("solutions"))?;
         }
-        let refused = take(&mut self.refused);
+        let refused = take(&mut self.quarantined_rows);
         if !refused.is_empty() {
             append_batch(&mut self.quarantine, &quarantine(&refused)?, self.places.get("quarantine"))?;
         }
@@ -62,21 +62,21 @@ impl Tables {
     /// Closes all files.
     pub fn finish(&mut self) -> Result<()> {
         self.write()?;
-        self.problems.take().map(RowWriter::finish).transpose()?;
-        self.trajectories.take().map(RowWriter::finish).transpose()?;
-        self.preferences.take().map(RowWriter::finish).transpose()?;
+        self.problems.take().map(TableRowWriter::finish).transpose()?;
+        self.trajectories.take().map(TableRowWriter::finish).transpose()?;
+        self.preferences.take().map(TableRowWriter::finish).transpose()?;
         self.solutions.take().map(BatchWriter::finish).transpose()?;
         self.quarantine.take().map(BatchWriter::finish).transpose()?;
         Ok(())
     }
 }
 
-fn append<R: TableRow>(writer: &mut Option<RowWriter<R>>, rows: &[R], place: Option<&PathBuf>) -> Result<()> {
+fn append<R: TableRow>(writer: &mut Option<TableRowWriter<R>>, rows: &[R], place: Option<&PathBuf>) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     if writer.is_none() {
-        *writer = Some(RowWriter::create(place.ok_or_else(no_place)?)?);
+        *writer = Some(TableRowWriter::create(place.ok_or_else(no_place)?)?);
     }
     writer.as_mut().map_or(Ok(()), |writer| writer.write(rows))
 }
@@ -92,7 +92,7 @@ fn no_place() -> Error {
     Error::bug("an import format fills an output that the stage does not have")
 }
 
-fn quarantine(rows: &[Refused]) -> Result<RecordBatch> {
+fn quarantine(rows: &[QuarantinedRow]) -> Result<RecordBatch> {
     TableBuilder::new()
         .string("file", rows.iter().map(|row| &row.file))
         .i64("line", rows.iter().map(|row| i64::try_from(row.line).unwrap_or(i64::MAX)))

@@ -8,25 +8,31 @@ use std::path::{Path, PathBuf};
 use trainyard_tables::{read_problems, read_trajectories, rows_as_json};
 
 /// Imports all files of a source into tables in the folder `out`.
-fn import(source: &Path, out: &Path, settings: &Settings) -> Result<Counts> {
-    let files = files::of(source, None, "train")?;
-    let formats: Vec<&'static dyn Format> = family().names().into_iter().filter_map(format).collect();
+fn import(source: &Path, out: &Path, settings: &Settings) -> Result<ImportCounts> {
+    let files = files::source_files(source, None, "train")?;
+    let formats: Vec<&'static dyn ImportFormat> = family().names().into_iter().filter_map(format).collect();
     let format = detect::detect(&files, &formats)?;
-    let reading = Reading { name: "x".into(), split: "train".into(), limit: settings.limit, ..Reading::default() };
-    let import =
-        Import { format, reading: &reading, on_error: settings.on_error, most: settings.most, go_on: &|_| Ok(()) };
+    let reading =
+        ImportContext { name: "x".into(), split: "train".into(), limit: settings.limit, ..ImportContext::default() };
+    let import = Importer {
+        format,
+        reading: &reading,
+        on_error: settings.on_error,
+        max_quarantined: settings.most,
+        on_chunk: &|_| Ok(()),
+    };
     std::fs::create_dir_all(out).unwrap();
     let ports = ["problems", "trajectories", "preferences", "solutions", "quarantine"];
-    import.run(&files, &mut Tables::at(ports.map(|port| (port, out.join(port))).into()))
+    import.run(&files, &mut ImportTables::at(ports.map(|port| (port, out.join(port))).into()))
 }
 
 struct Settings {
-    on_error: OnError,
+    on_error: ImportErrorPolicy,
     most: f64,
     limit: Option<u64>,
 }
 
-const USUAL: Settings = Settings { on_error: OnError::Quarantine, most: 0.05, limit: None };
+const USUAL: Settings = Settings { on_error: ImportErrorPolicy::Quarantine, most: 0.05, limit: None };
 
 fn problem(n: usize) -> String {
     json!({"question": format!("q{n}"), "answer": n}).to_string()
@@ -80,10 +86,10 @@ fn too_many_unreadable_rows_fail_with_the_first_reasons() {
         assert!(error.message.contains(word), "{error}");
     }
     assert_eq!(import(&path, &out, &Settings { most: 0.06, ..USUAL }).unwrap().quarantined, 6);
-    let error = import(&path, &out, &Settings { on_error: OnError::Fail, ..USUAL }).unwrap_err();
+    let error = import(&path, &out, &Settings { on_error: ImportErrorPolicy::Fail, ..USUAL }).unwrap_err();
     assert!(error.message.contains("rows.jsonl line 10: ") && !error.message.contains("line 11"), "{error}");
     // Rows after the last taken one are not read.
-    let few = Settings { on_error: OnError::Fail, limit: Some(9), ..USUAL };
+    let few = Settings { on_error: ImportErrorPolicy::Fail, limit: Some(9), ..USUAL };
     assert_eq!(import(&path, &out, &few).unwrap().taken, 9);
     let (folder, path) = written("rows.jsonl", &format!("{}\nx\n", problem(1)));
     let whole = Settings { most: 1.0, ..USUAL };
@@ -136,7 +142,7 @@ fn the_format_is_found_by_the_columns() {
         ("trl", json!({"prompt": "q", "completion": "a"})),
         ("verl", json!({"prompt": user, "reward_model": {"ground_truth": "1"}})),
     ];
-    let formats: Vec<&'static dyn Format> = family().names().into_iter().filter_map(format).collect();
+    let formats: Vec<&'static dyn ImportFormat> = family().names().into_iter().filter_map(format).collect();
     for (name, row) in cases {
         let fitting: Vec<&str> =
             formats.iter().filter(|f| f.recognizes(row.as_object().unwrap())).map(|f| f.name()).collect();
@@ -144,7 +150,7 @@ fn the_format_is_found_by_the_columns() {
     }
     let found = |text: &str| {
         let (_folder, path) = written("rows.jsonl", text);
-        detect::detect(&files::of(&path, None, "train").unwrap(), &formats).map(Format::name)
+        detect::detect(&files::source_files(&path, None, "train").unwrap(), &formats).map(ImportFormat::name)
     };
     assert_eq!(found("oops\n{\"prompt\": \"q\", \"response\": \"a\"}"), Ok("trl"));
     let error = found("{\"text\": \"a\"}").unwrap_err();

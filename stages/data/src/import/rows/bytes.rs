@@ -22,12 +22,12 @@ pub fn is_packed(start: &[u8]) -> bool {
 }
 
 /// Opens a file with this start.
-pub fn unpacked(path: &Path, start: &[u8]) -> Result<Bytes> {
+pub fn open_decompressed(path: &Path, start: &[u8]) -> Result<Bytes> {
     let file = BufReader::with_capacity(BUFFER, File::open(path).map_err(|e| io_error(path, &e))?);
     Ok(if start.starts_with(&GZIP) {
         Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(file)))
     } else if start.starts_with(&ZSTANDARD) {
-        let decoder = zstd::stream::read::Decoder::with_buffer(file).map_err(|e| damaged(path, &e))?;
+        let decoder = zstd::stream::read::Decoder::with_buffer(file).map_err(|e| read_error(path, &e))?;
         Box::new(BufReader::with_capacity(BUFFER, decoder))
     } else {
         Box::new(file)
@@ -36,14 +36,14 @@ pub fn unpacked(path: &Path, start: &[u8]) -> Result<Bytes> {
 
 /// Skips a byte-order mark.
 pub fn skip_mark(path: &Path, mut bytes: Bytes) -> Result<Bytes> {
-    if bytes.fill_buf().map_err(|e| damaged(path, &e))?.starts_with(&BYTE_ORDER_MARK) {
+    if bytes.fill_buf().map_err(|e| read_error(path, &e))?.starts_with(&BYTE_ORDER_MARK) {
         bytes.consume(BYTE_ORDER_MARK.len());
     }
     Ok(bytes)
 }
 
 /// Returns the error of a file whose bytes cannot be read.
-pub fn damaged(path: &Path, error: &std::io::Error) -> Error {
+pub fn read_error(path: &Path, error: &std::io::Error) -> Error {
     use std::io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     match error.kind() {
         InvalidData | InvalidInput | Other | UnexpectedEof => {

@@ -1,7 +1,7 @@
 //! The files that a source names, in an order that depends on their names alone.
 
 use super::ENDINGS;
-use crate::import::format::Format;
+use crate::import::format::ImportFormat;
 use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
 use trainyard_core::source::Glob;
@@ -10,12 +10,12 @@ use trainyard_core::{Error, Result};
 /// Names of splits. A file or folder whose name begins with one other than the wanted is left out.
 const SPLITS: [&str; 7] = ["dev", "eval", "test", "train", "val", "valid", "validation"];
 /// Files in addition to the rows that libraries write into the folder of a data set.
-const ABOUT: [&str; 5] =
+const METADATA_FILES: [&str; 5] =
     ["dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json", "split_tasks.json"];
 
 /// One file of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceFile {
+pub struct ImportFile {
     pub path: PathBuf,
     /// Path below the source, or name.
     pub name: String,
@@ -23,10 +23,10 @@ pub struct SourceFile {
 
 /// Returns the files of a source: the file itself, those that a pattern matches, or those of a folder that belong to
 /// the split. For a folder that contains the file of the format, only that one. Errors: invalid, if there are no files.
-pub fn of(source: &Path, format: Option<&dyn Format>, split: &str) -> Result<Vec<SourceFile>> {
+pub fn source_files(source: &Path, format: Option<&dyn ImportFormat>, split: &str) -> Result<Vec<ImportFile>> {
     if source.is_file() {
         let name = source.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        return Ok(vec![SourceFile { path: source.to_path_buf(), name }]);
+        return Ok(vec![ImportFile { path: source.to_path_buf(), name }]);
     }
     let (folder, names) = match Glob::of(source)? {
         // The files of a pattern that came with the attempt are in a folder that has the pattern's name.
@@ -41,12 +41,12 @@ pub fn of(source: &Path, format: Option<&dyn Format>, split: &str) -> Result<Vec
     if names.is_empty() {
         return Err(nothing(source, format, split));
     }
-    Ok(names.into_iter().map(|name| SourceFile { path: folder.join(&name), name }).collect())
+    Ok(names.into_iter().map(|name| ImportFile { path: folder.join(&name), name }).collect())
 }
 
 /// Returns the files of a folder, sorted, that belong to a split: the file of the format if present, else files of rows
 /// by their names.
-pub fn of_split(mut names: Vec<String>, format: Option<&dyn Format>, split: &str) -> Vec<String> {
+pub fn of_split(mut names: Vec<String>, format: Option<&dyn ImportFormat>, split: &str) -> Vec<String> {
     if let Some(own) = format.and_then(|format| format.file_name(split)).filter(|own| names.contains(own)) {
         return vec![own];
     }
@@ -60,7 +60,7 @@ pub fn of_split(mut names: Vec<String>, format: Option<&dyn Format>, split: &str
 
 fn has_rows(name: &str) -> bool {
     let base = name.rsplit('/').next().unwrap_or(name).to_lowercase();
-    !ABOUT.contains(&base.as_str()) && ENDINGS.iter().any(|ending| base.ends_with(ending))
+    !METADATA_FILES.contains(&base.as_str()) && ENDINGS.iter().any(|ending| base.ends_with(ending))
 }
 
 /// Returns whether a part of the path is a split's name, alone or with a suffix: `train/1.json`, `train-00000.parquet`.
@@ -94,7 +94,7 @@ fn below(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn nothing(source: &Path, format: Option<&dyn Format>, split: &str) -> Error {
+fn nothing(source: &Path, format: Option<&dyn ImportFormat>, split: &str) -> Error {
     if !source.is_dir() && !matches!(Glob::of(source), Ok(Some(_))) {
         return Error::invalid(format!("{}: no such file", source.display()))
             .help("give `source` the path of a file or a folder, or a pattern such as `data/*.jsonl`");
@@ -114,7 +114,7 @@ mod tests {
     use crate::import::registry::format;
 
     fn names(source: &Path, name: Option<&str>, split: &str) -> Vec<String> {
-        let files = of(source, name.and_then(format), split).unwrap();
+        let files = source_files(source, name.and_then(format), split).unwrap();
         files.into_iter().map(|file| file.name).collect()
     }
 
@@ -157,14 +157,14 @@ mod tests {
             ["a/x-1.jsonl", "a/x-10.jsonl", "a/x-2.jsonl", "b/x-3.jsonl"]
         );
         let one = shards.path().join("a/y.jsonl");
-        assert_eq!(of(&one, None, "x").unwrap(), [SourceFile { path: one.clone(), name: "y.jsonl".into() }]);
+        assert_eq!(source_files(&one, None, "x").unwrap(), [ImportFile { path: one.clone(), name: "y.jsonl".into() }]);
     }
 
     #[test]
     fn what_is_missing_is_named() {
         let tests = folder(&["test.jsonl"]);
         let error = |path: &str, name: Option<&str>| {
-            of(&tests.path().join(path), name.and_then(format), "train").unwrap_err().to_string()
+            source_files(&tests.path().join(path), name.and_then(format), "train").unwrap_err().to_string()
         };
         assert!(error("none.jsonl", None).contains("none.jsonl: no such file"));
         assert!(error("", None).contains("no file of rows of split `train`"), "{}", error("", None));

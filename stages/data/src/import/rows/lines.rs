@@ -1,22 +1,22 @@
 //! Files with a row on each line. Blank lines are skipped; lines may end with `\r\n`.
 
-use super::bytes::{Bytes, damaged};
-use super::{Content, MOST_BYTES, RawRow};
+use super::bytes::{Bytes, read_error};
+use super::{MOST_BYTES, RawRow, RowContent};
 use std::path::{Path, PathBuf};
 use trainyard_core::Result;
 
-pub struct Lines {
+pub struct LineReader {
     path: PathBuf,
     bytes: Bytes,
     line: usize,
-    content: fn(Vec<u8>) -> Content,
+    content: fn(Vec<u8>) -> RowContent,
     most: usize,
     ended: bool,
 }
 
-impl Lines {
+impl LineReader {
     /// Returns the lines from number `line` on, each as `content`.
-    pub fn new(path: &Path, bytes: Bytes, line: usize, content: fn(Vec<u8>) -> Content) -> Self {
+    pub fn new(path: &Path, bytes: Bytes, line: usize, content: fn(Vec<u8>) -> RowContent) -> Self {
         Self { path: path.to_path_buf(), bytes, line, content, most: MOST_BYTES, ended: false }
     }
     /// Sets the maximum bytes of a line.
@@ -51,7 +51,7 @@ impl Lines {
     }
 }
 
-impl Iterator for Lines {
+impl Iterator for LineReader {
     type Item = Result<RawRow>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -62,7 +62,7 @@ impl Iterator for Lines {
                 Ok(None) => self.ended = true,
                 Ok(Some((_, true))) => {
                     let why = format!("longer than {} bytes", self.most);
-                    return Some(Ok(RawRow { line: number, content: Content::Unreadable(why) }));
+                    return Some(Ok(RawRow { line: number, content: RowContent::Unreadable(why) }));
                 }
                 Ok(Some((line, false))) if line.trim_ascii().is_empty() => {}
                 Ok(Some((mut line, false))) => {
@@ -73,7 +73,7 @@ impl Iterator for Lines {
                 }
                 Err(e) => {
                     self.ended = true;
-                    return Some(Err(damaged(&self.path, &e)));
+                    return Some(Err(read_error(&self.path, &e)));
                 }
             }
         }

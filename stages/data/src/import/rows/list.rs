@@ -1,13 +1,13 @@
 //! A JSON list, item by item. Items are separated by their brackets and quotes alone, so that an invalid one affects
 //! only itself and the list may be larger than memory.
 
-use super::bytes::{Bytes, damaged};
-use super::{Content, MOST_BYTES, RawRow};
+use super::bytes::{Bytes, read_error};
+use super::{MOST_BYTES, RawRow, RowContent};
 use std::path::{Path, PathBuf};
 use trainyard_core::Result;
 
 /// The items of a list whose `[` has been read.
-pub struct List {
+pub struct JsonListReader {
     path: PathBuf,
     bytes: Bytes,
     item: usize,
@@ -15,7 +15,7 @@ pub struct List {
 }
 
 /// End of an item.
-enum End {
+enum ItemEnd {
     Comma,
     Bracket,
     File,
@@ -31,15 +31,15 @@ struct Nesting {
 
 impl Nesting {
     /// Processes a byte; returns whether it ends the item.
-    fn take(&mut self, byte: u8) -> Option<End> {
+    fn take(&mut self, byte: u8) -> Option<ItemEnd> {
         match byte {
             _ if self.escaped => self.escaped = false,
             b'\\' if self.in_text => self.escaped = true,
             b'"' => self.in_text = !self.in_text,
             _ if self.in_text => {}
             b'[' | b'{' => self.depth += 1,
-            b']' if self.depth == 0 => return Some(End::Bracket),
-            b',' if self.depth == 0 => return Some(End::Comma),
+            b']' if self.depth == 0 => return Some(ItemEnd::Bracket),
+            b',' if self.depth == 0 => return Some(ItemEnd::Comma),
             b']' | b'}' => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
@@ -47,18 +47,18 @@ impl Nesting {
     }
 }
 
-impl List {
+impl JsonListReader {
     pub fn new(path: &Path, bytes: Bytes) -> Self {
         Self { path: path.to_path_buf(), bytes, item: 0, ended: false }
     }
 
-    fn read(&mut self) -> std::io::Result<(Vec<u8>, End)> {
+    fn read(&mut self) -> std::io::Result<(Vec<u8>, ItemEnd)> {
         let mut item = Vec::new();
         let mut nesting = Nesting::default();
         loop {
             let seen = self.bytes.fill_buf()?;
             if seen.is_empty() {
-                return Ok((item, End::File));
+                return Ok((item, ItemEnd::File));
             }
             let end = seen.iter().enumerate().find_map(|(i, byte)| Some((i, nesting.take(*byte)?)));
             let taken = end.as_ref().map_or(seen.len(), |(i, _)| *i);
@@ -73,13 +73,13 @@ impl List {
         }
     }
 
-    fn row(&mut self, content: Content) -> RawRow {
+    fn row(&mut self, content: RowContent) -> RawRow {
         self.item += 1;
         RawRow { line: self.item, content }
     }
 }
 
-impl Iterator for List {
+impl Iterator for JsonListReader {
     type Item = Result<RawRow>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -90,15 +90,15 @@ impl Iterator for List {
             Ok(read) => read,
             Err(e) => {
                 self.ended = true;
-                return Some(Err(damaged(&self.path, &e)));
+                return Some(Err(read_error(&self.path, &e)));
             }
         };
-        self.ended = !matches!(end, End::Comma);
+        self.ended = !matches!(end, ItemEnd::Comma);
         let content = match end {
-            End::File => Content::Unreadable("the list has no end; the file may be cut off".into()),
-            _ if item.len() > MOST_BYTES => Content::Unreadable(format!("longer than {MOST_BYTES} bytes")),
-            End::Bracket if item.trim_ascii().is_empty() => return None,
-            _ => Content::Json(item),
+            ItemEnd::File => RowContent::Unreadable("the list has no end; the file may be cut off".into()),
+            _ if item.len() > MOST_BYTES => RowContent::Unreadable(format!("longer than {MOST_BYTES} bytes")),
+            ItemEnd::Bracket if item.trim_ascii().is_empty() => return None,
+            _ => RowContent::Json(item),
         };
         Some(Ok(self.row(content)))
     }

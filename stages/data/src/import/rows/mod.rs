@@ -1,7 +1,7 @@
 //! Rows of files: JSON Lines, lists, tables of columns, Parquet and text, optionally compressed with gzip or Zstandard.
 //! Only one row is in memory at a time, except for an object of columns, which has no rows until its end.
 //!
-//! [`Content::columns`] returns the error of a row, which affects only this row; an error of the iterator is damage
+//! [`RowContent::columns`] returns the error of a row, which affects only this row; an error of the iterator is damage
 //! after which reading cannot continue.
 
 mod bytes;
@@ -19,24 +19,24 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::sync::Arc;
-use trainyard_tables::json::{Cut, row_as_json};
+use trainyard_tables::json::{CellLimits, row_as_json};
 
 /// Maximum bytes of a row. A longer one is skipped and reported.
 const MOST_BYTES: usize = 256 << 20;
 
 /// The rows of a file, in order.
-pub type Rows = Box<dyn Iterator<Item = trainyard_core::Result<RawRow>> + Send>;
+pub type RowIter = Box<dyn Iterator<Item = trainyard_core::Result<RawRow>> + Send>;
 
 /// A row that is not parsed yet.
 pub struct RawRow {
     /// Line, or number in a list or a Parquet file, from 1.
     pub line: usize,
     /// Columns, in any form.
-    pub content: Content,
+    pub content: RowContent,
 }
 
 /// Content of a file at the place of a row.
-pub enum Content {
+pub enum RowContent {
     /// JSON text of an object.
     Json(Vec<u8>),
     /// A line of a text file: the column `text`.
@@ -49,7 +49,7 @@ pub enum Content {
     Unreadable(String),
 }
 
-impl Content {
+impl RowContent {
     /// Returns the approximate size in bytes; cells belong to a batch that is in memory anyway.
     pub fn bytes(&self) -> usize {
         match self {
@@ -63,7 +63,7 @@ impl Content {
             Self::Json(bytes) => object(&bytes),
             Self::Text(bytes) => Ok(Map::from_iter([("text".to_string(), Value::from(text(&bytes)?))])),
             Self::Parsed(columns) => Ok(columns),
-            Self::Cells(batch, row) => match without_nulls(row_as_json(&batch, row, Cut::NONE)) {
+            Self::Cells(batch, row) => match without_nulls(row_as_json(&batch, row, CellLimits::NONE)) {
                 Value::Object(columns) => Ok(columns),
                 _ => Err("not an object".into()),
             },
@@ -88,7 +88,7 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, String> {
 
 /// Descriptions of tools stay text: parsed maps sort their keys, and a template shows them to the model.
 #[derive(Deserialize)]
-struct Offered<'t> {
+struct RawTools<'t> {
     #[serde(borrow)]
     tools: Option<&'t RawValue>,
     #[serde(borrow)]
@@ -100,7 +100,7 @@ fn with_tools_as_text(mut columns: Map<String, Value>, text: &str) -> Map<String
         return columns;
     }
     // A row with a duplicate key is rejected here; its maps stay sorted.
-    if let Ok(Offered { tools, functions }) = serde_json::from_str(text) {
+    if let Ok(RawTools { tools, functions }) = serde_json::from_str(text) {
         for (key, raw) in [("tools", tools), ("functions", functions)] {
             if let (Some(cell @ Value::Array(_)), Some(raw)) = (columns.get_mut(key), raw) {
                 *cell = Value::from(raw.get());

@@ -1,10 +1,10 @@
 //! Opening a file of rows: detection of its compression and layout.
 
-use super::bytes::{Bytes, damaged, is_packed, skip_mark, unpacked};
-use super::lines::Lines;
-use super::list::List;
-use super::table::{Table, cells};
-use super::{Content, RawRow, Rows};
+use super::bytes::{Bytes, is_packed, open_decompressed, read_error, skip_mark};
+use super::lines::LineReader;
+use super::list::JsonListReader;
+use super::table::{JsonObjectReader, cells};
+use super::{RawRow, RowContent, RowIter};
 use std::fs::File;
 use std::io::{BufRead as _, Cursor, Read as _};
 use std::path::Path;
@@ -35,7 +35,7 @@ const PARQUET: [u8; 4] = *b"PAR1";
 
 /// Opens a file of rows. Compression is detected by its first bytes, Parquet by them or by its name, and the rest is
 /// JSON (text, if its name ends with `.txt`). Errors: those of the disk; data, if it is damaged.
-pub fn open(path: &Path) -> Result<Rows> {
+pub fn open(path: &Path) -> Result<RowIter> {
     let mut start = Vec::new();
     let file = File::open(path).map_err(|e| io_error(path, &e))?;
     file.take(4).read_to_end(&mut start).map_err(|e| io_error(path, &e))?;
@@ -49,43 +49,43 @@ pub fn open(path: &Path) -> Result<Rows> {
         return Err(Error::invalid(format!("{}: a Parquet file inside of an archive is not read", path.display()))
             .help("unpack it first: Parquet files are compressed already"));
     }
-    let bytes = unpacked(path, &start)?;
+    let bytes = open_decompressed(path, &start)?;
     if name.ends_with(".txt") {
-        return Ok(Box::new(Lines::new(path, skip_mark(path, bytes)?, 1, Content::Text)));
+        return Ok(Box::new(LineReader::new(path, skip_mark(path, bytes)?, 1, RowContent::Text)));
     }
     json(path, skip_mark(path, bytes)?, name.ends_with(".json"))
 }
 
 /// Reads a list where the text begins with `[`, else lines. A file called `.json` may also be one object.
-fn json(path: &Path, mut bytes: Bytes, named_json: bool) -> Result<Rows> {
-    let seen = bytes.fill_buf().map_err(|e| damaged(path, &e))?;
+fn json(path: &Path, mut bytes: Bytes, named_json: bool) -> Result<RowIter> {
+    let seen = bytes.fill_buf().map_err(|e| read_error(path, &e))?;
     let blank = seen.iter().take_while(|b| b.is_ascii_whitespace()).count();
     match seen.get(blank).copied() {
         Some(b'[') => {
             bytes.consume(blank + 1);
-            Ok(Box::new(List::new(path, bytes)))
+            Ok(Box::new(JsonListReader::new(path, bytes)))
         }
         Some(b'{') if named_json => object_or_lines(path, bytes),
         _ => Ok(lines(path, bytes)),
     }
 }
 
-fn lines(path: &Path, bytes: Bytes) -> Rows {
-    Box::new(Lines::new(path, bytes, 1, Content::Json))
+fn lines(path: &Path, bytes: Bytes) -> RowIter {
+    Box::new(LineReader::new(path, bytes, 1, RowContent::Json))
 }
 
 /// Reads lines if the first one is an object and not the last one; else the whole file is one object.
-fn object_or_lines(path: &Path, mut bytes: Bytes) -> Result<Rows> {
+fn object_or_lines(path: &Path, mut bytes: Bytes) -> Result<RowIter> {
     let mut first = Vec::new();
-    while first.trim_ascii().is_empty() && bytes.read_until(b'\n', &mut first).map_err(|e| damaged(path, &e))? > 0 {}
+    while first.trim_ascii().is_empty() && bytes.read_until(b'\n', &mut first).map_err(|e| read_error(path, &e))? > 0 {}
     let is_object = serde_json::from_slice::<serde::de::IgnoredAny>(&first).is_ok();
-    let more = !bytes.fill_buf().map_err(|e| damaged(path, &e))?.trim_ascii().is_empty();
+    let more = !bytes.fill_buf().map_err(|e| read_error(path, &e))?.trim_ascii().is_empty();
     if is_object && more {
         return Ok(lines(path, Box::new(Cursor::new(first).chain(bytes))));
     }
-    bytes.read_to_end(&mut first).map_err(|e| damaged(path, &e))?;
-    match Content::Json(first).columns() {
-        Ok(columns) => Ok(Box::new(Table::new(columns))),
-        Err(why) => Ok(Box::new(std::iter::once(Ok(RawRow { line: 1, content: Content::Unreadable(why) })))),
+    bytes.read_to_end(&mut first).map_err(|e| read_error(path, &e))?;
+    match RowContent::Json(first).columns() {
+        Ok(columns) => Ok(Box::new(JsonObjectReader::new(columns))),
+        Err(why) => Ok(Box::new(std::iter::once(Ok(RawRow { line: 1, content: RowContent::Unreadable(why) })))),
     }
 }

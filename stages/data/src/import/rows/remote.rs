@@ -1,21 +1,21 @@
 //! Files of a data set on the hub.
 
-use super::files::{SourceFile, of_split};
-use crate::import::format::Format;
+use super::files::{ImportFile, of_split};
+use crate::import::format::ImportFormat;
 use std::path::Path;
 use trainyard_core::source::Glob;
 use trainyard_core::{Error, Result};
-use trainyard_hub::{Hub, Location};
+use trainyard_hub::{DatasetLocation, Hub};
 
 /// Fetches the files that a location names: one file, those that a pattern matches, or those of a folder that belong to
 /// the split. `go_on` is called before each. Errors: invalid, if there are no files; those of the hub.
-pub fn of(
+pub fn remote_files(
     hub: &Hub,
-    location: &Location,
-    format: Option<&dyn Format>,
+    location: &DatasetLocation,
+    format: Option<&dyn ImportFormat>,
     split: &str,
     go_on: impl Fn() -> Result<()>,
-) -> Result<Vec<SourceFile>> {
+) -> Result<Vec<ImportFile>> {
     let location = hub.pin(location)?;
     let (folder, names) = chosen(hub.files(&location)?, &location.path, format, split)?;
     if names.is_empty() {
@@ -25,13 +25,18 @@ pub fn of(
     let fetch = |name: String| {
         go_on()?;
         let whole = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-        Ok(SourceFile { path: hub.fetch(&location, &whole)?, name })
+        Ok(ImportFile { path: hub.fetch(&location, &whole)?, name })
     };
     names.into_iter().map(fetch).collect()
 }
 
 /// Returns the folder of the wanted files, and their paths in it, of all files of a data set, sorted.
-fn chosen(names: Vec<String>, path: &str, format: Option<&dyn Format>, split: &str) -> Result<(String, Vec<String>)> {
+fn chosen(
+    names: Vec<String>,
+    path: &str,
+    format: Option<&dyn ImportFormat>,
+    split: &str,
+) -> Result<(String, Vec<String>)> {
     if names.iter().any(|name| name == path) {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         return Ok((folder.to_string(), vec![name.to_string()]));

@@ -1,6 +1,6 @@
 //! Files by columns: Parquet, and JSON objects of lists.
 
-use super::{Content, RawRow, Rows};
+use super::{RawRow, RowContent, RowIter};
 use serde_json::{Map, Value};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ const LISTS: [&str; 8] =
     ["chosen", "completion", "conversation", "conversations", "messages", "prompt", "rejected", "tools"];
 
 /// Returns the rows of a Parquet file. Errors: data, if it is damaged.
-pub fn cells(path: &Path) -> Result<Rows> {
+pub fn cells(path: &Path) -> Result<RowIter> {
     let mut before = 0;
-    Ok(Box::new(BatchReader::open(path)?.flat_map(move |batch| -> Rows {
+    Ok(Box::new(BatchReader::open(path)?.flat_map(move |batch| -> RowIter {
         match batch {
             Ok(batch) => {
                 let (first, batch) = (before, Arc::new(batch));
                 before += batch.num_rows();
                 Box::new(
                     (0..batch.num_rows())
-                        .map(move |i| Ok(RawRow { line: first + i + 1, content: Content::Cells(batch.clone(), i) })),
+                        .map(move |i| Ok(RawRow { line: first + i + 1, content: RowContent::Cells(batch.clone(), i) })),
                 )
             }
             Err(e) => Box::new(std::iter::once(Err(e))),
@@ -32,12 +32,12 @@ pub fn cells(path: &Path) -> Result<Rows> {
 }
 
 /// The rows of a JSON object.
-pub struct Table {
+pub struct JsonObjectReader {
     rows: Box<dyn Iterator<Item = Map<String, Value>> + Send>,
     line: usize,
 }
 
-impl Table {
+impl JsonObjectReader {
     /// Reads an object: one of lists of equal length is a table of columns, one with a list of objects under `data`,
     /// `rows`, `examples` or `train` contains rows, and any other is a row.
     pub fn new(mut object: Map<String, Value>) -> Self {
@@ -82,11 +82,11 @@ fn is_table(object: &Map<String, Value>) -> bool {
     lengths.all(|other| other == Some(length)) && !LISTS.into_iter().any(is_cell)
 }
 
-impl Iterator for Table {
+impl Iterator for JsonObjectReader {
     type Item = Result<RawRow>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.line += 1;
-        self.rows.next().map(|row| Ok(RawRow { line: self.line, content: Content::Parsed(row) }))
+        self.rows.next().map(|row| Ok(RawRow { line: self.line, content: RowContent::Parsed(row) }))
     }
 }

@@ -1,4 +1,4 @@
-use super::lines::Lines;
+use super::lines::LineReader;
 use super::*;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -14,7 +14,7 @@ fn read(name: &str, bytes: &[u8]) -> Vec<(usize, Result<Value, String>)> {
     all(open(&path).unwrap())
 }
 
-fn all(rows: Rows) -> Vec<(usize, Result<Value, String>)> {
+fn all(rows: RowIter) -> Vec<(usize, Result<Value, String>)> {
     let row = |row: RawRow| (row.line, row.content.columns().map(Value::Object));
     rows.map(|r| row(r.unwrap())).collect()
 }
@@ -129,7 +129,7 @@ fn what_is_cut_off_is_told() {
 #[test]
 fn a_line_that_is_too_long_is_skipped() {
     let bytes = Cursor::new([&b"ok\n"[..], &b"x".repeat(99)[..], b"\nok\n"].concat());
-    let lines = Lines::new(Path::new("x"), Box::new(bytes), 1, Content::Text).at_most(50);
+    let lines = LineReader::new(Path::new("x"), Box::new(bytes), 1, RowContent::Text).at_most(50);
     let rows = all(Box::new(lines));
     assert_eq!(rows[1].1.as_ref().unwrap_err(), "longer than 50 bytes");
     assert_eq!((rows.len(), rows[2].0), (3, 3));

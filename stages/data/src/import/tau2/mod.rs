@@ -9,14 +9,14 @@
 
 pub mod script;
 
-use super::format::{Convert, Format, Imported, Reading};
+use super::format::{ImportContext, ImportFormat, ImportedRows, RowConverter};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
-use trainyard_envs::environments::customer_service::task::{GoldAction, RESOLVED, Requestor, Task};
+use trainyard_envs::environments::customer_service::task::{CustomerTask, GoldAction, RESOLVED, Requestor};
 use trainyard_envs::environments::customer_service::tools::tool;
 use trainyard_tables::{Message, Problem};
 
@@ -27,7 +27,7 @@ const SPLITS: &str = "split_tasks.json";
 pub struct Tau2;
 
 #[derive(Deserialize)]
-struct Row {
+struct Tau2Task {
     id: String,
     user_scenario: Scenario,
     #[serde(default)]
@@ -43,27 +43,27 @@ struct Scenario {
 #[derive(Deserialize)]
 struct Criteria {
     #[serde(default)]
-    actions: Option<Vec<Action>>,
+    actions: Option<Vec<Tau2Action>>,
     #[serde(default)]
     communicate_info: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
-struct Action {
+struct Tau2Action {
     name: String,
     arguments: BTreeMap<String, Value>,
     #[serde(default)]
     requestor: Option<Requestor>,
 }
 
-impl Format for Tau2 {
+impl ImportFormat for Tau2 {
     fn name(&self) -> &'static str {
         "tau2"
     }
     fn summary(&self) -> &'static str {
         "retail tasks of tau2-bench"
     }
-    fn yields(&self) -> &'static [&'static str] {
+    fn outputs(&self) -> &'static [&'static str] {
         &["problems"]
     }
     fn file_name(&self, _split: &str) -> Option<String> {
@@ -72,19 +72,19 @@ impl Format for Tau2 {
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
         ["user_scenario", "evaluation_criteria"].iter().all(|column| columns.contains_key(*column))
     }
-    fn open<'r>(&'r self, file: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+    fn open<'r>(&'r self, file: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         let wanted = split_of(file, &reading.split)?;
         Ok(Box::new(move |row| {
             let row = read_task(row.columns.clone())?;
             if wanted.as_ref().is_some_and(|ids| !ids.contains(&row.id)) {
-                return Ok(Imported::default());
+                return Ok(ImportedRows::default());
             }
             Ok(problem(row, reading)?.into())
         }))
     }
 }
 
-fn read_task(row: Map<String, Value>) -> Result<Row> {
+fn read_task(row: Map<String, Value>) -> Result<Tau2Task> {
     serde_json::from_value(Value::Object(row)).map_err(|e| Error::data(format!("not a tau2-bench task: {e}")))
 }
 
@@ -106,8 +106,8 @@ fn split_of(file: &Path, split: &str) -> Result<Option<BTreeSet<String>>> {
     }
 }
 
-fn problem(row: Row, reading: &Reading) -> Result<Problem> {
-    let Row { id, user_scenario: Scenario { instructions }, initial_state, evaluation_criteria } = row;
+fn problem(row: Tau2Task, reading: &ImportContext) -> Result<Problem> {
+    let Tau2Task { id, user_scenario: Scenario { instructions }, initial_state, evaluation_criteria } = row;
     if instructions.domain != "retail" {
         return Err(Error::data(format!("task `{id}` belongs to domain `{}`", instructions.domain))
             .help("import tasks of the domain `retail`"));
@@ -121,8 +121,8 @@ fn problem(row: Row, reading: &Reading) -> Result<Problem> {
         .into_iter()
         .map(|a| gold(&id, a))
         .collect::<Result<Vec<_>>>()?;
-    let task = Task {
-        user: script::user(&instructions, &actions),
+    let task = CustomerTask {
+        user: script::user_script(&instructions, &actions),
         communicate: evaluation_criteria.communicate_info.unwrap_or_default(),
         actions,
     };
@@ -142,8 +142,8 @@ fn problem(row: Row, reading: &Reading) -> Result<Problem> {
     })
 }
 
-fn gold(id: &str, action: Action) -> Result<GoldAction> {
-    let Action { name, arguments, requestor } = action;
+fn gold(id: &str, action: Tau2Action) -> Result<GoldAction> {
+    let Tau2Action { name, arguments, requestor } = action;
     if requestor == Some(Requestor::User) {
         return Err(Error::data(format!(
             "task `{id}`: action `{name}` is the user's, but users' tools cannot be imported"
@@ -159,11 +159,11 @@ fn gold(id: &str, action: Action) -> Result<GoldAction> {
 /// Returns one gold action as a line of JSON with a fixed key order.
 fn line(action: &GoldAction) -> Result<String> {
     #[derive(serde::Serialize)]
-    struct Reference<'a> {
+    struct ReferenceLine<'a> {
         name: &'a str,
         arguments: &'a BTreeMap<String, Value>,
     }
-    let line = Reference { name: &action.name, arguments: &action.arguments };
+    let line = ReferenceLine { name: &action.name, arguments: &action.arguments };
     serde_json::to_string(&line).map_err(|e| Error::bug(format!("a gold action has no JSON form: {e}")))
 }
 

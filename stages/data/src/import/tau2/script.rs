@@ -34,7 +34,7 @@ const BEFORE_ME: [&str; 26] = [
 const ADDRESS: [&str; 6] = ["address1", "address2", "city", "state", "zip", "country"];
 
 /// Returns the script for instructions and gold actions.
-pub fn user(instructions: &Instructions, actions: &[GoldAction]) -> UserScript {
+pub fn user_script(instructions: &Instructions, actions: &[GoldAction]) -> UserScript {
     let said = |text: &Option<String>| first_person(sentence(text.as_deref().unwrap_or("")));
     UserScript {
         reason: said(&instructions.reason_for_call),
@@ -96,7 +96,7 @@ pub fn first_person(text: &str) -> String {
     for (at, place) in words.iter().enumerate() {
         let before = at.checked_sub(1).map_or("", |b| lower[b].as_str());
         let after = lower.get(at + 1).map_or("", String::as_str);
-        if let Some(word) = turned(&lower[at], before, after) {
+        if let Some(word) = first_person_word(&lower[at], before, after) {
             let capital = pieces[*place].starts_with(char::is_uppercase);
             said[*place] = if capital { capitalized(word) } else { word.to_string() };
         }
@@ -105,7 +105,7 @@ pub fn first_person(text: &str) -> String {
 }
 
 /// Returns the replacement of a word between its neighbors; `None` if it stays.
-fn turned(word: &str, before: &str, after: &str) -> Option<&'static str> {
+fn first_person_word(word: &str, before: &str, after: &str) -> Option<&'static str> {
     Some(match word {
         // Some tasks say "You name is Ada".
         "you" if after == "name" => "my",

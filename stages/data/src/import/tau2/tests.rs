@@ -6,11 +6,11 @@ use serde_json::json;
 use std::sync::Arc;
 use trainyard_envs::environments::customer_service::database::ShopDatabase;
 use trainyard_envs::environments::customer_service::score::replay;
-use trainyard_envs::{Environment, Step};
+use trainyard_envs::{Environment, EpisodeStep};
 use trainyard_tables::StopReason;
 
-fn named(split: &str) -> Reading {
-    Reading { name: "tau2".into(), split: split.into(), ..Reading::default() }
+fn named(split: &str) -> ImportContext {
+    ImportContext { name: "tau2".into(), split: split.into(), ..ImportContext::default() }
 }
 
 fn task(id: &str, actions: Value) -> Value {
@@ -53,7 +53,7 @@ fn a_task_becomes_a_script_with_gold_actions() {
     );
     assert_eq!(problem.messages, [Message::new("user", "I want to cancel my order.")]);
     assert_eq!(problem.canonical, "i want to cancel my order my name is ada");
-    let task = Task::of_problem(&problem).unwrap();
+    let task = CustomerTask::of_problem(&problem).unwrap();
     assert_eq!(
         (task.user.known.as_str(), task.user.unknown.as_str(), task.user.instructions.as_str()),
         ("My name is Ada.", "", "")
@@ -128,7 +128,7 @@ fn gold_actions_of_the_real_tasks_replay() {
     let base = Arc::new(ShopDatabase::load(&folder.join("db.json")).unwrap());
     let (mut lookups, mut changes) = (Vec::new(), Vec::new());
     for problem in &problems {
-        let failed = replay(&base, &Task::of_problem(problem).unwrap()).failed;
+        let failed = replay(&base, &CustomerTask::of_problem(problem).unwrap()).failed;
         if failed.iter().any(|f| f.changes) {
             assert_eq!(
                 (failed.len(), failed[0].name.as_str()),
@@ -182,7 +182,7 @@ fn gold_agent_resolves_a_task_of_the_fictional_shop() {
 
 /// Plays the gold actions, then reports the required facts.
 fn play_gold(environment: &dyn Environment, problem: &Problem) -> String {
-    let task = Task::of_problem(problem).unwrap();
+    let task = CustomerTask::of_problem(problem).unwrap();
     let call =
         |a: &GoldAction| format!("<tool_call>\n{}\n</tool_call>", json!({"name": a.name, "arguments": a.arguments}));
     let calls: Vec<String> = task.actions.iter().map(call).collect();
@@ -194,12 +194,12 @@ fn play<'a>(environment: &dyn Environment, problem: &Problem, turns: impl Iterat
     let mut episode = environment.start(problem, 0).unwrap();
     for text in turns {
         match episode.step(&environment.format().parse(text)).unwrap() {
-            Step::Observe(_) => {}
-            Step::Done(outcome) => {
+            EpisodeStep::Observe(_) => {}
+            EpisodeStep::Done(outcome) => {
                 assert_eq!(outcome.stop, StopReason::Answer, "{}", problem.id);
                 return outcome.answer.unwrap();
             }
-            Step::Pending | Step::Asked(_) => panic!("these tools answer immediately"),
+            EpisodeStep::Pending | EpisodeStep::TurnRequest(_) => panic!("these tools answer immediately"),
         }
     }
     panic!("the episode of {} continues", problem.id);

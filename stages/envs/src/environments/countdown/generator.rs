@@ -12,14 +12,14 @@
 //! | 4 | 5 | 50 | 499 |
 //! | 5 | 6 | 100 | 999 |
 //!
-//! A [`Form`] may change the largest number and restrict the operations, which makes levels in between.
+//! A [`PuzzleRules`] may change the largest number and restrict the operations, which makes levels in between.
 //!
 //! Level 1 needs large numbers, or there would be too few pairs. Levels differ in the count of numbers, so no puzzle
 //! belongs to two. The canonical form is the sorted numbers and the target. Puzzles are too easy and drawn again if the
 //! target is among the numbers or, with three or more numbers, two of them make it.
 
 use crate::environments::mistakes::broken;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
@@ -30,14 +30,14 @@ const MOST: i64 = 1_000_000;
 
 /// Numbers and operations of the puzzles of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Form {
+pub struct PuzzleRules {
     /// Largest given number; `None` = that of the level.
     pub largest: Option<u32>,
     /// Operations of solutions: some of `+-*/`, with `+`, which joins any two numbers.
     pub operations: String,
 }
 
-impl Default for Form {
+impl Default for PuzzleRules {
     fn default() -> Self {
         Self { largest: None, operations: "+-*/".into() }
     }
@@ -56,11 +56,11 @@ pub struct Puzzle {
 
 impl Puzzle {
     /// Puzzle number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
-    pub fn at(form: &Form, level: u32, index: u64, chance: &Chance) -> Self {
+    pub fn at(form: &PuzzleRules, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
         Self::draw(form, level, &mut chance.at("countdown", &[u64::from(level), index]))
     }
-    fn draw(form: &Form, level: u32, draws: &mut Draws) -> Self {
+    fn draw(form: &PuzzleRules, level: u32, draws: &mut PhiloxRng) -> Self {
         let (largest, most) = match level {
             1 => (99, 999),
             2 => (20, 99),
@@ -71,7 +71,7 @@ impl Puzzle {
         let largest = form.largest.map_or(largest, i64::from);
         loop {
             let mut numbers: Vec<i64> = (0..=level).map(|_| draws.between(1, largest)).collect();
-            let Term { value: target, text: expression, .. } = joined(&numbers, &form.operations, draws);
+            let PuzzleTerm { value: target, text: expression, .. } = joined(&numbers, &form.operations, draws);
             if target <= most && !easy(&numbers, target) {
                 numbers.sort_unstable();
                 return Self { numbers, target, expression };
@@ -101,7 +101,7 @@ impl Puzzle {
         }
     }
     /// A careless first try: an expression that makes something else, or one that cannot be read.
-    pub fn mistake(&self, form: &Form, draws: &mut Draws) -> String {
+    pub fn mistake(&self, form: &PuzzleRules, draws: &mut PhiloxRng) -> String {
         let tries = if draws.below(2) == 0 { 0 } else { 100 };
         let other =
             (0..tries).map(|_| joined(&self.numbers, &form.operations, draws)).find(|term| term.value != self.target);
@@ -113,14 +113,14 @@ impl Puzzle {
 }
 
 /// An intermediate expression.
-struct Term {
+struct PuzzleTerm {
     value: i64,
     text: String,
     /// Precedence: 0 = sum or difference, 1 = product or quotient, 2 = number.
     rank: u8,
 }
 
-impl Term {
+impl PuzzleTerm {
     /// The text, in parentheses if its precedence is below `rank`.
     fn within(&self, rank: u8) -> String {
         if self.rank < rank { format!("({})", self.text) } else { self.text.clone() }
@@ -128,8 +128,9 @@ impl Term {
 }
 
 /// Joins all numbers in random order with random operators. `numbers` must not be empty.
-fn joined(numbers: &[i64], operations: &str, draws: &mut Draws) -> Term {
-    let mut terms: Vec<Term> = numbers.iter().map(|n| Term { value: *n, text: n.to_string(), rank: 2 }).collect();
+fn joined(numbers: &[i64], operations: &str, draws: &mut PhiloxRng) -> PuzzleTerm {
+    let mut terms: Vec<PuzzleTerm> =
+        numbers.iter().map(|n| PuzzleTerm { value: *n, text: n.to_string(), rank: 2 }).collect();
     while terms.len() > 1 {
         let left = terms.swap_remove(draws.below(terms.len() as u64) as usize);
         let right = terms.swap_remove(draws.below(terms.len() as u64) as usize);
@@ -138,7 +139,7 @@ fn joined(numbers: &[i64], operations: &str, draws: &mut Draws) -> Term {
     terms.swap_remove(0)
 }
 
-fn join(left: &Term, right: &Term, operations: &str, draws: &mut Draws) -> Term {
+fn join(left: &PuzzleTerm, right: &PuzzleTerm, operations: &str, draws: &mut PhiloxRng) -> PuzzleTerm {
     let (a, b) = (left.value, right.value);
     let mut possible = vec![('+', a + b)];
     if a > b {
@@ -158,7 +159,7 @@ fn join(left: &Term, right: &Term, operations: &str, draws: &mut Draws) -> Term 
         '*' => (1, 1),
         _ => (1, 2),
     };
-    Term { value, text: format!("{}{sign}{}", left.within(rank), right.within(behind)), rank }
+    PuzzleTerm { value, text: format!("{}{sign}{}", left.within(rank), right.within(behind)), rank }
 }
 
 /// Whether one number, or two of three or more, make the target.

@@ -4,11 +4,11 @@ use crate::verifiers::{countdown, verify};
 use std::collections::BTreeSet;
 
 fn some(level: u32, count: u64) -> impl Iterator<Item = Puzzle> {
-    (0..count).map(move |index| Puzzle::at(&Form::default(), level, index, &Chance::new(11)))
+    (0..count).map(move |index| Puzzle::at(&PuzzleRules::default(), level, index, &Chance::new(11)))
 }
 
-fn term(value: i64, text: &str, rank: u8) -> Term {
-    Term { value, text: text.to_string(), rank }
+fn term(value: i64, text: &str, rank: u8) -> PuzzleTerm {
+    PuzzleTerm { value, text: text.to_string(), rank }
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn easy_targets_are_drawn_again() {
 fn mistakes_of_both_kinds_occur() {
     let (mut wrong, mut unreadable) = (0, 0);
     for (i, puzzle) in some(3, 200).enumerate() {
-        match evaluate(&puzzle.mistake(&Form::default(), &mut Chance::new(i as u64).at("mistake", &[]))) {
+        match evaluate(&puzzle.mistake(&PuzzleRules::default(), &mut Chance::new(i as u64).at("mistake", &[]))) {
             Ok(value) => {
                 assert_ne!(value.to_string(), puzzle.target.to_string());
                 wrong += 1;
@@ -85,13 +85,13 @@ fn puzzle_wording() {
     assert_eq!(problem.question(), "Make 48 from 3 5 7 8, each at most once, with + - * / and ( ).");
     assert_eq!(problem.canonical, "3,5,7,8=48");
     assert!(problem.id.starts_with("cd3-"), "{}", problem.id);
-    let at = |level: u32| Puzzle::at(&Form::default(), level, 4, &Chance::new(1));
+    let at = |level: u32| Puzzle::at(&PuzzleRules::default(), level, 4, &Chance::new(1));
     assert_eq!((at(0), at(9)), (at(1), at(MAX_LEVEL)));
 }
 
 #[test]
 fn a_form_restricts_numbers_and_operations() {
-    let form = Form { largest: Some(12), operations: "+-".into() };
+    let form = PuzzleRules { largest: Some(12), operations: "+-".into() };
     for index in 0..200 {
         let puzzle = Puzzle::at(&form, 2, index, &Chance::new(3));
         assert!(puzzle.numbers.iter().all(|n| (1..=12).contains(n)), "{puzzle:?}");

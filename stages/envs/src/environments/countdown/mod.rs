@@ -6,10 +6,10 @@ pub mod generator;
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
-    WithDialogue,
+    Demonstration, DialogueEnvironment, DialogueOptions, EnvironmentSetup, ExtraOptions, ProblemGenerator,
+    ScriptedTurn, WithDialogue,
 };
-use generator::{Form, Puzzle};
+use generator::{Puzzle, PuzzleRules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -31,13 +31,13 @@ pub struct CountdownExtra {
 
 impl Default for CountdownExtra {
     fn default() -> Self {
-        let Form { largest, operations } = Form::default();
+        let PuzzleRules { largest, operations } = PuzzleRules::default();
         Self { largest, operations }
     }
 }
 
 fn is_all(operations: &String) -> bool {
-    *operations == Form::default().operations
+    *operations == PuzzleRules::default().operations
 }
 
 impl ExtraOptions for CountdownExtra {
@@ -57,7 +57,7 @@ impl ExtraOptions for CountdownExtra {
     }
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> =
-            self.largest.and_then(|n| OptionProblem::outside("/largest", n, 10..=1000)).into_iter().collect();
+            self.largest.and_then(|n| OptionProblem::out_of_range("/largest", n, 10..=1000)).into_iter().collect();
         let known = self.operations.chars().all(|sign| "+-*/".contains(sign));
         if !known || !self.operations.contains('+') {
             let message = format!("`{}` is no set of operations", self.operations);
@@ -74,15 +74,15 @@ pub type CountdownOptions = WithDialogue<CountdownExtra>;
 /// The environment `countdown`.
 pub struct Countdown {
     dialogue: Arc<Dialogue>,
-    form: Form,
+    form: PuzzleRules,
 }
 
 impl Countdown {
     /// An environment with these options.
-    pub fn new(options: CountdownOptions, setup: &Setup) -> Result<Self> {
+    pub fn new(options: CountdownOptions, setup: &EnvironmentSetup) -> Result<Self> {
         let CountdownExtra { largest, operations } = options.extra;
         let dialogue = Dialogue::new(options.dialogue, setup, marked_or_last_line)?;
-        Ok(Self { dialogue, form: Form { largest, operations } })
+        Ok(Self { dialogue, form: PuzzleRules { largest, operations } })
     }
 }
 
@@ -118,7 +118,7 @@ impl ProblemGenerator for Countdown {
         let mistaken = mistake.is_some();
         let tries = mistake.into_iter().chain([puzzle.expression.clone()]);
         let calls = tries.filter_map(|expression| self.dialogue.call(&expression)).map(ScriptedTurn::Call);
-        Demonstration { turns: calls.chain([ScriptedTurn::Say(puzzle.expression)]).collect(), mistaken }
+        Demonstration { turns: calls.chain([ScriptedTurn::Text(puzzle.expression)]).collect(), mistaken }
     }
     fn plural(&self) -> &'static str {
         "countdown puzzles"

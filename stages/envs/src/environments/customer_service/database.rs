@@ -3,7 +3,7 @@
 //! An episode changes a handful of records out of thousands and may be forked at any turn, so a copy contains only the
 //! changes. Tools never add users, orders or products.
 
-use super::records::{Order, Product, User, Variant};
+use super::records::{Product, ShopOrder, User, Variant};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,7 +23,7 @@ pub struct ShopDatabase {
     /// Users by id.
     pub users: BTreeMap<String, User>,
     /// Orders by id.
-    pub orders: BTreeMap<String, Order>,
+    pub orders: BTreeMap<String, ShopOrder>,
 }
 
 impl ShopDatabase {
@@ -49,7 +49,7 @@ impl ShopDatabase {
 pub struct Shop {
     base: Arc<ShopDatabase>,
     users: BTreeMap<String, User>,
-    orders: BTreeMap<String, Order>,
+    orders: BTreeMap<String, ShopOrder>,
 }
 
 impl Shop {
@@ -57,7 +57,7 @@ impl Shop {
         Self { base, users: BTreeMap::new(), orders: BTreeMap::new() }
     }
     /// Returns the order with this id.
-    pub fn order(&self, id: &str) -> Option<&Order> {
+    pub fn order(&self, id: &str) -> Option<&ShopOrder> {
         self.orders.get(id).or_else(|| self.base.orders.get(id))
     }
     /// Returns the user with this id.
@@ -80,7 +80,7 @@ impl Shop {
     pub fn variant(&self, item_id: &str) -> Option<&Variant> {
         self.products().find_map(|product| product.variants.get(item_id))
     }
-    pub fn put_order(&mut self, order: Order) {
+    pub fn put_order(&mut self, order: ShopOrder) {
         self.orders.insert(order.order_id.clone(), order);
     }
     pub fn put_user(&mut self, user: User) {

@@ -9,23 +9,25 @@ pub mod database;
 pub mod modeled_user;
 pub mod records;
 pub mod score;
-pub mod service;
+pub mod state;
 pub mod task;
 pub mod tools;
 pub mod user;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, Setup, WithDialogue};
+use crate::environments::{
+    DialogueEnvironment, DialogueOptions, EnvironmentSetup, Episode, ExtraOptions, WithDialogue,
+};
 use crate::tools::ToolSpec;
 use database::ShopDatabase;
 use modeled_user::{ModeledUser, PROMPT};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use service::{Case, Service};
+use state::{CustomerServiceContext, CustomerServiceState};
 use std::path::Path;
 use std::sync::Arc;
-use task::Task;
-use trainyard_chat::{Chat, ChatOptions, Line};
+use task::CustomerTask;
+use trainyard_chat::{ChatClient, ChatOptions, SharedChatClient};
 use trainyard_core::error::io_error;
 use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::Problem;
@@ -94,7 +96,7 @@ impl ExtraOptions for CustomerServiceExtra {
         tools::specs()
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let model = self.user.iter().flat_map(ChatOptions::problems).map(|problem| problem.within("/user"));
+        let model = self.user.iter().flat_map(ChatOptions::problems).map(|problem| problem.with_prefix("/user"));
         let unheard = (self.user.is_none() && !self.user_prompt.is_empty()).then(|| {
             let problem = OptionProblem::new("/user_prompt", "a user who follows a script is told nothing");
             problem.help("name a model: `user: {endpoint: URL, model: NAME}`")
@@ -108,12 +110,12 @@ pub struct CustomerService {
     communication: bool,
     dialogue: Arc<Dialogue>,
     /// Model that plays the user, and its instructions.
-    user: Option<(Arc<Line>, String)>,
+    user: Option<(Arc<SharedChatClient>, String)>,
 }
 
 impl CustomerService {
     /// Reads the files. An error names the file that is missing or invalid.
-    pub fn new(options: CustomerServiceOptions, setup: &Setup) -> Result<Self> {
+    pub fn new(options: CustomerServiceOptions, setup: &EnvironmentSetup) -> Result<Self> {
         let CustomerServiceExtra { database, policy, user, user_prompt, communication } = options.extra;
         let base =
             if database.is_empty() { ShopDatabase::made_up()? } else { ShopDatabase::load(Path::new(&database))? };
@@ -127,8 +129,8 @@ impl CustomerService {
         let prompt = if user_prompt.is_empty() { PROMPT.to_string() } else { user_prompt };
         let user = match user.filter(|_| !setup.host.is_idle()) {
             Some(model) => {
-                let chat = Chat::open(setup.host.models(), &model)?.unlisted();
-                Some((Arc::new(Line::open(chat)?), prompt))
+                let chat = ChatClient::open(setup.host.models(), &model)?.unlisted();
+                Some((Arc::new(SharedChatClient::open(chat)?), prompt))
             }
             None => None,
         };
@@ -143,14 +145,15 @@ impl DialogueEnvironment for CustomerService {
         &self.dialogue
     }
     fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
-        let task = Task::of_problem(problem)?;
+        let task = CustomerTask::of_problem(problem)?;
         let script = Arc::new(task.user.clone());
         let user: Box<dyn SimulatedUser> = match &self.user {
             Some((line, prompt)) => Box::new(ModeledUser::new(line, prompt, &script)),
             None => Box::new(ScriptedUser::new(script)),
         };
-        let case = Arc::new(Case { base: Arc::clone(&self.base), task, communication: self.communication });
-        self.dialogue.start_in(Box::new(Service::new(case, user)), seed)
+        let case =
+            Arc::new(CustomerServiceContext { base: Arc::clone(&self.base), task, communication: self.communication });
+        self.dialogue.start_in(Box::new(CustomerServiceState::new(case, user)), seed)
     }
 }
 

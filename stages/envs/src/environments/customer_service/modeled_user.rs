@@ -9,11 +9,11 @@
 
 use super::task::UserScript;
 use super::user::{Reaction, ScriptedUser, SimulatedUser};
-use crate::tools::{Claim, Ticket, ToolResult};
+use crate::tools::{PendingToolResult, ToolResult, ToolResultSource};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use trainyard_chat::{Line, Promise, Question, Reply, Said};
+use trainyard_chat::{ChatRequest, ChatRequestMessage, ChatResult, Promise, SharedChatClient};
 use trainyard_core::{Error, ErrorKind};
 
 /// Text with which the model ends the conversation.
@@ -34,64 +34,69 @@ const OPENING: &str = "Hello, how can I help you today?";
 /// Customer whose replies come from a model.
 #[derive(Clone)]
 pub struct ModeledUser {
-    line: Arc<Line>,
+    model: Arc<SharedChatClient>,
     /// Uses the customer's tools.
     script: ScriptedUser,
-    said: Vec<Said>,
-    next: Next,
+    messages: Vec<ChatRequestMessage>,
+    next: NextReply,
 }
 
 /// Next reply of the customer.
 #[derive(Clone)]
-enum Next {
+enum NextReply {
     Nothing,
     Scripted(String),
-    Asked(Promise),
+    Pending(Promise),
 }
 
 impl ModeledUser {
     /// Returns a customer at the start of a conversation that the customer's message has opened.
-    pub fn new(line: &Arc<Line>, prompt: &str, script: &Arc<UserScript>) -> Self {
+    pub fn new(line: &Arc<SharedChatClient>, prompt: &str, script: &Arc<UserScript>) -> Self {
         let said = vec![
-            Said::new("system", format!("{}\n\n{}", prompt.trim_end(), scenario(script))),
-            Said::new("user", OPENING),
-            Said::new("assistant", script.reason.as_str()),
+            ChatRequestMessage::new("system", format!("{}\n\n{}", prompt.trim_end(), scenario(script))),
+            ChatRequestMessage::new("user", OPENING),
+            ChatRequestMessage::new("assistant", script.reason.as_str()),
         ];
-        Self { line: Arc::clone(line), script: ScriptedUser::new(Arc::clone(script)), said, next: Next::Nothing }
+        Self {
+            model: Arc::clone(line),
+            script: ScriptedUser::new(Arc::clone(script)),
+            messages: said,
+            next: NextReply::Nothing,
+        }
     }
     /// Returns the model's answer, once it has arrived.
-    fn reply(&self) -> Option<Reply> {
+    fn reply(&self) -> Option<ChatResult> {
         match &self.next {
-            Next::Asked(promise) => promise.poll(),
-            Next::Nothing | Next::Scripted(_) => None,
+            NextReply::Pending(promise) => promise.poll(),
+            NextReply::Nothing | NextReply::Scripted(_) => None,
         }
     }
 }
 
 impl SimulatedUser for ModeledUser {
-    fn hear(&mut self, message: &str) -> Option<Ticket> {
-        self.said.push(Said::new("user", message));
-        if let Some(says) = self.script.acts(&message.to_lowercase()) {
-            self.next = Next::Scripted(says);
+    fn receive(&mut self, message: &str) -> Option<PendingToolResult> {
+        self.messages.push(ChatRequestMessage::new("user", message));
+        if let Some(says) = self.script.use_tool(&message.to_lowercase()) {
+            self.next = NextReply::Scripted(says);
             return None;
         }
-        let promise = self.line.ask(Question { messages: self.said.clone(), ..Question::default() });
-        self.next = Next::Asked(promise.clone());
-        Some(Ticket::on(promise))
+        let promise = self.model.send(ChatRequest { messages: self.messages.clone(), ..ChatRequest::default() });
+        self.next = NextReply::Pending(promise.clone());
+        Some(PendingToolResult::from_source(promise))
     }
     fn answer(&mut self, _: &str, _: bool) -> Reaction {
         let text = match (&self.next, self.reply()) {
-            (Next::Scripted(says), _) => says.clone(),
+            (NextReply::Scripted(says), _) => says.clone(),
             (_, Some(Ok(Ok(answer)))) => answer.text.trim().to_string(),
             // An episode whose customer was lost has ended before the reply is requested.
             _ => String::new(),
         };
-        self.next = Next::Nothing;
+        self.next = NextReply::Nothing;
         if text.is_empty() || text.contains(STOP) {
-            return Reaction::Leaves;
+            return Reaction::Leave;
         }
-        self.said.push(Said::new("assistant", text.as_str()));
-        Reaction::Says(text)
+        self.messages.push(ChatRequestMessage::new("assistant", text.as_str()));
+        Reaction::Reply(text)
     }
     fn state(&self) -> &BTreeMap<String, String> {
         self.script.state()
@@ -108,7 +113,7 @@ impl SimulatedUser for ModeledUser {
     }
 }
 
-impl Claim for Promise {
+impl ToolResultSource for Promise {
     fn poll(&self) -> Option<ToolResult> {
         self.poll().map(|reply| result(&reply))
     }
@@ -119,7 +124,7 @@ impl Claim for Promise {
 
 /// Converts a reply to a tool result. A request that the server rejects loses the episode; [`SimulatedUser::failure`]
 /// reports errors that end the stage.
-fn result(reply: &Reply) -> ToolResult {
+fn result(reply: &ChatResult) -> ToolResult {
     match reply {
         Ok(Err(error)) => ToolResult::infrastructure(format!("the customer is lost: {}", error.message)),
         Ok(Ok(_)) | Err(_) => ToolResult::ok(String::new()),

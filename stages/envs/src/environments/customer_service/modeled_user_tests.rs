@@ -1,39 +1,40 @@
 use super::super::tests::{call, cancel, cancelling};
 use super::*;
 use crate::environments::customer_service::CustomerService;
-use crate::environments::{DialogueEnvironment, Environment, Episode, Setup, Step};
+use crate::environments::{DialogueEnvironment, Environment, EnvironmentSetup, Episode, EpisodeStep};
 use serde_json::{Value, json};
-use trainyard_chat::testing::{Reply as Answers, Served, says};
+use trainyard_chat::testing::{MockChatServer, MockResponse, text_response};
 use trainyard_core::ErrorKind;
-use trainyard_tables::{Status, StopReason};
+use trainyard_tables::{EpisodeStatus, StopReason};
 
 const LONG: Duration = Duration::from_secs(20);
 
-fn environment(server: &Served, more: &Value) -> CustomerService {
+fn environment(server: &MockChatServer, more: &Value) -> CustomerService {
     let mut user = json!({"endpoint": server.url(), "model": "m", "attempts": 1});
     user.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    CustomerService::new(serde_json::from_value(json!({ "user": user })).unwrap(), &Setup::standard(1)).unwrap()
+    CustomerService::new(serde_json::from_value(json!({ "user": user })).unwrap(), &EnvironmentSetup::standard(1))
+        .unwrap()
 }
 
 /// Returns the step after a turn, once the user has answered.
-fn step(environment: &CustomerService, episode: &mut dyn Episode, text: &str) -> Step {
+fn step(environment: &CustomerService, episode: &mut dyn Episode, text: &str) -> EpisodeStep {
     match episode.step(&environment.format().parse(text)).unwrap() {
-        Step::Pending => episode.poll(LONG).unwrap().expect("an answer within the time"),
+        EpisodeStep::Pending => episode.poll(LONG).unwrap().expect("an answer within the time"),
         step => step,
     }
 }
 
 /// Returns the last message that the agent sees.
-fn heard(step: &Step) -> &str {
+fn heard(step: &EpisodeStep) -> &str {
     match step {
-        Step::Observe(seen) => &seen.messages.last().unwrap().content,
+        EpisodeStep::Observe(seen) => &seen.messages.last().unwrap().content,
         other => panic!("{other:?}"),
     }
 }
 
 /// Returns a user who gives their name, then confirms, then leaves.
-fn ada() -> Served {
-    Served::start(|body, _| {
+fn ada() -> MockChatServer {
+    MockChatServer::start(|body, _| {
         let said = body["messages"].as_array().unwrap();
         let last = said.last().unwrap()["content"].as_str().unwrap();
         let answer = if last.contains("name") {
@@ -43,7 +44,7 @@ fn ada() -> Served {
         } else {
             "Yes, cancel it."
         };
-        says(body, answer)
+        text_response(body, answer)
     })
 }
 
@@ -54,8 +55,8 @@ fn a_model_plays_the_user_from_their_side_until_it_leaves() {
     let mut episode = environment.start(&problem, 0).unwrap();
     assert_eq!(heard(&step(&environment, &mut *episode, "<think>who?</think>Your name, please.")), "Ada Moss, 12207.");
     assert_eq!(heard(&step(&environment, &mut *episode, "Shall I cancel #W1000001?")), "Yes, cancel it.");
-    assert!(matches!(step(&environment, &mut *episode, &cancel("no longer needed")), Step::Observe(_)));
-    let Step::Done(outcome) = step(&environment, &mut *episode, "You get $47.00 back.") else { panic!() };
+    assert!(matches!(step(&environment, &mut *episode, &cancel("no longer needed")), EpisodeStep::Observe(_)));
+    let EpisodeStep::Done(outcome) = step(&environment, &mut *episode, "You get $47.00 back.") else { panic!() };
     assert_eq!((outcome.answer.as_deref(), outcome.turns, outcome.tool_calls), (Some("resolved"), 4, 1));
 
     let asked = server.bodies();
@@ -78,7 +79,7 @@ fn who_hears_the_same_says_the_same_and_a_fork_goes_on_alone() {
     assert_eq!(server.requests(), 1);
     let mut fork = first.fork().unwrap();
     assert_eq!(heard(&step(&environment, &mut *fork, "Shall I?")), "Yes, cancel it.");
-    assert!(matches!(step(&environment, &mut *first, "I cannot give it back."), Step::Done(_)));
+    assert!(matches!(step(&environment, &mut *first, "I cannot give it back."), EpisodeStep::Done(_)));
     assert_eq!(server.bodies().last().unwrap()["messages"].as_array().unwrap().len(), 6, "the fork's turn is its own");
 }
 
@@ -100,24 +101,24 @@ fn tools_of_the_user_stay_scripted() {
 
 #[test]
 fn a_refused_question_loses_the_episode_and_a_server_that_is_away_ends_the_stage() {
-    let refuses = Served::start(|_, _| Answers::Status(400, "the conversation is too long"));
-    let away = Served::start(|_, _| Answers::Status(503, "away"));
-    let silent = Served::start(|body, _| says(body, ""));
+    let refuses = MockChatServer::start(|_, _| MockResponse::Status(400, "the conversation is too long"));
+    let away = MockChatServer::start(|_, _| MockResponse::Status(503, "away"));
+    let silent = MockChatServer::start(|body, _| text_response(body, ""));
     let problem = cancelling();
     let lost = environment(&refuses, &json!({}));
-    let Step::Done(outcome) = step(&lost, &mut *lost.start(&problem, 0).unwrap(), "Hello?") else { panic!() };
-    assert_eq!((outcome.status, outcome.stop), (Status::Infrastructure, StopReason::Error));
+    let EpisodeStep::Done(outcome) = step(&lost, &mut *lost.start(&problem, 0).unwrap(), "Hello?") else { panic!() };
+    assert_eq!((outcome.status, outcome.stop), (EpisodeStatus::Infrastructure, StopReason::Error));
 
     let gone = environment(&away, &json!({}));
     let mut episode = gone.start(&problem, 0).unwrap();
     let error = match episode.step(&gone.format().parse("Hello?")) {
-        Ok(Step::Pending) => episode.poll(LONG).unwrap_err(),
+        Ok(EpisodeStep::Pending) => episode.poll(LONG).unwrap_err(),
         other => panic!("{other:?}"),
     };
     assert!(error.kind == ErrorKind::Retryable && error.to_string().contains("customer"), "{error}");
 
     let left = environment(&silent, &json!({}));
-    let Step::Done(outcome) = step(&left, &mut *left.start(&problem, 0).unwrap(), "Hello?") else { panic!() };
+    let EpisodeStep::Done(outcome) = step(&left, &mut *left.start(&problem, 0).unwrap(), "Hello?") else { panic!() };
     assert_eq!(outcome.answer.as_deref(), Some("not as wanted: order `#W1000001`; not told: 47"));
 }
 
@@ -127,7 +128,7 @@ fn calls_ask_nobody_and_options_are_checked() {
     let environment = environment(&server, &json!({}));
     let mut episode = environment.start(&cancelling(), 0).unwrap();
     let found = call("find_user_id_by_email", json!({"email": "ada@example.com"}));
-    assert!(matches!(step(&environment, &mut *episode, &found), Step::Observe(_)));
+    assert!(matches!(step(&environment, &mut *episode, &found), EpisodeStep::Observe(_)));
     assert_eq!(server.requests(), 0);
     assert!(environment.dialogue().options().describe_tools);
 

@@ -35,7 +35,7 @@ impl<'de> Deserialize<'de> for Cents {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields of the data set")]
-pub struct Address {
+pub struct PostalAddress {
     pub address1: String,
     pub address2: String,
     pub city: String,
@@ -48,7 +48,7 @@ pub struct Address {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields of the data set")]
-pub struct Name {
+pub struct PersonName {
     pub first_name: String,
     pub last_name: String,
 }
@@ -78,9 +78,9 @@ pub struct User {
     /// User id, such as `ada_moss_1001`.
     pub user_id: String,
     /// First and last name.
-    pub name: Name,
+    pub name: PersonName,
     /// Default address.
-    pub address: Address,
+    pub address: PostalAddress,
     /// Email address; unique.
     pub email: String,
     /// Payment methods by id.
@@ -118,7 +118,7 @@ pub struct Product {
 /// A variant as ordered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Item {
+pub struct OrderItem {
     /// Name of the product.
     pub name: String,
     /// Id of the product.
@@ -170,15 +170,15 @@ impl Payment {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Order {
+pub struct ShopOrder {
     /// With its sign, such as `#W1000001`.
     pub order_id: String,
     /// Id of the customer.
     pub user_id: String,
     /// Where it is delivered.
-    pub address: Address,
+    pub address: PostalAddress,
     /// The items; two equal pieces are two items.
-    pub items: Vec<Item>,
+    pub items: Vec<OrderItem>,
     /// `pending`, `pending (item modified)`, `processed`, `delivered`, `cancelled`, `exchange requested` or
     /// `return requested`.
     pub status: String,

@@ -6,7 +6,7 @@
 //! actions (an unknown email, an order with another status).
 
 use super::database::{Shop, ShopDatabase};
-use super::task::{RESOLVED, Requestor, Task};
+use super::task::{CustomerTask, RESOLVED, Requestor};
 use super::tools::tool;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct FailedAction {
 
 /// Result of the gold actions.
 #[derive(Debug, Clone)]
-pub struct Replayed {
+pub struct GoldReplay {
     /// The shop afterwards.
     pub shop: Shop,
     /// The user's state afterwards.
@@ -36,8 +36,9 @@ pub struct Replayed {
 }
 
 /// Runs the gold actions of a task on a fresh shop.
-pub fn replay(base: &Arc<ShopDatabase>, task: &Task) -> Replayed {
-    let mut after = Replayed { shop: Shop::new(Arc::clone(base)), state: task.user.state.clone(), failed: Vec::new() };
+pub fn replay(base: &Arc<ShopDatabase>, task: &CustomerTask) -> GoldReplay {
+    let mut after =
+        GoldReplay { shop: Shop::new(Arc::clone(base)), state: task.user.state.clone(), failed: Vec::new() };
     for (index, action) in task.actions.iter().enumerate() {
         let mut fails = |message: String, changes: bool| {
             after.failed.push(FailedAction { index, name: action.name.clone(), message, changes })
@@ -64,13 +65,13 @@ pub fn replay(base: &Arc<ShopDatabase>, task: &Task) -> Replayed {
 }
 
 /// Returns the indexes of the wanted texts that occur in a message, ignoring case and commas.
-pub fn told(message: &str, wanted: &[String]) -> BTreeSet<usize> {
+pub fn communicated(message: &str, wanted: &[String]) -> BTreeSet<usize> {
     let message = message.to_lowercase().replace(',', "");
     (0..wanted.len()).filter(|i| message.contains(&wanted[*i].to_lowercase())).collect()
 }
 
 /// Returns the answer of an episode: [`RESOLVED`], or the faults.
-pub fn verdict(shop: &Shop, state: &BTreeMap<String, String>, untold: &[&str], wanted: &Replayed) -> String {
+pub fn verdict(shop: &Shop, state: &BTreeMap<String, String>, untold: &[&str], wanted: &GoldReplay) -> String {
     let mut faults = wanted.shop.differences(shop);
     faults.extend((*state != wanted.state).then(|| "the user's own things".to_string()));
     let mut text = String::new();

@@ -15,7 +15,7 @@ pub const RESOLVED: &str = "resolved";
 /// Script of a user, and conditions on the final state.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Task {
+pub struct CustomerTask {
     /// User script.
     pub user: UserScript,
     /// Calls of an ideal agent, and the user's tool calls. The database and the user's state must end as these actions
@@ -114,14 +114,14 @@ pub enum Requestor {
 }
 
 #[derive(Deserialize)]
-struct Data {
-    task: Task,
+struct TaskVerifierData {
+    task: CustomerTask,
 }
 
-impl Task {
+impl CustomerTask {
     /// Reads the task of a problem. Fails with kind `data` if there is no task.
     pub fn of_problem(problem: &Problem) -> Result<Self> {
-        match serde_json::from_str::<Data>(&problem.verifier) {
+        match serde_json::from_str::<TaskVerifierData>(&problem.verifier) {
             Ok(data) => Ok(data.task),
             Err(e) => Err(Error::data(format!("problem `{}`: its verifier holds no customer task: {e}", problem.id))
                 .help("import problems for `customer-service` with `data/import` and format `tau2`")),
@@ -130,11 +130,11 @@ impl Task {
     /// Returns the text of a problem's `verifier`.
     pub fn verifier(&self) -> Result<String> {
         #[derive(Serialize)]
-        struct Whole<'a> {
+        struct TaskVerifierJson<'a> {
             kind: &'static str,
-            task: &'a Task,
+            task: &'a CustomerTask,
         }
-        serde_json::to_string(&Whole { kind: "text", task: self })
+        serde_json::to_string(&TaskVerifierJson { kind: "text", task: self })
             .map_err(|e| Error::bug(format!("a task has no JSON form: {e}")))
     }
 }

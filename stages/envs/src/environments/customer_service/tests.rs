@@ -1,16 +1,16 @@
 use super::task::RESOLVED;
 use super::*;
-use crate::environments::{Environment, Observation, Outcome, Step};
+use crate::environments::{Environment, EpisodeStep, Observation, Outcome};
 use serde_json::{Value, json};
 use trainyard_core::ErrorKind;
 use trainyard_tables::{Message, StopReason};
 
 fn environment(options: &Value) -> CustomerService {
-    CustomerService::new(serde_json::from_value(options.clone()).unwrap(), &Setup::standard(1)).unwrap()
+    CustomerService::new(serde_json::from_value(options.clone()).unwrap(), &EnvironmentSetup::standard(1)).unwrap()
 }
 
 fn problem(task: Value) -> Problem {
-    let task: Task = serde_json::from_value(task).unwrap();
+    let task: CustomerTask = serde_json::from_value(task).unwrap();
     Problem {
         id: "p".to_string(),
         messages: vec![Message::new("user", task.user.reason.as_str())],
@@ -49,9 +49,9 @@ fn play(environment: &CustomerService, problem: &Problem, turns: &[&str]) -> (Ve
     let mut seen = Vec::new();
     for text in turns {
         match episode.step(&environment.format().parse(text)).unwrap() {
-            Step::Observe(observation) => seen.push(observation),
-            Step::Done(outcome) => return (seen, outcome),
-            Step::Pending | Step::Asked(_) => panic!("these tools answer immediately"),
+            EpisodeStep::Observe(observation) => seen.push(observation),
+            EpisodeStep::Done(outcome) => return (seen, outcome),
+            EpisodeStep::Pending | EpisodeStep::TurnRequest(_) => panic!("these tools answer immediately"),
         }
     }
     panic!("the episode goes on: {seen:?}");
@@ -173,7 +173,7 @@ fn user_actions_count() {
 
 #[test]
 fn failing_gold_actions_are_reported() {
-    let task = Task::of_problem(&problem(json!({
+    let task = CustomerTask::of_problem(&problem(json!({
         "actions": [
             {"name": "find_user_id_by_email", "arguments": {"email": "nobody@example.com"}},
             {"name": "cancel_pending_order", "arguments": {"order_id": "#W2000002", "reason": "no longer needed"}},
@@ -201,14 +201,14 @@ fn errors_name_files_and_problems() {
     assert!(e.kind == ErrorKind::Data && e.message.contains("q7"), "{e}");
     let unknown = r#"{"kind": "text", "task": {"mood": "bad"}}"#;
     assert!(
-        Task::of_problem(&Problem { verifier: unknown.to_string(), ..Problem::default() })
+        CustomerTask::of_problem(&Problem { verifier: unknown.to_string(), ..Problem::default() })
             .unwrap_err()
             .message
             .contains("mood")
     );
     let mut missing = CustomerServiceOptions::default();
     missing.extra.database = "no/such/db.json".to_string();
-    let e = CustomerService::new(missing, &Setup::standard(1)).err().unwrap();
+    let e = CustomerService::new(missing, &EnvironmentSetup::standard(1)).err().unwrap();
     assert!(e.kind == ErrorKind::Invalid && e.message.contains("no/such/db.json"), "{e}");
     let checked =
         crate::environments::family().check(&json!({"kind": "customer-service", "format": "code", "max_turns": 0}));

@@ -13,21 +13,22 @@
 //! 8. given a statement: leaves if the agent has changed anything since the user's last message, or declines; otherwise
 //!    waits.
 //!
-//! The user also leaves after [`PATIENCE`] messages in a row that triggered only rule 7 or 8. A scripted user states
+//! The user also leaves after [`MAX_IDLE_MESSAGES`] messages in a row that triggered only rule 7 or 8. A scripted user states
 //! all wishes at once, consents to every request, and ignores conditions ("if that is too expensive, then …"). That
 //! makes tasks easier in some ways and harder in others than with tau2-bench's simulated users; success rates are not
 //! comparable.
 
 use super::task::{ScriptedAnswer, UserScript};
-use crate::tools::Ticket;
+use crate::tools::PendingToolResult;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::Error;
 
 /// Messages in a row without progress that the user tolerates.
-pub const PATIENCE: u32 = 3;
+pub const MAX_IDLE_MESSAGES: u32 = 3;
 
-const WHO: [&str; 8] = ["email", "e-mail", "zip", "your name", "full name", "first name", "identity", "authenticat"];
+const IDENTITY_WORDS: [&str; 8] =
+    ["email", "e-mail", "zip", "your name", "full name", "first name", "identity", "authenticat"];
 const ANYTHING_ELSE: [&str; 4] = ["anything else", "something else", "any other", "further assistance"];
 const CONFIRM: [&str; 8] =
     ["confirm", "yes/no", "(yes", "shall i", "should i", "proceed", "is that correct", "is this correct"];
@@ -38,16 +39,16 @@ const REFUSAL: [&str; 6] = ["cannot", "can't", "unable", "not able", "not possib
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reaction {
     /// The user answers.
-    Says(String),
+    Reply(String),
     /// The user ends the conversation.
-    Leaves,
+    Leave,
 }
 
 /// Simulated user of a conversation.
 pub trait SimulatedUser: Send {
     /// Receives a message before [`SimulatedUser::answer`] is called. Returns a ticket that is ready once the reply is;
     /// `None` if the reply is available immediately.
-    fn hear(&mut self, _message: &str) -> Option<Ticket> {
+    fn receive(&mut self, _message: &str) -> Option<PendingToolResult> {
         None
     }
     /// Returns the error that stops the stage, once a ticket has its result.
@@ -67,7 +68,7 @@ pub trait SimulatedUser: Send {
 pub struct ScriptedUser {
     script: Arc<UserScript>,
     state: BTreeMap<String, String>,
-    introduced: bool,
+    identified: bool,
     idle: u32,
 }
 
@@ -75,24 +76,24 @@ impl ScriptedUser {
     /// Returns a user at the start of a conversation.
     pub fn new(script: Arc<UserScript>) -> Self {
         let state = script.state.clone();
-        Self { script, state, introduced: false, idle: 0 }
+        Self { script, state, identified: false, idle: 0 }
     }
 
     /// Applies rule 1: returns the reply after using a user tool that a message, in lower case, requests.
-    pub fn acts(&mut self, message: &str) -> Option<String> {
+    pub fn use_tool(&mut self, message: &str) -> Option<String> {
         let tool = self.script.tools.iter().find(|tool| mentions(message, &tool.when))?;
         let works = tool.apply(&mut self.state);
         Some(if works { tool.says.clone() } else { tool.refuses.clone() })
     }
 
     /// Rules 2 and 6: identification.
-    fn introduces(&mut self, message: &str) -> Option<String> {
+    fn identify(&mut self, message: &str) -> Option<String> {
         let script = &self.script;
         let (known, unknown) = (!script.known.is_empty(), !script.unknown.is_empty());
-        if !mentions(message, &WHO) || !(known || unknown) {
+        if !mentions(message, &IDENTITY_WORDS) || !(known || unknown) {
             return None;
         }
-        let again = std::mem::replace(&mut self.introduced, true);
+        let again = std::mem::replace(&mut self.identified, true);
         let asks_email = mentions(message, &["email", "e-mail"]);
         Some(match (known, unknown) {
             (true, true) if !again && asks_email => format!("{} {}", script.known, script.unknown),
@@ -113,7 +114,7 @@ impl ScriptedUser {
     /// Rules 7 and 8: a message without progress.
     fn idles(&mut self, says: String) -> Reaction {
         self.idle += 1;
-        if self.idle > PATIENCE { Reaction::Leaves } else { Reaction::Says(says) }
+        if self.idle > MAX_IDLE_MESSAGES { Reaction::Leave } else { Reaction::Reply(says) }
     }
 }
 
@@ -126,28 +127,28 @@ impl SimulatedUser for ScriptedUser {
         let message = message.to_lowercase();
         let question = message.contains('?') || message.contains("please");
         let (confirm, open) = (mentions(&message, &CONFIRM), mentions(&message, &OPEN));
-        let mut says = self.acts(&message);
-        if says.is_none() && !self.introduced {
-            says = self.introduces(&message);
+        let mut says = self.use_tool(&message);
+        if says.is_none() && !self.identified {
+            says = self.identify(&message);
         }
         if says.is_none() && !confirm && mentions(&message, &ANYTHING_ELSE) {
-            return Reaction::Leaves;
+            return Reaction::Leave;
         }
         if says.is_none() && question {
             let answer = self.scripted(&message);
             says = match answer {
                 Some(answer) if open || !confirm => Some(answer),
                 _ if confirm => Some("Yes, please.".to_string()),
-                _ => self.introduces(&message),
+                _ => self.identify(&message),
             };
         }
         match says {
             Some(says) => {
                 self.idle = 0;
-                Reaction::Says(says)
+                Reaction::Reply(says)
             }
             None if question => self.idles(self.script.reason.clone()),
-            None if changed || mentions(&message, &REFUSAL) => Reaction::Leaves,
+            None if changed || mentions(&message, &REFUSAL) => Reaction::Leave,
             None => self.idles("All right, please go on.".to_string()),
         }
     }

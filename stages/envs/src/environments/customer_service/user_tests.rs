@@ -16,8 +16,8 @@ fn script() -> UserScript {
 
 fn says(user: &mut ScriptedUser, message: &str, changed: bool) -> String {
     match user.answer(message, changed) {
-        Reaction::Says(text) => text,
-        Reaction::Leaves => "(leaves)".to_string(),
+        Reaction::Reply(text) => text,
+        Reaction::Leave => "(leaves)".to_string(),
     }
 }
 
@@ -59,11 +59,11 @@ fn statements_after_a_change_or_refusal_end_the_conversation() {
 #[test]
 fn patience_runs_out_and_progress_restores_it() {
     let mut user = ScriptedUser::new(Arc::new(script()));
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_IDLE_MESSAGES {
         assert_eq!(says(&mut user, "Hm?", false), script().reason);
     }
     assert_eq!(says(&mut user, "Refund where?", false), "Use gift_card_1.");
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_IDLE_MESSAGES {
         assert_eq!(says(&mut user, "One moment.", false), "All right, please go on.");
     }
     assert_eq!(says(&mut user, "Hm?", false), "(leaves)");
@@ -98,6 +98,6 @@ fn users_use_their_tools_and_copies_are_independent() {
         user.state(),
         &BTreeMap::from([("lamp".to_string(), "on".to_string()), ("plug".to_string(), "in".to_string())])
     );
-    assert_eq!(copy.answer("Please switch it on.", false), Reaction::Says("switch_on: it does not work.".to_string()));
+    assert_eq!(copy.answer("Please switch it on.", false), Reaction::Reply("switch_on: it does not work.".to_string()));
     assert_eq!(copy.state(), &pair("plug", "out"));
 }

@@ -24,7 +24,7 @@ pub enum Domain {
 
 /// A required parameter of a function.
 #[derive(Debug, PartialEq)]
-pub struct Parameter {
+pub struct FunctionParameter {
     /// Name in calls and, in braces, in requests.
     pub name: &'static str,
     pub domain: Domain,
@@ -32,12 +32,12 @@ pub struct Parameter {
 
 /// A function of the catalog.
 #[derive(Debug, PartialEq)]
-pub struct Function {
+pub struct CatalogFunction {
     /// Name in calls.
     pub name: &'static str,
     pub description: &'static str,
     /// Parameters, sorted by name.
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [FunctionParameter],
     /// Phrases of requests, each with `{parameter}` once for every parameter.
     pub requests: &'static [&'static str],
 }
@@ -51,22 +51,22 @@ const PLACES: &[&str] = &["airport", "castle", "harbor", "hotel", "museum", "par
 const DISHES: &[&str] = &["burgers", "cakes", "pies", "pizzas", "salads", "soups", "tacos", "wraps"];
 const MUSIC: &[&str] = &["blues", "folk", "funk", "jazz", "metal", "opera", "rock", "soul"];
 
-const fn parameter(name: &'static str, domain: Domain) -> Parameter {
-    Parameter { name, domain }
+const fn parameter(name: &'static str, domain: Domain) -> FunctionParameter {
+    FunctionParameter { name, domain }
 }
-const fn count(name: &'static str, least: i64, most: i64) -> Parameter {
+const fn count(name: &'static str, least: i64, most: i64) -> FunctionParameter {
     parameter(name, Domain::Count { least, most })
 }
 
 /// All functions, sorted by name.
-pub static CATALOG: [Function; 14] = [
-    Function {
+pub static CATALOG: [CatalogFunction; 14] = [
+    CatalogFunction {
         name: "add_steps",
         description: "Adds steps to the walking log.",
         parameters: &[count("steps", 2, 999)],
         requests: &["add {steps} steps to my log", "log {steps} steps", "note that I walked {steps} steps"],
     },
-    Function {
+    CatalogFunction {
         name: "book_room",
         description: "Books a hotel room.",
         parameters: &[
@@ -80,7 +80,7 @@ pub static CATALOG: [Function; 14] = [
             "find me a bed in {city} {breakfast}, {nights} nights",
         ],
     },
-    Function {
+    CatalogFunction {
         name: "book_table",
         description: "Books a table in the restaurant.",
         parameters: &[count("people", 2, 20), parameter("time", Domain::Hour)],
@@ -90,7 +90,7 @@ pub static CATALOG: [Function; 14] = [
             "get us a table, {people} of us, at {time}",
         ],
     },
-    Function {
+    CatalogFunction {
         name: "book_train",
         description: "Books a seat in a train.",
         parameters: &[
@@ -104,7 +104,7 @@ pub static CATALOG: [Function; 14] = [
             "reserve the {time} o'clock train from {from} to {to}",
         ],
     },
-    Function {
+    CatalogFunction {
         name: "call_taxi",
         description: "Calls a taxi.",
         parameters: &[parameter("place", Domain::Word(PLACES)), parameter("time", Domain::Hour)],
@@ -114,7 +114,7 @@ pub static CATALOG: [Function; 14] = [
             "get me driven to the {place} at {time}",
         ],
     },
-    Function {
+    CatalogFunction {
         name: "get_weather",
         description: "Tells the weather of a city.",
         parameters: &[parameter("city", Domain::Word(CITIES))],
@@ -124,25 +124,25 @@ pub static CATALOG: [Function; 14] = [
             "check whether it rains in {city}",
         ],
     },
-    Function {
+    CatalogFunction {
         name: "order_food",
         description: "Orders food.",
         parameters: &[count("amount", 2, 20), parameter("dish", Domain::Word(DISHES))],
         requests: &["order {amount} {dish}", "have {amount} {dish} delivered", "send for {amount} {dish}"],
     },
-    Function {
+    CatalogFunction {
         name: "pay",
         description: "Pays an amount of euros.",
         parameters: &[count("euros", 2, 999)],
         requests: &["pay {euros} euros", "transfer {euros} euros", "send them {euros} euros"],
     },
-    Function {
+    CatalogFunction {
         name: "play_music",
         description: "Plays music of a kind.",
         parameters: &[parameter("kind", Domain::Word(MUSIC))],
         requests: &["play some {kind}", "put on {kind} music", "let me hear {kind}"],
     },
-    Function {
+    CatalogFunction {
         name: "rent_car",
         description: "Rents a car.",
         parameters: &[
@@ -156,7 +156,7 @@ pub static CATALOG: [Function; 14] = [
             "get me a car {automatic} in {city}, {days} days",
         ],
     },
-    Function {
+    CatalogFunction {
         name: "send_parcel",
         description: "Sends a parcel.",
         parameters: &[
@@ -170,7 +170,7 @@ pub static CATALOG: [Function; 14] = [
             "ship a box to {city} {gift}, {kilos} kilos",
         ],
     },
-    Function {
+    CatalogFunction {
         name: "set_heat",
         description: "Sets the temperature of the heating.",
         parameters: &[count("degrees", 5, 30)],
@@ -180,7 +180,7 @@ pub static CATALOG: [Function; 14] = [
             "make it {degrees} degrees in here",
         ],
     },
-    Function {
+    CatalogFunction {
         name: "set_light",
         description: "Sets the brightness of a room's light.",
         parameters: &[count("level", 2, 100), parameter("room", Domain::Word(ROOMS))],
@@ -190,7 +190,7 @@ pub static CATALOG: [Function; 14] = [
             "put the lamp of the {room} at {level}",
         ],
     },
-    Function {
+    CatalogFunction {
         name: "set_timer",
         description: "Sets a timer.",
         parameters: &[count("minutes", 2, 180)],
@@ -221,7 +221,7 @@ impl Domain {
     }
 }
 
-impl Function {
+impl CatalogFunction {
     /// Returns the signature, such as `book_table(people: int, time: int)`.
     pub fn signature(&self) -> String {
         let parameters: Vec<String> =

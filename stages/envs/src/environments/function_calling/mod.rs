@@ -11,11 +11,12 @@ pub mod requests;
 
 use crate::Toolbox;
 use crate::environments::{
-    Demonstration, Environment, EnvironmentOptions, Episode, Outcome, ProblemGenerator, ScriptedTurn, Setup, Step,
+    Demonstration, Environment, EnvironmentOptions, EnvironmentSetup, Episode, EpisodeStep, Outcome, ProblemGenerator,
+    ScriptedTurn,
 };
 use crate::formats::{AgentTurn, ToolFormat, registry as formats};
 use crate::tools::ToolSpec;
-use requests::Generated;
+use requests::GeneratedRequest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -23,13 +24,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use trainyard_api::PartOptions;
 use trainyard_core::{Chance, Digest, Error, OptionProblem, Result};
-use trainyard_tables::{Message, Problem, Status, StopReason};
+use trainyard_tables::{EpisodeStatus, Message, Problem, StopReason};
 
 /// How a generated problem describes the functions of its catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub enum Listing {
+pub enum FunctionListing {
     /// No description: a model trained on the catalog knows it.
     None,
     /// One line per function: `book_table(people: int, time: int)`.
@@ -49,12 +50,12 @@ pub struct FunctionCallingOptions {
     pub system: String,
     /// How generated problems describe their functions: `none`, `signatures` or `full`. Imported problems bring their
     /// own descriptions.
-    pub listing: Listing,
+    pub listing: FunctionListing,
 }
 
 impl Default for FunctionCallingOptions {
     fn default() -> Self {
-        Self { format: "toolrl".to_string(), system: String::new(), listing: Listing::Signatures }
+        Self { format: "toolrl".to_string(), system: String::new(), listing: FunctionListing::Signatures }
     }
 }
 
@@ -92,7 +93,7 @@ pub struct FunctionCalling {
 
 impl FunctionCalling {
     /// Fails if `format` is unknown or needs a fixed tool.
-    pub fn new(options: FunctionCallingOptions, setup: &Setup) -> Result<Self> {
+    pub fn new(options: FunctionCallingOptions, setup: &EnvironmentSetup) -> Result<Self> {
         let format = setup.toolbox.format(&options.format, &[])?;
         Ok(Self { options, format, toolbox: Arc::clone(&setup.toolbox) })
     }
@@ -120,7 +121,7 @@ impl Environment for FunctionCalling {
         Ok(messages)
     }
     fn start(&self, _problem: &Problem, _seed: u64) -> Result<Box<dyn Episode>> {
-        Ok(Box::new(OneTurn { over: false }))
+        Ok(Box::new(SingleTurnEpisode { ended: false }))
     }
     fn max_turns(&self) -> u32 {
         1
@@ -144,16 +145,16 @@ fn answer(turn: &AgentTurn) -> Option<String> {
     Some(turn.calls_json().unwrap_or_else(|| "[]".to_string()))
 }
 
-struct OneTurn {
-    over: bool,
+struct SingleTurnEpisode {
+    ended: bool,
 }
 
-impl Episode for OneTurn {
-    fn step(&mut self, turn: &AgentTurn) -> Result<Step> {
-        if self.over {
+impl Episode for SingleTurnEpisode {
+    fn step(&mut self, turn: &AgentTurn) -> Result<EpisodeStep> {
+        if self.ended {
             return Err(Error::bug("a turn was taken after the end of the episode"));
         }
-        self.over = true;
+        self.ended = true;
         let answer = if turn.truncated { None } else { answer(turn) };
         let stop = match &answer {
             Some(_) => StopReason::Answer,
@@ -162,24 +163,24 @@ impl Episode for OneTurn {
         };
         let tool_errors = turn.calls.iter().filter(|call| call.is_err()).count() as u32;
         let tool_calls = turn.calls.len() as u32;
-        Ok(Step::Done(Outcome {
+        Ok(EpisodeStep::Done(Outcome {
             answer,
             stop,
-            status: Status::Ok,
+            status: EpisodeStatus::Ok,
             turns: 1,
             tool_calls,
             tool_errors,
             ..Outcome::default()
         }))
     }
-    fn poll(&mut self, _wait: Duration) -> Result<Option<Step>> {
+    fn poll(&mut self, _wait: Duration) -> Result<Option<EpisodeStep>> {
         Ok(None)
     }
     fn fork(&self) -> Result<Box<dyn Episode>> {
-        if self.over {
+        if self.ended {
             return Err(Error::bug("an episode cannot be forked after its end"));
         }
-        Ok(Box::new(Self { over: false }))
+        Ok(Box::new(Self { ended: false }))
     }
 }
 
@@ -223,14 +224,14 @@ impl ProblemGenerator for FunctionCalling {
 }
 
 impl FunctionCalling {
-    fn messages(&self, generated: &Generated) -> Vec<Message> {
+    fn messages(&self, generated: &GeneratedRequest) -> Vec<Message> {
         let system = match self.options.listing {
-            Listing::None => None,
-            Listing::Signatures => {
+            FunctionListing::None => None,
+            FunctionListing::Signatures => {
                 let lines: Vec<String> = generated.shown.iter().map(|f| f.signature()).collect();
                 Some(format!("Functions:\n{}", lines.join("\n")))
             }
-            Listing::Full => {
+            FunctionListing::Full => {
                 let specs: Vec<ToolSpec> = generated.shown.iter().map(|f| f.spec()).collect();
                 Some(self.format.describe(&specs))
             }

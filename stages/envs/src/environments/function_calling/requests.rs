@@ -12,11 +12,11 @@
 //! other functions shown, the opening and the joining words are decoration and do not enter it. No request calls a
 //! function twice or uses a word for two parameters of a call.
 
-use super::catalog::{CATALOG, Domain, Function, Parameter};
+use super::catalog::{CATALOG, CatalogFunction, Domain, FunctionParameter};
 use crate::tools::ToolCall;
 use serde_json::Value;
 use trainyard_core::Chance;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 
 /// Levels are 1 to `MAX_LEVEL`.
 pub const MAX_LEVEL: u32 = 5;
@@ -47,38 +47,38 @@ static WORDS: [&str; 21] = [
 ];
 /// Text before and after a request.
 const OPENINGS: [(&str, &str); 4] = [("", "."), ("please ", "."), ("could you ", "?"), ("I want you to ", ".")];
-const JOINTS: [&str; 3] = [", then ", " and ", ", and also "];
+const CONNECTIVES: [&str; 3] = [", then ", " and ", ", and also "];
 
 /// Value and its wording.
 #[derive(Debug, Clone, PartialEq)]
-struct SpokenValue {
+struct WordedValue {
     value: Value,
     text: String,
 }
 
 /// One requested call.
 #[derive(Debug, Clone, PartialEq)]
-struct Request {
-    function: &'static Function,
+struct RequestedCall {
+    function: &'static CatalogFunction,
     phrase: usize,
     /// In the order of the function's parameters.
-    said: Vec<SpokenValue>,
+    values: Vec<WordedValue>,
 }
 
 /// A generated request with its right calls.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Generated {
+pub struct GeneratedRequest {
     /// Level, from 1.
     pub level: u32,
-    requests: Vec<Request>,
+    requests: Vec<RequestedCall>,
     /// The wanted functions among others, shuffled.
-    pub shown: Vec<&'static Function>,
+    pub shown: Vec<&'static CatalogFunction>,
     opening: usize,
     joints: Vec<usize>,
 }
 
 /// Returns request number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
-pub fn generate(level: u32, index: u64, chance: &Chance) -> Generated {
+pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedRequest {
     let level = level.clamp(1, MAX_LEVEL);
     let mut draws = chance.at("function-call", &[u64::from(level), index]);
     let (calls, arity, shown) = match level {
@@ -88,79 +88,79 @@ pub fn generate(level: u32, index: u64, chance: &Chance) -> Generated {
         4 => (2, 1..=2, 4),
         _ => (3, 1..=3, 5),
     };
-    let mut functions: Vec<&'static Function> = CATALOG.iter().collect();
+    let mut functions: Vec<&'static CatalogFunction> = CATALOG.iter().collect();
     draws.shuffle(&mut functions);
-    let wanted: Vec<&'static Function> =
+    let wanted: Vec<&'static CatalogFunction> =
         functions.iter().copied().filter(|f| arity.contains(&f.parameters.len())).take(calls).collect();
-    let requests: Vec<Request> = wanted.iter().map(|function| request(function, &mut draws)).collect();
+    let requests: Vec<RequestedCall> = wanted.iter().map(|function| request(function, &mut draws)).collect();
     let others = functions.into_iter().filter(|f| !wanted.iter().any(|w| w.name == f.name)).take(shown - calls);
-    let mut shown: Vec<&'static Function> = wanted.iter().copied().chain(others).collect();
+    let mut shown: Vec<&'static CatalogFunction> = wanted.iter().copied().chain(others).collect();
     draws.shuffle(&mut shown);
     let opening = draws.below(OPENINGS.len() as u64) as usize;
-    let joints = (1..calls).map(|_| draws.below(JOINTS.len() as u64) as usize).collect();
-    Generated { level, requests, shown, opening, joints }
+    let joints = (1..calls).map(|_| draws.below(CONNECTIVES.len() as u64) as usize).collect();
+    GeneratedRequest { level, requests, shown, opening, joints }
 }
 
-fn request(function: &'static Function, draws: &mut Draws) -> Request {
+fn request(function: &'static CatalogFunction, draws: &mut PhiloxRng) -> RequestedCall {
     let phrase = draws.below(function.requests.len() as u64) as usize;
-    let mut said: Vec<SpokenValue> = Vec::with_capacity(function.parameters.len());
+    let mut said: Vec<WordedValue> = Vec::with_capacity(function.parameters.len());
     for parameter in function.parameters {
-        let drawn = say(parameter, &said, draws);
+        let drawn = draw_value(parameter, &said, draws);
         said.push(drawn);
     }
-    Request { function, phrase, said }
+    RequestedCall { function, phrase, values: said }
 }
 
-fn say(parameter: &Parameter, before: &[SpokenValue], draws: &mut Draws) -> SpokenValue {
+fn draw_value(parameter: &FunctionParameter, before: &[WordedValue], draws: &mut PhiloxRng) -> WordedValue {
     match &parameter.domain {
         Domain::Count { least, most } => number(draws.between(*least, *most), draws),
         Domain::Hour => number(draws.between(1, 12), draws),
         Domain::Word(words) => {
             let free: Vec<&str> = words.iter().copied().filter(|w| before.iter().all(|s| s.text != *w)).collect();
             let word = *draws.choose(&free);
-            SpokenValue { value: Value::from(word), text: word.to_string() }
+            WordedValue { value: Value::from(word), text: word.to_string() }
         }
         Domain::Flag { yes, no } => {
             let flag = draws.below(2) == 1;
-            SpokenValue { value: Value::from(flag), text: (if flag { *yes } else { *no }).to_string() }
+            WordedValue { value: Value::from(flag), text: (if flag { *yes } else { *no }).to_string() }
         }
     }
 }
 
 /// Writes a number in words half the time where there is a word, otherwise in digits.
-fn number(value: i64, draws: &mut Draws) -> SpokenValue {
+fn number(value: i64, draws: &mut PhiloxRng) -> WordedValue {
     let word = usize::try_from(value).ok().and_then(|n| WORDS.get(n)).filter(|_| draws.below(2) == 1);
-    SpokenValue { value: Value::from(value), text: word.map_or_else(|| value.to_string(), |w| (*w).to_string()) }
+    WordedValue { value: Value::from(value), text: word.map_or_else(|| value.to_string(), |w| (*w).to_string()) }
 }
 
-impl Request {
+impl RequestedCall {
     fn text(&self) -> String {
         let mut text = self.function.requests[self.phrase].to_string();
-        for (parameter, said) in self.function.parameters.iter().zip(&self.said) {
+        for (parameter, said) in self.function.parameters.iter().zip(&self.values) {
             text = text.replace(&format!("{{{}}}", parameter.name), &said.text);
         }
         text
     }
     /// Returns the canonical form: `book_table/0:four,7`.
     fn canonical(&self) -> String {
-        let said: Vec<&str> = self.said.iter().map(|s| s.text.as_str()).collect();
+        let said: Vec<&str> = self.values.iter().map(|s| s.text.as_str()).collect();
         format!("{}/{}:{}", self.function.name, self.phrase, said.join(","))
     }
     fn call(&self) -> ToolCall {
         let arguments =
-            self.function.parameters.iter().zip(&self.said).map(|(p, s)| (p.name.to_string(), s.value.clone()));
+            self.function.parameters.iter().zip(&self.values).map(|(p, s)| (p.name.to_string(), s.value.clone()));
         ToolCall { name: self.function.name.to_string(), arguments: Value::Object(arguments.collect()) }
     }
 }
 
-impl Generated {
+impl GeneratedRequest {
     /// Returns the user's message.
     pub fn text(&self) -> String {
         let (before, after) = OPENINGS[self.opening];
         let mut text = before.to_string();
         for (i, request) in self.requests.iter().enumerate() {
             if i > 0 {
-                text.push_str(JOINTS[self.joints[i - 1]]);
+                text.push_str(CONNECTIVES[self.joints[i - 1]]);
             }
             text.push_str(&request.text());
         }
@@ -169,7 +169,7 @@ impl Generated {
     }
     /// Returns the right calls, in the order of the request.
     pub fn calls(&self) -> Vec<ToolCall> {
-        self.requests.iter().map(Request::call).collect()
+        self.requests.iter().map(RequestedCall::call).collect()
     }
     /// Returns the right calls as JSON.
     pub fn calls_json(&self) -> String {
@@ -179,6 +179,6 @@ impl Generated {
     }
     /// Returns functions, phrases and values as one text.
     pub fn canonical(&self) -> String {
-        self.requests.iter().map(Request::canonical).collect::<Vec<_>>().join(";")
+        self.requests.iter().map(RequestedCall::canonical).collect::<Vec<_>>().join(";")
     }
 }

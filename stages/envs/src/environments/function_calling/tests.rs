@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 fn environment(options: &Value) -> FunctionCalling {
-    FunctionCalling::new(serde_json::from_value(options.clone()).unwrap(), &Setup::standard(1)).unwrap()
+    FunctionCalling::new(serde_json::from_value(options.clone()).unwrap(), &EnvironmentSetup::standard(1)).unwrap()
 }
 
 fn gold(answer: &str) -> Problem {
@@ -22,7 +22,7 @@ fn gold(answer: &str) -> Problem {
 fn outcome(environment: &FunctionCalling, text: &str) -> Outcome {
     let mut episode = environment.start(&Problem::default(), 0).unwrap();
     match episode.step(&environment.format().parse(text)).unwrap() {
-        Step::Done(outcome) => outcome,
+        EpisodeStep::Done(outcome) => outcome,
         other => panic!("the episode continues: {other:?}"),
     }
 }
@@ -62,7 +62,7 @@ fn unreadable_calls_have_no_answer() {
     assert_eq!(end(half), (None, StopReason::End, 2, 1));
     let mut episode = environment.start(&Problem::default(), 0).unwrap();
     let cut = AgentTurn { truncated: true, ..environment.format().parse("<response> I") };
-    let Step::Done(done) = episode.step(&cut).unwrap() else { panic!("the episode continues") };
+    let EpisodeStep::Done(done) = episode.step(&cut).unwrap() else { panic!("the episode continues") };
     assert_eq!((done.answer, done.stop), (None, StopReason::Length));
     assert!(episode.step(&cut).is_err() && episode.fork().is_err());
     assert_eq!(episode.poll(Duration::ZERO), Ok(None));

@@ -12,9 +12,9 @@
 //! side and the goal on the other. The canonical form is the layout; levels differ in size or parts, so no grid belongs
 //! to two. The problem's text says where things are but not where walls are.
 
-use super::layout::{Action, Layout, Place, shown};
+use super::layout::{GridAction, GridLayout, GridPosition, shown};
 use serde_json::json;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
@@ -25,17 +25,17 @@ pub const REACHED: &str = "reached";
 
 /// A grid with the shortest way through it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grid {
+pub struct GeneratedGrid {
     /// The layout as text.
     pub text: String,
     /// The layout.
-    pub layout: Layout,
+    pub layout: GridLayout,
     /// The shortest path from start to goal.
-    pub way: Vec<Action>,
+    pub shortest_path: Vec<GridAction>,
 }
 
 /// The parameters of a level.
-struct Shape {
+struct GridLevel {
     size: usize,
     walls: usize,
     door: bool,
@@ -43,7 +43,7 @@ struct Shape {
     actions: (usize, usize),
 }
 
-impl Shape {
+impl GridLevel {
     fn of(level: u32) -> Self {
         let of = |size, walls, door, actions| Self { size, walls, door, actions };
         match level {
@@ -56,18 +56,18 @@ impl Shape {
     }
 }
 
-impl Grid {
+impl GeneratedGrid {
     /// Returns grid number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
     pub fn at(level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
-        let (shape, mut draws) = (Shape::of(level), chance.at("grid-world", &[u64::from(level), index]));
+        let (shape, mut draws) = (GridLevel::of(level), chance.at("grid-world", &[u64::from(level), index]));
         loop {
             let text = draw(&shape, &mut draws);
-            if let Ok(layout) = Layout::parse(&text)
+            if let Ok(layout) = GridLayout::parse(&text)
                 && let Some(way) = layout.shortest()
                 && (shape.actions.0..=shape.actions.1).contains(&way.len())
             {
-                return Self { text, layout, way };
+                return Self { text, layout, shortest_path: way };
             }
         }
     }
@@ -84,26 +84,26 @@ impl Grid {
             source: "grid-world".to_string(),
             split: String::new(),
             canonical,
-            reference: Some(self.way.iter().map(|action| action.name()).collect::<Vec<_>>().join("\n")),
+            reference: Some(self.shortest_path.iter().map(|action| action.name()).collect::<Vec<_>>().join("\n")),
         }
     }
     /// Returns the shortest path with one extra, impossible action at a random place, which costs only a turn.
-    pub fn stumbling(&self, draws: &mut Draws) -> Vec<Action> {
-        let at = draws.below(self.way.len() as u64) as usize;
-        let taken = &self.way[..at];
-        let state = taken.iter().try_fold(self.layout.first(), |state, action| self.layout.act(state, *action));
+    pub fn path_with_mistake(&self, draws: &mut PhiloxRng) -> Vec<GridAction> {
+        let at = draws.below(self.shortest_path.len() as u64) as usize;
+        let taken = &self.shortest_path[..at];
+        let state = taken.iter().try_fold(self.layout.initial_state(), |state, action| self.layout.act(state, *action));
         // `open` fails without the key and `pick up` with it, so some action always fails.
-        let refuses = |action: &Action| state.is_ok_and(|state| self.layout.act(state, *action).is_err());
-        let refused: Vec<Action> = Action::ALL.into_iter().filter(refuses).collect();
-        let stumble = if refused.is_empty() { Action::Look } else { *draws.choose(&refused) };
-        taken.iter().copied().chain([stumble]).chain(self.way[at..].iter().copied()).collect()
+        let refuses = |action: &GridAction| state.is_ok_and(|state| self.layout.act(state, *action).is_err());
+        let refused: Vec<GridAction> = GridAction::ALL.into_iter().filter(refuses).collect();
+        let stumble = if refused.is_empty() { GridAction::Look } else { *draws.choose(&refused) };
+        taken.iter().copied().chain([stumble]).chain(self.shortest_path[at..].iter().copied()).collect()
     }
 }
 
 /// Returns the problem's text: locations of objects, without walls.
-fn question(layout: &Layout) -> String {
+fn question(layout: &GridLayout) -> String {
     let (columns, rows) = layout.size();
-    let thing = |name: &str, place: Option<Place>| {
+    let thing = |name: &str, place: Option<GridPosition>| {
         place.map_or_else(String::new, |place| format!(" {name} at {}.", shown(place)))
     };
     format!(
@@ -116,7 +116,7 @@ fn question(layout: &Layout) -> String {
 }
 
 /// Returns the text of a random grid, possibly unsolvable.
-fn draw(shape: &Shape, draws: &mut Draws) -> String {
+fn draw(shape: &GridLevel, draws: &mut PhiloxRng) -> String {
     let size = shape.size;
     let mut rows = vec![vec!['.'; size]; size];
     // Column of the dividing wall; without one, all columns are on its near side.
@@ -129,12 +129,12 @@ fn draw(shape: &Shape, draws: &mut Draws) -> String {
         }
     }
     let all = move || (0..size).flat_map(move |y| (0..size).map(move |x| (x, y)));
-    let mut near: Vec<Place> = all().filter(|(x, _)| *x < parting).collect();
-    let mut far: Vec<Place> = all().filter(|(x, _)| *x > parting).collect();
+    let mut near: Vec<GridPosition> = all().filter(|(x, _)| *x < parting).collect();
+    let mut far: Vec<GridPosition> = all().filter(|(x, _)| *x > parting).collect();
     draws.shuffle(&mut near);
     draws.shuffle(&mut far);
     let mut free = near;
-    let mut put = |things: &[char], free: &mut Vec<Place>| {
+    let mut put = |things: &[char], free: &mut Vec<GridPosition>| {
         for (thing, (x, y)) in things.iter().zip(free.drain(..things.len())) {
             rows[y][x] = *thing;
         }

@@ -1,8 +1,8 @@
 use super::*;
 use std::collections::BTreeSet;
 
-fn some(level: u32, count: u64) -> impl Iterator<Item = Grid> {
-    (0..count).map(move |index| Grid::at(level, index, &Chance::new(11)))
+fn some(level: u32, count: u64) -> impl Iterator<Item = GeneratedGrid> {
+    (0..count).map(move |index| GeneratedGrid::at(level, index, &Chance::new(11)))
 }
 
 #[test]
@@ -16,12 +16,15 @@ fn grids_have_their_parts_and_path_length() {
             assert_eq!((grid.layout.size(), count('A'), count('G')), ((sizes[at], sizes[at]), 1, 1));
             let parts = usize::from(level > 2);
             assert_eq!((count('K'), count('D')), (parts, parts), "{}", grid.text);
-            assert!((lengths[at].0..=lengths[at].1).contains(&grid.way.len()), "{}", grid.text);
-            let end =
-                grid.way.iter().try_fold(grid.layout.first(), |state, action| grid.layout.act(state, *action)).unwrap();
-            assert_eq!(end.at, grid.layout.goal);
+            assert!((lengths[at].0..=lengths[at].1).contains(&grid.shortest_path.len()), "{}", grid.text);
+            let end = grid
+                .shortest_path
+                .iter()
+                .try_fold(grid.layout.initial_state(), |state, action| grid.layout.act(state, *action))
+                .unwrap();
+            assert_eq!(end.position, grid.layout.goal);
             assert_eq!(
-                grid.way.contains(&Action::PickUp) && grid.way.contains(&Action::Open),
+                grid.shortest_path.contains(&GridAction::PickUp) && grid.shortest_path.contains(&GridAction::Open),
                 level > 2,
                 "{}",
                 grid.text
@@ -42,16 +45,16 @@ fn grids_rarely_repeat() {
 fn mistaken_paths_still_reach_the_goal() {
     let mut kinds = BTreeSet::new();
     for (i, grid) in some(3, 200).enumerate() {
-        let actions = grid.stumbling(&mut Chance::new(i as u64).at("mistake", &[]));
-        assert_eq!(actions.len(), grid.way.len() + 1);
-        let (mut state, mut refused) = (grid.layout.first(), Vec::new());
+        let actions = grid.path_with_mistake(&mut Chance::new(i as u64).at("mistake", &[]));
+        assert_eq!(actions.len(), grid.shortest_path.len() + 1);
+        let (mut state, mut refused) = (grid.layout.initial_state(), Vec::new());
         for action in actions {
             match grid.layout.act(state, action) {
                 Ok(next) => state = next,
                 Err(_) => refused.push(action),
             }
         }
-        assert_eq!((state.at, refused.len()), (grid.layout.goal, 1), "{}", grid.text);
+        assert_eq!((state.position, refused.len()), (grid.layout.goal, 1), "{}", grid.text);
         kinds.extend(refused);
     }
     assert_eq!(kinds.len(), 6, "{kinds:?}");
@@ -61,14 +64,14 @@ fn mistaken_paths_still_reach_the_goal() {
 #[test]
 fn grid_wording() {
     let text = "A.K\n##D\nG..".to_string();
-    let layout = Layout::parse(&text).unwrap();
+    let layout = GridLayout::parse(&text).unwrap();
     let way = layout.shortest().unwrap();
-    let problem = Grid { text, layout, way }.problem(3);
+    let problem = GeneratedGrid { text, layout, shortest_path: way }.problem(3);
     let expected =
         "Walk to the goal. Grid 3 by 3, 1,1 is northwest. You are at 1,1. Key at 3,1. Locked door at 3,2. Goal at 1,3.";
     assert_eq!(problem.question(), expected);
     assert_eq!(problem.canonical, "A.K/##D/G..");
     assert_eq!(problem.reference.as_deref(), Some("east\neast\npick up\nopen\nsouth\nsouth\nwest\nwest"));
-    let open = Layout::parse("A.\n.G").unwrap();
+    let open = GridLayout::parse("A.\n.G").unwrap();
     assert_eq!(question(&open), "Walk to the goal. Grid 2 by 2, 1,1 is northwest. You are at 1,1. Goal at 2,2.");
 }

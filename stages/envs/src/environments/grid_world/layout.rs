@@ -13,12 +13,12 @@ use trainyard_core::{Error, Result};
 const MOST: usize = 64;
 
 /// (column, row) from the northwest corner, starting at 0.
-pub type Place = (usize, usize);
+pub type GridPosition = (usize, usize);
 
 /// An action, one per call.
 #[expect(missing_docs, reason = "named like the actions")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Action {
+pub enum GridAction {
     North,
     East,
     South,
@@ -28,7 +28,7 @@ pub enum Action {
     Look,
 }
 
-impl Action {
+impl GridAction {
     /// All actions, in the order of their description to the agent.
     pub const ALL: [Self; 7] = [Self::North, Self::East, Self::South, Self::West, Self::PickUp, Self::Open, Self::Look];
     /// The four moves.
@@ -55,7 +55,7 @@ impl Action {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cell {
+enum GridCell {
     Floor,
     Wall,
     Key,
@@ -65,9 +65,9 @@ enum Cell {
 
 /// Mutable state of an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct State {
+pub struct GridState {
     /// Where the agent is.
-    pub at: Place,
+    pub position: GridPosition,
     /// Whether it carries the key.
     pub has_key: bool,
     /// Whether the door is open.
@@ -76,18 +76,18 @@ pub struct State {
 
 /// A grid, fixed during an episode.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
-    rows: Vec<Vec<Cell>>,
+pub struct GridLayout {
+    rows: Vec<Vec<GridCell>>,
     /// Start of the agent.
-    pub start: Place,
-    pub goal: Place,
+    pub start: GridPosition,
+    pub goal: GridPosition,
     /// Initial place of the key, if any.
-    pub key: Option<Place>,
+    pub key: Option<GridPosition>,
     /// Place of the door, if any.
-    pub door: Option<Place>,
+    pub door: Option<GridPosition>,
 }
 
-impl Layout {
+impl GridLayout {
     /// Parses a layout. The error is of kind `data` and names the problem.
     pub fn parse(text: &str) -> Result<Self> {
         let mut rows = Vec::new();
@@ -96,11 +96,11 @@ impl Layout {
             let mut row = Vec::new();
             for (x, c) in line.chars().enumerate() {
                 let cell = match c {
-                    '.' | 'A' => Cell::Floor,
-                    '#' => Cell::Wall,
-                    'K' => Cell::Key,
-                    'D' => Cell::Door,
-                    'G' => Cell::Goal,
+                    '.' | 'A' => GridCell::Floor,
+                    '#' => GridCell::Wall,
+                    'K' => GridCell::Key,
+                    'D' => GridCell::Door,
+                    'G' => GridCell::Goal,
                     _ => return Err(bad(format!("row {} has `{c}`", y + 1))),
                 };
                 match c {
@@ -132,74 +132,82 @@ impl Layout {
         (self.rows.first().map_or(0, Vec::len), self.rows.len())
     }
     /// Returns the state at the start of an episode.
-    pub fn first(&self) -> State {
-        State { at: self.start, has_key: false, open: false }
+    pub fn initial_state(&self) -> GridState {
+        GridState { position: self.start, has_key: false, open: false }
     }
     /// Returns the neighboring cell in a direction; `None` beyond the edge and for actions that are not moves.
-    fn ahead(&self, (x, y): Place, direction: Action) -> Option<(Place, Cell)> {
+    fn neighbor(&self, (x, y): GridPosition, direction: GridAction) -> Option<(GridPosition, GridCell)> {
         let place = match direction {
-            Action::North => (x, y.checked_sub(1)?),
-            Action::East => (x + 1, y),
-            Action::South => (x, y + 1),
-            Action::West => (x.checked_sub(1)?, y),
-            Action::PickUp | Action::Open | Action::Look => return None,
+            GridAction::North => (x, y.checked_sub(1)?),
+            GridAction::East => (x + 1, y),
+            GridAction::South => (x, y + 1),
+            GridAction::West => (x.checked_sub(1)?, y),
+            GridAction::PickUp | GridAction::Open | GridAction::Look => return None,
         };
         Some((place, *self.rows.get(place.1)?.get(place.0)?))
     }
     /// Returns the state after an action, or why the action is impossible.
-    pub fn act(&self, state: State, action: Action) -> Result<State, &'static str> {
+    pub fn act(&self, state: GridState, action: GridAction) -> Result<GridState, &'static str> {
         match action {
-            Action::Look => Ok(state),
-            Action::PickUp if self.key == Some(state.at) && !state.has_key => Ok(State { has_key: true, ..state }),
-            Action::PickUp => Err("there is nothing to pick up here"),
-            Action::Open => {
-                let next_to = Action::DIRECTIONS
+            GridAction::Look => Ok(state),
+            GridAction::PickUp if self.key == Some(state.position) && !state.has_key => {
+                Ok(GridState { has_key: true, ..state })
+            }
+            GridAction::PickUp => Err("there is nothing to pick up here"),
+            GridAction::Open => {
+                let next_to = GridAction::DIRECTIONS
                     .iter()
-                    .any(|d| self.ahead(state.at, *d).is_some_and(|(_, cell)| cell == Cell::Door));
+                    .any(|d| self.neighbor(state.position, *d).is_some_and(|(_, cell)| cell == GridCell::Door));
                 match (next_to && !state.open, state.has_key) {
-                    (true, true) => Ok(State { open: true, ..state }),
+                    (true, true) => Ok(GridState { open: true, ..state }),
                     (true, false) => Err("the door is locked and you have no key"),
                     (false, _) => Err("there is no locked door next to you"),
                 }
             }
-            Action::North | Action::East | Action::South | Action::West => match self.ahead(state.at, action) {
-                None | Some((_, Cell::Wall)) => Err("a wall is in the way"),
-                Some((_, Cell::Door)) if !state.open => Err("a locked door is in the way"),
-                Some((at, _)) => Ok(State { at, ..state }),
-            },
+            GridAction::North | GridAction::East | GridAction::South | GridAction::West => {
+                match self.neighbor(state.position, action) {
+                    None | Some((_, GridCell::Wall)) => Err("a wall is in the way"),
+                    Some((_, GridCell::Door)) if !state.open => Err("a locked door is in the way"),
+                    Some((at, _)) => Ok(GridState { position: at, ..state }),
+                }
+            }
         }
     }
     /// Returns the agent's view: `at 2,3: north floor, east wall, south key, west locked door`. Coordinates start at 1.
-    pub fn view(&self, state: State) -> String {
-        let sees = |d: &Action| {
-            format!("{} {}", d.name(), self.look(state, self.ahead(state.at, *d).map_or(Cell::Wall, |(_, cell)| cell)))
+    pub fn view(&self, state: GridState) -> String {
+        let sees = |d: &GridAction| {
+            format!(
+                "{} {}",
+                d.name(),
+                self.look(state, self.neighbor(state.position, *d).map_or(GridCell::Wall, |(_, cell)| cell))
+            )
         };
-        let around: Vec<String> = Action::DIRECTIONS.iter().map(sees).collect();
-        let here = if self.key == Some(state.at) && !state.has_key { "; a key is here" } else { "" };
+        let around: Vec<String> = GridAction::DIRECTIONS.iter().map(sees).collect();
+        let here = if self.key == Some(state.position) && !state.has_key { "; a key is here" } else { "" };
         let held = if state.has_key { "; you have the key" } else { "" };
-        format!("at {}: {}{here}{held}", shown(state.at), around.join(", "))
+        format!("at {}: {}{here}{held}", shown(state.position), around.join(", "))
     }
-    fn look(&self, state: State, cell: Cell) -> &'static str {
+    fn look(&self, state: GridState, cell: GridCell) -> &'static str {
         match cell {
-            Cell::Wall => "wall",
-            Cell::Goal => "goal",
-            Cell::Door if state.open => "open door",
-            Cell::Door => "locked door",
-            Cell::Key if !state.has_key => "key",
-            Cell::Key | Cell::Floor => "floor",
+            GridCell::Wall => "wall",
+            GridCell::Goal => "goal",
+            GridCell::Door if state.open => "open door",
+            GridCell::Door => "locked door",
+            GridCell::Key if !state.has_key => "key",
+            GridCell::Key | GridCell::Floor => "floor",
         }
     }
-    /// Returns the shortest path to the goal by breadth-first search; ties go to the first action in [`Action::ALL`].
+    /// Returns the shortest path to the goal by breadth-first search; ties go to the first action in [`GridAction::ALL`].
     /// `None` if the goal cannot be reached.
-    pub fn shortest(&self) -> Option<Vec<Action>> {
-        let first = self.first();
-        let mut came_by: BTreeMap<State, Option<(State, Action)>> = BTreeMap::from([(first, None)]);
+    pub fn shortest(&self) -> Option<Vec<GridAction>> {
+        let first = self.initial_state();
+        let mut came_by: BTreeMap<GridState, Option<(GridState, GridAction)>> = BTreeMap::from([(first, None)]);
         let mut next = VecDeque::from([first]);
         while let Some(state) = next.pop_front() {
-            if state.at == self.goal {
-                return Some(way(&came_by, state));
+            if state.position == self.goal {
+                return Some(path_to(&came_by, state));
             }
-            for action in Action::ALL {
+            for action in GridAction::ALL {
                 if let Ok(then) = self.act(state, action)
                     && let Entry::Vacant(unseen) = came_by.entry(then)
                 {
@@ -213,7 +221,7 @@ impl Layout {
 }
 
 /// Returns the actions that led to a state.
-fn way(came_by: &BTreeMap<State, Option<(State, Action)>>, mut state: State) -> Vec<Action> {
+fn path_to(came_by: &BTreeMap<GridState, Option<(GridState, GridAction)>>, mut state: GridState) -> Vec<GridAction> {
     let mut actions = Vec::new();
     while let Some(Some((before, action))) = came_by.get(&state) {
         actions.push(*action);
@@ -224,7 +232,7 @@ fn way(came_by: &BTreeMap<State, Option<(State, Action)>>, mut state: State) -> 
 }
 
 /// Returns a place as shown to the agent: `2,3`, starting at 1.
-pub fn shown((x, y): Place) -> String {
+pub fn shown((x, y): GridPosition) -> String {
     format!("{},{}", x + 1, y + 1)
 }
 

@@ -7,13 +7,13 @@ pub mod layout;
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    AfterTurn, Demonstration, DialogueEnvironment, DialogueOptions, Episode, EpisodeState, ExtraOptions,
-    ProblemGenerator, ScriptedTurn, Setup, WithDialogue,
+    AfterTurn, Demonstration, DialogueEnvironment, DialogueOptions, EnvironmentSetup, Episode, EpisodeState,
+    ExtraOptions, ProblemGenerator, ScriptedTurn, WithDialogue,
 };
 use crate::tools::tool::text_argument;
-use crate::tools::{Ticket, ToolCall, ToolResult, ToolSpec};
-use generator::{Grid, REACHED};
-use layout::{Action, Layout, State};
+use crate::tools::{PendingToolResult, ToolCall, ToolResult, ToolSpec};
+use generator::{GeneratedGrid, REACHED};
+use layout::{GridAction, GridLayout, GridState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ impl ExtraOptions for GridWorldExtra {
 pub type GridWorldOptions = WithDialogue<GridWorldExtra>;
 
 fn spec() -> ToolSpec {
-    let actions: Vec<&str> = Action::ALL.iter().map(|action| action.name()).collect();
+    let actions: Vec<&str> = GridAction::ALL.iter().map(|action| action.name()).collect();
     ToolSpec {
         name: TOOL.to_string(),
         description: "Does one thing in a grid and returns what is then next to you. Walk north, east, south or west; \
@@ -67,7 +67,7 @@ fn spec() -> ToolSpec {
     }
 }
 
-fn call(action: Action) -> ToolCall {
+fn call(action: GridAction) -> ToolCall {
     ToolCall { name: TOOL.to_string(), arguments: json!({"action": action.name()}) }
 }
 
@@ -75,13 +75,13 @@ pub struct GridWorld(Arc<Dialogue>);
 
 impl GridWorld {
     /// Returns an environment with these options.
-    pub fn new(options: GridWorldOptions, setup: &Setup) -> Result<Self> {
+    pub fn new(options: GridWorldOptions, setup: &EnvironmentSetup) -> Result<Self> {
         Ok(Self(Dialogue::with_tools(options.dialogue, setup, &GridWorldExtra::tools(), |_| None)?))
     }
 }
 
 /// Returns the layout in a problem's verifier data.
-fn layout(problem: &Problem) -> Result<Layout> {
+fn layout(problem: &Problem) -> Result<GridLayout> {
     let place = || format!("problem `{}`", problem.id);
     let data =
         serde_json::from_str(&problem.verifier).map_err(|e| Error::data(format!("its verifier is not JSON: {e}")));
@@ -89,25 +89,25 @@ fn layout(problem: &Problem) -> Result<Layout> {
     let text = data.get("layout").and_then(Value::as_str);
     let text = text
         .ok_or_else(|| Error::data("its verifier holds no `layout`").help("use problems generated for `grid-world`"));
-    Layout::parse(text.at(place())?).at(place())
+    GridLayout::parse(text.at(place())?).at(place())
 }
 
 /// The state of one walk.
-struct Walk {
-    layout: Arc<Layout>,
-    state: State,
+struct GridEpisodeState {
+    layout: Arc<GridLayout>,
+    state: GridState,
 }
 
-impl Walk {
+impl GridEpisodeState {
     fn arrived(&self) -> bool {
-        self.state.at == self.layout.goal
+        self.state.position == self.layout.goal
     }
     fn act(&mut self, text: &str) -> ToolResult {
         if self.arrived() {
             return ToolResult::error("error: you are at the goal already");
         }
-        let Some(action) = Action::read(text) else {
-            let known: Vec<&str> = Action::ALL.iter().map(|action| action.name()).collect();
+        let Some(action) = GridAction::read(text) else {
+            let known: Vec<&str> = GridAction::ALL.iter().map(|action| action.name()).collect();
             return ToolResult::error(format!("error: no such action; use one of: {}", known.join(", ")));
         };
         match self.layout.act(self.state, action) {
@@ -120,10 +120,10 @@ impl Walk {
     }
 }
 
-impl EpisodeState for Walk {
-    fn submit(&mut self, call: &ToolCall) -> Ticket {
+impl EpisodeState for GridEpisodeState {
+    fn submit(&mut self, call: &ToolCall) -> PendingToolResult {
         let action = text_argument(TOOL, "action", &call.arguments);
-        Ticket::ready(action.map_or_else(|refused| refused, |text| self.act(text)))
+        PendingToolResult::ready(action.map_or_else(|refused| refused, |text| self.act(text)))
     }
     fn after_calls(&mut self, _results: &[ToolResult]) -> AfterTurn {
         if self.arrived() { AfterTurn::End(Some(REACHED.to_string())) } else { AfterTurn::Continue(Vec::new()) }
@@ -143,8 +143,8 @@ impl DialogueEnvironment for GridWorld {
     }
     fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let layout = layout(problem)?;
-        let state = layout.first();
-        self.0.start_in(Box::new(Walk { layout: Arc::new(layout), state }), seed)
+        let state = layout.initial_state();
+        self.0.start_in(Box::new(GridEpisodeState { layout: Arc::new(layout), state }), seed)
     }
     fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
         Some(self)
@@ -157,7 +157,7 @@ impl ProblemGenerator for GridWorld {
         generator::MAX_LEVEL
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
-        Grid::at(level, index, chance).problem(level.clamp(1, generator::MAX_LEVEL))
+        GeneratedGrid::at(level, index, chance).problem(level.clamp(1, generator::MAX_LEVEL))
     }
     fn demonstration(
         &self,
@@ -167,10 +167,10 @@ impl ProblemGenerator for GridWorld {
         mistakes: f64,
         mistake_chance: &Chance,
     ) -> Demonstration {
-        let grid = Grid::at(level, index, chance);
+        let grid = GeneratedGrid::at(level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
         let mistaken = draws.uniform() < mistakes;
-        let actions = if mistaken { grid.stumbling(&mut draws) } else { grid.way };
+        let actions = if mistaken { grid.path_with_mistake(&mut draws) } else { grid.shortest_path };
         Demonstration { turns: actions.into_iter().map(|action| ScriptedTurn::Call(call(action))).collect(), mistaken }
     }
     fn plural(&self) -> &'static str {

@@ -19,7 +19,7 @@ use trainyard_core::Chance;
 /// The kind of an entity.
 #[expect(missing_docs, reason = "named like the kinds")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum EntityKind {
     Person,
     Town,
     Company,
@@ -27,8 +27,8 @@ pub enum Kind {
 }
 
 /// The kinds of ten consecutive entities.
-const KINDS: [Kind; 10] = {
-    use Kind::{Company, Person, River, Town};
+const KINDS: [EntityKind; 10] = {
+    use EntityKind::{Company, Person, River, Town};
     [Person, Town, Person, Company, Person, River, Person, Town, Person, Company]
 };
 
@@ -38,26 +38,26 @@ pub struct Relation {
     /// Noun of the relation in questions and passages.
     pub noun: &'static str,
     /// Kind of the subjects.
-    pub of: Kind,
+    pub of: EntityKind,
     /// Kind of the objects.
-    pub to: Kind,
+    pub to: EntityKind,
 }
 
-const fn relation(noun: &'static str, of: Kind, to: Kind) -> Relation {
+const fn relation(noun: &'static str, of: EntityKind, to: EntityKind) -> Relation {
     Relation { noun, of, to }
 }
 
 /// All relations, grouped by the kind of their subjects.
 pub static RELATIONS: [Relation; 9] = [
-    relation("birthplace", Kind::Person, Kind::Town),
-    relation("employer", Kind::Person, Kind::Company),
-    relation("teacher", Kind::Person, Kind::Person),
-    relation("mayor", Kind::Town, Kind::Person),
-    relation("river", Kind::Town, Kind::River),
-    relation("founder", Kind::Company, Kind::Person),
-    relation("seat", Kind::Company, Kind::Town),
-    relation("source", Kind::River, Kind::Town),
-    relation("discoverer", Kind::River, Kind::Person),
+    relation("birthplace", EntityKind::Person, EntityKind::Town),
+    relation("employer", EntityKind::Person, EntityKind::Company),
+    relation("teacher", EntityKind::Person, EntityKind::Person),
+    relation("mayor", EntityKind::Town, EntityKind::Person),
+    relation("river", EntityKind::Town, EntityKind::River),
+    relation("founder", EntityKind::Company, EntityKind::Person),
+    relation("seat", EntityKind::Company, EntityKind::Town),
+    relation("source", EntityKind::River, EntityKind::Town),
+    relation("discoverer", EntityKind::River, EntityKind::Person),
 ];
 
 /// Words of passages and questions that must not be entity names, in addition to the nouns of relations.
@@ -68,7 +68,7 @@ const WORDS: [&str; 8] = ["the", "of", "is", "has", "as", "who", "what", "name"]
 pub struct Entity {
     /// Unique name.
     pub name: String,
-    pub kind: Kind,
+    pub kind: EntityKind,
     /// Whether the agent is to know the entity's facts by heart.
     pub known: bool,
     /// Facts: indexes of the objects, in the order of the relations of the kind.
@@ -88,7 +88,7 @@ pub struct KnowledgeBase {
 }
 
 /// Returns the relations of entities of a kind.
-pub fn relations(of: Kind) -> &'static [Relation] {
+pub fn relations(of: EntityKind) -> &'static [Relation] {
     let start = RELATIONS.iter().position(|r| r.of == of).unwrap_or(RELATIONS.len());
     let count = RELATIONS[start..].iter().take_while(|r| r.of == of).count();
     &RELATIONS[start..start + count]
@@ -105,18 +105,18 @@ impl KnowledgeBase {
         let words: Vec<&str> = WORDS.iter().copied().chain(RELATIONS.iter().map(|r| r.noun)).collect();
         let names = names(size as usize, &words, &mut chance.at("names", &[]));
         let kind = |index: usize| KINDS[index % KINDS.len()];
-        let of_kind = |wanted: Kind| (0..names.len()).filter(|i| kind(*i) == wanted).collect::<Vec<_>>();
-        let (people, towns) = (of_kind(Kind::Person), of_kind(Kind::Town));
-        let (companies, rivers) = (of_kind(Kind::Company), of_kind(Kind::River));
+        let of_kind = |wanted: EntityKind| (0..names.len()).filter(|i| kind(*i) == wanted).collect::<Vec<_>>();
+        let (people, towns) = (of_kind(EntityKind::Person), of_kind(EntityKind::Town));
+        let (companies, rivers) = (of_kind(EntityKind::Company), of_kind(EntityKind::River));
         let entity = |(index, name): (usize, &String)| {
             let mut draws = chance.at("facts", &[index as u64]);
             let (mut objects, mut forms) = (Vec::new(), Vec::new());
             for relation in relations(kind(index)) {
                 let pool = match relation.to {
-                    Kind::Person => &people,
-                    Kind::Town => &towns,
-                    Kind::Company => &companies,
-                    Kind::River => &rivers,
+                    EntityKind::Person => &people,
+                    EntityKind::Town => &towns,
+                    EntityKind::Company => &companies,
+                    EntityKind::River => &rivers,
                 };
                 // No person is their own teacher; every kind has at least two entities.
                 objects.push(loop {
@@ -145,9 +145,12 @@ impl KnowledgeBase {
     }
     /// Returns one passage per entity, in their order.
     pub fn passages(&self) -> Vec<Passage> {
-        self.entities.iter().map(|e| Passage { id: e.name.clone(), title: String::new(), text: self.told(e) }).collect()
+        self.entities
+            .iter()
+            .map(|e| Passage { id: e.name.clone(), title: String::new(), text: self.passage_text(e) })
+            .collect()
     }
-    fn told(&self, entity: &Entity) -> String {
+    fn passage_text(&self, entity: &Entity) -> String {
         let facts = relations(entity.kind).iter().zip(&entity.objects).zip(&entity.forms);
         let sentence = |((relation, object), form): ((&Relation, &usize), &u64)| {
             let (subject, noun, object) = (&entity.name, relation.noun, &self.entities[*object].name);
@@ -180,7 +183,7 @@ mod tests {
             }
         }
         assert_eq!(knowledge.object(0, &RELATIONS[5]), None, "a person has no founder");
-        let people = knowledge.entities.iter().filter(|e| e.kind == Kind::Person).count();
+        let people = knowledge.entities.iter().filter(|e| e.kind == EntityKind::Person).count();
         assert_eq!(people, 100);
     }
 

@@ -10,13 +10,13 @@ pub mod questions;
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
-    WithDialogue,
+    Demonstration, DialogueEnvironment, DialogueOptions, EnvironmentSetup, Episode, ExtraOptions, ProblemGenerator,
+    ScriptedTurn, WithDialogue,
 };
 use crate::tools::search::{self, SearchIndex, SearchSession, read_passages};
 use crate::tools::{ToolCall, ToolSpec};
 use knowledge_base::KnowledgeBase;
-use questions::{MAX_LEVEL, Question, misspelled};
+use questions::{MAX_LEVEL, MultiHopQuestion, misspelled};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -83,10 +83,10 @@ impl ExtraOptions for MultiHopQuestionsExtra {
                 .help("remove `known_share`, or remove `corpus`")
         };
         let problems = [
-            OptionProblem::outside("/facts_size", self.facts_size, KnowledgeBase::MIN_SIZE..=MOST_FACTS),
-            OptionProblem::outside("/known_share", self.known_share, 0.0..=1.0),
+            OptionProblem::out_of_range("/facts_size", self.facts_size, KnowledgeBase::MIN_SIZE..=MOST_FACTS),
+            OptionProblem::out_of_range("/known_share", self.known_share, 0.0..=1.0),
             (self.known_share > 0.0 && !self.corpus.is_empty()).then(known_by_nobody),
-            OptionProblem::outside("/top_k", self.top_k, 1..=MOST_PASSAGES),
+            OptionProblem::out_of_range("/top_k", self.top_k, 1..=MOST_PASSAGES),
         ];
         problems.into_iter().flatten().collect()
     }
@@ -102,7 +102,7 @@ pub struct MultiHopQuestions {
 
 impl MultiHopQuestions {
     /// Returns an environment whose knowledge base and index are built on first use.
-    pub fn new(options: MultiHopQuestionsOptions, setup: &Setup) -> Result<Self> {
+    pub fn new(options: MultiHopQuestionsOptions, setup: &EnvironmentSetup) -> Result<Self> {
         let dialogue =
             Dialogue::with_tools(options.dialogue, setup, &MultiHopQuestionsExtra::tools(), marked_or_last_line)?;
         Ok(Self { dialogue, options: options.extra, knowledge: OnceLock::new(), index: OnceLock::new() })
@@ -157,7 +157,7 @@ impl ProblemGenerator for MultiHopQuestions {
         MAX_LEVEL
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
-        Question::at(self.knowledge(), level, index, chance).problem()
+        MultiHopQuestion::at(self.knowledge(), level, index, chance).problem()
     }
     fn demonstration(
         &self,
@@ -167,7 +167,7 @@ impl ProblemGenerator for MultiHopQuestions {
         mistakes: f64,
         mistake_chance: &Chance,
     ) -> Demonstration {
-        let question = Question::at(self.knowledge(), level, index, chance);
+        let question = MultiHopQuestion::at(self.knowledge(), level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
         let wanted = draws.uniform() < mistakes;
         // A mistake needs a search to misspell.
@@ -178,7 +178,7 @@ impl ProblemGenerator for MultiHopQuestions {
         let queries = mistake.into_iter().chain(question.unknown().map(|hop| question.query(hop)));
         let calls =
             queries.map(|query| ToolCall { name: search::NAME.to_string(), arguments: json!({"query": query}) });
-        let answer = ScriptedTurn::Say(question.answer().to_string());
+        let answer = ScriptedTurn::Text(question.answer().to_string());
         Demonstration { turns: calls.map(ScriptedTurn::Call).chain([answer]).collect(), mistaken }
     }
     fn plural(&self) -> &'static str {

@@ -5,10 +5,10 @@
 //! knowledge base, the entity and the relations, whatever the wording. A question is known if all entities it passes
 //! are.
 
-use super::knowledge_base::{Kind, KnowledgeBase, Relation, relations};
+use super::knowledge_base::{EntityKind, KnowledgeBase, Relation, relations};
 use crate::environments::names::capitalized;
 use serde_json::json;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
@@ -30,7 +30,7 @@ pub struct Hop {
 
 /// A question with its chain of facts.
 #[derive(Debug, Clone)]
-pub struct Question<'a> {
+pub struct MultiHopQuestion<'a> {
     knowledge: &'a KnowledgeBase,
     /// The chain, at least one hop.
     pub hops: Vec<Hop>,
@@ -38,7 +38,7 @@ pub struct Question<'a> {
     form: u64,
 }
 
-impl<'a> Question<'a> {
+impl<'a> MultiHopQuestion<'a> {
     /// Returns question number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
     pub fn at(knowledge: &'a KnowledgeBase, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
@@ -97,7 +97,7 @@ impl<'a> Question<'a> {
             phrase => format!("{} of the {phrase}", hop.relation.noun),
         });
         match (self.form, asks_for) {
-            (0, Some(Kind::Person)) => format!("Who is the {phrase}?"),
+            (0, Some(EntityKind::Person)) => format!("Who is the {phrase}?"),
             (0, _) => format!("What is the {phrase}?"),
             _ => format!("Name the {phrase}."),
         }
@@ -115,7 +115,7 @@ impl<'a> Question<'a> {
     }
 }
 
-fn chain(knowledge: &KnowledgeBase, level: u32, draws: &mut Draws) -> Vec<Hop> {
+fn chain(knowledge: &KnowledgeBase, level: u32, draws: &mut PhiloxRng) -> Vec<Hop> {
     let mut subject = draws.below(knowledge.entities.len() as u64) as usize;
     let mut hops = Vec::with_capacity(level as usize);
     for _ in 0..level {
@@ -134,7 +134,7 @@ fn returns(hops: &[Hop]) -> bool {
 }
 
 /// Returns the name with two letters swapped, such that no entity has it.
-pub fn misspelled(name: &str, knowledge: &KnowledgeBase, draws: &mut Draws) -> String {
+pub fn misspelled(name: &str, knowledge: &KnowledgeBase, draws: &mut PhiloxRng) -> String {
     let letters: Vec<char> = name.to_lowercase().chars().collect();
     let places = letters.len().saturating_sub(1);
     let first = draws.below(places.max(1) as u64) as usize;
@@ -158,7 +158,7 @@ mod tests {
         let mut of_canonical = BTreeMap::new();
         for level in 1..=MAX_LEVEL {
             for index in 0..200 {
-                let question = Question::at(&knowledge, level, index, &Chance::new(5));
+                let question = MultiHopQuestion::at(&knowledge, level, index, &Chance::new(5));
                 let problem = question.problem();
                 assert_eq!((problem.level, question.hops.len() as u32), (level, level));
                 for pair in question.hops.windows(2) {
@@ -190,7 +190,7 @@ mod tests {
         let first = of(3, "founder");
         let second = of(first.object, "birthplace");
         let name = |entity: usize| knowledge.entities[entity].name.as_str();
-        let question = Question { knowledge: &knowledge, hops: vec![first, second], form: 0 };
+        let question = MultiHopQuestion { knowledge: &knowledge, hops: vec![first, second], form: 0 };
         let problem = question.problem();
         assert_eq!(problem.question(), format!("What is the birthplace of the founder of {}?", name(3)));
         assert_eq!(problem.answer, name(second.object));
@@ -201,9 +201,9 @@ mod tests {
             format!("The founder of {company} is {person}. The birthplace of {person} is {town}.")
         );
         assert_eq!(question.query(&second), format!("birthplace of {person}"));
-        let who = Question { hops: vec![first], form: 0, ..question.clone() };
+        let who = MultiHopQuestion { hops: vec![first], form: 0, ..question.clone() };
         assert_eq!(who.problem().question(), format!("Who is the founder of {company}?"));
-        let named = Question { form: 1, ..question };
+        let named = MultiHopQuestion { form: 1, ..question };
         assert_eq!(named.problem().question(), format!("Name the birthplace of the founder of {company}."));
         assert_eq!(named.problem().canonical, problem.canonical);
     }
@@ -213,7 +213,7 @@ mod tests {
         let knowledge = KnowledgeBase::new(2, 300, 0.6);
         let mut counts = BTreeMap::new();
         for index in 0..300 {
-            let question = Question::at(&knowledge, 2, index, &Chance::new(9));
+            let question = MultiHopQuestion::at(&knowledge, 2, index, &Chance::new(9));
             let unknown = question.hops.iter().filter(|hop| !knowledge.entities[hop.subject].known).count();
             let data: serde_json::Value = serde_json::from_str(&question.problem().verifier).unwrap();
             assert_eq!(data["known"], unknown == 0);

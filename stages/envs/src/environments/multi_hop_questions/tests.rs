@@ -1,7 +1,7 @@
 //! Tests of the searches of demonstrations, mismatched problems, and custom corpora.
 
 use super::*;
-use crate::environments::{Environment, Step};
+use crate::environments::{Environment, EpisodeStep};
 use tempfile::NamedTempFile;
 use trainyard_api::PartOptions;
 use trainyard_tables::StopReason;
@@ -9,7 +9,7 @@ use trainyard_tables::StopReason;
 fn environment(options: Value) -> MultiHopQuestions {
     let options: MultiHopQuestionsOptions = serde_json::from_value(options).unwrap();
     assert_eq!(PartOptions::check(&options), []);
-    MultiHopQuestions::new(options, &Setup::standard(1)).unwrap()
+    MultiHopQuestions::new(options, &EnvironmentSetup::standard(1)).unwrap()
 }
 
 /// Returns the tool results and the final answer of these turns.
@@ -19,12 +19,12 @@ fn play(environment: &MultiHopQuestions, problem: &Problem, turns: &[ScriptedTur
     for turn in turns {
         let text = turn.text(environment.format(), results.last().map_or("", String::as_str));
         match episode.step(&environment.format().parse(&text)).unwrap() {
-            Step::Observe(o) => results.extend(o.messages.into_iter().map(|m| m.content)),
-            Step::Done(outcome) => {
+            EpisodeStep::Observe(o) => results.extend(o.messages.into_iter().map(|m| m.content)),
+            EpisodeStep::Done(outcome) => {
                 assert_eq!(outcome.stop, StopReason::Answer);
                 return (results, outcome.answer);
             }
-            Step::Pending | Step::Asked(_) => panic!("a search is answered immediately"),
+            EpisodeStep::Pending | EpisodeStep::TurnRequest(_) => panic!("a search is answered immediately"),
         }
     }
     panic!("the episode continues");
@@ -43,7 +43,7 @@ fn demonstrations_search_for_what_is_not_known() {
             assert_eq!((results.len(), answer.as_deref()), (tool_turns, Some(problem.answer.as_str())));
             assert!(environment.verify(&problem, &answer.unwrap()).unwrap());
             // Each result contains the entity that the next search or the answer needs.
-            let question = Question::at(environment.knowledge(), 3, index, &chance);
+            let question = MultiHopQuestion::at(environment.knowledge(), 3, index, &chance);
             for (hop, result) in question.unknown().zip(&results) {
                 assert!(result.contains(&environment.knowledge().entities[hop.object].name), "{result}");
             }
@@ -73,7 +73,7 @@ fn mistakes_are_searches_that_find_nothing() {
         assert_eq!(demonstration.mistaken, !results.is_empty(), "without a search there is no mistake");
         if demonstration.mistaken {
             mistaken += 1;
-            assert_eq!((results.len(), results[0].as_str()), (2, search::NOTHING));
+            assert_eq!((results.len(), results[0].as_str()), (2, search::NO_RESULTS));
         }
     }
     assert!((1..40).contains(&mistaken));
@@ -109,7 +109,7 @@ fn a_corpus_is_searched_and_generates_no_problems() {
     let problem =
         Problem { answer: "Oslo".to_string(), verifier: r#"{"kind":"text"}"#.to_string(), ..Problem::default() };
     let search = ToolCall { name: "search".to_string(), arguments: json!({"query": "fjord"}) };
-    let turns = [ScriptedTurn::Call(search), ScriptedTurn::Say("It lies there:\noslo".to_string())];
+    let turns = [ScriptedTurn::Call(search), ScriptedTurn::Text("It lies there:\noslo".to_string())];
     let (results, answer) = play(&environment, &problem, &turns);
     assert_eq!(results, ["Oslo: Oslo lies on a fjord."]);
     assert!(environment.verify(&problem, &answer.unwrap()).unwrap());

@@ -8,18 +8,18 @@
 pub mod options;
 mod state;
 
-pub use options::{OwnEnvironmentPage, OwnExtra};
+pub use options::{CustomEnvironmentExtra, CustomEnvironmentPage};
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Environment, Episode, Setup, WithDialogue};
+use crate::environments::{Environment, EnvironmentSetup, Episode, WithDialogue};
 use crate::formats::ToolFormat;
-use crate::programs::verifier::right;
-use crate::programs::{OnError, ProblemItem};
+use crate::programs::verifier::request_verdict;
+use crate::programs::{ExceptionPolicy, ProblemItem};
 use crate::tools::ToolSpec;
-use crate::tools::process::{Program, Session};
+use crate::tools::process::{CustomProgram, CustomSession};
 use serde_json::{Map, Value, json};
-use state::{ProgramState, Said, messages};
+use state::{ProgramMessage, ProgramState, messages};
 use std::sync::Arc;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
@@ -28,34 +28,37 @@ use trainyard_tables::{Message, Problem};
 /// Role in the handshake with programs.
 const ROLE: &str = "environment";
 
-pub struct OwnEnvironment {
+pub struct CustomEnvironment {
     kind: &'static str,
     dialogue: Arc<Dialogue>,
     /// `None` where nothing may be started.
-    program: Option<Arc<Program>>,
-    on_error: OnError,
+    program: Option<Arc<CustomProgram>>,
+    on_error: ExceptionPolicy,
 }
 
-impl OwnEnvironment {
+impl CustomEnvironment {
     /// Starts the program, unless the host is idle. Errors: those of the program, and of the dialogue.
-    pub fn new<P: OwnEnvironmentPage>(options: WithDialogue<OwnExtra<P>>, setup: &Setup) -> Result<Self> {
+    pub fn new<P: CustomEnvironmentPage>(
+        options: WithDialogue<CustomEnvironmentExtra<P>>,
+        setup: &EnvironmentSetup,
+    ) -> Result<Self> {
         let WithDialogue { extra, dialogue } = options;
         let start = || setup.host.program(&extra.peer, ROLE, &extra.name);
         let program = if setup.host.is_idle() { None } else { Some(start()?) };
-        let own = program.as_ref().map_or(&[] as &[ToolSpec], |program| program.offers.tools.as_slice());
+        let own = program.as_ref().map_or(&[] as &[ToolSpec], |program| program.capabilities.tools.as_slice());
         let dialogue = Dialogue::with_tools(dialogue, setup, own, marked_or_last_line)?;
         Ok(Self { kind: P::KIND, dialogue, program, on_error: extra.on_error })
     }
-    fn program(&self) -> Result<&Arc<Program>> {
+    fn program(&self) -> Result<&Arc<CustomProgram>> {
         self.program.as_ref().ok_or_else(|| Error::bug("an environment is played where no program is started"))
     }
     fn place(&self) -> String {
         format!("environment `{}`", self.kind)
     }
     /// Requests one result about a problem.
-    fn ask(&self, op: &str, problem: &Problem, body: Map<String, Value>) -> Result<Value> {
+    fn request(&self, op: &str, problem: &Problem, body: Map<String, Value>) -> Result<Value> {
         let program = self.program()?;
-        let answer = program.peer.ask(op, &body)?.answer();
+        let answer = program.peer.call(op, &body)?.join();
         answer
             .map(|reply| reply.value)
             .map_err(|fault| Error::from(fault).at(format!("problem `{}`", problem.id)).at(self.place()))
@@ -64,14 +67,14 @@ impl OwnEnvironment {
     fn judge(&self, problem: &Problem, answer: &str) -> Result<bool> {
         // An option that names a verifier takes precedence over the program.
         let program = self.program()?;
-        if !program.offers.verifies || self.dialogue.options().verifier.is_some() {
+        if !program.capabilities.verifies || self.dialogue.options().verifier.is_some() {
             return self.dialogue.verify(problem, answer);
         }
-        right(&*program.peer, problem, answer).at(self.place())
+        request_verdict(&*program.peer, problem, answer).at(self.place())
     }
 }
 
-impl Environment for OwnEnvironment {
+impl Environment for CustomEnvironment {
     fn kind(&self) -> &'static str {
         self.kind
     }
@@ -82,26 +85,26 @@ impl Environment for OwnEnvironment {
         self.dialogue.format()
     }
     fn prompt(&self, problem: &Problem) -> Result<Vec<Message>> {
-        if !self.program()?.offers.prompts {
+        if !self.program()?.capabilities.prompts {
             return Ok(self.dialogue.prompt(problem));
         }
-        let body = [("problem".to_string(), told(problem))].into_iter().collect();
-        let found = self.ask("prompt", problem, body)?;
-        let said: Vec<Said> = serde_json::from_value(found)
+        let body = [("problem".to_string(), problem_json(problem))].into_iter().collect();
+        let found = self.request("prompt", problem, body)?;
+        let said: Vec<ProgramMessage> = serde_json::from_value(found)
             .map_err(|e| Error::data(format!("the program gave no list of messages: {e}")))
             .at(format!("problem `{}`", problem.id))?;
         Ok(self.dialogue.prompt(&Problem { messages: messages(&said), ..problem.clone() }))
     }
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let program = self.program()?;
-        let keys = [("problem".to_string(), told(problem)), ("seed".to_string(), json!(seed))];
+        let keys = [("problem".to_string(), problem_json(problem)), ("seed".to_string(), json!(seed))];
         let state = ProgramState {
-            session: Session::new(Arc::clone(program), keys.into_iter().collect()),
-            most: self.dialogue.options().limits.output_bytes,
-            steps: program.offers.steps,
+            session: CustomSession::new(Arc::clone(program), keys.into_iter().collect()),
+            max_bytes: self.dialogue.options().limits.output_bytes,
+            steps: program.capabilities.steps,
             on_error: self.on_error,
-            place: self.place(),
-            seen: 0,
+            label: self.place(),
+            replies_seen: 0,
         };
         self.dialogue.start_in(Box::new(state), seed)
     }
@@ -109,7 +112,7 @@ impl Environment for OwnEnvironment {
         self.dialogue.options().max_turns
     }
     fn converses(&self) -> bool {
-        self.program.as_ref().is_some_and(|program| program.offers.steps)
+        self.program.as_ref().is_some_and(|program| program.capabilities.steps)
     }
     fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
         self.judge(problem, answer)
@@ -120,6 +123,6 @@ impl Environment for OwnEnvironment {
 }
 
 /// Returns a problem as programs see it.
-fn told(problem: &Problem) -> Value {
+fn problem_json(problem: &Problem) -> Value {
     serde_json::to_value(ProblemItem::new(problem)).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! Options of an environment in user-defined code.
 
 use crate::environments::{DialogueOptions, ExtraOptions};
-use crate::programs::{OnError, PeerOptions};
+use crate::programs::{CustomCodeOptions, ExceptionPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::OptionProblem;
@@ -10,8 +10,8 @@ use trainyard_process::ProgramOptions;
 /// Options that a user-defined environment adds to those of a dialogue.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schemars(bound = "P: PeerOptions")]
-pub struct OwnExtra<P> {
+#[schemars(bound = "P: CustomCodeOptions")]
+pub struct CustomEnvironmentExtra<P> {
     /// Program or service that implements the environment.
     #[serde(flatten)]
     pub peer: P,
@@ -20,23 +20,23 @@ pub struct OwnExtra<P> {
     pub name: String,
     /// Effect of an exception of the program: `fail` ends the stage; with `skip` the episode is an infrastructure
     /// failure. An exception of a tool is a result that the model sees.
-    pub on_error: OnError,
+    pub on_error: ExceptionPolicy,
 }
 
 /// Documentation of a user-defined environment.
-pub trait OwnEnvironmentPage: PeerOptions {
+pub trait CustomEnvironmentPage: CustomCodeOptions {
     /// See [`ExtraOptions`].
     const SUMMARY: &'static str;
     /// See [`ExtraOptions`].
     const DOC: &'static str;
 }
 
-impl OwnEnvironmentPage for ProgramOptions {
+impl CustomEnvironmentPage for ProgramOptions {
     const SUMMARY: &'static str = "an environment of a program of yours, in any language";
     const DOC: &'static str = include_str!("process.md");
 }
 
-impl<P: OwnEnvironmentPage> ExtraOptions for OwnExtra<P> {
+impl<P: CustomEnvironmentPage> ExtraOptions for CustomEnvironmentExtra<P> {
     const KIND: &'static str = P::KIND;
     const SUMMARY: &'static str = P::SUMMARY;
     const DOC: &'static str = P::DOC;

@@ -9,12 +9,12 @@ pub mod tables;
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
-    WithDialogue,
+    Demonstration, DialogueEnvironment, DialogueOptions, EnvironmentSetup, Episode, ExtraOptions, ProblemGenerator,
+    ScriptedTurn, WithDialogue,
 };
-use crate::tools::sql::{self, Database, DatabaseData, SqlLimits, SqlSession};
+use crate::tools::sql::{self, DatabaseData, SqlDatabase, SqlLimits, SqlSession};
 use crate::tools::{ToolCall, ToolSpec};
-use questions::{MAX_LEVEL, Question};
+use questions::{MAX_LEVEL, SqlQuestion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -69,9 +69,9 @@ impl ExtraOptions for SqlQuestionsExtra {
     }
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
-            OptionProblem::outside("/rows", self.rows, 2..=200),
-            OptionProblem::outside("/max_steps", self.max_steps, 10_000..=100_000_000),
-            OptionProblem::outside("/max_rows", self.max_rows, 1..=10_000),
+            OptionProblem::out_of_range("/rows", self.rows, 2..=200),
+            OptionProblem::out_of_range("/max_steps", self.max_steps, 10_000..=100_000_000),
+            OptionProblem::out_of_range("/max_rows", self.max_rows, 1..=10_000),
         ];
         problems.into_iter().flatten().collect()
     }
@@ -86,7 +86,7 @@ pub struct SqlQuestions {
 
 impl SqlQuestions {
     /// Returns an environment with these options.
-    pub fn new(options: SqlQuestionsOptions, setup: &Setup) -> Result<Self> {
+    pub fn new(options: SqlQuestionsOptions, setup: &EnvironmentSetup) -> Result<Self> {
         let SqlQuestionsExtra { rows, max_steps, max_rows } = options.extra;
         let output_bytes = options.dialogue.limits.output_bytes as usize;
         let dialogue = Dialogue::with_tools(options.dialogue, setup, &SqlQuestionsExtra::tools(), marked_or_last_line)?;
@@ -96,8 +96,8 @@ impl SqlQuestions {
             limits: SqlLimits { steps: max_steps, rows: max_rows as usize, output_bytes },
         })
     }
-    fn question(&self, level: u32, index: u64, chance: &Chance) -> Question {
-        Question::at(self.rows, level, index, chance)
+    fn question(&self, level: u32, index: u64, chance: &Chance) -> SqlQuestion {
+        SqlQuestion::at(self.rows, level, index, chance)
     }
 }
 
@@ -118,7 +118,7 @@ impl DialogueEnvironment for SqlQuestions {
         &self.dialogue
     }
     fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
-        let database = database_of(problem).and_then(|data| Database::load(&data, self.limits));
+        let database = database_of(problem).and_then(|data| SqlDatabase::load(&data, self.limits));
         let database = database.at(format!("problem `{}`", problem.id))?;
         self.dialogue.start_with(vec![Box::new(SqlSession::new(Arc::new(database)))], seed)
     }

@@ -12,10 +12,10 @@
 //! from rows, so something always matches, and there are no floats or ties. Every problem has its own tables. The
 //! canonical form is the query and the digest of the tables.
 
-use super::tables::{DESCRIPTION, Sale, Tables, Worker};
+use super::tables::{DESCRIPTION, Sale, StaffMember, StaffTables};
 use serde_json::json;
 use std::collections::BTreeMap;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
@@ -24,7 +24,7 @@ pub const MAX_LEVEL: u32 = 5;
 
 /// A generated question with its tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct SqlQuestion {
     /// Level, from 1.
     pub level: u32,
     /// The question in words.
@@ -34,17 +34,17 @@ pub struct Question {
     /// The right answer.
     pub answer: String,
     /// The tables it is about.
-    pub tables: Tables,
+    pub tables: StaffTables,
 }
 
-impl Question {
+impl SqlQuestion {
     /// Returns question number `index` of a level under this seed, about `rows` staff. `level` is clamped to
     /// 1..=[`MAX_LEVEL`].
     pub fn at(rows: usize, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
         let mut draws = chance.at("sql-question", &[u64::from(level), index]);
-        let tables = Tables::draw(rows, &mut draws);
-        let Asked { text, query, answer } = match level {
+        let tables = StaffTables::draw(rows, &mut draws);
+        let SqlQuestionDraft { text, query, answer } = match level {
             1 => count(&tables, &mut draws),
             2 => aggregate(&tables, &mut draws),
             3 => top(&tables, &mut draws),
@@ -72,7 +72,7 @@ impl Question {
         }
     }
     /// Returns the query with a mistake that SQLite reports: an unknown table or a misplaced word.
-    pub fn mistake(&self, draws: &mut Draws) -> String {
+    pub fn mistake(&self, draws: &mut PhiloxRng) -> String {
         if draws.below(2) == 0 {
             self.query.replace("staff", "staffs")
         } else {
@@ -82,38 +82,38 @@ impl Question {
 }
 
 /// A question before its tables are attached.
-struct Asked {
+struct SqlQuestionDraft {
     text: String,
     query: String,
     answer: String,
 }
 
-impl Asked {
+impl SqlQuestionDraft {
     fn new(text: String, query: String, answer: impl ToString) -> Self {
         Self { text, query, answer: answer.to_string() }
     }
 }
 
 /// Condition on the staff.
-enum Condition {
+enum StaffCondition {
     Town(String),
     Age(i64),
     Pay(i64),
 }
 
-impl Condition {
+impl StaffCondition {
     /// Returns a condition that holds for this row.
-    fn of(worker: &Worker, draws: &mut Draws) -> Self {
+    fn of(worker: &StaffMember, draws: &mut PhiloxRng) -> Self {
         match draws.below(3) {
             0 => Self::Town(worker.town.clone()),
             1 => Self::Age(worker.age),
             _ => Self::Pay(worker.pay),
         }
     }
-    fn draw(tables: &Tables, draws: &mut Draws) -> Self {
+    fn draw(tables: &StaffTables, draws: &mut PhiloxRng) -> Self {
         Self::of(draws.choose(&tables.staff), draws)
     }
-    fn holds(&self, worker: &Worker) -> bool {
+    fn holds(&self, worker: &StaffMember) -> bool {
         match self {
             Self::Town(town) => worker.town == *town,
             Self::Age(age) => worker.age >= *age,
@@ -135,19 +135,23 @@ impl Condition {
             Self::Pay(pay) => format!("earn {pay} or more"),
         }
     }
-    fn staff<'a>(&self, tables: &'a Tables) -> Vec<&'a Worker> {
+    fn staff<'a>(&self, tables: &'a StaffTables) -> Vec<&'a StaffMember> {
         tables.staff.iter().filter(|w| self.holds(w)).collect()
     }
 }
 
-fn count(tables: &Tables, draws: &mut Draws) -> Asked {
-    let condition = Condition::draw(tables, draws);
+fn count(tables: &StaffTables, draws: &mut PhiloxRng) -> SqlQuestionDraft {
+    let condition = StaffCondition::draw(tables, draws);
     let text = format!("How many staff {}?", condition.words());
-    Asked::new(text, format!("SELECT COUNT(*) FROM staff WHERE {}", condition.sql()), condition.staff(tables).len())
+    SqlQuestionDraft::new(
+        text,
+        format!("SELECT COUNT(*) FROM staff WHERE {}", condition.sql()),
+        condition.staff(tables).len(),
+    )
 }
 
-fn aggregate(tables: &Tables, draws: &mut Draws) -> Asked {
-    let condition = Condition::draw(tables, draws);
+fn aggregate(tables: &StaffTables, draws: &mut PhiloxRng) -> SqlQuestionDraft {
+    let condition = StaffCondition::draw(tables, draws);
     let column = *draws.choose(&["age", "pay"]);
     let values = condition.staff(tables).into_iter().map(|w| if column == "age" { w.age } else { w.pay });
     let (word, function, answer) = match draws.below(3) {
@@ -158,23 +162,23 @@ fn aggregate(tables: &Tables, draws: &mut Draws) -> Asked {
     let text = format!("What is the {word} {column} of staff who {}?", condition.words());
     let query = format!("SELECT {function}({column}) FROM staff WHERE {}", condition.sql());
     // At least the row that the condition was drawn from matches.
-    Asked::new(text, query, answer.unwrap_or(0))
+    SqlQuestionDraft::new(text, query, answer.unwrap_or(0))
 }
 
-fn top(tables: &Tables, draws: &mut Draws) -> Asked {
-    let condition = Condition::draw(tables, draws);
+fn top(tables: &StaffTables, draws: &mut PhiloxRng) -> SqlQuestionDraft {
+    let condition = StaffCondition::draw(tables, draws);
     let staff = condition.staff(tables);
     let highest = draws.below(2) == 0;
     let found = if highest { staff.iter().max_by_key(|w| w.pay) } else { staff.iter().min_by_key(|w| w.pay) };
     let (word, order) = if highest { ("highest", " DESC") } else { ("lowest", "") };
     let text = format!("Who has the {word} pay of staff who {}?", condition.words());
     let query = format!("SELECT name FROM staff WHERE {} ORDER BY pay{order} LIMIT 1", condition.sql());
-    Asked::new(text, query, found.map_or("", |w| w.name.as_str()))
+    SqlQuestionDraft::new(text, query, found.map_or("", |w| w.name.as_str()))
 }
 
-fn join(tables: &Tables, draws: &mut Draws) -> Asked {
+fn join(tables: &StaffTables, draws: &mut PhiloxRng) -> SqlQuestionDraft {
     let sale = draws.choose(&tables.sales);
-    let condition = Condition::of(tables.seller(sale), draws);
+    let condition = StaffCondition::of(tables.seller(sale), draws);
     let meant = |s: &&Sale| s.item == sale.item && condition.holds(tables.seller(s));
     let sales = tables.sales.iter().filter(meant);
     let (asked, value, answer) = if draws.below(2) == 0 {
@@ -188,10 +192,14 @@ fn join(tables: &Tables, draws: &mut Draws) -> Asked {
     };
     let tail =
         format!("FROM sales JOIN staff ON staff.id = seller WHERE item = '{}' AND {}", sale.item, condition.sql());
-    Asked::new(format!("{asked} by staff who {}?", condition.words()), format!("SELECT {value} {tail}"), answer)
+    SqlQuestionDraft::new(
+        format!("{asked} by staff who {}?", condition.words()),
+        format!("SELECT {value} {tail}"),
+        answer,
+    )
 }
 
-fn groups(tables: &Tables, draws: &mut Draws) -> Asked {
+fn groups(tables: &StaffTables, draws: &mut PhiloxRng) -> SqlQuestionDraft {
     let by_town = draws.below(2) == 0;
     let by_amount = draws.below(2) == 0;
     let mut totals: BTreeMap<&str, i64> = BTreeMap::new();
@@ -213,21 +221,25 @@ fn groups(tables: &Tables, draws: &mut Draws) -> Asked {
     let inner = format!(
         "SELECT {column} FROM sales JOIN staff ON staff.id = seller GROUP BY {column} HAVING {value} >= {least}"
     );
-    Asked::new(text, format!("SELECT COUNT(*) FROM ({inner})"), totals.iter().filter(|total| **total >= least).count())
+    SqlQuestionDraft::new(
+        text,
+        format!("SELECT COUNT(*) FROM ({inner})"),
+        totals.iter().filter(|total| **total >= least).count(),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::sql::{Database, Failure, SqlLimits};
+    use crate::tools::sql::{QueryFailure, SqlDatabase, SqlLimits};
     use std::collections::BTreeSet;
 
     const LIMITS: SqlLimits = SqlLimits { steps: 1_000_000, rows: 10, output_bytes: 1_000 };
 
-    fn questions(rows: usize, level: u32, count: u64) -> impl Iterator<Item = (Question, Database)> {
+    fn questions(rows: usize, level: u32, count: u64) -> impl Iterator<Item = (SqlQuestion, SqlDatabase)> {
         (0..count).map(move |index| {
-            let question = Question::at(rows, level, index, &Chance::new(3));
-            let database = Database::load(&question.tables.data(), LIMITS).unwrap();
+            let question = SqlQuestion::at(rows, level, index, &Chance::new(3));
+            let database = SqlDatabase::load(&question.tables.data(), LIMITS).unwrap();
             (question, database)
         })
     }
@@ -275,7 +287,7 @@ mod tests {
         for level in 1..=MAX_LEVEL {
             for (question, database) in questions(12, level, 10) {
                 match database.query(&question.mistake(&mut draws)) {
-                    Err(Failure::Query(message)) => said.insert(message),
+                    Err(QueryFailure::Query(message)) => said.insert(message),
                     other => panic!("{}: {other:?}", question.query),
                 };
             }
@@ -286,7 +298,7 @@ mod tests {
     /// Three staff, four sales; answers computed by hand.
     #[test]
     fn conditions_and_groups_match_their_words() {
-        let worker = |id: i64, town: &str, age: i64, pay: i64| Worker {
+        let worker = |id: i64, town: &str, age: i64, pay: i64| StaffMember {
             id,
             name: format!("W{id}"),
             town: town.to_string(),
@@ -295,12 +307,12 @@ mod tests {
         };
         let staff = vec![worker(1, "Tarvo", 30, 200), worker(2, "Tarvo", 40, 300), worker(3, "Belu", 40, 100)];
         let sale = |id: i64, seller: usize, amount: i64| Sale { id, seller, item: "figs", amount };
-        let tables = Tables { staff, sales: vec![sale(1, 0, 5), sale(2, 1, 7), sale(3, 1, 1), sale(4, 2, 9)] };
-        let who = |condition: Condition| condition.staff(&tables).iter().map(|w| w.id).collect::<Vec<_>>();
-        assert_eq!(who(Condition::Town("Tarvo".to_string())), [1, 2]);
-        assert_eq!(who(Condition::Age(40)), [2, 3]);
-        assert_eq!(who(Condition::Pay(200)), [1, 2]);
-        let database = Database::load(&tables.data(), LIMITS).unwrap();
+        let tables = StaffTables { staff, sales: vec![sale(1, 0, 5), sale(2, 1, 7), sale(3, 1, 1), sale(4, 2, 9)] };
+        let who = |condition: StaffCondition| condition.staff(&tables).iter().map(|w| w.id).collect::<Vec<_>>();
+        assert_eq!(who(StaffCondition::Town("Tarvo".to_string())), [1, 2]);
+        assert_eq!(who(StaffCondition::Age(40)), [2, 3]);
+        assert_eq!(who(StaffCondition::Pay(200)), [1, 2]);
+        let database = SqlDatabase::load(&tables.data(), LIMITS).unwrap();
         // Tarvo sold 13 in three sales, Belu 9 in one.
         let of_groups: BTreeSet<(String, String)> = (0..200)
             .map(|i| groups(&tables, &mut Chance::new(8).at("g", &[i])))

@@ -5,7 +5,7 @@ use crate::environments::names::names;
 use crate::tools::sql::DatabaseData;
 use serde_json::json;
 use std::collections::BTreeMap;
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 
 /// Description of the tables for the agent.
 pub const DESCRIPTION: &str = "staff(id, name, town, age, pay)\nsales(id, seller, item, amount), seller is a staff.id";
@@ -13,11 +13,11 @@ const SCHEMA: &str = "CREATE TABLE staff(id INTEGER PRIMARY KEY, name TEXT, town
                       CREATE TABLE sales(id INTEGER PRIMARY KEY, seller INTEGER, item TEXT, amount INTEGER);";
 const ITEMS: [&str; 5] = ["cups", "figs", "keys", "nuts", "pens"];
 /// Number of staff per town.
-const CROWD: usize = 4;
+const STAFF_PER_TOWN: usize = 4;
 
 /// A row of `staff`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Worker {
+pub struct StaffMember {
     /// From 1.
     pub id: i64,
     /// Unique.
@@ -45,18 +45,18 @@ pub struct Sale {
 
 /// All rows of a problem's database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tables {
+pub struct StaffTables {
     /// Rows of `staff`.
-    pub staff: Vec<Worker>,
+    pub staff: Vec<StaffMember>,
     /// Rows of `sales`.
     pub sales: Vec<Sale>,
 }
 
-impl Tables {
+impl StaffTables {
     /// Draws `rows` staff, at least two, and twice as many sales.
-    pub fn draw(rows: usize, draws: &mut Draws) -> Self {
+    pub fn draw(rows: usize, draws: &mut PhiloxRng) -> Self {
         let rows = rows.max(2);
-        let towns = (rows / CROWD).max(2);
+        let towns = (rows / STAFF_PER_TOWN).max(2);
         // Drawn together, so that no person is called like a town.
         let mut all = names(rows + towns, &ITEMS, draws);
         let towns = all.split_off(rows);
@@ -66,7 +66,7 @@ impl Tables {
         let mut staff = Vec::with_capacity(rows);
         for (i, (name, pay)) in all.into_iter().zip(pays).enumerate() {
             let town = draws.choose(&towns).clone();
-            staff.push(Worker { id: i as i64 + 1, name, town, age: draws.between(20, 65), pay });
+            staff.push(StaffMember { id: i as i64 + 1, name, town, age: draws.between(20, 65), pay });
         }
         let mut sales = Vec::with_capacity(2 * rows);
         for i in 0..2 * rows {
@@ -96,7 +96,7 @@ impl Tables {
         DatabaseData { schema: SCHEMA.to_string(), rows }
     }
     /// Returns the seller of a sale.
-    pub fn seller(&self, sale: &Sale) -> &Worker {
+    pub fn seller(&self, sale: &Sale) -> &StaffMember {
         &self.staff[sale.seller]
     }
 }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn row_counts_match_and_pays_are_unique() {
         for rows in [2, 12, 200] {
-            let tables = Tables::draw(rows, &mut Chance::new(rows as u64).at("tables", &[]));
+            let tables = StaffTables::draw(rows, &mut Chance::new(rows as u64).at("tables", &[]));
             assert_eq!((tables.staff.len(), tables.sales.len()), (rows, 2 * rows));
             assert_eq!(tables.staff.iter().map(|w| w.pay).collect::<BTreeSet<_>>().len(), rows);
             let sellers: BTreeSet<i64> = tables.sales.iter().map(|s| tables.seller(s).id).collect();

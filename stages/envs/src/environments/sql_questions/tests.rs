@@ -1,14 +1,14 @@
 //! Demonstrations, imported problems, and problems without a database.
 
 use super::*;
-use crate::environments::{Environment, Step};
+use crate::environments::{Environment, EpisodeStep};
 use trainyard_api::PartOptions;
 use trainyard_tables::StopReason;
 
 fn environment(options: Value) -> SqlQuestions {
     let options: SqlQuestionsOptions = serde_json::from_value(options).unwrap();
     assert_eq!(PartOptions::check(&options), []);
-    SqlQuestions::new(options, &Setup::standard(1)).unwrap()
+    SqlQuestions::new(options, &EnvironmentSetup::standard(1)).unwrap()
 }
 
 fn call(query: &str) -> ScriptedTurn {
@@ -22,12 +22,12 @@ fn play(environment: &SqlQuestions, problem: &Problem, turns: &[ScriptedTurn]) -
     for turn in turns {
         let text = turn.text(environment.format(), results.last().map_or("", String::as_str));
         match episode.step(&environment.format().parse(&text)).unwrap() {
-            Step::Observe(o) => results.extend(o.messages.into_iter().map(|m| m.content)),
-            Step::Done(outcome) => {
+            EpisodeStep::Observe(o) => results.extend(o.messages.into_iter().map(|m| m.content)),
+            EpisodeStep::Done(outcome) => {
                 assert_eq!(outcome.stop, StopReason::Answer);
                 return (results, outcome.tool_errors, outcome.answer);
             }
-            Step::Pending | Step::Asked(_) => panic!("a query is answered immediately"),
+            EpisodeStep::Pending | EpisodeStep::TurnRequest(_) => panic!("a query is answered immediately"),
         }
     }
     panic!("the episode continues");
@@ -64,7 +64,7 @@ fn any_problem_with_a_database_works() {
     let turns = [
         call("DELETE FROM t"),
         call("SELECT x FROM t ORDER BY x"),
-        ScriptedTurn::Say("The first one:\n#### Oslo".to_string()),
+        ScriptedTurn::Text("The first one:\n#### Oslo".to_string()),
     ];
     let (results, errors, answer) = play(&environment, &problem, &turns);
     assert_eq!((errors, answer.as_deref()), (1, Some("Oslo")));
@@ -77,7 +77,7 @@ fn endless_query_is_an_error_not_an_infrastructure_failure() {
     let environment = environment(json!({"max_steps": 10_000}));
     let problem = environment.problem(1, 0, &Chance::new(0));
     let endless = call("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT MAX(n) FROM t");
-    let (results, errors, answer) = play(&environment, &problem, &[endless, ScriptedTurn::Say("7".to_string())]);
+    let (results, errors, answer) = play(&environment, &problem, &[endless, ScriptedTurn::Text("7".to_string())]);
     assert_eq!(results, ["error: the query was stopped after 10000 steps; ask for less"]);
     assert_eq!((errors, answer.as_deref()), (1, Some("7")));
 }

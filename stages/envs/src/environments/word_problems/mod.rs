@@ -5,8 +5,8 @@ pub mod generator;
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
-    WithDialogue, mistakes,
+    Demonstration, DialogueEnvironment, DialogueOptions, EnvironmentSetup, ExtraOptions, ProblemGenerator,
+    ScriptedTurn, WithDialogue, mistakes,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ pub struct WordProblems(Arc<Dialogue>);
 
 impl WordProblems {
     /// Returns an environment with these options.
-    pub fn new(options: WordProblemsOptions, setup: &Setup) -> Result<Self> {
+    pub fn new(options: WordProblemsOptions, setup: &EnvironmentSetup) -> Result<Self> {
         Ok(Self(Dialogue::new(options.dialogue, setup, read_answer)?))
     }
 }

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use trainyard_core::units::parse_duration;
 use trainyard_core::{Error, OptionProblem, Result, Secret, SecretName, Secrets};
-use trainyard_http::{Address, Credentials, Limits};
+use trainyard_http::{BaseUrl, Credentials, RequestLimits};
 
 /// Maximum size of an answer in bytes, as of a program's line.
-const ANSWER: usize = 64 << 20;
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// Headers that every request sets itself.
-const OWN: [&str; 6] = ["accept", "authorization", "connection", "content-length", "content-type", "host"];
+const RESERVED_HEADERS: [&str; 6] = ["accept", "authorization", "connection", "content-length", "content-type", "host"];
 
 /// Service and the limits of requests to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,7 +26,7 @@ pub struct ServiceOptions {
     pub api_key: Option<SecretName>,
     /// Further headers of every request: a text, or `{secret: NAME}`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, Header>,
+    pub headers: BTreeMap<String, ServiceHeader>,
     /// Requests in flight; more wait.
     #[schemars(range(min = 1, max = 1024))]
     pub concurrency: usize,
@@ -44,7 +44,7 @@ pub struct ServiceOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
-pub enum Header {
+pub enum ServiceHeader {
     /// A secret of the site file: `{secret: NAME}`.
     Secret(SecretName),
     /// Plain text, readable by anyone.
@@ -67,8 +67,8 @@ impl Default for ServiceOptions {
 
 impl ServiceOptions {
     /// Returns the address. Errors: invalid.
-    pub(super) fn address(&self) -> Result<Address> {
-        Address::exact(&self.url)
+    pub(super) fn address(&self) -> Result<BaseUrl> {
+        BaseUrl::exact(&self.url)
     }
     fn time(&self) -> Result<Duration> {
         let time = parse_duration(&self.timeout).map_err(Error::invalid)?;
@@ -78,16 +78,16 @@ impl ServiceOptions {
         Ok(time)
     }
     /// Returns the limits of requests. Errors: invalid.
-    pub(super) fn limits(&self) -> Result<Limits> {
+    pub(super) fn limits(&self) -> Result<RequestLimits> {
         let (requests, attempts, timeout) = (self.concurrency, self.attempts, self.time()?);
-        Ok(Limits { requests, attempts, timeout, answer: ANSWER })
+        Ok(RequestLimits { requests, attempts, timeout, response_bytes: MAX_ANSWER_BYTES })
     }
     /// Returns the credentials. Errors: invalid (a secret that the stage was not given).
     pub(super) fn credentials(&self, secrets: &Secrets) -> Result<Credentials> {
         let key = self.api_key.as_ref().map(|name| secrets.get(name)).transpose()?.cloned();
-        let value = |header: &Header| match header {
-            Header::Secret(name) => secrets.get(name).cloned(),
-            Header::Text(text) => Ok(Secret::new(text)),
+        let value = |header: &ServiceHeader| match header {
+            ServiceHeader::Secret(name) => secrets.get(name).cloned(),
+            ServiceHeader::Text(text) => Ok(Secret::new(text)),
         };
         let headers = self.headers.iter().map(|(name, header)| Ok((name.clone(), value(header)?)));
         Ok(Credentials { key, headers: headers.collect::<Result<_>>()? })
@@ -101,10 +101,10 @@ impl ServiceOptions {
             let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
             if name.is_empty() || !name.chars().all(is_token) {
                 wrong("this is no name of a header", "use letters, digits and `-`");
-            } else if OWN.contains(&name.to_ascii_lowercase().as_str()) {
+            } else if RESERVED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
                 wrong("this header is set by Trainyard", "leave it out; a key is given by `api_key`");
             }
-            if let Header::Text(text) = header
+            if let ServiceHeader::Text(text) = header
                 && text.chars().any(char::is_control)
             {
                 wrong("the value holds a line break or the like", "write it on one line");
@@ -116,7 +116,7 @@ impl ServiceOptions {
 
 impl ServiceOptions {
     /// Returns all problems; pointers are relative to the options.
-    pub(super) fn mistakes(&self) -> Vec<OptionProblem> {
+    pub(super) fn all_problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.url.is_empty() {
             let problem = OptionProblem::new("/url", "no service is named");
@@ -126,11 +126,11 @@ impl ServiceOptions {
             problems.push(e.help.into_iter().fold(problem, OptionProblem::help));
         }
         problems.extend(self.problems_of_headers());
-        problems.extend(OptionProblem::outside("/concurrency", self.concurrency, 1..=1024));
+        problems.extend(OptionProblem::out_of_range("/concurrency", self.concurrency, 1..=1024));
         if let Err(error) = self.time() {
             problems.push(OptionProblem::new("/timeout", error.message));
         }
-        problems.extend(OptionProblem::outside("/attempts", self.attempts, 1..=100));
+        problems.extend(OptionProblem::out_of_range("/attempts", self.attempts, 1..=100));
         problems
     }
 }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn mistakes_are_all_reported_at_their_places() {
         let places = |more: Value| -> Vec<String> {
-            options(more).mistakes().into_iter().map(|problem| problem.pointer).collect()
+            options(more).all_problems().into_iter().map(|problem| problem.pointer).collect()
         };
         assert!(places(json!({})).is_empty());
         assert_eq!(places(json!({"url": ""})), ["/url"]);

@@ -1,14 +1,16 @@
 //! A service of a few lines that answers well or misbehaves in one way each.
 
 use super::*;
-use crate::programs::PeerOptions as _;
+use crate::programs::CustomCodeOptions as _;
 use serde_json::{Map, Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trainyard_core::{Error, ErrorKind, Secrets};
-use trainyard_process::{Answer, Fault, Hello, Peer, Seat, Ticket, silent};
+use trainyard_process::{
+    Hello, PendingProgramResponse, ProgramFault, ProgramResult, ProgramService, SessionLocation, null_log,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const HELLO: Hello<'static> = Hello { role: "reward", name: "", seed: 7 };
@@ -32,15 +34,15 @@ enum Act {
 
 /// Requests in order, and the heads of requests.
 #[derive(Default)]
-struct Seen {
-    asked: Mutex<Vec<Value>>,
+struct ReceivedRequests {
+    bodies: Mutex<Vec<Value>>,
     heads: Mutex<Vec<String>>,
 }
 
-impl Seen {
+impl ReceivedRequests {
     /// Returns the requested operations.
     fn ops(&self) -> Vec<String> {
-        let asked = self.asked.lock().unwrap();
+        let asked = self.bodies.lock().unwrap();
         let op = |line: &Value| line["op"].as_str().or(line["type"].as_str()).unwrap_or_default().to_string();
         asked.iter().map(op).collect()
     }
@@ -51,14 +53,14 @@ fn ready() -> Value {
 }
 
 /// Starts a service; `act` receives a request and how many of its operation came before it. `hello` is always answered.
-fn serve(act: impl Fn(&Value, usize) -> Act + Send + Sync + 'static) -> (String, Arc<Seen>) {
+fn serve(act: impl Fn(&Value, usize) -> Act + Send + Sync + 'static) -> (String, Arc<ReceivedRequests>) {
     serve_all(move |line, before| if line["type"] == "hello" { Act::Say(ready()) } else { act(line, before) })
 }
 
-fn serve_all(act: impl Fn(&Value, usize) -> Act + Send + Sync + 'static) -> (String, Arc<Seen>) {
+fn serve_all(act: impl Fn(&Value, usize) -> Act + Send + Sync + 'static) -> (String, Arc<ReceivedRequests>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/own", listener.local_addr().unwrap());
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(ReceivedRequests::default());
     let (shared, act) = (Arc::clone(&seen), Arc::new(act));
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -69,7 +71,7 @@ fn serve_all(act: impl Fn(&Value, usize) -> Act + Send + Sync + 'static) -> (Str
     (url, seen)
 }
 
-fn one(stream: &TcpStream, seen: &Seen, act: &dyn Fn(&Value, usize) -> Act) {
+fn one(stream: &TcpStream, seen: &ReceivedRequests, act: &dyn Fn(&Value, usize) -> Act) {
     let mut reader = BufReader::new(stream);
     let (mut head, mut length) = (String::new(), 0);
     while !head.ends_with("\r\n\r\n") {
@@ -86,7 +88,7 @@ fn one(stream: &TcpStream, seen: &Seen, act: &dyn Fn(&Value, usize) -> Act) {
     reader.read_exact(&mut body).unwrap();
     let line: Value = serde_json::from_slice(&body).unwrap();
     let before = {
-        let mut asked = seen.asked.lock().unwrap();
+        let mut asked = seen.bodies.lock().unwrap();
         let before = asked.iter().filter(|earlier| earlier["op"] == line["op"]).count();
         asked.push(line.clone());
         before
@@ -132,21 +134,21 @@ fn options(url: &str, more: Value) -> ServiceOptions {
     serde_json::from_value(options).unwrap()
 }
 
-fn service(url: &str, more: Value) -> Arc<dyn Peer> {
-    options(url, more).open(HELLO, &Secrets::default(), &silent()).unwrap()
+fn service(url: &str, more: Value) -> Arc<dyn ProgramService> {
+    options(url, more).open(HELLO, &Secrets::default(), &null_log()).unwrap()
 }
 
-fn wait(ticket: &Ticket) -> Answer {
+fn wait(ticket: &PendingProgramResponse) -> ProgramResult {
     ticket.wait(PATIENCE).expect("an answer in time")
 }
 
-fn ask(peer: &dyn Peer, body: &Value) -> Answer {
-    wait(&peer.ask("score", body).unwrap())
+fn ask(peer: &dyn ProgramService, body: &Value) -> ProgramResult {
+    wait(&peer.call("score", body).unwrap())
 }
 
-fn outage(answer: Answer) -> Error {
+fn outage(answer: ProgramResult) -> Error {
     match answer {
-        Err(Fault::Outage(error)) => error,
+        Err(ProgramFault::Outage(error)) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -155,12 +157,12 @@ fn outage(answer: Answer) -> Error {
 fn many_requests_are_answered_after_one_handshake() {
     let (url, seen) = serve(|line, _| echo(line));
     let peer = service(&url, json!({"options": {"limit": 3}}));
-    let tickets: Vec<Ticket> = (0..50).map(|n| peer.ask("score", &json!({"n": n})).unwrap()).collect();
+    let tickets: Vec<PendingProgramResponse> = (0..50).map(|n| peer.call("score", &json!({"n": n})).unwrap()).collect();
     for (n, ticket) in tickets.iter().enumerate() {
         assert_eq!(wait(ticket).unwrap().value, n);
     }
     assert_eq!(wait(&peer.ready()).unwrap().value["type"], "ready");
-    let asked = seen.asked.lock().unwrap();
+    let asked = seen.bodies.lock().unwrap();
     assert_eq!(asked.iter().filter(|line| line["type"] == "hello").count(), 1);
     let hello =
         json!({"type": "hello", "protocol": 1, "role": "reward", "name": "", "options": {"limit": 3}, "seed": 7});
@@ -210,7 +212,7 @@ fn what_passes_is_asked_again() {
     for act in [|| Act::Status(503, ""), || Act::Die, || Act::Half] {
         let (url, seen) = serve(move |line, before| if before == 0 { act() } else { echo(line) });
         assert_eq!(ask(&*service(&url, json!({})), &json!({"n": 5})).unwrap().value, 5);
-        let asked = seen.asked.lock().unwrap();
+        let asked = seen.bodies.lock().unwrap();
         assert_eq!((asked.len(), &asked[1]), (3, &asked[2]), "the second try is the first one, with its id");
     }
 }
@@ -220,7 +222,9 @@ fn exceptions_are_no_outages() {
     let (url, _) = serve(|line, _| {
         Act::Say(json!({"id": line["id"], "error": {"type": "ValueError", "message": "bad", "traceback": "line 1"}}))
     });
-    let Err(Fault::Raised(raised)) = ask(&*service(&url, json!({})), &json!({})) else { panic!("no exception") };
+    let Err(ProgramFault::Exception(raised)) = ask(&*service(&url, json!({})), &json!({})) else {
+        panic!("no exception")
+    };
     assert_eq!(raised.to_string(), "ValueError: bad");
 }
 
@@ -249,7 +253,7 @@ fn keys_and_headers_go_along_and_are_never_shown() {
     let (url, seen) = serve(|_, _| Act::Status(403, "who are you"));
     let more = json!({"api_key": {"secret": "KEY"}, "headers": {"X-Team": "red", "X-Pass": {"secret": "PASS"}}});
     let secrets = Secrets::new([("KEY", "sesame"), ("PASS", "hunter2")].map(|(n, v)| (n.to_string(), v.to_string())));
-    let peer = options(&url, more).open(HELLO, &secrets, &silent()).unwrap();
+    let peer = options(&url, more).open(HELLO, &secrets, &null_log()).unwrap();
     let error = outage(ask(&*peer, &json!({})));
     assert!(!format!("{error:?}").contains("hunter2") && !format!("{error:?}").contains("sesame"), "{error:?}");
     let heads = seen.heads.lock().unwrap();
@@ -260,34 +264,34 @@ fn keys_and_headers_go_along_and_are_never_shown() {
     }
     let more = json!({"headers": {"X-Pass": {"secret": "PASS"}}});
     let broken = Secrets::new([("PASS".to_string(), "a\nb".to_string())]);
-    let error = options(&url, more).open(HELLO, &broken, &silent()).err().unwrap();
+    let error = options(&url, more).open(HELLO, &broken, &null_log()).err().unwrap();
     assert!(error.kind == ErrorKind::Invalid && !error.message.contains("a\nb"), "{error}");
 }
 
 /// Returns a seat of session 3.
-fn seat(life: Option<u64>) -> Seat {
-    Seat { session: 3, lane: 0, life }
+fn seat(life: Option<u64>) -> SessionLocation {
+    SessionLocation { session: 3, worker: 0, generation: life }
 }
 
-fn on(peer: &dyn Peer, life: Option<u64>, op: &str) -> Answer {
-    wait(&peer.put_in(seat(life), op, Map::new()).unwrap())
+fn on(peer: &dyn ProgramService, life: Option<u64>, op: &str) -> ProgramResult {
+    wait(&peer.send_in_session(seat(life), op, Map::new()).unwrap())
 }
 
 #[test]
 fn sessions_have_names_of_their_own_and_their_end_is_told() {
     let (url, seen) = serve(|line, _| echo(line));
     let peer = service(&url, json!({}));
-    let life = on(&*peer, None, "start").unwrap().life;
-    assert_eq!(on(&*peer, Some(life), "step").unwrap().life, life);
-    let forked = peer.put_in(Seat { session: 4, ..seat(Some(life)) }, "fork", Map::new()).unwrap();
-    assert_ne!(wait(&forked).unwrap().life, life, "a copy goes on by itself");
-    let again = on(&*peer, None, "start").unwrap().life;
+    let life = on(&*peer, None, "start").unwrap().generation;
+    assert_eq!(on(&*peer, Some(life), "step").unwrap().generation, life);
+    let forked = peer.send_in_session(SessionLocation { session: 4, ..seat(Some(life)) }, "fork", Map::new()).unwrap();
+    assert_ne!(wait(&forked).unwrap().generation, life, "a copy goes on by itself");
+    let again = on(&*peer, None, "start").unwrap().generation;
     assert_ne!(again, life, "a session that is begun again is another one");
     for session in [3, 4] {
-        peer.put_in(Seat { session, ..seat(None) }, "close", Map::new()).unwrap();
+        peer.send_in_session(SessionLocation { session, ..seat(None) }, "close", Map::new()).unwrap();
     }
     drop(peer);
-    let asked = seen.asked.lock().unwrap();
+    let asked = seen.bodies.lock().unwrap();
     let of = |op: &str, key: &str| -> Vec<String> {
         let mut names: Vec<String> =
             asked.iter().filter(|l| l["op"] == op).map(|l| l[key].as_str().unwrap().to_string()).collect();
@@ -302,17 +306,17 @@ fn sessions_have_names_of_their_own_and_their_end_is_told() {
     let other = service(&url, json!({}));
     drop(asked);
     on(&*other, None, "start").unwrap();
-    let name = seen.asked.lock().unwrap().iter().rfind(|l| l["op"] == "start").unwrap()["session"].clone();
+    let name = seen.bodies.lock().unwrap().iter().rfind(|l| l["op"] == "start").unwrap()["session"].clone();
     assert!(!all.contains(&name.as_str().unwrap().to_string()), "nor has another stage one of that name");
 }
 
 #[test]
 fn a_step_is_sent_once_and_what_may_be_lost_is_said_to_be() {
-    let lost = |answer: &Answer| matches!(answer, Err(Fault::Lost(_)));
+    let lost = |answer: &ProgramResult| matches!(answer, Err(ProgramFault::Lost(_)));
     for act in [|| Act::Die, || Act::Half, || Act::Status(500, ""), || Act::Status(410, "who")] {
         let (url, seen) = serve(move |line, _| if line["op"] == "step" { act() } else { echo(line) });
         let peer = service(&url, json!({}));
-        let life = on(&*peer, None, "start").unwrap().life;
+        let life = on(&*peer, None, "start").unwrap().generation;
         let answer = on(&*peer, Some(life), "step");
         assert!(lost(&answer), "{answer:?}");
         assert_eq!(seen.ops(), ["hello", "start", "step"]);
@@ -324,8 +328,8 @@ fn a_step_is_sent_once_and_what_may_be_lost_is_said_to_be() {
         _ => echo(line),
     });
     let peer = service(&url, json!({"timeout": "300ms"}));
-    let life = on(&*peer, None, "start").unwrap().life;
-    assert!(matches!(on(&*peer, Some(life), "step"), Err(Fault::Late(_))));
+    let life = on(&*peer, None, "start").unwrap().generation;
+    assert!(matches!(on(&*peer, Some(life), "step"), Err(ProgramFault::TimedOut(_))));
     assert_eq!(seen.ops(), ["hello", "start", "step", "step"], "one that was turned away was not worked on");
     assert_eq!(outage(on(&*peer, Some(life), "step")).kind, ErrorKind::Invalid);
 }
@@ -338,8 +342,8 @@ fn a_service_that_knows_repeats_is_asked_again() {
         _ => echo(line),
     });
     let peer = service(&url, json!({}));
-    let life = on(&*peer, None, "start").unwrap().life;
-    assert_eq!(on(&*peer, Some(life), "step").unwrap().life, life);
-    let asked = seen.asked.lock().unwrap();
+    let life = on(&*peer, None, "start").unwrap().generation;
+    assert_eq!(on(&*peer, Some(life), "step").unwrap().generation, life);
+    let asked = seen.bodies.lock().unwrap();
     assert_eq!(asked[2], asked[3], "with the same id");
 }

@@ -20,7 +20,7 @@ pub fn evaluate(text: &str) -> Result<Number, String> {
     if text.len() > MAX_BYTES {
         return Err(format!("SyntaxError: the expression is longer than {MAX_BYTES} bytes"));
     }
-    let mut parser = Parser { rest: text.trim(), depth: 0 };
+    let mut parser = CalculatorParser { rest: text.trim(), depth: 0 };
     if parser.rest.is_empty() {
         return Err("SyntaxError: the expression is empty".to_string());
     }
@@ -28,12 +28,12 @@ pub fn evaluate(text: &str) -> Result<Number, String> {
     if parser.rest.is_empty() { Ok(value) } else { Err(parser.unexpected()) }
 }
 
-struct Parser<'a> {
+struct CalculatorParser<'a> {
     rest: &'a str,
     depth: usize,
 }
 
-impl Parser<'_> {
+impl CalculatorParser<'_> {
     fn unexpected(&self) -> String {
         match self.rest.chars().next() {
             None => "SyntaxError: the expression ends too early".to_string(),

@@ -8,7 +8,7 @@ mod expression;
 pub use expression::evaluate;
 
 use crate::tools::tool::text_argument;
-use crate::tools::{Ticket, Tool, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
+use crate::tools::{AgentTool, PendingToolResult, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::Result;
@@ -19,7 +19,7 @@ and decimals. No names, no functions.";
 
 pub struct Calculator;
 
-impl Tool for Calculator {
+impl AgentTool for Calculator {
     fn name(&self) -> &'static str {
         "calculator"
     }
@@ -43,9 +43,9 @@ impl Tool for Calculator {
 struct CalculatorSession;
 
 impl ToolSession for CalculatorSession {
-    fn submit(&mut self, arguments: &Value) -> Ticket {
+    fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         let result = text_argument("calculator", "expression", arguments).map(evaluate);
-        Ticket::ready(match result {
+        PendingToolResult::ready(match result {
             Err(refused) => refused,
             Ok(Ok(number)) => ToolResult::ok(number.to_string()),
             Ok(Err(message)) => ToolResult::error(message),

@@ -7,21 +7,21 @@ use std::process::ExitStatus;
 
 /// Fault after which the process is not usable.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum CpythonFault {
     /// The program exceeded its time limit.
     TimedOut,
     Ended(ExitStatus),
     /// The program created too many or too large files.
     FilesFull,
     /// The process ended before it received the program.
-    Gone,
+    EarlyExit,
     /// The output was not exactly one answer.
-    Garbled,
+    InvalidOutput,
     /// The requesting side is gone.
-    HungUp,
+    CallerGone,
 }
 
-impl Fault {
+impl CpythonFault {
     /// Returns the message to the agent.
     pub fn describe(&self, limits: &ToolLimits) -> String {
         match self {
@@ -38,9 +38,9 @@ impl Fault {
                 MAX_BYTES >> 20,
                 MAX_FILES
             ),
-            Self::Gone => "error: the interpreter was lost".to_string(),
-            Self::Garbled => "SystemError: the program broke the interpreter's answers".to_string(),
-            Self::HungUp => "error: the tool is shutting down".to_string(),
+            Self::EarlyExit => "error: the interpreter was lost".to_string(),
+            Self::InvalidOutput => "SystemError: the program broke the interpreter's answers".to_string(),
+            Self::CallerGone => "error: the tool is shutting down".to_string(),
         }
     }
 }

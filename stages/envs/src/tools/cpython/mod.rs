@@ -8,9 +8,9 @@
 mod fault;
 mod files;
 pub mod installation;
-mod order;
 mod process;
 pub mod sandbox;
+mod sandbox_spec;
 mod scratch;
 pub mod sessions;
 pub mod setup;

@@ -4,10 +4,10 @@
 //! A program shares its process with the runner, so it can forge its own answers. It can neither reach another
 //! session's process nor make the supervisor wait longer, read more or keep more than the limits allow.
 
-use super::fault::Fault;
+use super::fault::CpythonFault;
 use super::installation::Installation;
-use super::order::order;
-use super::scratch::Scratch;
+use super::sandbox_spec::sandbox_spec;
+use super::scratch::SessionScratch;
 use crate::tools::ToolLimits;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -20,14 +20,14 @@ use std::time::Duration;
 use trainyard_core::{Clock, SystemClock};
 
 /// Time for an interpreter to start on a busy machine.
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often files are measured while a program runs.
-const WATCH: Duration = Duration::from_millis(20);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum size of an answer in bytes, in addition to its text.
 const ANSWER_FRAME: usize = 4 << 10;
 
 #[derive(Serialize)]
-struct Request<'a> {
+struct RunnerRequest<'a> {
     call: u64,
     code: &'a str,
     output_bytes: u64,
@@ -36,7 +36,7 @@ struct Request<'a> {
 /// The runner's report on a program.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
+pub struct RunnerReply {
     call: u64,
     /// Whether the program ended with an exception or too much output.
     pub failed: bool,
@@ -45,7 +45,7 @@ pub struct Answer {
 }
 
 /// Process of a session, killed when dropped, with all its files.
-pub struct Process {
+pub struct CpythonProcess {
     child: Child,
     requests: ChildStdin,
     answers: ChildStdout,
@@ -54,13 +54,13 @@ pub struct Process {
     output_bytes: u64,
     clock: SystemClock,
     // Dropped after `drop` has ended the process.
-    scratch: Scratch,
+    scratch: SessionScratch,
 }
 
-impl Process {
+impl CpythonProcess {
     /// Starts an interpreter with this folder for its files. The error is the reason why it does not start.
-    pub fn start(installation: &Installation, limits: &ToolLimits, scratch: Scratch) -> Result<Self, String> {
-        let order = order(installation, limits, &scratch);
+    pub fn start(installation: &Installation, limits: &ToolLimits, scratch: SessionScratch) -> Result<Self, String> {
+        let order = sandbox_spec(installation, limits, &scratch);
         let order = serde_json::to_string(&order).map_err(|e| format!("a path is not UTF-8: {e}"))?;
         // This program, even if its file was replaced meanwhile.
         let mut command = Command::new("/proc/self/exe");
@@ -78,17 +78,17 @@ impl Process {
         Ok(process)
     }
     /// Waits for the runner, then limits the growth of its address space.
-    fn wait_until_ready(&mut self, memory_bytes: u64) -> Result<(), Fault> {
-        let flags = fcntl_getfl(&self.requests).map_err(|_| Fault::Garbled)?;
-        fcntl_setfl(&self.requests, flags | OFlags::NONBLOCK).map_err(|_| Fault::Garbled)?;
-        self.answer(&[], START)?;
+    fn wait_until_ready(&mut self, memory_bytes: u64) -> Result<(), CpythonFault> {
+        let flags = fcntl_getfl(&self.requests).map_err(|_| CpythonFault::InvalidOutput)?;
+        fcntl_setfl(&self.requests, flags | OFlags::NONBLOCK).map_err(|_| CpythonFault::InvalidOutput)?;
+        self.answer(&[], START_TIMEOUT)?;
         self.child.stderr = None;
         let most = self.address_space().and_then(|used| {
             let most = Some(used.saturating_add(memory_bytes));
             let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
             Ok(prlimit(pid, Resource::As, Rlimit { current: most, maximum: most })?)
         });
-        most.map(drop).map_err(|_| Fault::Garbled)
+        most.map(drop).map_err(|_| CpythonFault::InvalidOutput)
     }
     fn address_space(&self) -> io::Result<u64> {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id()))?;
@@ -97,7 +97,7 @@ impl Process {
         Ok(pages * rustix::param::page_size() as u64)
     }
     /// Returns the reason for a failed start: the process's error output, if any.
-    fn reason(&mut self, fault: &Fault) -> String {
+    fn reason(&mut self, fault: &CpythonFault) -> String {
         let _ = self.child.kill();
         let mut said = Vec::new();
         if let Some(stderr) = self.child.stderr.take() {
@@ -109,23 +109,23 @@ impl Process {
         format!("CPython does not start in its sandbox: {why}")
     }
     /// Runs one program.
-    pub fn run(&mut self, code: &str, time: Duration) -> Result<Answer, Fault> {
+    pub fn run(&mut self, code: &str, time: Duration) -> Result<RunnerReply, CpythonFault> {
         if self.ready(PollFlags::empty(), Duration::ZERO)?.answers {
-            self.receive().map_err(|_| Fault::Gone)?;
+            self.receive().map_err(|_| CpythonFault::EarlyExit)?;
         }
         if !self.received.is_empty() {
             // The last program wrote output after its answer.
-            return Err(Fault::Garbled);
+            return Err(CpythonFault::InvalidOutput);
         }
         self.calls += 1;
-        let request = Request { call: self.calls, code, output_bytes: self.output_bytes };
-        let mut line = serde_json::to_vec(&request).map_err(|_| Fault::Garbled)?;
+        let request = RunnerRequest { call: self.calls, code, output_bytes: self.output_bytes };
+        let mut line = serde_json::to_vec(&request).map_err(|_| CpythonFault::InvalidOutput)?;
         line.push(b'\n');
         let answer = self.answer(&line, time)?;
-        if self.scratch.is_full(self.child.id()) { Err(Fault::FilesFull) } else { Ok(answer) }
+        if self.scratch.is_full(self.child.id()) { Err(CpythonFault::FilesFull) } else { Ok(answer) }
     }
     /// Sends a request and waits for its answer.
-    fn answer(&mut self, mut unsent: &[u8], time: Duration) -> Result<Answer, Fault> {
+    fn answer(&mut self, mut unsent: &[u8], time: Duration) -> Result<RunnerReply, CpythonFault> {
         let start = self.clock.monotonic();
         let mut watched = start;
         loop {
@@ -135,16 +135,16 @@ impl Process {
             }
             let now = self.clock.monotonic();
             if now.saturating_sub(start) > time {
-                return Err(Fault::TimedOut);
+                return Err(CpythonFault::TimedOut);
             }
-            if now.saturating_sub(watched) >= WATCH {
+            if now.saturating_sub(watched) >= FILE_CHECK_INTERVAL {
                 watched = now;
                 if self.scratch.is_full(self.child.id()) {
-                    return Err(Fault::FilesFull);
+                    return Err(CpythonFault::FilesFull);
                 }
             }
             let writing = if unsent.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-            let ready = self.ready(writing, WATCH)?;
+            let ready = self.ready(writing, FILE_CHECK_INTERVAL)?;
             if ready.requests {
                 let sent = self.requests.write(unsent).or_else(later).map_err(|_| self.ended())?;
                 unsent = &unsent[sent..];
@@ -154,35 +154,35 @@ impl Process {
             }
         }
     }
-    fn receive(&mut self) -> Result<(), Fault> {
+    fn receive(&mut self) -> Result<(), CpythonFault> {
         let mut chunk = [0; 1 << 14];
-        let count = self.answers.read(&mut chunk).or_else(later).map_err(|_| Fault::Garbled)?;
+        let count = self.answers.read(&mut chunk).or_else(later).map_err(|_| CpythonFault::InvalidOutput)?;
         if count == 0 {
             return Err(self.ended());
         }
         self.received.extend_from_slice(&chunk[..count]);
         // A byte of text takes at most six in JSON.
         let most = ANSWER_FRAME + 6 * self.output_bytes as usize;
-        if self.received.len() > most { Err(Fault::Garbled) } else { Ok(()) }
+        if self.received.len() > most { Err(CpythonFault::InvalidOutput) } else { Ok(()) }
     }
-    fn read(&self, line: &[u8]) -> Result<Answer, Fault> {
-        let answer: Answer = serde_json::from_slice(line).map_err(|_| Fault::Garbled)?;
-        if answer.call == self.calls { Ok(answer) } else { Err(Fault::Garbled) }
+    fn read(&self, line: &[u8]) -> Result<RunnerReply, CpythonFault> {
+        let answer: RunnerReply = serde_json::from_slice(line).map_err(|_| CpythonFault::InvalidOutput)?;
+        if answer.call == self.calls { Ok(answer) } else { Err(CpythonFault::InvalidOutput) }
     }
     /// Returns the end of the process. A process that only closed its side of the pipe will be killed.
-    fn ended(&mut self) -> Fault {
+    fn ended(&mut self) -> CpythonFault {
         // Pipes are closed a moment before an exit is known.
         for _ in 0..100 {
             match self.child.try_wait() {
-                Ok(Some(status)) => return Fault::Ended(status),
+                Ok(Some(status)) => return CpythonFault::Ended(status),
                 Ok(None) => std::thread::sleep(Duration::from_millis(10)),
                 Err(_) => break,
             }
         }
-        Fault::Garbled
+        CpythonFault::InvalidOutput
     }
     /// Waits up to `within` until one of the pipes can be used.
-    fn ready(&self, requests: PollFlags, within: Duration) -> Result<Ready, Fault> {
+    fn ready(&self, requests: PollFlags, within: Duration) -> Result<ReadyPipes, CpythonFault> {
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(within.subsec_nanos()) };
         let asker = io::stdin();
         let mut pipes = [
@@ -192,13 +192,13 @@ impl Process {
         ];
         match poll(&mut pipes, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return Err(Fault::Garbled),
+            Err(_) => return Err(CpythonFault::InvalidOutput),
         }
         if pipes[2].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
-            return Err(Fault::HungUp);
+            return Err(CpythonFault::CallerGone);
         }
         let usable = |index: usize, wanted: PollFlags| pipes[index].revents().intersects(wanted);
-        Ok(Ready {
+        Ok(ReadyPipes {
             answers: usable(0, PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
             requests: usable(1, PollFlags::OUT),
         })
@@ -206,7 +206,7 @@ impl Process {
 }
 
 /// Which pipes can be used.
-struct Ready {
+struct ReadyPipes {
     answers: bool,
     requests: bool,
 }
@@ -218,7 +218,7 @@ fn later(error: io::Error) -> io::Result<usize> {
     }
 }
 
-impl Drop for Process {
+impl Drop for CpythonProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -24,7 +24,7 @@ pub const REFUSED: i32 = 125;
 
 /// Interpreter to become, with its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct SandboxSpec {
     pub executable: PathBuf,
     /// Files and folders that the process may read.
     pub reads: Vec<PathBuf>,
@@ -51,7 +51,7 @@ pub fn main(order: &str) -> i32 {
 }
 
 /// Becomes the interpreter. Returns the reason of a failure, either way.
-fn become_interpreter(order: &Order) -> Result<String, String> {
+fn become_interpreter(order: &SandboxSpec) -> Result<String, String> {
     let step = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
     // Descriptors that the supervisor inherited from its parents.
     set_fds_cloexec(3, &[]);
@@ -72,7 +72,7 @@ fn become_interpreter(order: &Order) -> Result<String, String> {
 }
 
 /// Address space is limited by the supervisor once the interpreter has started.
-fn limit(order: &Order) -> std::io::Result<()> {
+fn limit(order: &SandboxSpec) -> std::io::Result<()> {
     for (resource, amount) in [
         (Resource::Core, 0),
         (Resource::Cpu, order.cpu_seconds),

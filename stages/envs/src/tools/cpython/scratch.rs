@@ -11,9 +11,9 @@ pub const MAX_BYTES: u64 = 64 << 20;
 pub const MAX_FILES: u64 = 256;
 
 /// Folder that is removed when dropped. The process that writes there must have ended.
-pub struct Scratch(PathBuf);
+pub struct SessionScratch(PathBuf);
 
-impl Scratch {
+impl SessionScratch {
     /// Creates a folder of this name.
     pub fn create(folder: PathBuf) -> io::Result<Self> {
         fs::create_dir(&folder)?;
@@ -49,7 +49,7 @@ fn on_disk(metadata: &fs::Metadata) -> u64 {
     metadata.blocks() * 512
 }
 
-impl Drop for Scratch {
+impl Drop for SessionScratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn files_count_by_what_they_take_on_disk_and_deleted_ones_too() {
         let root = tempfile::tempdir().unwrap();
-        let scratch = Scratch::create(root.path().join("a")).unwrap();
+        let scratch = SessionScratch::create(root.path().join("a")).unwrap();
         let file = scratch.path().join("sparse");
         let sparse = fs::File::create(&file).unwrap();
         sparse.set_len(MAX_BYTES * 4).unwrap();

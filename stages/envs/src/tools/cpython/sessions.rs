@@ -3,13 +3,13 @@
 //! A session is rebuilt by running its programs again, in a new process. That is only right if they behave the same, so
 //! their results are compared; a session that does not repeat itself is lost rather than silently different.
 
-use super::fault::Fault;
-use super::process::{Answer, Process};
-use super::scratch::Scratch;
-use super::setup::Setup;
+use super::fault::CpythonFault;
+use super::process::{CpythonProcess, RunnerReply};
+use super::scratch::SessionScratch;
+use super::setup::CpythonSetup;
 use crate::tools::ToolLimits;
-use crate::tools::sessions::Sessions;
-use crate::tools::wire::{Answered, Past, Recipe, Reply, digest};
+use crate::tools::wire::{CallStatus, PastCall, SessionRecipe, ToolWorkerReply, digest};
+use crate::tools::worker_sessions::WorkerSessions;
 use std::collections::HashMap;
 use std::time::Duration;
 use trainyard_core::{Clock, SystemClock};
@@ -20,9 +20,9 @@ const MOST: usize = 64;
 
 /// The processes by session.
 pub struct CpythonSessions {
-    setup: Setup,
+    setup: CpythonSetup,
     limits: ToolLimits,
-    open: HashMap<u64, Open>,
+    open: HashMap<u64, OpenProcess>,
     /// Sessions that could not be rebuilt, and why.
     broken: HashMap<u64, String>,
     clock: SystemClock,
@@ -30,22 +30,22 @@ pub struct CpythonSessions {
     count: u64,
 }
 
-struct Open {
-    process: Process,
+struct OpenProcess {
+    process: CpythonProcess,
     used: u64,
 }
 
 impl CpythonSessions {
-    pub fn new(setup: Setup, limits: ToolLimits) -> Self {
+    pub fn new(setup: CpythonSetup, limits: ToolLimits) -> Self {
         let clock = SystemClock::new();
         Self { setup, limits, open: HashMap::new(), broken: HashMap::new(), clock, count: 0 }
     }
-    fn rebuild(&self, session: u64, recipe: &Recipe) -> Result<Process, String> {
+    fn rebuild(&self, session: u64, recipe: &SessionRecipe) -> Result<CpythonProcess, String> {
         // The same name again, because programs may print it.
         let folder = self.setup.scratch.join(session.to_string());
-        let scratch = Scratch::create(folder).map_err(|e| format!("cannot make a folder for CPython: {e}"))?;
-        let mut process = Process::start(&self.setup.installation, &self.limits, scratch)?;
-        for Past { code, seen } in &recipe.history {
+        let scratch = SessionScratch::create(folder).map_err(|e| format!("cannot make a folder for CPython: {e}"))?;
+        let mut process = CpythonProcess::start(&self.setup.installation, &self.limits, scratch)?;
+        for PastCall { code, result_digest: seen } in &recipe.history {
             let again = self.run(&mut process, code);
             if !again.is_ok_and(|answer| digest(&self.shorten(answer.text)) == *seen) {
                 return Err("a program of this session did not do the same again".to_string());
@@ -53,9 +53,9 @@ impl CpythonSessions {
         }
         Ok(process)
     }
-    fn run(&self, process: &mut Process, code: &str) -> Result<Answer, Fault> {
+    fn run(&self, process: &mut CpythonProcess, code: &str) -> Result<RunnerReply, CpythonFault> {
         let answer = process.run(code, self.limits.time());
-        if matches!(answer, Err(Fault::HungUp)) {
+        if matches!(answer, Err(CpythonFault::CallerGone)) {
             // The programs are ended by their signal, so their files must be removed here.
             let _ = std::fs::remove_dir_all(&self.setup.scratch);
             std::process::exit(0);
@@ -81,12 +81,12 @@ impl CpythonSessions {
     }
 }
 
-impl Sessions for CpythonSessions {
-    fn open(&mut self, session: u64, recipe: &Recipe) {
+impl WorkerSessions for CpythonSessions {
+    fn open(&mut self, session: u64, recipe: &SessionRecipe) {
         self.close(session);
         self.make_room();
         match self.rebuild(session, recipe) {
-            Ok(process) => drop(self.open.insert(session, Open { process, used: self.count })),
+            Ok(process) => drop(self.open.insert(session, OpenProcess { process, used: self.count })),
             Err(why) => drop(self.broken.insert(session, why)),
         }
     }
@@ -94,29 +94,34 @@ impl Sessions for CpythonSessions {
         self.open.remove(&session);
         self.broken.remove(&session);
     }
-    fn call(&mut self, session: u64, code: &str) -> Reply {
+    fn call(&mut self, session: u64, code: &str) -> ToolWorkerReply {
         if let Some(why) = self.broken.remove(&session) {
-            return Reply { text: format!("error: {why}"), ..Reply::without_session(Answered::Broken) };
+            return ToolWorkerReply {
+                text: format!("error: {why}"),
+                ..ToolWorkerReply::without_session(CallStatus::Broken)
+            };
         }
-        let Some(mut open) = self.open.remove(&session) else { return Reply::without_session(Answered::Missing) };
+        let Some(mut open) = self.open.remove(&session) else {
+            return ToolWorkerReply::without_session(CallStatus::Missing);
+        };
         self.count += 1;
         open.used = self.count;
         let start = self.clock.monotonic();
         let answer = self.run(&mut open.process, code);
         let cost = self.clock.monotonic().saturating_sub(start);
         match answer {
-            Ok(Answer { failed, text, .. }) => {
+            Ok(RunnerReply { failed, text, .. }) => {
                 self.open.insert(session, open);
-                let answered = if failed { Answered::Failed } else { Answered::Fine };
-                Reply { answered, text: self.shorten(text), cost: nanos(cost), snapshot: None }
+                let answered = if failed { CallStatus::Failed } else { CallStatus::Succeeded };
+                ToolWorkerReply { status: answered, text: self.shorten(text), cost: nanos(cost), snapshot: None }
             }
             Err(fault) => {
                 let answered = match fault {
-                    Fault::TimedOut => Answered::TimedOut,
-                    Fault::Gone => Answered::Missing,
-                    _ => Answered::Panicked,
+                    CpythonFault::TimedOut => CallStatus::TimedOut,
+                    CpythonFault::EarlyExit => CallStatus::Missing,
+                    _ => CallStatus::Panicked,
                 };
-                Reply { text: fault.describe(&self.limits), ..Reply::without_session(answered) }
+                ToolWorkerReply { text: fault.describe(&self.limits), ..ToolWorkerReply::without_session(answered) }
             }
         }
     }

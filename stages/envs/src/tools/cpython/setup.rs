@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Setup sent with the limits in the first frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setup {
+pub struct CpythonSetup {
     /// The user's interpreter.
     pub installation: Installation,
     /// A folder of this worker alone, for the folders of its sessions.

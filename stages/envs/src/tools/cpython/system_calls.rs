@@ -13,7 +13,7 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::process::id;
 
-type Result<T> = std::result::Result<T, BackendError>;
+type SeccompResult<T> = Result<T, BackendError>;
 
 /// Allowed with any arguments.
 #[rustfmt::skip]
@@ -75,16 +75,16 @@ const FCNTL: [i32; 8] = [
 const PRCTL: [i32; 3] = [libc::PR_GET_NAME, libc::PR_SET_NAME, libc::PR_SET_VMA];
 
 /// Confines this thread permanently.
-pub fn restrict() -> std::result::Result<(), String> {
+pub fn restrict() -> Result<(), String> {
     let filter = filter().map_err(|e| format!("seccomp: {e}"))?;
     seccompiler::apply_filter(&filter).map_err(|e| format!("seccomp: {e}"))
 }
 
-fn filter() -> Result<BpfProgram> {
+fn filter() -> SeccompResult<BpfProgram> {
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
         ALLOWED.iter().chain(ALLOWED_HERE).map(|call| (*call, Vec::new())).collect();
     for (call, alternatives) in conditional()?.into_iter().chain(conditional_here()?) {
-        let alternatives = alternatives.into_iter().map(SeccompRule::new).collect::<Result<Vec<_>>>()?;
+        let alternatives = alternatives.into_iter().map(SeccompRule::new).collect::<SeccompResult<Vec<_>>>()?;
         rules.insert(call, alternatives);
     }
     let refused = SeccompAction::Errno(libc::EPERM as u32);
@@ -95,7 +95,7 @@ fn filter() -> Result<BpfProgram> {
 type Alternatives = Vec<Vec<SeccompCondition>>;
 
 /// Returns the calls that are allowed with some arguments only.
-fn conditional() -> Result<Vec<(c_long, Alternatives)>> {
+fn conditional() -> SeccompResult<Vec<(c_long, Alternatives)>> {
     let own = u64::from(id());
     let plain = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) as u32;
     let stream = vec![equal(0, libc::AF_UNIX as u64)?, masked(1, plain, libc::SOCK_STREAM as u32)?];
@@ -116,17 +116,17 @@ fn conditional() -> Result<Vec<(c_long, Alternatives)>> {
 
 /// Returns the conditional calls that exist only on this processor.
 #[cfg(target_arch = "x86_64")]
-fn conditional_here() -> Result<Vec<(c_long, Alternatives)>> {
+fn conditional_here() -> SeccompResult<Vec<(c_long, Alternatives)>> {
     Ok(vec![(libc::SYS_open, opening(1)?)])
 }
 #[cfg(not(target_arch = "x86_64"))]
-fn conditional_here() -> Result<Vec<(c_long, Alternatives)>> {
+fn conditional_here() -> SeccompResult<Vec<(c_long, Alternatives)>> {
     Ok(Vec::new())
 }
 
 /// Returns the flags with which a file may be opened: `O_TRUNC` only for writing, because Landlock before its third
 /// version permits truncation of a read-only file.
-fn opening(argument: u8) -> Result<Alternatives> {
+fn opening(argument: u8) -> SeccompResult<Alternatives> {
     let mode = libc::O_ACCMODE as u32;
     Ok(vec![
         vec![masked(argument, libc::O_TRUNC as u32, 0)?],
@@ -135,21 +135,21 @@ fn opening(argument: u8) -> Result<Alternatives> {
     ])
 }
 
-fn one_of<const N: usize>(argument: u8, values: [u64; N]) -> Result<Alternatives> {
+fn one_of<const N: usize>(argument: u8, values: [u64; N]) -> SeccompResult<Alternatives> {
     values.into_iter().map(|value| Ok(vec![equal(argument, value)?])).collect()
 }
 
-fn equal(argument: u8, value: u64) -> Result<SeccompCondition> {
+fn equal(argument: u8, value: u64) -> SeccompResult<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
 }
 
-fn masked(argument: u8, mask: u32, value: u32) -> Result<SeccompCondition> {
+fn masked(argument: u8, mask: u32, value: u32) -> SeccompResult<SeccompCondition> {
     let bits = SeccompCmpOp::MaskedEq(u64::from(mask));
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, bits, u64::from(value))
 }
 
 /// Returns the condition that a pointer is null.
-fn null(argument: u8) -> Result<SeccompCondition> {
+fn null(argument: u8) -> SeccompResult<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
 }
 

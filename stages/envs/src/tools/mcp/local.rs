@@ -1,100 +1,108 @@
 //! Servers that are programs of this machine.
 
-use super::language::Mcp;
 use super::options::McpOptions;
 use super::protocol;
+use super::protocol_session::McpProtocol;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use trainyard_core::{Clock as _, Error, Result, SystemClock};
-use trainyard_process::{Fault, Log, Peer, ProgramOptions, Request, Responder, Seat, Ticket, Workers};
+use trainyard_process::{
+    PendingProgramResponse, ProgramFault, ProgramLog, ProgramOptions, ProgramRequest, ProgramResponder, ProgramService,
+    SessionLocation, WorkerPool,
+};
 
 /// How long an episode waits for a server.
-const PATIENCE: Duration = Duration::from_secs(600);
+const SERVER_WAIT: Duration = Duration::from_secs(600);
 /// Interval at which waiting sessions are checked for a timeout.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns a request for a call, from the body of an operation `call`. Errors: bug.
-pub fn call(own_name: impl Fn(&str) -> String, body: &Map<String, Value>) -> Result<Request> {
+pub fn call(own_name: impl Fn(&str) -> String, body: &Map<String, Value>) -> Result<ProgramRequest> {
     let (Some(Value::String(tool)), Some(arguments)) = (body.get("tool"), body.get("arguments")) else {
         return Err(Error::bug("a call names no tool"));
     };
-    Request::plain(&protocol::call(&own_name(tool), arguments))
+    ProgramRequest::plain(&protocol::call(&own_name(tool), arguments))
 }
 
 /// Returns the error for an operation that this peer does not support.
-pub fn never(op: &str) -> Error {
+pub fn unsupported(op: &str) -> Error {
     Error::bug(format!("a server of tools was asked for `{op}`"))
 }
 
 /// Servers shared by all episodes.
-pub struct Shared {
-    workers: Arc<Workers>,
-    language: Arc<Mcp>,
+pub struct SharedMcpServers {
+    workers: Arc<WorkerPool>,
+    protocol: Arc<McpProtocol>,
 }
 
-impl Shared {
-    /// Returns the servers without starting any. Errors: those of [`Workers::speak`].
-    pub fn new(options: &McpOptions, language: Arc<Mcp>, log: Log) -> Result<Self> {
-        let workers = Workers::speak(&options.program(), McpOptions::part(), language.clone(), log)?;
-        Ok(Self { workers, language })
+impl SharedMcpServers {
+    /// Returns the servers without starting any. Errors: those of [`WorkerPool::speak`].
+    pub fn new(options: &McpOptions, language: Arc<McpProtocol>, log: ProgramLog) -> Result<Self> {
+        let workers = WorkerPool::start_with_protocol(&options.program(), McpOptions::part(), language.clone(), log)?;
+        Ok(Self { workers, protocol: language })
     }
 }
 
-impl Peer for Shared {
+impl ProgramService for SharedMcpServers {
     fn place(&self) -> &str {
         self.workers.place()
     }
-    fn ready(&self) -> Ticket {
+    fn ready(&self) -> PendingProgramResponse {
         self.workers.ready()
     }
-    fn put(&self, request: Request) -> Ticket {
-        self.workers.put(request)
+    fn send(&self, request: ProgramRequest) -> PendingProgramResponse {
+        self.workers.send(request)
     }
     /// Any server answers, because the servers are stateless.
-    fn put_in(&self, _: Seat, op: &str, body: Map<String, Value>) -> Result<Ticket> {
+    fn send_in_session(
+        &self,
+        _: SessionLocation,
+        op: &str,
+        body: Map<String, Value>,
+    ) -> Result<PendingProgramResponse> {
         match op {
-            "call" => Ok(self.put(call(|name| self.language.listing.own_name(name).to_string(), &body)?)),
-            other => Err(never(other)),
+            "call" => Ok(self.send(call(|name| self.protocol.listing.server_name(name).to_string(), &body)?)),
+            other => Err(unsupported(other)),
         }
     }
 }
 
-pub struct PerSession {
-    state: Arc<Mutex<State>>,
-    language: Arc<Mcp>,
+pub struct EpisodeMcpServers {
+    state: Arc<Mutex<EpisodeMcpState>>,
+    protocol: Arc<McpProtocol>,
     place: String,
     /// Thread that fails sessions that have waited too long; ends when this is dropped.
     watch: Option<std::thread::JoinHandle<()>>,
 }
 
-struct State {
+struct EpisodeMcpState {
     program: ProgramOptions,
-    language: Arc<Mcp>,
-    log: Log,
+    protocol: Arc<McpProtocol>,
+    log: ProgramLog,
     most: usize,
     clock: SystemClock,
     /// Servers by session.
-    running: BTreeMap<u64, Arc<Workers>>,
+    running: BTreeMap<u64, Arc<WorkerPool>>,
     /// Server that was started early, to list its tools.
-    spare: Option<Arc<Workers>>,
+    spare: Option<Arc<WorkerPool>>,
     /// Sessions without a server, the time since when, and the waiting responders.
-    waiting: VecDeque<(u64, Duration, Responder)>,
+    waiting: VecDeque<(u64, Duration, ProgramResponder)>,
     /// Servers that are ending.
-    ending: Vec<Arc<Workers>>,
+    ending: Vec<Arc<WorkerPool>>,
     shut: bool,
 }
 
-impl PerSession {
-    /// Returns the servers without starting any. Errors: those of [`Workers::speak`].
-    pub fn new(options: &McpOptions, language: Arc<Mcp>, log: Log) -> Result<Self> {
+impl EpisodeMcpServers {
+    /// Returns the servers without starting any. Errors: those of [`WorkerPool::speak`].
+    pub fn new(options: &McpOptions, language: Arc<McpProtocol>, log: ProgramLog) -> Result<Self> {
         let program = options.program();
-        let first = Workers::speak(&program, McpOptions::part(), language.clone(), log.clone())?;
+        let first = WorkerPool::start_with_protocol(&program, McpOptions::part(), language.clone(), log.clone())?;
         let place = first.place().to_string();
-        let state = Arc::new(Mutex::new(State {
+        let state = Arc::new(Mutex::new(EpisodeMcpState {
             program,
-            language: language.clone(),
+            protocol: language.clone(),
             log,
             most: options.servers(),
             clock: SystemClock::new(),
@@ -106,48 +114,53 @@ impl PerSession {
         }));
         let watched = Arc::clone(&state);
         let watch = std::thread::Builder::new().name("mcp".to_string()).spawn(move || {
-            while !lock(&watched).tend() {
-                std::thread::park_timeout(LOOK);
+            while !lock(&watched).reap() {
+                std::thread::park_timeout(CHECK_INTERVAL);
             }
         });
         let watch = watch.map_err(|e| Error::retryable(format!("cannot start a thread: {e}")))?;
-        Ok(Self { state, language, place, watch: Some(watch) })
+        Ok(Self { state, protocol: language, place, watch: Some(watch) })
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<EpisodeMcpState>) -> MutexGuard<'_, EpisodeMcpState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Forwards the answer of one ticket to another claim, in a separate thread, because a start has no time limit.
-fn forward(from: Ticket, to: Responder) -> Result<()> {
+fn forward(from: PendingProgramResponse, to: ProgramResponder) -> Result<()> {
     let thread = std::thread::Builder::new().name("mcp-start".to_string());
     thread
-        .spawn(move || to.give(from.answer()))
+        .spawn(move || to.respond(from.join()))
         .map(drop)
         .map_err(|e| Error::retryable(format!("cannot start a thread: {e}")))
 }
 
-impl State {
+impl EpisodeMcpState {
     /// Returns a ticket for the server of a session, which starts as soon as possible.
-    fn open(&mut self, session: u64) -> Result<Ticket> {
+    fn open(&mut self, session: u64) -> Result<PendingProgramResponse> {
         // A session that begins again gets an empty folder, not the files of its last server.
         if let Some(old) = self.running.remove(&session) {
-            old.shut();
+            old.shut_down();
             self.ending.push(old);
             return self.start(session);
         }
         if self.running.len() >= self.most {
-            let (ticket, responder) = Ticket::new();
+            let (ticket, responder) = PendingProgramResponse::new();
             self.waiting.push_back((session, self.clock.monotonic(), responder));
             return Ok(ticket);
         }
         self.start(session)
     }
-    fn start(&mut self, session: u64) -> Result<Ticket> {
+    fn start(&mut self, session: u64) -> Result<PendingProgramResponse> {
         let server = match self.spare.take() {
             Some(spare) => spare,
-            None => Workers::speak(&self.program, McpOptions::part(), self.language.clone(), self.log.clone())?,
+            None => WorkerPool::start_with_protocol(
+                &self.program,
+                McpOptions::part(),
+                self.protocol.clone(),
+                self.log.clone(),
+            )?,
         };
         let ticket = server.ready();
         self.running.insert(session, server);
@@ -156,7 +169,7 @@ impl State {
     fn close(&mut self, session: u64) {
         self.waiting.retain(|(waiting, ..)| *waiting != session);
         if let Some(server) = self.running.remove(&session) {
-            server.shut();
+            server.shut_down();
             self.ending.push(server);
         }
         while self.running.len() < self.most
@@ -170,54 +183,61 @@ impl State {
         }
     }
     /// Removes ended servers and fails sessions that have waited too long. Returns whether all are over.
-    fn tend(&mut self) -> bool {
+    fn reap(&mut self) -> bool {
         self.ending.retain(|server| !server.has_ended());
         let now = self.clock.monotonic();
-        let late = |since: &Duration| now.saturating_sub(*since) > PATIENCE;
+        let late = |since: &Duration| now.saturating_sub(*since) > SERVER_WAIT;
         while self.waiting.front().is_some_and(|(_, since, _)| late(since)) {
             if let Some((.., responder)) = self.waiting.pop_front() {
-                let message = format!("all {} servers were in use for {} minutes", self.most, PATIENCE.as_secs() / 60);
+                let message =
+                    format!("all {} servers were in use for {} minutes", self.most, SERVER_WAIT.as_secs() / 60);
                 let error = Error::retryable(message).at(McpOptions::part());
-                responder.give(Err(Fault::Outage(error.help("raise `servers`, or run fewer episodes at a time"))));
+                responder
+                    .respond(Err(ProgramFault::Outage(error.help("raise `servers`, or run fewer episodes at a time"))));
             }
         }
         self.shut
     }
 }
 
-impl Peer for PerSession {
+impl ProgramService for EpisodeMcpServers {
     fn place(&self) -> &str {
         &self.place
     }
-    fn ready(&self) -> Ticket {
+    fn ready(&self) -> PendingProgramResponse {
         let state = lock(&self.state);
         let first = state.spare.as_ref().or_else(|| state.running.values().next());
-        first.map_or_else(|| Ticket::new().0, |server| server.ready())
+        first.map_or_else(|| PendingProgramResponse::new().0, |server| server.ready())
     }
     /// Requests outside of sessions are not supported.
-    fn put(&self, _: Request) -> Ticket {
-        Ticket::new().0
+    fn send(&self, _: ProgramRequest) -> PendingProgramResponse {
+        PendingProgramResponse::new().0
     }
-    fn put_in(&self, seat: Seat, op: &str, body: Map<String, Value>) -> Result<Ticket> {
+    fn send_in_session(
+        &self,
+        seat: SessionLocation,
+        op: &str,
+        body: Map<String, Value>,
+    ) -> Result<PendingProgramResponse> {
         let mut state = lock(&self.state);
         match op {
             "start" => state.open(seat.session),
             "close" => {
                 state.close(seat.session);
-                Ok(Ticket::new().0)
+                Ok(PendingProgramResponse::new().0)
             }
             "call" => {
-                let request = call(|name| self.language.listing.own_name(name).to_string(), &body)?;
+                let request = call(|name| self.protocol.listing.server_name(name).to_string(), &body)?;
                 let server = state.running.get(&seat.session);
                 let server = server.ok_or_else(|| Error::bug("a call of a session that was not begun"))?;
-                Ok(server.put_on(0, seat.life, request))
+                Ok(server.send_to(0, seat.generation, request))
             }
-            other => Err(never(other)),
+            other => Err(unsupported(other)),
         }
     }
 }
 
-impl Drop for PerSession {
+impl Drop for EpisodeMcpServers {
     fn drop(&mut self) {
         let (servers, ending) = {
             let mut state = lock(&self.state);
@@ -229,7 +249,7 @@ impl Drop for PerSession {
                 std::mem::take(&mut state.ending),
             )
         };
-        servers.iter().for_each(|server| server.shut());
+        servers.iter().for_each(|server| server.shut_down());
         drop((servers, ending));
         if let Some(watch) = self.watch.take() {
             watch.thread().unpark();

@@ -4,51 +4,52 @@
 //! server as a user program: a lost session is rebuilt by repeating its requests and comparing the answers. `server` is
 //! the other side of the protocol.
 
-mod language;
-mod listing;
 mod local;
 pub mod options;
 pub(crate) mod protocol;
+mod protocol_session;
 mod remote;
 pub mod server;
+mod tool_list;
 
 pub use options::{McpOptions, SessionKind};
 pub use server::ToolServer;
 
-use crate::tools::process::{Program, Reply, Session, ends_stage, submit};
-use crate::tools::ticket::Claim;
-use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
-use language::Mcp;
-use listing::Listing;
+use crate::tools::pending_result::ToolResultSource;
+use crate::tools::process::{CustomProgram, CustomSession, OperationReply, ends_stage, submit};
+use crate::tools::{AgentTool, PendingToolResult, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
+use protocol_session::McpProtocol;
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tool_list::McpToolList;
 use trainyard_api::PartOptions as _;
 use trainyard_core::{Error, Result};
-use trainyard_process::{Fault, Peer, Seat};
+use trainyard_process::{ProgramFault, ProgramService, SessionLocation};
 
 /// The tools of a server.
 pub struct McpTool(pub McpOptions);
 
 impl McpTool {
     /// Returns the server, started if it does not run.
-    fn program(&self, host: &Arc<ToolHost>) -> Result<Arc<Program>> {
+    fn program(&self, host: &Arc<ToolHost>) -> Result<Arc<CustomProgram>> {
         let options = &self.0;
         host.shared("mcp", options, |log| {
-            let language = Arc::new(Mcp { listing: Arc::new(Listing::new(options)), most: options.output_bytes });
-            let peer: Arc<dyn Peer> = if !options.url.is_empty() {
-                Arc::new(remote::Remote::new(options, language, host.secrets(), log.clone())?)
+            let language =
+                Arc::new(McpProtocol { listing: Arc::new(McpToolList::new(options)), most: options.output_bytes });
+            let peer: Arc<dyn ProgramService> = if !options.url.is_empty() {
+                Arc::new(remote::RemoteMcpServer::new(options, language, host.secrets(), log.clone())?)
             } else if options.session == SessionKind::Shared {
-                Arc::new(local::Shared::new(options, language, log.clone())?)
+                Arc::new(local::SharedMcpServers::new(options, language, log.clone())?)
             } else {
-                Arc::new(local::PerSession::new(options, language, log.clone())?)
+                Arc::new(local::EpisodeMcpServers::new(options, language, log.clone())?)
             };
-            Program::over(peer, log)
+            CustomProgram::from_peer(peer, log)
         })
     }
 }
 
-impl Tool for McpTool {
+impl AgentTool for McpTool {
     fn name(&self) -> &'static str {
         McpOptions::KIND
     }
@@ -57,26 +58,26 @@ impl Tool for McpTool {
         Vec::new()
     }
     fn offered(&self, host: &Arc<ToolHost>) -> Result<Vec<ToolSpec>> {
-        if host.is_idle() { Ok(Vec::new()) } else { Ok(self.program(host)?.offers.tools.clone()) }
+        if host.is_idle() { Ok(Vec::new()) } else { Ok(self.program(host)?.capabilities.tools.clone()) }
     }
     fn open(&self, host: &Arc<ToolHost>, _: &ToolLimits) -> Result<Box<dyn ToolSession>> {
         let program = self.program(host)?;
         Ok(match self.0.session {
-            SessionKind::Episode => Box::new(OwnServer(Session::new(program, Map::new()))),
-            SessionKind::Shared => Box::new(SharedServer { program, failure: Arc::default() }),
+            SessionKind::Episode => Box::new(McpEpisodeSession(CustomSession::new(program, Map::new()))),
+            SessionKind::Shared => Box::new(McpSharedSession { program, failure: Arc::default() }),
         })
     }
 }
 
 /// Server that keeps state for the episode.
-struct OwnServer(Session);
+struct McpEpisodeSession(CustomSession);
 
-impl ToolSession for OwnServer {
+impl ToolSession for McpEpisodeSession {
     /// A server has several tools, so a call without a name matches none of them.
-    fn submit(&mut self, arguments: &Value) -> Ticket {
+    fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         self.submit_call(&ToolCall { name: String::new(), arguments: arguments.clone() })
     }
-    fn submit_call(&mut self, call: &ToolCall) -> Ticket {
+    fn submit_call(&mut self, call: &ToolCall) -> PendingToolResult {
         // The results are truncated already.
         submit(&self.0, call, u64::MAX)
     }
@@ -89,48 +90,50 @@ impl ToolSession for OwnServer {
 }
 
 /// Stateless servers: a call belongs to no session.
-struct SharedServer {
-    program: Arc<Program>,
+struct McpSharedSession {
+    program: Arc<CustomProgram>,
     failure: Arc<Mutex<Option<Error>>>,
 }
 
 /// Claim on the result of a call without a session.
-struct Loose {
-    ticket: trainyard_process::Ticket,
+struct SharedResultSource {
+    ticket: trainyard_process::PendingProgramResponse,
     failure: Arc<Mutex<Option<Error>>>,
 }
 
-impl Claim for Loose {
+impl ToolResultSource for SharedResultSource {
     fn poll(&self) -> Option<ToolResult> {
         self.wait(Duration::ZERO)
     }
     fn wait(&self, wait: Duration) -> Option<ToolResult> {
         let answer = if wait.is_zero() { self.ticket.poll() } else { self.ticket.wait(wait) }?;
         let reply = match answer {
-            Ok(reply) => Reply::Value(reply.value),
-            Err(Fault::Raised(raised)) => Reply::Raised(raised),
-            Err(Fault::Late(error)) => Reply::Failed { error, late: true },
-            Err(Fault::Lost(error) | Fault::Outage(error)) => {
+            Ok(reply) => OperationReply::Value(reply.value),
+            Err(ProgramFault::Exception(raised)) => OperationReply::Raised(raised),
+            Err(ProgramFault::TimedOut(error)) => OperationReply::Failed { error, late: true },
+            Err(ProgramFault::Lost(error) | ProgramFault::Outage(error)) => {
                 if ends_stage(&error) {
                     *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
                 }
-                Reply::Failed { error, late: false }
+                OperationReply::Failed { error, late: false }
             }
         };
         Some(crate::tools::process::result::result(&reply, u64::MAX))
     }
 }
 
-impl ToolSession for SharedServer {
-    fn submit(&mut self, arguments: &Value) -> Ticket {
+impl ToolSession for McpSharedSession {
+    fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         self.submit_call(&ToolCall { name: String::new(), arguments: arguments.clone() })
     }
-    fn submit_call(&mut self, call: &ToolCall) -> Ticket {
+    fn submit_call(&mut self, call: &ToolCall) -> PendingToolResult {
         let body = [("tool".to_string(), json!(call.name)), ("arguments".to_string(), call.arguments.clone())];
-        let seat = Seat { session: 0, lane: 0, life: None };
-        match self.program.peer.put_in(seat, "call", body.into_iter().collect()) {
-            Ok(ticket) => Ticket::on(Loose { ticket, failure: Arc::clone(&self.failure) }),
-            Err(error) => Ticket::ready(ToolResult::infrastructure(format!("error: {}", error.message))),
+        let seat = SessionLocation { session: 0, worker: 0, generation: None };
+        match self.program.peer.send_in_session(seat, "call", body.into_iter().collect()) {
+            Ok(ticket) => {
+                PendingToolResult::from_source(SharedResultSource { ticket, failure: Arc::clone(&self.failure) })
+            }
+            Err(error) => PendingToolResult::ready(ToolResult::infrastructure(format!("error: {}", error.message))),
         }
     }
     fn failure(&mut self) -> Option<Error> {

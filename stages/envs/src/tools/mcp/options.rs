@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
 use trainyard_core::{OptionProblem, SecretName};
-use trainyard_http::Address;
+use trainyard_http::BaseUrl;
 use trainyard_process::{ProgramOptions, command_schema, files_schema};
 
 /// Parts of a server that episodes share.
@@ -138,7 +138,7 @@ impl PartOptions for McpOptions {
                 problems.push(problem.help("name the variable that holds it: `env: [NAME]`"));
             }
         } else {
-            if let Err(e) = Address::exact(&self.url) {
+            if let Err(e) = BaseUrl::exact(&self.url) {
                 let problem = OptionProblem::new("/url", e.message);
                 problems.push(e.help.into_iter().fold(problem, OptionProblem::help));
             }
@@ -152,9 +152,9 @@ impl PartOptions for McpOptions {
             }
         }
         if let Some(servers) = self.servers {
-            problems.extend(OptionProblem::outside("/servers", servers, 1..=1024));
+            problems.extend(OptionProblem::out_of_range("/servers", servers, 1..=1024));
         }
-        problems.extend(OptionProblem::outside("/output_bytes", self.output_bytes, 16..=1 << 20));
+        problems.extend(OptionProblem::out_of_range("/output_bytes", self.output_bytes, 16..=1 << 20));
         let mut names = BTreeSet::new();
         let twice = self.allow.iter().enumerate().filter(|(_, name)| !names.insert(*name));
         problems.extend(

@@ -6,7 +6,7 @@
 
 use crate::tools::ToolSpec;
 use serde_json::{Value, json};
-use trainyard_process::Raised;
+use trainyard_process::ProgramException;
 
 /// Versions of the protocol, the preferred one first. They agree in all features used here.
 pub const VERSIONS: [&str; 4] = ["2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05"];
@@ -40,32 +40,32 @@ pub fn call(tool: &str, arguments: &Value) -> Value {
 
 /// A message of the server.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Message {
+pub enum ServerMessage {
     /// The answer to [`initialize`].
-    Initialized(Result<Value, Raised>),
+    Initialized(Result<Value, ProgramException>),
     /// The answer to [`list`].
-    Listed(Result<Value, Raised>),
+    Listed(Result<Value, ProgramException>),
     /// The answer to the call of this number.
-    Called(u64, Result<Value, Raised>),
+    Called(u64, Result<Value, ProgramException>),
     /// A request to the client, by its id and method.
-    Asked(Value, String),
+    Request(Value, String),
     /// The server's tools have changed.
     Changed,
     /// Message for the log.
-    Said(String),
+    Log(String),
     /// Message that needs no answer.
     Other,
 }
 
 /// Parses a message. The error describes the problem with it.
-pub fn read(message: &Value) -> Result<Message, String> {
+pub fn read(message: &Value) -> Result<ServerMessage, String> {
     let id = message.get("id").filter(|id| !id.is_null());
     if let Some(method) = message.get("method").and_then(Value::as_str) {
         return Ok(match (id, method) {
-            (Some(id), method) => Message::Asked(id.clone(), method.to_string()),
-            (None, "notifications/tools/list_changed") => Message::Changed,
-            (None, "notifications/message") => Message::Said(words(&message["params"])),
-            _ => Message::Other,
+            (Some(id), method) => ServerMessage::Request(id.clone(), method.to_string()),
+            (None, "notifications/tools/list_changed") => ServerMessage::Changed,
+            (None, "notifications/message") => ServerMessage::Log(log_text(&message["params"])),
+            _ => ServerMessage::Other,
         });
     }
     let Some(id) = id else {
@@ -79,31 +79,31 @@ pub fn read(message: &Value) -> Result<Message, String> {
         (None, None) => return Err("wrote an answer with neither `result` nor `error`".to_string()),
     };
     match (id.as_str(), id.as_u64()) {
-        (Some(INITIALIZE), _) => Ok(Message::Initialized(result)),
-        (Some(LIST), _) => Ok(Message::Listed(result)),
-        (None, Some(number)) => Ok(Message::Called(number, result)),
+        (Some(INITIALIZE), _) => Ok(ServerMessage::Initialized(result)),
+        (Some(LIST), _) => Ok(ServerMessage::Listed(result)),
+        (None, Some(number)) => Ok(ServerMessage::Called(number, result)),
         _ => Err(format!("answered request {id}, which is not open")),
     }
 }
 
-fn words(params: &Value) -> String {
+fn log_text(params: &Value) -> String {
     let data = &params["data"];
     data.as_str().map_or_else(|| data.to_string(), str::to_string)
 }
 
 /// Converts an error of JSON-RPC.
-fn raised(error: &Value) -> Raised {
+fn raised(error: &Value) -> ProgramException {
     let message = error["message"].as_str().unwrap_or_default();
     let message = match error["code"].as_i64() {
         Some(code) => format!("{message} (code {code})"),
         None => message.to_string(),
     };
-    Raised { kind: String::new(), message: format!("error: {message}"), traceback: String::new() }
+    ProgramException { kind: String::new(), message: format!("error: {message}"), traceback: String::new() }
 }
 
 /// Returns the client's answer to a request of the server: it responds to pings, lists no folders, and rejects all
 /// else.
-pub fn answered(id: &Value, method: &str) -> Value {
+pub fn client_response(id: &Value, method: &str) -> Value {
     let result = match method {
         "ping" => json!({}),
         "roots/list" => json!({"roots": []}),
@@ -117,7 +117,7 @@ pub fn answered(id: &Value, method: &str) -> Value {
 
 /// Returns the protocol version from the answer to [`initialize`]. The error is the reason why the server cannot be
 /// used.
-pub fn accept(result: &Result<Value, Raised>) -> Result<String, String> {
+pub fn accept(result: &Result<Value, ProgramException>) -> Result<String, String> {
     let result = result.as_ref().map_err(|raised| format!("it refuses `initialize`: {raised}"))?;
     let version = result["protocolVersion"].as_str().unwrap_or_default();
     if !VERSIONS.contains(&version) {
@@ -131,7 +131,7 @@ pub fn accept(result: &Result<Value, Raised>) -> Result<String, String> {
 }
 
 /// Returns the tools of a page, and the cursor of the next one. The error describes the problem with the page.
-pub fn page(result: &Result<Value, Raised>) -> Result<(Vec<ToolSpec>, Option<String>), String> {
+pub fn page(result: &Result<Value, ProgramException>) -> Result<(Vec<ToolSpec>, Option<String>), String> {
     let result = result.as_ref().map_err(|raised| format!("it refuses `tools/list`: {raised}"))?;
     let tools = result["tools"].as_array().ok_or("its answer to `tools/list` has no list `tools`")?;
     let tools = tools.iter().map(spec).collect::<Result<_, _>>()?;

@@ -1,24 +1,25 @@
 use super::*;
 
-fn message(text: Value) -> Result<Message, String> {
+fn message(text: Value) -> Result<ServerMessage, String> {
     read(&text)
 }
 
 #[test]
 fn answers_say_by_their_id_what_they_answer() {
-    assert_eq!(message(json!({"id": "initialize", "result": {}})), Ok(Message::Initialized(Ok(json!({})))));
-    assert_eq!(message(json!({"id": "tools", "result": 1})), Ok(Message::Listed(Ok(json!(1)))));
-    assert_eq!(message(json!({"id": 7, "result": null})), Ok(Message::Called(7, Ok(Value::Null))));
-    let Ok(Message::Called(7, Err(raised))) = message(json!({"id": 7, "error": {"code": -32602, "message": "no x"}}))
+    assert_eq!(message(json!({"id": "initialize", "result": {}})), Ok(ServerMessage::Initialized(Ok(json!({})))));
+    assert_eq!(message(json!({"id": "tools", "result": 1})), Ok(ServerMessage::Listed(Ok(json!(1)))));
+    assert_eq!(message(json!({"id": 7, "result": null})), Ok(ServerMessage::Called(7, Ok(Value::Null))));
+    let Ok(ServerMessage::Called(7, Err(raised))) =
+        message(json!({"id": 7, "error": {"code": -32602, "message": "no x"}}))
     else {
         panic!()
     };
     assert_eq!(raised.to_string(), "error: no x (code -32602)");
-    assert_eq!(message(json!({"method": "ping", "id": "a"})), Ok(Message::Asked(json!("a"), "ping".into())));
-    assert_eq!(message(json!({"method": "notifications/tools/list_changed"})), Ok(Message::Changed));
-    assert_eq!(message(json!({"method": "notifications/progress"})), Ok(Message::Other));
+    assert_eq!(message(json!({"method": "ping", "id": "a"})), Ok(ServerMessage::Request(json!("a"), "ping".into())));
+    assert_eq!(message(json!({"method": "notifications/tools/list_changed"})), Ok(ServerMessage::Changed));
+    assert_eq!(message(json!({"method": "notifications/progress"})), Ok(ServerMessage::Other));
     let said = json!({"method": "notifications/message", "params": {"level": "info", "data": {"x": 1}}});
-    assert_eq!(message(said), Ok(Message::Said("{\"x\":1}".into())));
+    assert_eq!(message(said), Ok(ServerMessage::Log("{\"x\":1}".into())));
     for bad in [json!({}), json!({"id": "x", "result": 1}), json!({"id": 3}), json!({"error": {"message": "parse"}})] {
         assert!(message(bad.clone()).is_err(), "{bad}");
     }
@@ -26,9 +27,9 @@ fn answers_say_by_their_id_what_they_answer() {
 
 #[test]
 fn the_client_answers_what_a_server_may_ask() {
-    assert_eq!(answered(&json!(1), "ping")["result"], json!({}));
-    assert_eq!(answered(&json!(1), "roots/list")["result"], json!({"roots": []}));
-    assert_eq!(answered(&json!("q"), "sampling/createMessage")["error"]["code"], -32601);
+    assert_eq!(client_response(&json!(1), "ping")["result"], json!({}));
+    assert_eq!(client_response(&json!(1), "roots/list")["result"], json!({"roots": []}));
+    assert_eq!(client_response(&json!("q"), "sampling/createMessage")["error"]["code"], -32601);
 }
 
 #[test]

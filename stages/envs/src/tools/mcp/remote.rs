@@ -1,18 +1,21 @@
 //! Servers at a URL: the transport "streamable HTTP". Every message is a separate request, whose answer is a message or
 //! a stream of them; a header names the session.
 
-use super::language::{Mcp, Talk};
-use super::local::never;
+use super::local::unsupported;
 use super::options::{McpOptions, SessionKind};
 use super::protocol;
+use super::protocol_session::{McpProtocol, McpProtocolSession};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, Result, Secrets};
-use trainyard_http::{Address, Fault as Refusal, Heard as Answer, Limits, Post, Postbox};
-use trainyard_process::{Fault, Heard, Log, Peer, Reply, Request, Responder, Seat, Ticket};
+use trainyard_http::{BaseUrl, CallbackClient, HttpFault, HttpRequest, HttpResponse, RequestLimits};
+use trainyard_process::{
+    PendingProgramResponse, ProgramFault, ProgramLog, ProgramRequest, ProgramResponder, ProgramResponse,
+    ProgramService, ProtocolEvent, SessionLocation,
+};
 
 /// Maximum size of an answer in bytes.
 const ANSWER: usize = 16 << 20;
@@ -24,157 +27,182 @@ const SESSION: &str = "mcp-session-id";
 const SHARED: u64 = u64::MAX;
 
 /// Service with its sessions.
-pub struct Remote(Arc<Core>);
+pub struct RemoteMcpServer(Arc<RemoteMcpInner>);
 
-struct Core {
-    postbox: Postbox,
-    language: Arc<Mcp>,
+struct RemoteMcpInner {
+    http: CallbackClient,
+    protocol: Arc<McpProtocol>,
     place: String,
     kind: SessionKind,
-    log: Log,
+    log: ProgramLog,
     next: AtomicU64,
-    sessions: Mutex<BTreeMap<u64, Open>>,
+    sessions: Mutex<BTreeMap<u64, RemoteMcpSession>>,
 }
 
 /// State of an open session.
 #[derive(Debug, Clone, Default)]
-struct Open {
+struct RemoteMcpSession {
     headers: Vec<(&'static str, String)>,
-    life: u64,
+    generation: u64,
 }
 
 /// Session that is being opened.
-struct Opening {
+struct RemoteMcpHandshake {
     session: u64,
-    talk: Talk,
+    protocol_session: McpProtocolSession,
     headers: Vec<(&'static str, String)>,
     /// Messages to send.
     lines: VecDeque<String>,
     ready: Option<Value>,
-    to: Responder,
+    to: ProgramResponder,
 }
 
-impl Remote {
+impl RemoteMcpServer {
     /// Returns the client without sending a request. Errors: invalid (the URL, the key).
-    pub fn new(options: &McpOptions, language: Arc<Mcp>, secrets: &Secrets, log: Log) -> Result<Self> {
-        let address = Address::exact(&options.url)?;
+    pub fn new(options: &McpOptions, language: Arc<McpProtocol>, secrets: &Secrets, log: ProgramLog) -> Result<Self> {
+        let address = BaseUrl::exact(&options.url)?;
         let key = options.api_key.as_ref().map(|name| secrets.get(name)).transpose()?.cloned();
         let timeout = options.program().time()?;
-        let limits = Limits { requests: options.servers(), attempts: ATTEMPTS, timeout, answer: ANSWER };
+        let limits = RequestLimits { requests: options.servers(), attempts: ATTEMPTS, timeout, response_bytes: ANSWER };
         let place = format!("{} ({address})", McpOptions::part());
-        let postbox = Postbox::open(address, key, limits).map_err(|e| e.at(&place))?;
+        let postbox = CallbackClient::open(address, key, limits).map_err(|e| e.at(&place))?;
         let (kind, next, sessions) = (options.session, AtomicU64::new(0), Mutex::default());
-        Ok(Self(Arc::new(Core { postbox, language, place, kind, log, next, sessions })))
+        Ok(Self(Arc::new(RemoteMcpInner { http: postbox, protocol: language, place, kind, log, next, sessions })))
     }
 }
 
-impl Core {
-    fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, Open>> {
+impl RemoteMcpInner {
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, RemoteMcpSession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
     /// Opens a session of the service under a number.
-    fn open(self: &Arc<Self>, session: u64) -> Ticket {
-        let (ticket, to) = Ticket::new();
-        let (talk, lines) = (self.language.conversation(), VecDeque::from([protocol::initialize().to_string()]));
-        self.go_on(Opening { session, talk, headers: Vec::new(), lines, ready: None, to });
+    fn open(self: &Arc<Self>, session: u64) -> PendingProgramResponse {
+        let (ticket, to) = PendingProgramResponse::new();
+        let (talk, lines) = (self.protocol.new_session(), VecDeque::from([protocol::initialize().to_string()]));
+        self.send_next(RemoteMcpHandshake {
+            session,
+            protocol_session: talk,
+            headers: Vec::new(),
+            lines,
+            ready: None,
+            to,
+        });
         ticket
     }
     /// Sends the next message of an opening, then the messages that follow from its answer.
-    fn go_on(self: &Arc<Self>, mut opening: Opening) {
+    fn send_next(self: &Arc<Self>, mut opening: RemoteMcpHandshake) {
         let Some(line) = opening.lines.pop_front() else {
             let error = Error::invalid("the server does not say which tools it has").at(&self.place);
-            let Some(value) = opening.ready else { return opening.to.give(Err(Fault::Outage(error))) };
+            let Some(value) = opening.ready else { return opening.to.respond(Err(ProgramFault::Outage(error))) };
             let mut sessions = self.sessions();
-            let life = sessions.get(&opening.session).map_or(1, |open| open.life + 1);
-            sessions.insert(opening.session, Open { headers: opening.headers, life });
+            let life = sessions.get(&opening.session).map_or(1, |open| open.generation + 1);
+            sessions.insert(opening.session, RemoteMcpSession { headers: opening.headers, generation: life });
             drop(sessions);
-            return opening.to.give(Ok(Reply { value, life }));
+            return opening.to.respond(Ok(ProgramResponse { value, generation: life }));
         };
         let core = Arc::downgrade(self);
-        self.postbox.post(post(line, &opening.headers, true), move |answer| {
+        self.http.send(post(line, &opening.headers, true), move |answer| {
             let Some(core) = core.upgrade() else { return };
-            match core.opened(&mut opening, answer) {
-                Ok(()) => core.go_on(opening),
-                Err(error) => opening.to.give(Err(Fault::Outage(error))),
+            match core.handle_reply(&mut opening, answer) {
+                Ok(()) => core.send_next(opening),
+                Err(error) => opening.to.respond(Err(ProgramFault::Outage(error))),
             }
         });
     }
-    fn opened(&self, opening: &mut Opening, answer: Result<Answer, Refusal>) -> Result<()> {
+    fn handle_reply(&self, opening: &mut RemoteMcpHandshake, answer: Result<HttpResponse, HttpFault>) -> Result<()> {
         let answer = answer.map_err(|refusal| Error::from(refusal).at(&self.place))?;
         let wrong = |what: String| {
             let error = Error::invalid(format!("the server cannot be used: {what}")).at(&self.place);
             error.help("check that the URL is that of an MCP server with the transport `streamable HTTP`")
         };
-        if let Some(session) = &answer.wanted {
+        if let Some(session) = &answer.header {
             opening.headers = vec![(SESSION, session.clone())];
         }
-        for message in messages(&answer.kind, answer.body.as_bytes()) {
-            match opening.talk.message(&message).map_err(wrong)? {
-                Heard::Ready(value) => opening.ready = Some(value),
-                Heard::Reply(lines) => opening.lines.extend(lines.lines().map(str::to_string)),
-                Heard::Aside(text) => (self.log)(LogLevel::Info, &text),
-                Heard::Answer(..) | Heard::Nothing => {}
+        for message in messages(&answer.content_type, answer.body.as_bytes()) {
+            match opening.protocol_session.message(&message).map_err(wrong)? {
+                ProtocolEvent::Ready(value) => opening.ready = Some(value),
+                ProtocolEvent::Send(lines) => opening.lines.extend(lines.lines().map(str::to_string)),
+                ProtocolEvent::Log(text) => (self.log)(LogLevel::Info, &text),
+                ProtocolEvent::Response(..) | ProtocolEvent::Ignored => {}
             }
         }
-        let version = opening.talk.version.clone();
+        let version = opening.protocol_session.version.clone();
         if !version.is_empty() && !opening.headers.iter().any(|(name, _)| *name == "mcp-protocol-version") {
             opening.headers.push(("mcp-protocol-version", version));
         }
         Ok(())
     }
     /// Makes a call in a session.
-    fn call(self: &Arc<Self>, open: &Open, request: &Request) -> Ticket {
-        let (ticket, to) = Ticket::new();
+    fn call(self: &Arc<Self>, open: &RemoteMcpSession, request: &ProgramRequest) -> PendingProgramResponse {
+        let (ticket, to) = PendingProgramResponse::new();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         // A request that changes a session's state must not be repeated.
         let again = self.kind == SessionKind::Shared;
-        let (core, life, headers) = (Arc::downgrade(self), open.life, open.headers.clone());
-        self.postbox.post(post(request.line(number), &headers, again), move |answer| {
+        let (core, life, headers) = (Arc::downgrade(self), open.generation, open.headers.clone());
+        self.http.send(post(request.line(number), &headers, again), move |answer| {
             let Some(core) = core.upgrade() else { return };
-            to.give(match answer {
-                Ok(answer) => core.called(number, &headers, &answer).map(|value| Reply { value, life }),
-                Err(refusal) => Err(core.missed(refusal)),
+            to.respond(match answer {
+                Ok(answer) => {
+                    core.call_result(number, &headers, &answer).map(|value| ProgramResponse { value, generation: life })
+                }
+                Err(refusal) => Err(core.request_fault(refusal)),
             });
         });
         ticket
     }
-    fn called(&self, number: u64, headers: &[(&'static str, String)], answer: &Answer) -> Result<Value, Fault> {
-        let mut talk = self.language.conversation();
-        for message in messages(&answer.kind, answer.body.as_bytes()) {
+    fn call_result(
+        &self,
+        number: u64,
+        headers: &[(&'static str, String)],
+        answer: &HttpResponse,
+    ) -> Result<Value, ProgramFault> {
+        let mut talk = self.protocol.new_session();
+        for message in messages(&answer.content_type, answer.body.as_bytes()) {
             match talk.message(&message) {
-                Ok(Heard::Answer(id, result)) if id == number => return result.map_err(Fault::Raised),
-                // A server's requests during a call are answered, though it may have stopped waiting.
-                Ok(Heard::Reply(lines)) => {
-                    lines.lines().for_each(|line| self.postbox.post(post(line.to_string(), headers, false), drop));
+                Ok(ProtocolEvent::Response(id, result)) if id == number => {
+                    return result.map_err(ProgramFault::Exception);
                 }
-                Ok(Heard::Aside(text)) => (self.log)(LogLevel::Info, &text),
+                // A server's requests during a call are answered, though it may have stopped waiting.
+                Ok(ProtocolEvent::Send(lines)) => {
+                    lines.lines().for_each(|line| self.http.send(post(line.to_string(), headers, false), drop));
+                }
+                Ok(ProtocolEvent::Log(text)) => (self.log)(LogLevel::Info, &text),
                 Ok(_) => {}
-                Err(what) => return Err(Fault::Outage(Error::data(format!("the server {what}")).at(&self.place))),
+                Err(what) => {
+                    return Err(ProgramFault::Outage(Error::data(format!("the server {what}")).at(&self.place)));
+                }
             }
         }
         let error = Error::retryable("the server did not answer a call").at(&self.place);
-        Err(if self.kind == SessionKind::Episode { Fault::Lost(error) } else { Fault::Outage(error) })
+        Err(if self.kind == SessionKind::Episode { ProgramFault::Lost(error) } else { ProgramFault::Outage(error) })
     }
-    fn missed(&self, refusal: Refusal) -> Fault {
+    fn request_fault(&self, refusal: HttpFault) -> ProgramFault {
         let status = refusal.status;
         let error = Error::from(refusal).at(&self.place);
         match self.kind {
             // A session that the service no longer knows can be begun again, as can one whose service was unavailable.
-            SessionKind::Episode if matches!(status, None | Some(404 | 500..)) => Fault::Lost(error),
-            _ => Fault::Outage(error),
+            SessionKind::Episode if matches!(status, None | Some(404 | 500..)) => ProgramFault::Lost(error),
+            _ => ProgramFault::Outage(error),
         }
     }
 }
 
 /// Returns a request with a message of a session.
-fn post(line: String, headers: &[(&'static str, String)], again: bool) -> Post {
+fn post(line: String, headers: &[(&'static str, String)], again: bool) -> HttpRequest {
     let accept = "application/json, text/event-stream";
     let headers = headers.to_vec();
-    Post { headers, accept, wanted: Some(SESSION), again, enough: Some(enough), ..Post::json(line.trim().to_string()) }
+    HttpRequest {
+        headers,
+        accept,
+        response_header: Some(SESSION),
+        idempotent: again,
+        is_complete: Some(is_complete),
+        ..HttpRequest::json(line.trim().to_string())
+    }
 }
 
 /// Returns whether a stream contains the answer to its request.
-fn enough(kind: &str, bytes: &[u8], request: &str) -> bool {
+fn is_complete(kind: &str, bytes: &[u8], request: &str) -> bool {
     if !kind.starts_with("text/event-stream") || !bytes.ends_with(b"\n") {
         return false;
     }
@@ -201,36 +229,43 @@ fn messages(kind: &str, bytes: &[u8]) -> Vec<Value> {
     found
 }
 
-impl Peer for Remote {
+impl ProgramService for RemoteMcpServer {
     fn place(&self) -> &str {
         &self.0.place
     }
     /// Opens the session that all episodes share, or one that is closed when the service is dropped.
-    fn ready(&self) -> Ticket {
+    fn ready(&self) -> PendingProgramResponse {
         self.0.open(SHARED)
     }
     /// Requests outside of sessions are not supported.
-    fn put(&self, _: Request) -> Ticket {
-        Ticket::new().0
+    fn send(&self, _: ProgramRequest) -> PendingProgramResponse {
+        PendingProgramResponse::new().0
     }
-    fn put_in(&self, seat: Seat, op: &str, body: Map<String, Value>) -> Result<Ticket> {
+    fn send_in_session(
+        &self,
+        seat: SessionLocation,
+        op: &str,
+        body: Map<String, Value>,
+    ) -> Result<PendingProgramResponse> {
         let session = if self.0.kind == SessionKind::Shared { SHARED } else { seat.session };
         match op {
             "start" => Ok(self.0.open(session)),
             "close" => {
                 let open = self.0.sessions().remove(&session);
                 if let Some(open) = open {
-                    self.0.postbox.post(Post { is_delete: true, ..post(String::new(), &open.headers, false) }, drop);
+                    self.0
+                        .http
+                        .send(HttpRequest { is_delete: true, ..post(String::new(), &open.headers, false) }, drop);
                 }
-                Ok(Ticket::new().0)
+                Ok(PendingProgramResponse::new().0)
             }
             "call" => {
-                let request = super::local::call(|name| self.0.language.listing.own_name(name).to_string(), &body)?;
+                let request = super::local::call(|name| self.0.protocol.listing.server_name(name).to_string(), &body)?;
                 let open = self.0.sessions().get(&session).cloned();
                 let open = open.ok_or_else(|| Error::bug("a call of a session that was not begun"))?;
                 Ok(self.0.call(&open, &request))
             }
-            other => Err(never(other)),
+            other => Err(unsupported(other)),
         }
     }
 }
@@ -246,9 +281,9 @@ mod tests {
             data: {\"id\":7,\r\ndata: \"result\":{}}\r\n\r\n";
         let found = messages("text/event-stream; charset=utf-8", stream);
         assert_eq!(found, [json!({"method": "ping", "id": 1}), json!({"id": 7, "result": {}})]);
-        assert!(enough("text/event-stream", stream, "{\"id\":7}"));
-        assert!(!enough("text/event-stream", stream, "{\"id\":1}"), "a request of the server is no answer");
-        assert!(!enough("application/json", b"{\"id\":7}\n", "{\"id\":7}"), "it is read to its end");
+        assert!(is_complete("text/event-stream", stream, "{\"id\":7}"));
+        assert!(!is_complete("text/event-stream", stream, "{\"id\":1}"), "a request of the server is no answer");
+        assert!(!is_complete("application/json", b"{\"id\":7}\n", "{\"id\":7}"), "it is read to its end");
         assert_eq!(messages("application/json", b"{\"id\":7}"), [json!({"id": 7})]);
         assert!(messages("", b"").is_empty());
     }

@@ -4,14 +4,14 @@
 
 use super::protocol::VERSIONS;
 use crate::Toolbox;
-use crate::tools::{ToolCall, ToolChoice, ToolHost, ToolLimits, ToolSession, ToolSpec};
+use crate::tools::{ToolCall, ToolConfig, ToolHost, ToolLimits, ToolSession, ToolSpec};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
 /// Duration of one wait for a result. Tools have separate limits.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RESULT_WAIT: Duration = Duration::from_secs(60);
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -29,7 +29,7 @@ impl ToolServer {
     /// Opens a session of every tool.
     ///
     /// Errors: invalid (unknown tool, wrong options, two tools of one name), and those of programs that do not start.
-    pub fn open(toolbox: &Toolbox, choices: &[ToolChoice], limits: &ToolLimits, host: &Arc<ToolHost>) -> Result<Self> {
+    pub fn open(toolbox: &Toolbox, choices: &[ToolConfig], limits: &ToolLimits, host: &Arc<ToolHost>) -> Result<Self> {
         let mut server = Self { specs: Vec::new(), owners: Vec::new(), sessions: Vec::new() };
         for choice in choices {
             let tool = toolbox.chosen_tool(choice)?;
@@ -48,24 +48,24 @@ impl ToolServer {
     /// Answers a line of the client; `None` if the line requires no answer. Blocks while a tool works.
     pub fn answer(&mut self, line: &str) -> Option<Value> {
         let Ok(message) = serde_json::from_str::<Value>(line) else {
-            return Some(failed(&Value::Null, PARSE_ERROR, "the line is no JSON"));
+            return Some(error_response(&Value::Null, PARSE_ERROR, "the line is no JSON"));
         };
         let id = message.get("id").cloned().unwrap_or(Value::Null);
         let Some(method) = message.get("method").and_then(Value::as_str) else {
             // A response of the client needs no answer.
             let is_answer = message.get("result").is_some() || message.get("error").is_some();
-            return (!is_answer).then(|| failed(&id, INVALID_REQUEST, "the message has no `method`"));
+            return (!is_answer).then(|| error_response(&id, INVALID_REQUEST, "the message has no `method`"));
         };
         if id.is_null() {
             return None;
         }
         let params = message.get("params").cloned().unwrap_or_default();
         Some(match method {
-            "initialize" => answered(&id, &begun(&params)),
-            "ping" => answered(&id, &json!({})),
-            "tools/list" => answered(&id, &json!({"tools": self.specs.iter().map(listed).collect::<Vec<_>>()})),
+            "initialize" => response(&id, &initialize_result(&params)),
+            "ping" => response(&id, &json!({})),
+            "tools/list" => response(&id, &json!({"tools": self.specs.iter().map(tool_json).collect::<Vec<_>>()})),
             "tools/call" => self.call(&id, &params),
-            other => failed(&id, METHOD_NOT_FOUND, &format!("there is no method `{other}`")),
+            other => error_response(&id, METHOD_NOT_FOUND, &format!("there is no method `{other}`")),
         })
     }
     fn call(&mut self, id: &Value, params: &Value) -> Value {
@@ -73,40 +73,40 @@ impl ToolServer {
         let Some(at) = self.specs.iter().position(|spec| spec.name == name) else {
             let known: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
             let message = format!("there is no tool `{name}`; use one of: {}", known.join(", "));
-            return failed(id, INVALID_PARAMS, &message);
+            return error_response(id, INVALID_PARAMS, &message);
         };
         let arguments = params.get("arguments").filter(|given| !given.is_null()).cloned();
         let call = ToolCall { name: name.to_string(), arguments: arguments.unwrap_or_else(|| json!({})) };
         if !call.arguments.is_object() {
-            return failed(id, INVALID_PARAMS, "`arguments` is no object");
+            return error_response(id, INVALID_PARAMS, "`arguments` is no object");
         }
         let ticket = self.sessions[self.owners[at]].submit_call(&call);
         let result = loop {
-            if let Some(result) = ticket.wait(PATIENCE) {
+            if let Some(result) = ticket.wait(RESULT_WAIT) {
                 break result;
             }
         };
         let content = json!([{"type": "text", "text": result.text}]);
-        answered(id, &json!({"content": content, "isError": result.error}))
+        response(id, &json!({"content": content, "isError": result.error}))
     }
 }
 
-fn begun(params: &Value) -> Value {
+fn initialize_result(params: &Value) -> Value {
     let wanted = params["protocolVersion"].as_str().unwrap_or_default();
     let version = VERSIONS.into_iter().find(|version| *version == wanted).unwrap_or(VERSIONS[0]);
     let info = json!({"name": "trainyard", "version": env!("CARGO_PKG_VERSION")});
     json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
 }
 
-fn listed(spec: &ToolSpec) -> Value {
+fn tool_json(spec: &ToolSpec) -> Value {
     json!({"name": spec.name, "description": spec.description, "inputSchema": spec.parameters})
 }
 
-fn answered(id: &Value, result: &Value) -> Value {
+fn response(id: &Value, result: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-fn failed(id: &Value, code: i64, message: &str) -> Value {
+fn error_response(id: &Value, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     fn server(tools: &[&str]) -> Result<ToolServer> {
-        let choices: Vec<ToolChoice> = tools.iter().map(|name| ToolChoice::from(*name)).collect();
+        let choices: Vec<ToolConfig> = tools.iter().map(|name| ToolConfig::from(*name)).collect();
         ToolServer::open(&Toolbox::standard(), &choices, &ToolLimits::default(), &ToolHost::new(1))
     }
 

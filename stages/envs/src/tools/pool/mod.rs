@@ -6,35 +6,35 @@
 
 mod driver;
 mod key;
-mod lane;
 mod process;
+mod queue;
 
-use crate::tools::wire::Recipe;
+use crate::tools::wire::SessionRecipe;
 use crate::tools::worker_program::WorkerProgram;
-use crate::tools::{Ticket, ToolResult};
+use crate::tools::{PendingToolResult, ToolResult};
 pub use key::PoolKey;
-use lane::Lane;
+use queue::ToolWorkerQueue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use trainyard_core::{Error, Result};
 
-pub(crate) struct Pool {
-    lanes: Vec<Arc<Lane>>,
+pub(crate) struct ToolWorkerPool {
+    queues: Vec<Arc<ToolWorkerQueue>>,
     drivers: Vec<JoinHandle<()>>,
     next: AtomicU64,
 }
 
-impl Pool {
+impl ToolWorkerPool {
     /// Starts the threads. Processes start with their first call.
     pub fn start(workers: usize, key: &PoolKey, program: &WorkerProgram) -> Result<Self> {
-        let mut pool = Self { lanes: Vec::new(), drivers: Vec::new(), next: AtomicU64::new(0) };
+        let mut pool = Self { queues: Vec::new(), drivers: Vec::new(), next: AtomicU64::new(0) };
         for index in 0..workers {
-            let lane = Arc::new(Lane::default());
-            let driver = driver::Driver::new(Arc::clone(&lane), program.clone(), key.clone());
+            let lane = Arc::new(ToolWorkerQueue::default());
+            let driver = driver::ToolWorkerDriver::new(Arc::clone(&lane), program.clone(), key.clone());
             let thread = std::thread::Builder::new().name(format!("tools-{index}"));
             let handle = thread.spawn(move || driver.run());
-            pool.lanes.push(lane);
+            pool.queues.push(lane);
             pool.drivers.push(
                 handle.map_err(|e| Error::retryable(format!("cannot start a thread for tool worker {index}: {e}")))?,
             );
@@ -43,41 +43,41 @@ impl Pool {
     }
     /// Opens a fresh session.
     pub fn open(&self) -> u64 {
-        self.enter(Recipe::default())
+        self.add_session(SessionRecipe::default())
     }
     /// Opens a session with the state of `id` after its last completed call.
     pub fn fork(&self, id: u64) -> u64 {
-        self.enter(self.lane(id).recipe(id))
+        self.add_session(self.queue(id).recipe(id))
     }
     /// Adds a session. Ids count up, and their remainder selects the lane, which spreads sessions evenly without a
     /// lock.
-    fn enter(&self, recipe: Recipe) -> u64 {
+    fn add_session(&self, recipe: SessionRecipe) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.lane(id).enter(id, recipe);
+        self.queue(id).add_session(id, recipe);
         id
     }
-    fn lane(&self, id: u64) -> &Lane {
-        &self.lanes[(id % self.lanes.len() as u64) as usize]
+    fn queue(&self, id: u64) -> &ToolWorkerQueue {
+        &self.queues[(id % self.queues.len() as u64) as usize]
     }
-    pub fn submit(&self, id: u64, code: &str) -> Ticket {
-        let (ticket, answer) = Ticket::new();
-        if let Err(answer) = self.lane(id).submit(id, code, answer) {
-            answer.give(ToolResult::infrastructure("error: the tool is shutting down"));
+    pub fn submit(&self, id: u64, code: &str) -> PendingToolResult {
+        let (ticket, answer) = PendingToolResult::new();
+        if let Err(answer) = self.queue(id).submit(id, code, answer) {
+            answer.respond(ToolResult::infrastructure("error: the tool is shutting down"));
         }
         ticket
     }
     pub fn close(&self, id: u64) {
-        self.lane(id).leave(id);
+        self.queue(id).queue_close(id);
     }
     /// Returns the process ids of the living workers.
     pub fn worker_ids(&self) -> Vec<u32> {
-        self.lanes.iter().filter_map(|lane| lane.worker_id()).collect()
+        self.queues.iter().filter_map(|lane| lane.worker_id()).collect()
     }
 }
 
-impl Drop for Pool {
+impl Drop for ToolWorkerPool {
     fn drop(&mut self) {
-        for lane in &self.lanes {
+        for lane in &self.queues {
             lane.shut();
         }
         for driver in self.drivers.drain(..) {

@@ -3,9 +3,9 @@
 //! A worker that supervises CPython gets a folder for the files of its sessions, and a grace period to end them.
 
 use super::key::PoolKey;
-use crate::tools::confinement::{ENVIRONMENT, died_of_its_work};
-use crate::tools::cpython::setup::Setup;
-use crate::tools::wire::{self, Reply};
+use crate::tools::confinement::{ENVIRONMENT, crashed};
+use crate::tools::cpython::setup::CpythonSetup;
+use crate::tools::wire::{self, ToolWorkerReply};
 use crate::tools::worker_program::{WORKER_VARIABLE, WorkerProgram};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read};
@@ -16,22 +16,22 @@ use tempfile::TempDir;
 use trainyard_core::{Error, Result};
 
 /// Time for a supervisor to end its processes after its input is closed.
-const FAREWELL: Duration = Duration::from_secs(2);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Why a worker gave no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Death {
+pub enum ExitCause {
     /// The worker did not answer in time, and we killed it.
-    Late,
+    TimedOut,
     /// The worker died of the program it ran: an abort, a bad memory access or a failed allocation.
-    Own,
+    Crashed,
     /// Any other cause: it was killed externally or did not understand the protocol.
-    Foreign,
+    External,
     /// The pool is shutting down.
-    Shut,
+    Shutdown,
 }
 
-pub struct Process {
+pub struct ToolWorkerProcess {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
@@ -40,7 +40,7 @@ pub struct Process {
     scratch: Option<TempDir>,
 }
 
-impl Process {
+impl ToolWorkerProcess {
     /// Starts a worker with an empty environment, so that no program can read this process's secrets.
     pub fn start(program: &WorkerProgram, key: &PoolKey) -> Result<Self> {
         let scratch = key.cpython.as_ref().map(|_| tempfile::Builder::new().prefix("trainyard-python-").tempdir());
@@ -60,11 +60,11 @@ impl Process {
         let (stdin, Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::bug("a tool worker was started without pipes"));
         };
-        Self { child, stdin, stdout, buffer: Vec::new(), scratch }.greeted(key).map_err(failed)
+        Self { child, stdin, stdout, buffer: Vec::new(), scratch }.send_setup(key).map_err(failed)
     }
     /// Sends a fresh worker its setup. On failure the drop kills it and waits for it.
-    fn greeted(mut self, key: &PoolKey) -> io::Result<Self> {
-        let setup = key.cpython.as_ref().zip(self.scratch.as_ref()).map(|(installation, scratch)| Setup {
+    fn send_setup(mut self, key: &PoolKey) -> io::Result<Self> {
+        let setup = key.cpython.as_ref().zip(self.scratch.as_ref()).map(|(installation, scratch)| CpythonSetup {
             installation: installation.clone(),
             scratch: scratch.path().to_path_buf(),
         });
@@ -74,28 +74,28 @@ impl Process {
     pub fn id(&self) -> u32 {
         self.child.id()
     }
-    /// Sends a batch. On an error the worker is dead, and [`Process::replies`] returns the cause.
+    /// Sends a batch. On an error the worker is dead, and [`ToolWorkerProcess::replies`] returns the cause.
     pub fn send(&mut self, payload: &[u8]) -> io::Result<()> {
         let stdin = self.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         wire::write_frame(stdin, payload)
     }
     /// Waits up to `patience` for the next replies, polling `shut`.
-    pub fn replies(&mut self, patience: Duration, shut: impl Fn() -> bool) -> Result<Vec<Reply>, Death> {
+    pub fn replies(&mut self, patience: Duration, shut: impl Fn() -> bool) -> Result<Vec<ToolWorkerReply>, ExitCause> {
         let mut left = patience;
         loop {
             if let Some(frame) = wire::take_frame(&mut self.buffer) {
-                return wire::decode_replies(&frame).ok_or_else(|| self.end(Death::Foreign));
+                return wire::decode_replies(&frame).ok_or_else(|| self.end(ExitCause::External));
             }
             let slice = left.min(Duration::from_millis(100));
             match self.readable(slice) {
                 Ok(true) => match self.fill() {
-                    Ok(0) | Err(_) => return Err(self.autopsy()),
+                    Ok(0) | Err(_) => return Err(self.exit_cause()),
                     Ok(_) => {}
                 },
-                Ok(false) if shut() => return Err(self.end(Death::Shut)),
-                Ok(false) if left <= slice => return Err(self.end(Death::Late)),
+                Ok(false) if shut() => return Err(self.end(ExitCause::Shutdown)),
+                Ok(false) if left <= slice => return Err(self.end(ExitCause::TimedOut)),
                 Ok(false) => left -= slice,
-                Err(_) => return Err(self.end(Death::Foreign)),
+                Err(_) => return Err(self.end(ExitCause::External)),
             }
         }
     }
@@ -117,34 +117,34 @@ impl Process {
         Ok(count)
     }
     /// Kills the worker for a known reason.
-    fn end(&mut self, reason: Death) -> Death {
+    fn end(&mut self, reason: ExitCause) -> ExitCause {
         drop(self.stdin.take());
         if self.scratch.is_some() {
             // Until it has closed its end of the pipe.
-            while self.readable(FAREWELL).unwrap_or(false) && self.fill().is_ok_and(|count| count > 0) {}
+            while self.readable(SHUTDOWN_GRACE).unwrap_or(false) && self.fill().is_ok_and(|count| count > 0) {}
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
         reason
     }
     /// Determines from its exit status why a worker died.
-    fn autopsy(&mut self) -> Death {
+    fn exit_cause(&mut self) -> ExitCause {
         match self.child.wait() {
             // A supervisor runs no programs itself.
-            Ok(status) if self.scratch.is_none() && died_of_its_program(status) => Death::Own,
-            _ => Death::Foreign,
+            Ok(status) if self.scratch.is_none() && worker_crashed(status) => ExitCause::Crashed,
+            _ => ExitCause::External,
         }
     }
 }
 
 /// Returns whether the worker died by its own doing, or with the exit status of an interpreter that ran out of memory.
-fn died_of_its_program(status: ExitStatus) -> bool {
-    died_of_its_work(status) || status.code() == Some(monty_types::OOM_EXIT_CODE)
+fn worker_crashed(status: ExitStatus) -> bool {
+    crashed(status) || status.code() == Some(monty_types::OOM_EXIT_CODE)
 }
 
-impl Drop for Process {
+impl Drop for ToolWorkerProcess {
     fn drop(&mut self) {
-        self.end(Death::Shut);
+        self.end(ExitCause::Shutdown);
     }
 }
 
@@ -160,11 +160,11 @@ mod tests {
         command.args(["-c", "exec <&-; echo; exec sleep 1000"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
-        let mut process = Process { child, stdin, stdout, buffer: Vec::new(), scratch: None };
+        let mut process = ToolWorkerProcess { child, stdin, stdout, buffer: Vec::new(), scratch: None };
         let entry = format!("/proc/{}", process.id());
         // This line is printed once it has closed its end of the pipe.
         assert_eq!(process.fill().unwrap(), 1);
-        assert!(process.greeted(&PoolKey { limits: ToolLimits::default(), cpython: None }).is_err());
+        assert!(process.send_setup(&PoolKey { limits: ToolLimits::default(), cpython: None }).is_err());
         assert!(!Path::new(&entry).exists(), "it is neither running nor a zombie");
     }
 }

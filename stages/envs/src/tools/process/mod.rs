@@ -8,12 +8,12 @@ pub mod program;
 pub(crate) mod result;
 pub mod session;
 
-pub use options::{OwnToolOptions, OwnToolPage};
-pub use program::{Offers, Program};
-pub use session::{Reply, Session};
+pub use options::{CustomToolOptions, CustomToolPage};
+pub use program::{CustomProgram, ProgramCapabilities};
+pub use session::{CustomSession, OperationReply};
 
-use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolSession, ToolSpec};
-use result::CallClaim;
+use crate::tools::{AgentTool, PendingToolResult, ToolCall, ToolHost, ToolLimits, ToolSession, ToolSpec};
+use result::CallResultSource;
 use serde_json::{Map, Value, json};
 use session::CALL;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use trainyard_core::{Error, ErrorKind, Result};
 const ROLE: &str = "tool";
 
 /// The tools of a program or a service.
-pub struct OwnTools<P>(pub OwnToolOptions<P>);
+pub struct CustomTools<P>(pub CustomToolOptions<P>);
 
 /// Returns whether an error ends the stage, because every other episode would meet it: changed tools, or a service that
 /// rejects requests.
@@ -31,7 +31,7 @@ pub(crate) fn ends_stage(error: &Error) -> bool {
     error.kind != ErrorKind::Retryable && error.kind != ErrorKind::Cancelled
 }
 
-impl<P: OwnToolPage> Tool for OwnTools<P> {
+impl<P: CustomToolPage> AgentTool for CustomTools<P> {
     fn name(&self) -> &'static str {
         P::KIND
     }
@@ -44,36 +44,36 @@ impl<P: OwnToolPage> Tool for OwnTools<P> {
             return Ok(Vec::new());
         }
         let program = host.program(&self.0.peer, ROLE, "")?;
-        if program.offers.tools.is_empty() {
+        if program.capabilities.tools.is_empty() {
             let error = Error::data("the program offers no tool").at(program.peer.place());
             return Err(error.help("write `@tool` above a function, and `run()` or `serve(port)` at the end"));
         }
-        Ok(program.offers.tools.clone())
+        Ok(program.capabilities.tools.clone())
     }
     fn open(&self, host: &Arc<ToolHost>, limits: &ToolLimits) -> Result<Box<dyn ToolSession>> {
-        let session = Session::new(host.program(&self.0.peer, ROLE, "")?, Map::new());
-        Ok(Box::new(OwnSession { session, most: limits.output_bytes }))
+        let session = CustomSession::new(host.program(&self.0.peer, ROLE, "")?, Map::new());
+        Ok(Box::new(CustomToolSession { session, most: limits.output_bytes }))
     }
 }
 
-struct OwnSession {
-    session: Session,
+struct CustomToolSession {
+    session: CustomSession,
     most: u64,
 }
 
 /// Submits a call of one of a program's tools.
-pub(crate) fn submit(session: &Session, call: &ToolCall, most: u64) -> Ticket {
+pub(crate) fn submit(session: &CustomSession, call: &ToolCall, most: u64) -> PendingToolResult {
     let body = [("tool".to_string(), json!(call.name)), ("arguments".to_string(), call.arguments.clone())];
-    let awaited = session.ask(CALL, body.into_iter().collect(), format!("a call of `{}`", call.name));
-    Ticket::on(CallClaim { awaited, most })
+    let awaited = session.submit(CALL, body.into_iter().collect(), format!("a call of `{}`", call.name));
+    PendingToolResult::from_source(CallResultSource { pending: awaited, max_bytes: most })
 }
 
-impl ToolSession for OwnSession {
+impl ToolSession for CustomToolSession {
     /// A program has several tools, so a call without a name matches none of them.
-    fn submit(&mut self, arguments: &Value) -> Ticket {
+    fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         self.submit_call(&ToolCall { name: String::new(), arguments: arguments.clone() })
     }
-    fn submit_call(&mut self, call: &ToolCall) -> Ticket {
+    fn submit_call(&mut self, call: &ToolCall) -> PendingToolResult {
         submit(&self.session, call, self.most)
     }
     fn failure(&mut self) -> Option<Error> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, Result};
-use trainyard_process::{Log, Peer, Raised};
+use trainyard_process::{ProgramException, ProgramLog, ProgramService};
 
 /// Exceptions whose tracebacks reach the log.
 const TRACEBACKS: u64 = 20;
@@ -14,7 +14,7 @@ const TRACEBACKS: u64 = 20;
 /// Capabilities of a program, from its `ready` message.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
-pub struct Offers {
+pub struct ProgramCapabilities {
     pub tools: Vec<ToolSpec>,
     /// Whether the program copies sessions itself.
     pub forks: bool,
@@ -27,38 +27,39 @@ pub struct Offers {
 }
 
 /// A program with its processes.
-pub struct Program {
+pub struct CustomProgram {
     /// Processes of the program, or its service.
-    pub peer: Arc<dyn Peer>,
+    pub peer: Arc<dyn ProgramService>,
     /// Capabilities.
-    pub offers: Offers,
-    log: Log,
+    pub capabilities: ProgramCapabilities,
+    log: ProgramLog,
     sessions: AtomicU64,
     raised: AtomicU64,
 }
 
-impl Program {
+impl CustomProgram {
     /// Requests the program's capabilities.
     ///
     /// Errors: those of the program's start; data, if the capabilities cannot be used.
-    pub fn over(peer: Arc<dyn Peer>, log: Log) -> Result<Arc<Self>> {
-        let ready = peer.ready().answer()?.value;
+    pub fn from_peer(peer: Arc<dyn ProgramService>, log: ProgramLog) -> Result<Arc<Self>> {
+        let ready = peer.ready().join()?.value;
         let wrong = |what: String| Error::data(what).at(peer.place()).help("mend what the program says in `ready`");
-        let offers: Offers = serde_json::from_value(ready).map_err(|e| wrong(format!("its first line: {e}")))?;
+        let offers: ProgramCapabilities =
+            serde_json::from_value(ready).map_err(|e| wrong(format!("its first line: {e}")))?;
         for tool in &offers.tools {
             if tool.name.is_empty() || !tool.parameters.is_object() {
                 return Err(wrong(format!("tool `{}` needs a name and a JSON Schema of its parameters", tool.name)));
             }
         }
         let (sessions, raised) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Arc::new(Self { peer, offers, log, sessions, raised }))
+        Ok(Arc::new(Self { peer, capabilities: offers, log, sessions, raised }))
     }
     /// Returns an unused session number.
-    pub(super) fn number(&self) -> u64 {
+    pub(super) fn next_session(&self) -> u64 {
         self.sessions.fetch_add(1, Ordering::Relaxed)
     }
     /// Writes an exception into the log.
-    pub(super) fn raised(&self, what: &str, raised: &Raised) {
+    pub(super) fn log_exception(&self, what: &str, raised: &ProgramException) {
         let trace = raised.traceback.trim_end();
         let text = if trace.is_empty() { raised.to_string() } else { trace.to_string() };
         match self.raised.fetch_add(1, Ordering::Relaxed) {

@@ -1,45 +1,47 @@
 //! Results of a program's replies as the model sees them.
 
-use super::session::{Awaited, Reply};
+use super::session::{OperationReply, PendingReply};
 use crate::tools::ToolResult;
-use crate::tools::ticket::Claim;
+use crate::tools::pending_result::ToolResultSource;
 use serde_json::Value;
 use std::time::Duration;
 
 /// A claim on the result of a call.
-pub struct CallClaim {
-    pub awaited: Awaited,
+pub struct CallResultSource {
+    pub pending: PendingReply,
     /// Maximum size of a result in bytes.
-    pub most: u64,
+    pub max_bytes: u64,
 }
 
-impl Claim for CallClaim {
+impl ToolResultSource for CallResultSource {
     fn poll(&self) -> Option<ToolResult> {
         self.wait(Duration::ZERO)
     }
     fn wait(&self, wait: Duration) -> Option<ToolResult> {
-        self.awaited.reply(wait).map(|reply| result(&reply, self.most))
+        self.pending.reply(wait).map(|reply| result(&reply, self.max_bytes))
     }
 }
 
 /// Converts a text, or a map with a `text` and optionally `error: true`. Other fields are for the environment.
-pub fn result(reply: &Reply, most: u64) -> ToolResult {
+pub fn result(reply: &OperationReply, most: u64) -> ToolResult {
     let found = match reply {
-        Reply::Value(Value::String(text)) => ToolResult::ok(text.as_str()),
-        Reply::Value(Value::Object(map)) if map.get("text").is_some_and(Value::is_string) => ToolResult {
+        OperationReply::Value(Value::String(text)) => ToolResult::ok(text.as_str()),
+        OperationReply::Value(Value::Object(map)) if map.get("text").is_some_and(Value::is_string) => ToolResult {
             text: map["text"].as_str().unwrap_or_default().to_string(),
             error: map.get("error").and_then(Value::as_bool).unwrap_or(false),
             ..ToolResult::default()
         },
-        Reply::Value(other) => {
+        OperationReply::Value(other) => {
             return ToolResult::infrastructure(format!("error: the program answered a call with {other}"));
         }
-        Reply::Raised(raised) => ToolResult::error(raised.to_string()),
-        Reply::Unbegun(raised) => return ToolResult::infrastructure(format!("error: {raised}")),
-        Reply::Failed { error, late: true } => {
+        OperationReply::Raised(raised) => ToolResult::error(raised.to_string()),
+        OperationReply::StartRaised(raised) => return ToolResult::infrastructure(format!("error: {raised}")),
+        OperationReply::Failed { error, late: true } => {
             return ToolResult::timed_out(format!("TimeoutError: {}", error.message));
         }
-        Reply::Failed { error, late: false } => return ToolResult::infrastructure(format!("error: {}", error.message)),
+        OperationReply::Failed { error, late: false } => {
+            return ToolResult::infrastructure(format!("error: {}", error.message));
+        }
     };
     let bytes = found.text.len() as u64;
     if bytes <= most {

@@ -5,12 +5,12 @@
 //! the episode is an infrastructure failure. There is no background work: a session advances only when a caller
 //! requests a result.
 
-use super::program::Program;
+use super::program::CustomProgram;
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
-use trainyard_process::{Fault, Raised, Seat, Ticket};
+use trainyard_process::{PendingProgramResponse, ProgramException, ProgramFault, SessionLocation};
 
 /// Processes that may be lost under one session before it is given up.
 const MOST_LOSSES: u32 = 2;
@@ -20,13 +20,13 @@ pub const CALL: &str = "call";
 
 /// Outcome of an operation.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reply {
+pub enum OperationReply {
     /// The program's result.
     Value(Value),
     /// The program raised an exception.
-    Raised(Raised),
+    Raised(ProgramException),
     /// The program raised an exception when the session began.
-    Unbegun(Raised),
+    StartRaised(ProgramException),
     /// The session is over for a reason other than its requests.
     Failed {
         /// Cause.
@@ -37,86 +37,95 @@ pub enum Reply {
 }
 
 /// Session that closes when it and all claims on its results are dropped.
-pub struct Session(Arc<Mutex<Core>>);
+pub struct CustomSession(Arc<Mutex<CustomSessionInner>>);
 
 /// A claim on the reply to one operation.
-pub struct Awaited {
-    core: Arc<Mutex<Core>>,
-    place: usize,
+pub struct PendingReply {
+    core: Arc<Mutex<CustomSessionInner>>,
+    index: usize,
 }
 
 #[derive(Clone)]
-struct Operation {
+struct SessionOperation {
     op: &'static str,
     body: Map<String, Value>,
     /// Name in messages.
     name: String,
 }
 
-struct Core {
-    program: Arc<Program>,
+struct CustomSessionInner {
+    program: Arc<CustomProgram>,
     number: u64,
-    lane: usize,
+    worker: usize,
     beginning: Map<String, Value>,
-    asked: Vec<Operation>,
+    operations: Vec<SessionOperation>,
     /// Replies to the first of the requests.
-    replies: Vec<Reply>,
-    phase: Phase,
+    replies: Vec<OperationReply>,
+    phase: SessionPhase,
     losses: u32,
 }
 
-enum Phase {
+enum SessionPhase {
     /// No process holds the session.
     Closed,
     /// A process begins the session.
-    Opening(Ticket),
+    Opening(PendingProgramResponse),
     /// The session's process copies it from another one.
-    Forking(Ticket),
+    Forking(PendingProgramResponse),
     /// Answered requests are repeated.
-    Repeating { life: u64, place: usize, ticket: Ticket },
+    Repeating { generation: u64, index: usize, ticket: PendingProgramResponse },
     /// No request is in progress.
-    Open { life: u64 },
+    Open { generation: u64 },
     /// The first operation without a reply is in progress.
-    Asking { life: u64, ticket: Ticket },
+    Running { generation: u64, ticket: PendingProgramResponse },
     /// All further replies are this one.
-    Failed(Reply),
+    Failed(OperationReply),
 }
 
-impl Session {
+impl CustomSession {
     /// Returns a session that begins with these fields of `start`. Sends no request yet.
-    pub fn new(program: Arc<Program>, beginning: Map<String, Value>) -> Self {
-        let number = program.number();
-        let lane = number as usize % program.peer.lanes();
-        let (asked, replies, phase) = (Vec::new(), Vec::new(), Phase::Closed);
-        Self(Arc::new(Mutex::new(Core { program, number, lane, beginning, asked, replies, phase, losses: 0 })))
+    pub fn new(program: Arc<CustomProgram>, beginning: Map<String, Value>) -> Self {
+        let number = program.next_session();
+        let lane = number as usize % program.peer.workers();
+        let (asked, replies, phase) = (Vec::new(), Vec::new(), SessionPhase::Closed);
+        Self(Arc::new(Mutex::new(CustomSessionInner {
+            program,
+            number,
+            worker: lane,
+            beginning,
+            operations: asked,
+            replies,
+            phase,
+            losses: 0,
+        })))
     }
     /// Submits an operation after all earlier ones; `name` is its name in messages.
-    pub fn ask(&self, op: &'static str, body: Map<String, Value>, name: impl Into<String>) -> Awaited {
+    pub fn submit(&self, op: &'static str, body: Map<String, Value>, name: impl Into<String>) -> PendingReply {
         let mut core = lock(&self.0);
-        core.asked.push(Operation { op, body, name: name.into() });
-        let place = core.asked.len() - 1;
+        core.operations.push(SessionOperation { op, body, name: name.into() });
+        let place = core.operations.len() - 1;
         core.advance(Duration::ZERO);
         drop(core);
-        Awaited { core: Arc::clone(&self.0), place }
+        PendingReply { core: Arc::clone(&self.0), index: place }
     }
     /// Returns the replies that have arrived, starting with number `first`.
-    pub fn replies(&self, first: usize) -> Vec<Reply> {
+    pub fn replies(&self, first: usize) -> Vec<OperationReply> {
         lock(&self.0).replies.get(first..).unwrap_or_default().to_vec()
     }
     /// Returns the first exception, starting with reply number `first`, that is not that of a call.
-    pub fn raised(&self, first: usize) -> Option<Raised> {
+    pub fn raised(&self, first: usize) -> Option<ProgramException> {
         let core = lock(&self.0);
-        let replies = core.replies.iter().zip(&core.asked).skip(first);
+        let replies = core.replies.iter().zip(&core.operations).skip(first);
         replies.into_iter().find_map(|(reply, operation)| match reply {
-            Reply::Unbegun(raised) => Some(raised.clone()),
-            Reply::Raised(raised) if operation.op != CALL => Some(raised.clone()),
+            OperationReply::StartRaised(raised) => Some(raised.clone()),
+            OperationReply::Raised(raised) if operation.op != CALL => Some(raised.clone()),
             _ => None,
         })
     }
     /// Returns the cause if all further replies are failures.
     pub fn failed(&self) -> Option<Error> {
         match &lock(&self.0).phase {
-            Phase::Failed(Reply::Failed { error, .. }) => Some(error.clone()),
+            SessionPhase::Failed(OperationReply::Failed { error, .. }) => Some(error.clone()),
             _ => None,
         }
     }
@@ -126,30 +135,30 @@ impl Session {
         let copy = Self::new(Arc::clone(&core.program), core.beginning.clone());
         let mut new = lock(&copy.0);
         new.replies.clone_from(&core.replies);
-        new.asked = core.asked[..core.replies.len()].to_vec();
-        new.phase = core.copied(&new);
-        if matches!(new.phase, Phase::Forking(_)) {
-            new.lane = core.lane;
+        new.operations = core.operations[..core.replies.len()].to_vec();
+        new.phase = core.begin_copy(&new);
+        if matches!(new.phase, SessionPhase::Forking(_)) {
+            new.worker = core.worker;
         }
         drop(new);
         copy
     }
 }
 
-impl Awaited {
+impl PendingReply {
     /// Returns the reply, once it has arrived; blocks up to about `wait`.
-    pub fn reply(&self, wait: Duration) -> Option<Reply> {
+    pub fn reply(&self, wait: Duration) -> Option<OperationReply> {
         let mut core = lock(&self.core);
         core.advance(wait);
-        core.replies.get(self.place).cloned()
+        core.replies.get(self.index).cloned()
     }
 }
 
-fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
+fn lock(core: &Mutex<CustomSessionInner>) -> MutexGuard<'_, CustomSessionInner> {
     core.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Core {
+impl CustomSessionInner {
     /// Advances as far as the available replies allow.
     fn advance(&mut self, wait: Duration) {
         while let Some(next) = self.next(wait) {
@@ -157,143 +166,151 @@ impl Core {
         }
     }
 
-    fn next(&mut self, wait: Duration) -> Option<Phase> {
-        let came = |ticket: &Ticket| if wait.is_zero() { ticket.poll() } else { ticket.wait(wait) };
+    fn next(&mut self, wait: Duration) -> Option<SessionPhase> {
+        let came = |ticket: &PendingProgramResponse| if wait.is_zero() { ticket.poll() } else { ticket.wait(wait) };
         Some(match &self.phase {
-            Phase::Closed if self.replies.len() < self.asked.len() => {
-                match self.program.peer.put_in(self.seat(None), "start", self.beginning.clone()) {
-                    Ok(ticket) => Phase::Opening(ticket),
+            SessionPhase::Closed if self.replies.len() < self.operations.len() => {
+                match self.program.peer.send_in_session(self.location(None), "start", self.beginning.clone()) {
+                    Ok(ticket) => SessionPhase::Opening(ticket),
                     Err(error) => failed(error),
                 }
             }
-            Phase::Opening(ticket) => match came(ticket)? {
-                Ok(reply) => self.repeat(reply.life, 0),
-                Err(fault) => self.missed(fault),
+            SessionPhase::Opening(ticket) => match came(ticket)? {
+                Ok(reply) => self.repeat(reply.generation, 0),
+                Err(fault) => self.handle_fault(fault),
             },
-            Phase::Forking(ticket) => match came(ticket)? {
-                Ok(reply) => Phase::Open { life: reply.life },
-                Err(Fault::Raised(raised)) => {
-                    self.program.raised("a fork", &raised);
-                    Phase::Closed
+            SessionPhase::Forking(ticket) => match came(ticket)? {
+                Ok(reply) => SessionPhase::Open { generation: reply.generation },
+                Err(ProgramFault::Exception(raised)) => {
+                    self.program.log_exception("a fork", &raised);
+                    SessionPhase::Closed
                 }
-                Err(fault) => self.missed(fault),
+                Err(fault) => self.handle_fault(fault),
             },
-            Phase::Repeating { life, place, ticket } => {
+            SessionPhase::Repeating { generation: life, index: place, ticket } => {
                 let (life, place) = (*life, *place);
                 let again = match came(ticket)? {
-                    Ok(reply) => Reply::Value(reply.value),
-                    Err(Fault::Raised(raised)) => Reply::Raised(raised),
-                    Err(fault) => return Some(self.missed(fault)),
+                    Ok(reply) => OperationReply::Value(reply.value),
+                    Err(ProgramFault::Exception(raised)) => OperationReply::Raised(raised),
+                    Err(fault) => return Some(self.handle_fault(fault)),
                 };
-                if is_same(&again, &self.replies[place]) { self.repeat(life, place + 1) } else { self.changed(place) }
+                if is_same(&again, &self.replies[place]) {
+                    self.repeat(life, place + 1)
+                } else {
+                    self.reply_changed(place)
+                }
             }
-            Phase::Open { life } => {
+            SessionPhase::Open { generation: life } => {
                 let life = *life;
-                let operation = self.asked.get(self.replies.len())?;
+                let operation = self.operations.get(self.replies.len())?;
                 match self.send(life, operation) {
-                    Ok(ticket) => Phase::Asking { life, ticket },
+                    Ok(ticket) => SessionPhase::Running { generation: life, ticket },
                     Err(error) => failed(error),
                 }
             }
-            Phase::Asking { life, ticket } => {
+            SessionPhase::Running { generation: life, ticket } => {
                 let life = *life;
                 match came(ticket)? {
-                    Ok(reply) => self.replies.push(Reply::Value(reply.value)),
-                    Err(Fault::Raised(raised)) => {
-                        self.program.raised(&self.asked[self.replies.len()].name, &raised);
-                        self.replies.push(Reply::Raised(raised));
+                    Ok(reply) => self.replies.push(OperationReply::Value(reply.value)),
+                    Err(ProgramFault::Exception(raised)) => {
+                        self.program.log_exception(&self.operations[self.replies.len()].name, &raised);
+                        self.replies.push(OperationReply::Raised(raised));
                     }
-                    Err(fault) => return Some(self.missed(fault)),
+                    Err(fault) => return Some(self.handle_fault(fault)),
                 }
-                Phase::Open { life }
+                SessionPhase::Open { generation: life }
             }
-            Phase::Failed(reply) => {
-                self.replies.resize(self.asked.len(), reply.clone());
+            SessionPhase::Failed(reply) => {
+                self.replies.resize(self.operations.len(), reply.clone());
                 return None;
             }
-            Phase::Closed => return None,
+            SessionPhase::Closed => return None,
         })
     }
 
-    fn send(&self, life: u64, operation: &Operation) -> Result<Ticket> {
-        self.program.peer.put_in(self.seat(Some(life)), operation.op, operation.body.clone())
+    fn send(&self, life: u64, operation: &SessionOperation) -> Result<PendingProgramResponse> {
+        self.program.peer.send_in_session(self.location(Some(life)), operation.op, operation.body.clone())
     }
-    fn seat(&self, life: Option<u64>) -> Seat {
-        Seat { session: self.number, lane: self.lane, life }
+    fn location(&self, life: Option<u64>) -> SessionLocation {
+        SessionLocation { session: self.number, worker: self.worker, generation: life }
     }
     /// Repeats the answered requests, starting at a place.
-    fn repeat(&self, life: u64, place: usize) -> Phase {
+    fn repeat(&self, life: u64, place: usize) -> SessionPhase {
         if place == self.replies.len() {
-            return Phase::Open { life };
+            return SessionPhase::Open { generation: life };
         }
-        match self.send(life, &self.asked[place]) {
-            Ok(ticket) => Phase::Repeating { life, place, ticket },
+        match self.send(life, &self.operations[place]) {
+            Ok(ticket) => SessionPhase::Repeating { generation: life, index: place, ticket },
             Err(error) => failed(error),
         }
     }
     /// Handles an operation or a session without an answer.
-    fn missed(&mut self, fault: Fault) -> Phase {
-        let late = matches!(fault, Fault::Late(_));
+    fn handle_fault(&mut self, fault: ProgramFault) -> SessionPhase {
+        let late = matches!(fault, ProgramFault::TimedOut(_));
         match fault {
-            Fault::Lost(_) if self.losses < MOST_LOSSES => {
+            ProgramFault::Lost(_) if self.losses < MOST_LOSSES => {
                 self.losses += 1;
-                Phase::Closed
+                SessionPhase::Closed
             }
-            Fault::Raised(raised) => {
-                self.program.raised("the start of an episode", &raised);
-                Phase::Failed(Reply::Unbegun(raised))
+            ProgramFault::Exception(raised) => {
+                self.program.log_exception("the start of an episode", &raised);
+                SessionPhase::Failed(OperationReply::StartRaised(raised))
             }
-            Fault::Lost(error) | Fault::Outage(error) | Fault::Late(error) => {
+            ProgramFault::Lost(error) | ProgramFault::Outage(error) | ProgramFault::TimedOut(error) => {
                 self.program.warn(&error.message);
-                Phase::Failed(Reply::Failed { error, late })
+                SessionPhase::Failed(OperationReply::Failed { error, late })
             }
         }
     }
-    fn changed(&self, place: usize) -> Phase {
+    fn reply_changed(&self, place: usize) -> SessionPhase {
         let message = format!(
             "operation {} of an episode ({}) gave another result when it was repeated",
             place + 1,
-            self.asked[place].name
+            self.operations[place].name
         );
         self.program.warn(&message);
         let error = Error::retryable(message).at(self.program.peer.place());
         failed(error.help("let results depend on the problem, the seed and earlier calls alone, or offer `fork`"))
     }
     /// Begins a copy of this session.
-    fn copied(&self, new: &Self) -> Phase {
+    fn begin_copy(&self, new: &Self) -> SessionPhase {
         match &self.phase {
-            Phase::Failed(reply) => Phase::Failed(reply.clone()),
-            Phase::Open { life } if self.program.offers.forks => {
-                let seat = Seat { session: new.number, ..self.seat(Some(*life)) };
+            SessionPhase::Failed(reply) => SessionPhase::Failed(reply.clone()),
+            SessionPhase::Open { generation: life } if self.program.capabilities.forks => {
+                let seat = SessionLocation { session: new.number, ..self.location(Some(*life)) };
                 let from = [("from".to_string(), json!(self.number))].into_iter().collect();
-                let asked = self.program.peer.put_in(seat, "fork", from);
-                asked.map_or_else(failed, Phase::Forking)
+                let asked = self.program.peer.send_in_session(seat, "fork", from);
+                asked.map_or_else(failed, SessionPhase::Forking)
             }
-            _ => Phase::Closed,
+            _ => SessionPhase::Closed,
         }
     }
 }
 
-impl Drop for Core {
+impl Drop for CustomSessionInner {
     fn drop(&mut self) {
         let life = match self.phase {
-            Phase::Repeating { life, .. } | Phase::Open { life } | Phase::Asking { life, .. } => Some(life),
+            SessionPhase::Repeating { generation: life, .. }
+            | SessionPhase::Open { generation: life }
+            | SessionPhase::Running { generation: life, .. } => Some(life),
             // The session may have been begun all the same.
-            Phase::Closed | Phase::Opening(_) | Phase::Forking(_) | Phase::Failed(_) => None,
+            SessionPhase::Closed | SessionPhase::Opening(_) | SessionPhase::Forking(_) | SessionPhase::Failed(_) => {
+                None
+            }
         };
         // The answer is not needed.
-        let _ = self.program.peer.put_in(self.seat(life), "close", Map::new());
+        let _ = self.program.peer.send_in_session(self.location(life), "close", Map::new());
     }
 }
 
-fn failed(error: Error) -> Phase {
-    Phase::Failed(Reply::Failed { error, late: false })
+fn failed(error: Error) -> SessionPhase {
+    SessionPhase::Failed(OperationReply::Failed { error, late: false })
 }
 
 /// Compares a repeated reply with the earlier one. Tracebacks are ignored, since they may contain addresses.
-fn is_same(again: &Reply, before: &Reply) -> bool {
+fn is_same(again: &OperationReply, before: &OperationReply) -> bool {
     match (again, before) {
-        (Reply::Raised(again), Reply::Raised(before)) => {
+        (OperationReply::Raised(again), OperationReply::Raised(before)) => {
             (&again.kind, &again.message) == (&before.kind, &before.message)
         }
         _ => again == before,

@@ -10,7 +10,7 @@ pub use index::SearchIndex;
 pub use passages::{Passage, read_passages};
 
 use crate::tools::tool::text_argument;
-use crate::tools::{Ticket, ToolResult, ToolSession, ToolSpec};
+use crate::tools::{PendingToolResult, ToolResult, ToolSession, ToolSpec};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::Result;
@@ -20,7 +20,7 @@ pub const NAME: &str = "search";
 /// Maximum length of a query in bytes.
 pub const MAX_QUERY_BYTES: usize = 1 << 10;
 /// Result when no passage contains a word of the query.
-pub const NOTHING: &str = "no passages found";
+pub const NO_RESULTS: &str = "no passages found";
 
 const DESCRIPTION: &str = "Searches a collection of passages and returns those that fit the query best, one a line. \
 A query is plain words.";
@@ -56,7 +56,7 @@ impl SearchSession {
         }
         match self.index.search(query, self.top_k) {
             Ok(None) => ToolResult::error("error: the query has no word"),
-            Ok(Some(found)) if found.is_empty() => ToolResult::ok(NOTHING),
+            Ok(Some(found)) if found.is_empty() => ToolResult::ok(NO_RESULTS),
             Ok(Some(found)) => ToolResult::ok(page(&found, self.output_bytes)),
             Err(e) => ToolResult::infrastructure(format!("error: {}", e.message)),
         }
@@ -64,8 +64,8 @@ impl SearchSession {
 }
 
 impl ToolSession for SearchSession {
-    fn submit(&mut self, arguments: &Value) -> Ticket {
-        Ticket::ready(match text_argument(NAME, "query", arguments) {
+    fn submit(&mut self, arguments: &Value) -> PendingToolResult {
+        PendingToolResult::ready(match text_argument(NAME, "query", arguments) {
             Err(refused) => refused,
             Ok(query) => self.search(query),
         })
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(found, ToolResult::ok("Oslo: Oslo lies on a fjord.\nBergen lies on a fjord, too."));
         let fork = two.fork().unwrap().submit(&json!({"query": "TIBER?"})).poll().unwrap();
         assert_eq!(fork, ToolResult::ok("Rome: Rome lies on the Tiber."));
-        assert_eq!(ask(&mut two, &json!({"query": "Paris"})), ToolResult::ok(NOTHING));
+        assert_eq!(ask(&mut two, &json!({"query": "Paris"})), ToolResult::ok(NO_RESULTS));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! on every machine and its result may enter an update. Values are limited to `MOST_VALUE_BYTES`, which also bounds
 //! memory. A connection serves one query at a time; each episode has its own.
 
-use crate::tools::sql::{dates, guard};
+use crate::tools::sql::{authorizer, dates};
 use rusqlite::limits::Limit;
 use rusqlite::types::{Value as Cell, ValueRef};
 use rusqlite::{Connection, Error as Sqlite, ErrorCode, Row, params_from_iter};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_core::{Error, Result};
 
 /// SQLite instructions between two checks of the limit.
-pub const TICK: u64 = 1_000;
+pub const STEPS_PER_CHECK: u64 = 1_000;
 /// Maximum size of one text, blob or row in bytes.
 const MOST_VALUE_BYTES: i32 = 1 << 16;
 /// Maximum length of a query in bytes.
@@ -53,7 +53,7 @@ pub struct SqlLimits {
 
 /// Why a query failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub enum QueryFailure {
     /// The query is wrong; the agent sees the message.
     Query(String),
     /// The machine failed.
@@ -61,38 +61,38 @@ pub enum Failure {
 }
 
 /// A filled database, shared by the forks of an episode.
-pub struct Database {
+pub struct SqlDatabase {
     connection: Mutex<Connection>,
     limits: SqlLimits,
     /// Thousands of instructions that the current query has used.
     spent: Arc<AtomicU64>,
 }
 
-impl Database {
+impl SqlDatabase {
     /// Creates the database and makes it read-only. Fails with kind `data` if the contents are wrong.
     pub fn load(data: &DatabaseData, limits: SqlLimits) -> Result<Self> {
         let connection = Connection::open_in_memory()
             .map_err(|e| Error::retryable(format!("cannot open an in-memory database: {e}")))?;
         fill(&connection, data)?;
         let spent = Arc::new(AtomicU64::new(0));
-        lock(&connection, &limits, &spent)
+        make_read_only(&connection, &limits, &spent)
             .map_err(|e| Error::bug(format!("cannot make the database read-only: {e}")))?;
         Ok(Self { connection: Mutex::new(connection), limits, spent })
     }
     /// Runs one query and returns its rows as text.
-    pub fn query(&self, query: &str) -> Result<String, Failure> {
+    pub fn query(&self, query: &str) -> Result<String, QueryFailure> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         self.spent.store(0, Ordering::Relaxed);
         self.read(&connection, query)
     }
-    fn read(&self, connection: &Connection, query: &str) -> Result<String, Failure> {
+    fn read(&self, connection: &Connection, query: &str) -> Result<String, QueryFailure> {
         let failed = |e: Sqlite| self.failure(&e);
         let mut statement = connection.prepare(query).map_err(failed)?;
         if !statement.readonly() || statement.is_explain() != 0 || statement.column_count() == 0 {
-            return Err(Failure::Query(ONLY_READING.to_string()));
+            return Err(QueryFailure::Query(ONLY_READING.to_string()));
         }
         if statement.parameter_count() > 0 {
-            return Err(Failure::Query("the query has parameters; write the values themselves".to_string()));
+            return Err(QueryFailure::Query("the query has parameters; write the values themselves".to_string()));
         }
         let columns = statement.column_count();
         let mut rows = statement.query([]).map_err(failed)?;
@@ -101,7 +101,7 @@ impl Database {
             let line = line(row, columns).map_err(failed)?;
             let fits = text.len() + usize::from(count > 0) + line.len() <= self.limits.output_bytes;
             if count == 0 && !fits {
-                return Err(Failure::Query(format!(
+                return Err(QueryFailure::Query(format!(
                     "a row is longer than {} bytes; ask for less",
                     self.limits.output_bytes
                 )));
@@ -119,13 +119,13 @@ impl Database {
         }
         Ok(if count == 0 { NO_ROWS.to_string() } else { text })
     }
-    fn failure(&self, error: &Sqlite) -> Failure {
+    fn failure(&self, error: &Sqlite) -> QueryFailure {
         let stopped = || format!("the query was stopped after {} steps; ask for less", self.limits.steps);
-        Failure::Query(match error {
+        QueryFailure::Query(match error {
             Sqlite::SqliteFailure(e, said) => match e.code {
                 ErrorCode::OperationInterrupted => stopped(),
                 ErrorCode::AuthorizationForStatementDenied => ONLY_READING.to_string(),
-                ErrorCode::OutOfMemory => return Failure::Lost("out of memory".to_string()),
+                ErrorCode::OutOfMemory => return QueryFailure::Lost("out of memory".to_string()),
                 _ => said.clone().unwrap_or_else(|| e.to_string()),
             },
             // `Display` of this error repeats the whole query.
@@ -141,7 +141,7 @@ fn fill(connection: &Connection, data: &DatabaseData) -> Result<()> {
     // Tables may come in any order; temporary data stays off the disk.
     connection.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;").map_err(wrong)?;
     dates::install(connection).map_err(wrong)?;
-    connection.authorizer(Some(guard::loading)).map_err(wrong)?;
+    connection.authorizer(Some(authorizer::authorize_script)).map_err(wrong)?;
     connection.execute_batch(&data.schema).map_err(wrong)?;
     for (table, rows) in &data.rows {
         let Some(first) = rows.first() else { continue };
@@ -174,8 +174,8 @@ fn cell(value: &Value) -> Option<Cell> {
 }
 
 /// Allows only reading from here on, within the limits.
-fn lock(connection: &Connection, limits: &SqlLimits, spent: &Arc<AtomicU64>) -> rusqlite::Result<()> {
-    connection.authorizer(Some(guard::reading))?;
+fn make_read_only(connection: &Connection, limits: &SqlLimits, spent: &Arc<AtomicU64>) -> rusqlite::Result<()> {
+    connection.authorizer(Some(authorizer::authorize_query))?;
     for (limit, most) in [
         (Limit::SQLITE_LIMIT_LENGTH, MOST_VALUE_BYTES),
         (Limit::SQLITE_LIMIT_SQL_LENGTH, MOST_QUERY_BYTES),
@@ -186,8 +186,8 @@ fn lock(connection: &Connection, limits: &SqlLimits, spent: &Arc<AtomicU64>) -> 
     ] {
         connection.set_limit(limit, most)?;
     }
-    let (spent, most) = (Arc::clone(spent), limits.steps / TICK);
-    connection.progress_handler(TICK as i32, Some(move || spent.fetch_add(1, Ordering::Relaxed) + 1 >= most))
+    let (spent, most) = (Arc::clone(spent), limits.steps / STEPS_PER_CHECK);
+    connection.progress_handler(STEPS_PER_CHECK as i32, Some(move || spent.fetch_add(1, Ordering::Relaxed) + 1 >= most))
 }
 
 /// Returns one row, values joined by `|`.

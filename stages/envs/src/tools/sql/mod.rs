@@ -2,16 +2,16 @@
 //!
 //! A result has one row per line, values joined by `|`, without a header, as SQLite's shell prints it. The same query
 //! always gives the same text: queries are limited by SQLite's instruction count and see neither clock nor chance
-//! (`guard`, `dates`). The database belongs to an environment, which opens the sessions; forks of an episode share it.
+//! (`authorizer`, `dates`). The database belongs to an environment, which opens the sessions; forks of an episode share it.
 
+pub(crate) mod authorizer;
 pub mod database;
 pub(crate) mod dates;
-pub(crate) mod guard;
 
-pub use database::{Database, DatabaseData, Failure, SqlLimits};
+pub use database::{DatabaseData, QueryFailure, SqlDatabase, SqlLimits};
 
 use crate::tools::tool::text_argument;
-use crate::tools::{Ticket, ToolResult, ToolSession, ToolSpec};
+use crate::tools::{PendingToolResult, ToolResult, ToolSession, ToolSpec};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::Result;
@@ -36,25 +36,25 @@ pub fn spec() -> ToolSpec {
 }
 
 /// A stateless session on one database.
-pub struct SqlSession(Arc<Database>);
+pub struct SqlSession(Arc<SqlDatabase>);
 
 impl SqlSession {
     /// Returns a session on this database.
-    pub fn new(database: Arc<Database>) -> Self {
+    pub fn new(database: Arc<SqlDatabase>) -> Self {
         Self(database)
     }
 }
 
 impl ToolSession for SqlSession {
-    fn submit(&mut self, arguments: &Value) -> Ticket {
+    fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         let query = match text_argument(NAME, "query", arguments) {
-            Err(refused) => return Ticket::ready(refused),
+            Err(refused) => return PendingToolResult::ready(refused),
             Ok(query) => query,
         };
-        Ticket::ready(match self.0.query(query) {
+        PendingToolResult::ready(match self.0.query(query) {
             Ok(text) => ToolResult::ok(text),
-            Err(Failure::Query(message)) => ToolResult::error(format!("error: {message}")),
-            Err(Failure::Lost(message)) => ToolResult::infrastructure(format!("error: {message}")),
+            Err(QueryFailure::Query(message)) => ToolResult::error(format!("error: {message}")),
+            Err(QueryFailure::Lost(message)) => ToolResult::infrastructure(format!("error: {message}")),
         })
     }
     fn fork(&self) -> Result<Box<dyn ToolSession>> {

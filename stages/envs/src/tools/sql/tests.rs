@@ -15,17 +15,17 @@ fn data() -> DatabaseData {
 
 const LIMITS: SqlLimits = SqlLimits { steps: 100_000, rows: 5, output_bytes: 200 };
 
-fn database(limits: SqlLimits) -> Database {
-    Database::load(&data(), limits).unwrap()
+fn database(limits: SqlLimits) -> SqlDatabase {
+    SqlDatabase::load(&data(), limits).unwrap()
 }
 
-fn ask(query: &str) -> Result<String, Failure> {
+fn ask(query: &str) -> Result<String, QueryFailure> {
     database(LIMITS).query(query)
 }
 
 fn refused(query: &str) -> String {
     match ask(query) {
-        Err(Failure::Query(message)) => message,
+        Err(QueryFailure::Query(message)) => message,
         other => panic!("{query}: {other:?}"),
     }
 }
@@ -94,7 +94,7 @@ fn writing_and_leaving_the_database_are_denied() {
         "SELECT * FROM pragma_table_info('staff')",
         "SELECT load_extension('x')",
     ] {
-        assert!(matches!(database.query(query), Err(Failure::Query(_))), "{query}");
+        assert!(matches!(database.query(query), Err(QueryFailure::Query(_))), "{query}");
         assert_eq!(database.query("SELECT COUNT(*), SUM(pay) FROM staff").as_ref(), Ok(&before), "{query}");
     }
 }
@@ -162,7 +162,7 @@ fn results_and_values_are_bounded() {
     let tight = |output_bytes: usize| database(SqlLimits { output_bytes, ..LIMITS });
     assert_eq!(tight(7).query(numbers).unwrap(), "1\n2\n3\n4\n... (more rows)");
     assert!(
-        matches!(tight(7).query("SELECT 'longer than 7'"), Err(Failure::Query(m)) if m.contains("longer than 7 bytes"))
+        matches!(tight(7).query("SELECT 'longer than 7'"), Err(QueryFailure::Query(m)) if m.contains("longer than 7 bytes"))
     );
     for query in ["SELECT length(zeroblob(1000000))", "SELECT hex(zeroblob(60000))"] {
         assert!(refused(query).contains("too big"), "{query}: {}", refused(query));
@@ -172,7 +172,8 @@ fn results_and_values_are_bounded() {
 
 #[test]
 fn errors_in_the_data_are_explained() {
-    let load = |value: Value| Database::load(&serde_json::from_value(value).unwrap(), LIMITS).err().map(|e| e.message);
+    let load =
+        |value: Value| SqlDatabase::load(&serde_json::from_value(value).unwrap(), LIMITS).err().map(|e| e.message);
     for (value, said) in [
         (json!({"schema": "CREATE TABL t(x)"}), "syntax error"),
         (json!({"schema": "CREATE TABLE t(x)", "rows": {"u": [[1]]}}), "no such table: u"),

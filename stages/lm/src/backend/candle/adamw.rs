@@ -1,6 +1,6 @@
-//! AdamW on the device, with float32 moments: the formula of [`crate::optimizer::AdamW`] in tensor operations.
+//! AdamW on the device, with float32 moments: the formula of [`crate::optimizer::DeviceAdamW`] in tensor operations.
 
-use super::gradients::Gradients;
+use super::gradients::DeviceGradients;
 use crate::optimizer::{AdamWConfig, StepReport, not_finite};
 use crate::tensor::candle;
 use candle_core::{Device, Tensor, Var};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
 
 /// Moments by parameter name and the number of steps taken.
-pub struct AdamW {
+pub struct DeviceAdamW {
     config: AdamWConfig,
     parameters: BTreeMap<String, Var>,
     /// Means of gradients and of their squares.
@@ -16,7 +16,7 @@ pub struct AdamW {
     steps: u64,
 }
 
-impl AdamW {
+impl DeviceAdamW {
     /// Creates the optimizer; the parameters are shared with the model, and moments start at 0.
     pub fn new(parameters: BTreeMap<String, Var>, config: AdamWConfig) -> Result<Self> {
         let zeros = |(name, var): (&String, &Var)| {
@@ -32,8 +32,8 @@ impl AdamW {
     pub fn steps(&self) -> u64 {
         self.steps
     }
-    /// Takes a step, as [`crate::optimizer::AdamW::step`].
-    pub fn step(&mut self, gradients: &Gradients, rate: f64) -> Result<StepReport> {
+    /// Takes a step, as [`crate::optimizer::DeviceAdamW::step`].
+    pub fn step(&mut self, gradients: &DeviceGradients, rate: f64) -> Result<StepReport> {
         let norms = gradients.norms().map_err(candle)?;
         let norm = norms.iter().map(|(_, norm)| norm * norm).sum::<f64>().sqrt();
         if !norm.is_finite() {
@@ -50,7 +50,7 @@ impl AdamW {
         }
         Ok(StepReport { gradient_norm: norm, clip })
     }
-    /// Returns the state under the names of [`crate::optimizer::AdamW::save`], on the CPU.
+    /// Returns the state under the names of [`crate::optimizer::DeviceAdamW::save`], on the CPU.
     pub fn save(&self) -> Result<BTreeMap<String, Tensor>> {
         let mut state = BTreeMap::new();
         for (name, (first, second)) in &self.moments {
@@ -62,7 +62,7 @@ impl AdamW {
         state.insert("step".into(), Tensor::new(&steps, &Device::Cpu).map_err(candle)?);
         Ok(state)
     }
-    /// Restores the state that [`AdamW::save`] returned, for the same parameters; the error names a missing or
+    /// Restores the state that [`DeviceAdamW::save`] returned, for the same parameters; the error names a missing or
     /// misshapen tensor.
     pub fn load(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let find = |key: String, shape: &[usize]| match state.get(&key) {

@@ -5,12 +5,12 @@
 //! Below the lowest trained layer, no state is kept and no gradient is computed.
 
 use super::device::Precision;
-use super::gradients::Gradients;
-use super::layer::{self, Angles, RowAngles, rms_norm, scaled};
-use super::layout::Layout;
-use super::weights::{Drops, LayerWeights, Source, prefix};
+use super::gradients::DeviceGradients;
+use super::layer::{self, RotaryTables, RowAngles, rms_norm, scaled};
+use super::layout::BatchLayout;
+use super::weights::{DropoutContext, LayerSource, LayerWeights, prefix};
 use crate::config::ModelConfig;
-use crate::decoder::{Dropout, LowRank};
+use crate::decoder::{Dropout, LoraScale};
 use candle_core::{DType, Device, Result, Tensor, Var};
 use std::collections::BTreeMap;
 
@@ -18,30 +18,30 @@ pub const EMBEDDINGS: &str = "model.embed_tokens.weight";
 const NORM: &str = "model.norm";
 
 /// Weights and the other inputs of a pass.
-pub struct Body {
+pub struct DecoderBody {
     pub config: ModelConfig,
     /// Trained parameters, float32.
     pub learned: BTreeMap<String, Var>,
     /// Frozen parameters: float32, or the type of products for matrices.
     pub frozen: BTreeMap<String, Tensor>,
     /// Low-rank options of the adapter, if any.
-    pub low: Option<LowRank>,
+    pub lora: Option<LoraScale>,
     pub device: Device,
     pub precision: Precision,
     pub recompute: bool,
 }
 
 /// State that a forward pass keeps for its backward pass.
-pub struct Pass {
-    layout: Layout,
+pub struct SavedPass {
+    layout: BatchLayout,
     dropout: Option<Dropout>,
     /// Layer of the first step.
     lowest: usize,
-    steps: Vec<Step>,
+    steps: Vec<SavedLayer>,
 }
 
 /// A layer, or the last norm.
-struct Step {
+struct SavedLayer {
     /// Residual stream before the step, a separate variable.
     input: Var,
     /// Output with its graph, unless it is recomputed.
@@ -50,13 +50,13 @@ struct Step {
 
 /// One pass over the layers.
 #[derive(Clone, Copy)]
-struct Along<'a> {
-    layout: &'a Layout,
+struct LayerContext<'a> {
+    layout: &'a BatchLayout,
     angles: &'a RowAngles,
     dropout: Option<&'a Dropout>,
 }
 
-impl Body {
+impl DecoderBody {
     /// Returns a matrix in the type of products, without a gradient.
     pub fn matrix(&self, name: &str) -> Result<Tensor> {
         self.need(name)?.to_dtype(self.precision.dtype())
@@ -85,10 +85,15 @@ impl Body {
     }
 
     /// Returns hidden states after the last norm, `[rows, hidden]` in float32, the same bits with and without `keep`;
-    /// with it, also the state for [`Body::backward`], if anything below the head is trained.
-    pub fn forward(&self, layout: Layout, dropout: Option<Dropout>, keep: bool) -> Result<(Tensor, Option<Pass>)> {
+    /// with it, also the state for [`DecoderBody::backward`], if anything below the head is trained.
+    pub fn forward(
+        &self,
+        layout: BatchLayout,
+        dropout: Option<Dropout>,
+        keep: bool,
+    ) -> Result<(Tensor, Option<SavedPass>)> {
         let angles = self.angles(&layout)?;
-        let along = Along { layout: &layout, angles: &angles, dropout: dropout.as_ref() };
+        let along = LayerContext { layout: &layout, angles: &angles, dropout: dropout.as_ref() };
         let scale = self.config.architecture.embedding_scale;
         let mut x = scaled(self.need(EMBEDDINGS)?.index_select(&layout.tokens, 0)?, scale)?;
         let lowest = self.lowest().filter(|_| keep);
@@ -103,14 +108,14 @@ impl Body {
             let from = if tracked { input.as_tensor().clone() } else { input.as_detached_tensor() };
             let output = self.step(index, &from, along, tracked)?;
             x = output.detach();
-            steps.push(Step { input, output: tracked.then_some(output) });
+            steps.push(SavedLayer { input, output: tracked.then_some(output) });
         }
-        Ok((x, lowest.map(|lowest| Pass { layout, dropout, lowest, steps })))
+        Ok((x, lowest.map(|lowest| SavedPass { layout, dropout, lowest, steps })))
     }
     /// Adds the gradients of the trained parameters below the head, given the gradient `slopes` of the hidden states.
-    pub fn backward(&self, pass: Pass, mut slopes: Tensor, gradients: &mut Gradients) -> Result<()> {
+    pub fn backward(&self, pass: SavedPass, mut slopes: Tensor, gradients: &mut DeviceGradients) -> Result<()> {
         let angles = self.angles(&pass.layout)?;
-        let along = Along { layout: &pass.layout, angles: &angles, dropout: pass.dropout.as_ref() };
+        let along = LayerContext { layout: &pass.layout, angles: &angles, dropout: pass.dropout.as_ref() };
         for (n, step) in pass.steps.into_iter().enumerate().rev() {
             let index = pass.lowest + n;
             let output = match step.output {
@@ -135,12 +140,12 @@ impl Body {
         gradients.add(EMBEDDINGS, gradient.index_add(&pass.layout.tokens, &slopes, 0)?)
     }
 
-    fn step(&self, index: usize, x: &Tensor, along: Along<'_>, tracked: bool) -> Result<Tensor> {
-        let Along { layout, angles, dropout } = along;
+    fn step(&self, index: usize, x: &Tensor, along: LayerContext<'_>, tracked: bool) -> Result<Tensor> {
+        let LayerContext { layout, angles, dropout } = along;
         let dtype = self.precision.dtype();
-        let drops = dropout.map(|dropout| Drops { dropout, ranges: &layout.ranges, device: &self.device });
+        let drops = dropout.map(|dropout| DropoutContext { dropout, ranges: &layout.ranges, device: &self.device });
         let find = |name: &str| Ok(self.find(name, tracked));
-        let source = Source { config: &self.config, find: &find, dtype, low: self.low, drops };
+        let source = LayerSource { config: &self.config, find: &find, dtype, lora: self.lora, dropout: drops };
         if index == self.config.num_hidden_layers {
             return rms_norm(x, &source.norm(NORM)?, self.config.rms_norm_eps);
         }
@@ -157,7 +162,7 @@ impl Body {
             name.starts_with(&prefix(index))
         }
     }
-    fn angles(&self, layout: &Layout) -> Result<RowAngles> {
-        Angles::new(&self.config, &self.device).at(&layout.positions, layout.longest)
+    fn angles(&self, layout: &BatchLayout) -> Result<RowAngles> {
+        RotaryTables::new(&self.config, &self.device).at(&layout.positions, layout.longest)
     }
 }

@@ -4,7 +4,7 @@
 //! first token; all slots that a step needs are then copied in one operation per tensor.
 
 use crate::config::ModelConfig;
-use crate::generate::Cache;
+use crate::generate::SequenceCache;
 use candle_core::{DType, Device, Result, Tensor};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,12 +13,12 @@ const GROWTH: usize = 64;
 
 /// A slot that returns to the pool when its last reference is dropped.
 #[derive(Debug)]
-pub struct Slot {
+pub struct KvSlot {
     pub number: usize,
     free: Arc<Mutex<Vec<usize>>>,
 }
 
-impl Drop for Slot {
+impl Drop for KvSlot {
     fn drop(&mut self) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.number);
     }
@@ -26,36 +26,36 @@ impl Drop for Slot {
 
 /// A sequence's share of the pool.
 #[derive(Debug, Default)]
-pub enum Held {
+pub enum KvSlotHandle {
     #[default]
-    Nothing,
+    Empty,
     /// A slot that belongs to the sequence alone.
-    Own(Arc<Slot>),
+    Own(Arc<KvSlot>),
     /// A slot of another sequence, with which the first positions are shared.
-    Shared(Arc<Slot>),
+    Shared(Arc<KvSlot>),
 }
 
-impl Held {
-    /// Returns the number of the sequence's slot, after [`Pool::arrange`].
+impl KvSlotHandle {
+    /// Returns the number of the sequence's slot, after [`KvSlotPool::allocate`].
     pub fn slot(&self) -> usize {
         match self {
             Self::Own(slot) | Self::Shared(slot) => slot.number,
-            Self::Nothing => 0,
+            Self::Empty => 0,
         }
     }
 }
 
-impl Cache for Held {
+impl SequenceCache for KvSlotHandle {
     fn prefix(&self, length: usize) -> Self {
         match self {
             Self::Own(slot) | Self::Shared(slot) if length > 0 => Self::Shared(slot.clone()),
-            _ => Self::Nothing,
+            _ => Self::Empty,
         }
     }
 }
 
 /// The keys and values of all slots.
-pub struct Pool {
+pub struct KvSlotPool {
     /// Keys and values per layer, `[slots, kv heads, positions, head_dim]`; empty before the first position.
     layers: Vec<(Tensor, Tensor)>,
     free: Arc<Mutex<Vec<usize>>>,
@@ -67,15 +67,15 @@ pub struct Pool {
     device: Device,
 }
 
-impl Pool {
+impl KvSlotPool {
     pub fn new(config: &ModelConfig, dtype: DType, device: &Device) -> Self {
         let (kv_heads, dim) = (config.num_key_value_heads, config.head_dim);
         let (free, device) = (Arc::default(), device.clone());
         Self { layers: Vec::new(), free, slots: 0, positions: 0, kv_heads, dim, dtype, device }
     }
     /// Gives each of these sequences a separate slot with at least `positions` positions.
-    pub fn arrange(&mut self, held: &mut [&mut Held], layers: usize, positions: usize) -> Result<()> {
-        let needed = held.iter().filter(|held| !matches!(held, Held::Own(_))).count();
+    pub fn allocate(&mut self, held: &mut [&mut KvSlotHandle], layers: usize, positions: usize) -> Result<()> {
+        let needed = held.iter().filter(|held| !matches!(held, KvSlotHandle::Own(_))).count();
         let mut sources: Vec<u32> = (0..self.slots as u32).collect();
         let missing = needed.saturating_sub(self.lock().len());
         self.lock().extend(self.slots..self.slots + missing);
@@ -83,25 +83,25 @@ impl Pool {
         let mut copied = missing > 0;
         for held in held.iter_mut() {
             let from = match &**held {
-                Held::Own(_) => continue,
-                Held::Shared(slot) => Some(slot.number),
-                Held::Nothing => None,
+                KvSlotHandle::Own(_) => continue,
+                KvSlotHandle::Shared(slot) => Some(slot.number),
+                KvSlotHandle::Empty => None,
             };
             let Some(number) = self.take() else { candle_core::bail!("the cache has lost a slot") };
             if let Some(from) = from {
                 sources[number] = from as u32;
                 copied = true;
             }
-            **held = Held::Own(Arc::new(Slot { number, free: self.free.clone() }));
+            **held = KvSlotHandle::Own(Arc::new(KvSlot { number, free: self.free.clone() }));
         }
         if copied {
             self.copy(sources)?;
         }
         if positions > self.positions { self.grow(layers, positions) } else { Ok(()) }
     }
-    /// Stores a layer's keys and values `[sequences, kv heads, length, dim]` at the given [`Pool::places`], and returns
+    /// Stores a layer's keys and values `[sequences, kv heads, length, dim]` at the given [`KvSlotPool::places`], and returns
     /// those of all positions that are read.
-    pub fn write(&self, layer: usize, places: &Places, k: &Tensor, v: &Tensor) -> Result<(Tensor, Tensor)> {
+    pub fn write(&self, layer: usize, places: &KvSlotMapping, k: &Tensor, v: &Tensor) -> Result<(Tensor, Tensor)> {
         let rows = (self.slots * self.kv_heads * self.positions, self.dim);
         let store = |all: &Tensor, new: &Tensor| {
             all.reshape(rows)?.scatter_set(&places.index, &new.reshape(places.index.dims())?, 0)?;
@@ -113,7 +113,7 @@ impl Pool {
     }
     /// Returns the destination of tokens: for each slot, the positions of its rows (the same number for all);
     /// `positions` are read.
-    pub fn places(&self, slots: &[usize], rows: &[Vec<u32>], positions: usize) -> Result<Places> {
+    pub fn slot_mapping(&self, slots: &[usize], rows: &[Vec<u32>], positions: usize) -> Result<KvSlotMapping> {
         let mut index = Vec::new();
         for (slot, rows) in slots.iter().zip(rows) {
             for head in 0..self.kv_heads {
@@ -125,7 +125,7 @@ impl Pool {
         let index = Tensor::from_vec(index, (count, 1), &self.device)?.broadcast_as((count, self.dim))?.contiguous()?;
         let whole = slots.iter().copied().eq(0..self.slots);
         let slots: Vec<u32> = slots.iter().map(|slot| *slot as u32).collect();
-        Ok(Places { index, slots: Tensor::new(slots, &self.device)?, whole, positions })
+        Ok(KvSlotMapping { index, slots: Tensor::new(slots, &self.device)?, whole, positions })
     }
 
     /// Replaces every slot by a copy of the slot that `sources` gives.
@@ -164,7 +164,7 @@ impl Pool {
 }
 
 /// Destination of the keys and values of some rows.
-pub struct Places {
+pub struct KvSlotMapping {
     /// `[rows, dim]`: rows of the flat tensor, repeated for every number of the row.
     index: Tensor,
     slots: Tensor,

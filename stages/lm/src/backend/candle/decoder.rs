@@ -1,17 +1,17 @@
 //! The decoder on a device, without gradients: whole given sequences, or the next tokens of cached ones.
 
 use super::body::EMBEDDINGS;
-use super::cache::{Held, Pool};
+use super::cache::{KvSlotHandle, KvSlotPool};
 use super::device::Precision;
 use super::head::penalty;
-use super::layer::{self, Angles, Masks, attention, by_heads, rms_norm, scaled};
-use super::layout::Layout;
-use super::weights::{LayerWeights, Source};
+use super::layer::{self, Masks, RotaryTables, attention, by_heads, rms_norm, scaled};
+use super::layout::BatchLayout;
+use super::weights::{LayerSource, LayerWeights};
 use crate::adapter::{Adapter, SCORES};
 use crate::backend::Parameters;
-use crate::batch::TokenBatch;
+use crate::batch::SequenceBatch;
 use crate::config::ModelConfig;
-use crate::decoder::{LowRank, Weights, expect_weights};
+use crate::decoder::{LoraScale, Weights, expect_weights};
 use crate::folder::ModelFolder;
 use crate::tensor::candle;
 use candle_core::{DType, Device, Result, Tensor};
@@ -21,7 +21,7 @@ use trainyard_core::Result as Checked;
 const ROWS: usize = 8192;
 
 /// Weights of one version.
-pub struct Model {
+pub struct DecoderWeights {
     embeddings: Tensor,
     layers: Vec<LayerWeights>,
     norm: Tensor,
@@ -32,41 +32,41 @@ pub struct Model {
 }
 
 /// A sequence whose last tokens are not in the cache.
-pub struct Work<'a> {
+pub struct UncachedSequence<'a> {
     pub tokens: &'a [u32],
     pub cached: usize,
-    pub held: &'a mut Held,
+    pub slot: &'a mut KvSlotHandle,
 }
 
 /// A model with its cache.
-pub struct Decoder {
+pub struct CandleDecoder {
     pub config: ModelConfig,
     pub device: Device,
-    pub model: Model,
+    pub model: DecoderWeights,
     /// Adapter whose tensors are those that the model computes with.
     adapter: Option<Adapter>,
     /// See [`penalty`].
     pub penalty: Option<Tensor>,
     pub precision: Precision,
-    angles: Angles,
-    pool: Pool,
+    angles: RotaryTables,
+    pool: KvSlotPool,
 }
 
-impl Decoder {
+impl CandleDecoder {
     /// Creates a decoder. Errors: weights or an adapter that do not fit the config.
     pub fn new(model: &ModelFolder, device: Device, precision: Precision) -> Checked<Self> {
         // The pattern names every part of a model, so that a new one must be considered here.
         let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
         let mut weights = weights.clone();
         weights.extend(adapter.iter().filter_map(Adapter::scores));
-        let packed = Model::new(config, weights, &device, precision)?;
-        let angles = Angles::new(config, &device);
-        let pool = Pool::new(config, precision.dtype(), &device);
+        let packed = DecoderWeights::new(config, weights, &device, precision)?;
+        let angles = RotaryTables::new(config, &device);
+        let pool = KvSlotPool::new(config, precision.dtype(), &device);
         let penalty = penalty(config, &device).map_err(candle)?;
         let config = config.clone();
         let mut decoder = Self { config, device, model: packed, adapter: None, penalty, precision, angles, pool };
         if let Some(adapter) = adapter {
-            decoder.adapt(adapter.clone())?;
+            decoder.set_adapter(adapter.clone())?;
         }
         Ok(decoder)
     }
@@ -75,21 +75,21 @@ impl Decoder {
     pub fn set_weights(&mut self, weights: &Parameters) -> Checked<()> {
         let tensors = weights.to_weights()?;
         match self.adapter.take() {
-            Some(adapter) => self.adapt(Adapter { tensors, ..adapter })?,
-            None => self.model = Model::new(&self.config, tensors, &self.device, self.precision)?,
+            Some(adapter) => self.set_adapter(Adapter { tensors, ..adapter })?,
+            None => self.model = DecoderWeights::new(&self.config, tensors, &self.device, self.precision)?,
         }
         Ok(())
     }
     /// Replaces the adapter, and its scoring head if it has one.
-    fn adapt(&mut self, adapter: Adapter) -> Checked<()> {
+    fn set_adapter(&mut self, adapter: Adapter) -> Checked<()> {
         adapter.check(&self.config)?;
-        let low = Some(LowRank { rank: adapter.rank, scale: adapter.scale() });
+        let low = Some(LoraScale { rank: adapter.rank, scale: adapter.scale() });
         let on_device = |tensor: &Tensor| tensor.to_device(&self.device)?.to_dtype(DType::F32);
         let find = |name: &str| adapter.tensors.get(name).map(on_device).transpose();
         let (config, dtype) = (&self.config, self.precision.dtype());
-        let source = Source { config, find: &find, dtype, low, drops: None };
+        let source = LayerSource { config, find: &find, dtype, lora: low, dropout: None };
         for (index, layer) in self.model.layers.iter_mut().enumerate() {
-            layer.adapt(&source, index).map_err(candle)?;
+            layer.set_adapter(&source, index).map_err(candle)?;
         }
         if let Some(scores) = find(SCORES).map_err(candle)? {
             self.model.scores = Some(scores);
@@ -98,8 +98,8 @@ impl Decoder {
         Ok(())
     }
     /// Returns hidden states after the last norm of all tokens, `[rows of the batch, hidden]`; the cache stays unused.
-    pub fn hidden(&mut self, batch: &TokenBatch) -> Result<Tensor> {
-        let layout = Layout::new(batch, &self.config, &self.device)?;
+    pub fn hidden(&mut self, batch: &SequenceBatch) -> Result<Tensor> {
+        let layout = BatchLayout::new(batch, &self.config, &self.device)?;
         let angles = self.angles.at(&layout.positions, layout.longest)?;
         let dtype = self.precision.dtype();
         let mut x = self.embed(&layout.tokens)?;
@@ -112,12 +112,12 @@ impl Decoder {
         rms_norm(&x, &self.model.norm, self.config.rms_norm_eps)
     }
     /// Computes the uncached tokens; returns the hidden states after each last token, `[works, hidden]`.
-    pub fn advance(&mut self, works: &mut [Work<'_>]) -> Result<Tensor> {
+    pub fn advance(&mut self, works: &mut [UncachedSequence<'_>]) -> Result<Tensor> {
         let longest = works.iter().map(|w| w.tokens.len()).max().unwrap_or(0);
-        let mut held: Vec<&mut Held> = works.iter_mut().map(|w| &mut *w.held).collect();
-        self.pool.arrange(&mut held, self.config.num_hidden_layers, longest)?;
+        let mut held: Vec<&mut KvSlotHandle> = works.iter_mut().map(|w| &mut *w.slot).collect();
+        self.pool.allocate(&mut held, self.config.num_hidden_layers, longest)?;
         // Longest first, so that padding is small; the results are in the order of the works.
-        let new = |w: &Work<'_>| w.tokens.len() - w.cached;
+        let new = |w: &UncachedSequence<'_>| w.tokens.len() - w.cached;
         let mut order: Vec<usize> = (0..works.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(new(&works[i])));
         let (mut parts, mut rest) = (Vec::new(), order.as_slice());
@@ -126,7 +126,7 @@ impl Decoder {
             // New tokens of running sequences are not padded to the length of long prompts.
             let alike = rest.iter().take_while(|&&i| (width > 1) == (new(&works[i]) > 1)).count();
             let (part, after) = rest.split_at(alike.min((ROWS / width).max(1)));
-            let part: Vec<&Work<'_>> = part.iter().map(|&i| &works[i]).collect();
+            let part: Vec<&UncachedSequence<'_>> = part.iter().map(|&i| &works[i]).collect();
             parts.push(self.advance_part(&part, width)?);
             rest = after;
         }
@@ -136,16 +136,16 @@ impl Decoder {
     }
 
     /// Computes `works`, each padded to `width` new tokens by repeating the last one.
-    fn advance_part(&mut self, works: &[&Work<'_>], width: usize) -> Result<Tensor> {
-        let positions = |w: &&Work<'_>| -> Vec<u32> {
+    fn advance_part(&mut self, works: &[&UncachedSequence<'_>], width: usize) -> Result<Tensor> {
+        let positions = |w: &&UncachedSequence<'_>| -> Vec<u32> {
             (w.cached..w.cached + width).map(|p| p.min(w.tokens.len() - 1) as u32).collect()
         };
         let rows: Vec<Vec<u32>> = works.iter().map(positions).collect();
         let tokens = works.iter().zip(&rows).flat_map(|(w, rows)| rows.iter().map(|p| w.tokens[*p as usize]));
         let tokens = Tensor::new(tokens.collect::<Vec<u32>>(), &self.device)?;
-        let slots: Vec<usize> = works.iter().map(|w| w.held.slot()).collect();
+        let slots: Vec<usize> = works.iter().map(|w| w.slot.slot()).collect();
         let length = works.iter().map(|w| w.tokens.len()).max().unwrap_or(0);
-        let places = self.pool.places(&slots, &rows, length)?;
+        let places = self.pool.slot_mapping(&slots, &rows, length)?;
         let at = Tensor::new(rows.concat(), &self.device)?;
         let angles = self.angles.at(&at, length)?;
         let (batch, kv, dtype) = (works.len(), self.config.num_key_value_heads, self.precision.dtype());
@@ -183,13 +183,13 @@ fn mask(positions: &Tensor, (batch, width, length): (usize, usize, usize), windo
     allowed.where_cond(&zeros, &(&zeros + f64::NEG_INFINITY)?)
 }
 
-impl Model {
+impl DecoderWeights {
     fn new(config: &ModelConfig, weights: Weights, device: &Device, precision: Precision) -> Checked<Self> {
         let weights = expect_weights(config, weights)?;
         let on_device = |tensor: &Tensor| tensor.to_device(device)?.to_dtype(DType::F32);
         let find = |name: &str| weights.get(name).map(on_device).transpose();
         let read = || {
-            let source = Source { config, find: &find, dtype: precision.dtype(), low: None, drops: None };
+            let source = LayerSource { config, find: &find, dtype: precision.dtype(), lora: None, dropout: None };
             let head = if config.num_labels.is_some() {
                 None
             } else {

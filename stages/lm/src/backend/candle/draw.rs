@@ -7,7 +7,7 @@
 
 use super::device::widest;
 use candle_core::{D, DType, Device, Result, Tensor};
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Tokens per block of cumulative sums.
 const BLOCK: usize = 256;
@@ -29,11 +29,11 @@ pub struct Distributions {
 }
 
 /// A drawn token; `None` if the logits of the row are not finite.
-pub type Drawn = Option<(u32, f32, f32)>;
+pub type DrawnToken = Option<(u32, f32, f32)>;
 
 impl Distributions {
     /// Creates the distributions of float32 logits `[rows, vocabulary]`, all under the same options.
-    pub fn new(logits: &Tensor, sampling: &Sampling) -> Result<Self> {
+    pub fn new(logits: &Tensor, sampling: &SamplingParams) -> Result<Self> {
         let greedy = sampling.temperature == 0.0;
         let fault = (logits * 0.0)?.sum_keepdim(D::Minus1)?;
         let scaled = if greedy { logits.clone() } else { (logits * (1.0 / sampling.temperature))? };
@@ -54,7 +54,7 @@ impl Distributions {
         Ok(Self { scaled, masses, total, fault, greedy, truncated: by_count || by_mass })
     }
     /// Draws a token per row; greedy decoding ignores `uniforms` (in [0, 1)).
-    pub fn draw(&self, uniforms: &[f64]) -> Result<Vec<Drawn>> {
+    pub fn draw(&self, uniforms: &[f64]) -> Result<Vec<DrawnToken>> {
         let tokens = if self.greedy { self.highest()? } else { self.inverse(uniforms)? };
         let numbers = Tensor::cat(&[&self.logprobs(&tokens)?, &self.entropies()?, &self.fault], 1)?.to_vec2::<f32>()?;
         let tokens = tokens.flatten_all()?.to_vec1::<u32>()?;
@@ -180,7 +180,7 @@ mod tests {
             let uniforms: Vec<f64> = (0..ROWS as u64).map(|i| Chance::new(2).at("u", &[i]).uniform()).collect();
             let options = [(1.0, 1.0, 0), (0.7, 0.9, 0), (1.3, 1.0, 4), (1.0, 0.8, 50), (0.0, 1.0, 0)];
             for (temperature, top_p, top_k) in options {
-                let sampling = Sampling { temperature, top_p, top_k };
+                let sampling = SamplingParams { temperature, top_p, top_k };
                 let drawn = Distributions::new(&tensor, &sampling).unwrap().draw(&uniforms).unwrap();
                 for ((row, uniform), drawn) in logits.iter().zip(&uniforms).zip(drawn) {
                     let mut buffer = DistributionBuffer::default();
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn rows_that_are_not_finite_draw_nothing_and_leave_the_others_alone() {
         let bad = [[0.0, f32::NAN, 1.0], [f32::INFINITY, 0.0, 0.0], [0.0, 50.0, 0.0], [0.0, f32::NEG_INFINITY, 0.0]];
-        for sampling in [1.0, 0.0].map(|temperature| Sampling { temperature, top_p: 0.9, top_k: 2 }) {
+        for sampling in [1.0, 0.0].map(|temperature| SamplingParams { temperature, top_p: 0.9, top_k: 2 }) {
             let rows = Distributions::new(&Tensor::new(&bad, &Device::Cpu).unwrap(), &sampling).unwrap();
             let drawn = rows.draw(&[0.5; 4]).unwrap();
             assert_eq!(drawn.iter().map(|d| d.map(|d| d.0)).collect::<Vec<_>>(), [None, None, Some(1), None]);
@@ -208,7 +208,7 @@ mod tests {
     fn truncated_tokens_are_impossible_and_equal_logits_at_the_edge_stay_together() {
         let rows = Tensor::new(&[[0.0_f32, 2.0, 2.0, 1.0]], &Device::Cpu).unwrap();
         let of = |top_k: u32, token: u32| {
-            let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k };
+            let sampling = SamplingParams { temperature: 1.0, top_p: 1.0, top_k };
             Distributions::new(&rows, &sampling).unwrap().of(&[token]).unwrap()[0].0
         };
         assert_eq!((of(1, 0), of(1, 3)), (f32::NEG_INFINITY, f32::NEG_INFINITY));

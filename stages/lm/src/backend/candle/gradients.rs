@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 /// One float32 gradient per parameter that has any.
 #[derive(Default)]
-pub struct Gradients(BTreeMap<String, Tensor>);
+pub struct DeviceGradients(BTreeMap<String, Tensor>);
 
-impl Gradients {
+impl DeviceGradients {
     /// Adds a gradient to that of the parameter.
     pub fn add(&mut self, name: &str, gradient: Tensor) -> Result<()> {
         let gradient = gradient.detach().to_dtype(DType::F32)?;

@@ -8,7 +8,7 @@ use candle_core::{D, DType, Device, Result, Tensor};
 const LOGITS: usize = 1 << 25;
 
 /// Tokens to predict and the rows that predict them.
-pub struct Targets {
+pub struct PredictionTargets {
     /// Rows of the hidden states.
     pub rows: Vec<u32>,
     /// The token that follows each row.
@@ -42,7 +42,7 @@ pub fn penalized(logits: Tensor, penalty: Option<&Tensor>) -> Result<Tensor> {
 }
 
 /// A slice of the targets, on the device.
-struct Piece {
+struct LogitsChunk {
     /// `[n, hidden]`, in the type of the head.
     hidden: Tensor,
     rows: Tensor,
@@ -58,12 +58,12 @@ struct Piece {
     entropy: Tensor,
 }
 
-impl Targets {
+impl PredictionTargets {
     /// Returns log-probabilities and entropies, one number per target; `weight` is the head `[vocabulary, hidden]`.
     pub fn outputs(&self, hidden: &Tensor, weight: &Tensor) -> Result<(Vec<f64>, Vec<f64>)> {
         let (mut logprobs, mut entropies) = (Vec::new(), Vec::new());
-        for at in self.pieces(weight)? {
-            let piece = self.piece(hidden, weight, at)?;
+        for at in self.chunks(weight)? {
+            let piece = self.chunk(hidden, weight, at)?;
             let logprob = (piece.scaled.gather(&piece.tokens, 1)? - &piece.log_total)?;
             let both = Tensor::cat(&[logprob, piece.entropy], 1)?.to_vec2::<f32>()?;
             logprobs.extend(both.iter().map(|row| f64::from(row[0])));
@@ -83,8 +83,8 @@ impl Targets {
         let device = hidden.device();
         let mut d_hidden = hidden.zeros_like()?;
         let mut d_weight = if learns { Some(Tensor::zeros(weight.shape(), DType::F32, device)?) } else { None };
-        for at in self.pieces(weight)? {
-            let piece = self.piece(hidden, weight, at.clone())?;
+        for at in self.chunks(weight)? {
+            let piece = self.chunk(hidden, weight, at.clone())?;
             let column = |slopes: &[f64]| {
                 let slope = |i: usize| slopes.get(i).map_or(0.0, |s| (s / self.temperature) as f32);
                 Tensor::from_vec(at.clone().map(slope).collect::<Vec<f32>>(), (at.len(), 1), device)
@@ -106,11 +106,11 @@ impl Targets {
         Ok((d_hidden, d_weight))
     }
 
-    fn pieces(&self, weight: &Tensor) -> Result<Vec<std::ops::Range<usize>>> {
+    fn chunks(&self, weight: &Tensor) -> Result<Vec<std::ops::Range<usize>>> {
         let (count, size) = (self.rows.len(), (LOGITS / weight.dim(0)?).max(1));
         Ok((0..count).step_by(size).map(|first| first..(first + size).min(count)).collect())
     }
-    fn piece(&self, hidden: &Tensor, weight: &Tensor, at: std::ops::Range<usize>) -> Result<Piece> {
+    fn chunk(&self, hidden: &Tensor, weight: &Tensor, at: std::ops::Range<usize>) -> Result<LogitsChunk> {
         let device = hidden.device();
         let rows = Tensor::new(&self.rows[at.clone()], device)?;
         let tokens = Tensor::new(&self.tokens[at], device)?.unsqueeze(1)?;
@@ -122,6 +122,6 @@ impl Targets {
         let total = masses.sum_keepdim(D::Minus1)?;
         let log_total = total.log()?;
         let entropy = (&log_total - (&masses * &scaled)?.sum_keepdim(D::Minus1)?.div(&total)?)?;
-        Ok(Piece { hidden, rows, tokens, scaled, masses, log_total, entropy })
+        Ok(LogitsChunk { hidden, rows, tokens, scaled, masses, log_total, entropy })
     }
 }

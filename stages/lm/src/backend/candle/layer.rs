@@ -3,7 +3,7 @@
 //! candle's fused norm, rotation and softmax lack one without reporting it: a model trained through them changes little
 //! but its last layer. Rows are tokens, one after another without padding; the residual stream is float32.
 
-use super::weights::{LayerWeights, Linear};
+use super::weights::{CandleLinear, LayerWeights};
 use crate::config::ModelConfig;
 use crate::families::{Activation, QkNorm, Rope};
 use candle_core::{D, DType, Device, Result, Tensor};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// Attention: from queries, keys and values of all rows, `[rows, heads, head_dim]`, rotated and scaled, to its output,
 /// `[rows, heads · head_dim]` in float32.
-pub type Attend<'a> = &'a mut dyn FnMut(Tensor, Tensor, Tensor) -> Result<Tensor>;
+pub type AttentionFn<'a> = &'a mut dyn FnMut(Tensor, Tensor, Tensor) -> Result<Tensor>;
 
 /// Computes layer `index`: residual stream `[rows, hidden]` in, the same out. `angles` are those of the rows.
 pub fn forward(
@@ -20,7 +20,7 @@ pub fn forward(
     w: &LayerWeights,
     x: &Tensor,
     angles: &RowAngles,
-    attend: Attend<'_>,
+    attend: AttentionFn<'_>,
 ) -> Result<Tensor> {
     let a = &config.architecture;
     let eps = config.rms_norm_eps;
@@ -34,7 +34,7 @@ pub fn forward(
     let k = heads(config, &w.key, w.key_norm.as_ref(), &input)?;
     let v = heads(config, &w.value, None, &input)?;
     let (q, k) = match a.layers[index].rope {
-        Some(rope) => (angles.turn(rope, &q)?, angles.turn(rope, &k)?),
+        Some(rope) => (angles.rotate(rope, &q)?, angles.rotate(rope, &k)?),
         None => (q, k),
     };
     let scale = a.attention_scale.unwrap_or(1.0 / (config.head_dim as f64).sqrt());
@@ -54,7 +54,7 @@ pub fn scaled(x: Tensor, factor: f64) -> Result<Tensor> {
 }
 
 /// Returns a projection as `[rows, heads, head_dim]`, normed by head or over all heads.
-fn heads(config: &ModelConfig, linear: &Linear, norm: Option<&Tensor>, x: &Tensor) -> Result<Tensor> {
+fn heads(config: &ModelConfig, linear: &CandleLinear, norm: Option<&Tensor>, x: &Tensor) -> Result<Tensor> {
     let (y, eps) = (linear.forward(x)?, config.rms_norm_eps);
     let (rows, width) = y.dims2()?;
     let shape = (rows, width / config.head_dim, config.head_dim);
@@ -104,14 +104,14 @@ pub fn by_heads(x: &Tensor, batch: usize, kv: usize, dtype: DType) -> Result<Ten
 }
 
 /// Cosines and sines of all positions so far, `[positions, half]` for each rotation of the architecture.
-pub struct Angles {
+pub struct RotaryTables {
     tables: Vec<(Tensor, Tensor)>,
     ropes: Vec<Rope>,
     head_dim: usize,
     device: Device,
 }
 
-impl Angles {
+impl RotaryTables {
     pub fn new(config: &ModelConfig, device: &Device) -> Self {
         let ropes = config.architecture.ropes.clone();
         Self { tables: Vec::new(), ropes, head_dim: config.head_dim, device: device.clone() }
@@ -144,7 +144,7 @@ pub struct RowAngles(Vec<(Tensor, Tensor)>);
 impl RowAngles {
     /// Rotates `[rows, heads, dim]`: of the first `2 · half` numbers of a head, number i with number i + half (Su et
     /// al., arXiv 2104.09864).
-    fn turn(&self, rope: usize, x: &Tensor) -> Result<Tensor> {
+    fn rotate(&self, rope: usize, x: &Tensor) -> Result<Tensor> {
         let (cos, sin) = &self.0[rope];
         let (dim, half) = (x.dim(2)?, cos.dim(2)?);
         let (low, high) = (x.narrow(2, 0, half)?, x.narrow(2, half, half)?);

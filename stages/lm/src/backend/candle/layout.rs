@@ -2,7 +2,7 @@
 //! lengths for attention.
 
 use super::layer::{Masks, attention, by_heads};
-use crate::batch::TokenBatch;
+use crate::batch::SequenceBatch;
 use crate::config::ModelConfig;
 use candle_core::{DType, Device, Result, Tensor};
 use std::ops::Range;
@@ -13,7 +13,7 @@ const SPREAD: f64 = 1.25;
 const SCORES: usize = 1 << 26;
 
 /// A batch on the device.
-pub struct Layout {
+pub struct BatchLayout {
     /// `[rows]`, the token of each row.
     pub tokens: Tensor,
     /// `[rows]`, the position of each row in its sequence.
@@ -21,13 +21,13 @@ pub struct Layout {
     pub longest: usize,
     /// Rows of each sequence.
     pub ranges: Vec<Range<usize>>,
-    groups: Vec<Group>,
+    groups: Vec<AttentionGroup>,
     /// `[rows]`: index of each row in the groups' results.
     back: Tensor,
 }
 
 /// Sequences whose attention is computed together, padded to the longest.
-struct Group {
+struct AttentionGroup {
     sequences: usize,
     /// `[sequences · length]`: the row of each token; padding repeats a sequence's last row.
     rows: Tensor,
@@ -35,8 +35,8 @@ struct Group {
     masks: Masks,
 }
 
-impl Layout {
-    pub fn new(batch: &TokenBatch, config: &ModelConfig, device: &Device) -> Result<Self> {
+impl BatchLayout {
+    pub fn new(batch: &SequenceBatch, config: &ModelConfig, device: &Device) -> Result<Self> {
         let tokens: Vec<u32> = batch.sequences().concat();
         let positions: Vec<u32> = batch.sequences().iter().flat_map(|s| 0..s.len() as u32).collect();
         let (mut groups, mut back, mut before) = (Vec::new(), vec![0_u32; batch.rows()], 0);
@@ -54,7 +54,7 @@ impl Layout {
             }
             before += rows.len();
             let masks = Masks::new(config, |window| causal(length, window, device))?;
-            groups.push(Group { sequences: members.len(), rows: Tensor::new(rows, device)?, masks });
+            groups.push(AttentionGroup { sequences: members.len(), rows: Tensor::new(rows, device)?, masks });
         }
         Ok(Self {
             tokens: Tensor::new(tokens, device)?,
@@ -68,7 +68,7 @@ impl Layout {
     /// Computes attention of every sequence over itself, in `dtype`.
     pub fn attend(&self, window: Option<usize>, [q, k, v]: [&Tensor; 3], dtype: DType) -> Result<Tensor> {
         let kv = k.dim(1)?;
-        let of = |group: &Group| {
+        let of = |group: &AttentionGroup| {
             let pick = |x: &Tensor| by_heads(&x.index_select(&group.rows, 0)?, group.sequences, kv, dtype);
             attention(&pick(q)?, &pick(k)?, &pick(v)?, group.masks.of(window)?)
         };
@@ -78,7 +78,7 @@ impl Layout {
 }
 
 /// Groups sequences by falling length; a group ends where its padding or its scores exceed the limits.
-fn grouped(batch: &TokenBatch, heads: usize) -> Vec<Vec<usize>> {
+fn grouped(batch: &SequenceBatch, heads: usize) -> Vec<Vec<usize>> {
     let length = |i: usize| batch.range(i).len();
     let mut order: Vec<usize> = (0..batch.sequences().len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(length(i)));
@@ -108,16 +108,16 @@ mod tests {
 
     #[test]
     fn groups_hold_similar_lengths_and_every_sequence_once() {
-        let batch = TokenBatch::new([10, 100, 9, 90, 1].map(|n| vec![0; n]).to_vec()).unwrap();
+        let batch = SequenceBatch::new([10, 100, 9, 90, 1].map(|n| vec![0; n]).to_vec()).unwrap();
         assert_eq!(grouped(&batch, 4), [vec![1, 3], vec![0, 2], vec![4]]);
-        let long = TokenBatch::new(vec![vec![0; 4096]; 3]).unwrap();
+        let long = SequenceBatch::new(vec![vec![0; 4096]; 3]).unwrap();
         assert_eq!(grouped(&long, 2), [vec![0, 1], vec![2]], "2 · 2 · 4096² scores are 2²⁶");
     }
 
     #[test]
     fn a_row_is_found_again_behind_its_group() {
-        let batch = TokenBatch::new(vec![vec![5], vec![6, 7, 8]]).unwrap();
-        let layout = Layout::new(&batch, &ModelConfig::llama(9, 8, 8, 1, 1, 1), &Device::Cpu).unwrap();
+        let batch = SequenceBatch::new(vec![vec![5], vec![6, 7, 8]]).unwrap();
+        let layout = BatchLayout::new(&batch, &ModelConfig::llama(9, 8, 8, 1, 1, 1), &Device::Cpu).unwrap();
         assert_eq!(layout.positions.to_vec1::<u32>().unwrap(), [0, 0, 1, 2]);
         assert_eq!(layout.back.to_vec1::<u32>().unwrap(), [3, 0, 1, 2], "the longer sequence comes first");
     }

@@ -1,20 +1,21 @@
 //! A decoder with AdamW on a candle device.
 
-use super::adamw::AdamW;
-use super::body::{Body, EMBEDDINGS, Pass};
+use super::adamw::DeviceAdamW;
+use super::body::{DecoderBody, EMBEDDINGS, SavedPass};
 use super::device::Precision;
-use super::gradients::Gradients;
-use super::head::{Targets, penalty};
-use super::layout::Layout;
+use super::gradients::DeviceGradients;
+use super::head::{PredictionTargets, penalty};
+use super::layout::BatchLayout;
 use super::options::Candle;
 use crate::adapter::SCORES;
 use crate::backend::{
-    Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes, learned_files, of_adapter,
+    Learner, LearnerHead, LearnerOptions, OutputGradients, Outputs, Parameters, TokenPosition, TrainableParameters,
+    is_adapter_parameter, learned_files,
 };
-use crate::batch::TokenBatch;
+use crate::batch::SequenceBatch;
 use crate::checkpoint::{load_tensors, save_tensors};
 use crate::config::ModelConfig;
-use crate::decoder::{Dropout, LowRank, Weights, expect_learned, expect_weights};
+use crate::decoder::{Dropout, LoraScale, Weights, expect_learned, expect_weights};
 use crate::folder::ModelFolder;
 use crate::optimizer::StepReport;
 use crate::tensor::candle;
@@ -24,25 +25,25 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 
 /// State that the last forward keeps for its backward.
-struct Kept {
+struct BackwardState {
     /// `None` if the head alone is trained.
-    pass: Option<Pass>,
+    pass: Option<SavedPass>,
     hidden: Tensor,
-    targets: Targets,
+    targets: PredictionTargets,
 }
 
 /// The learner of the backend `candle`.
 pub struct CandleLearner {
-    body: Body,
+    body: DecoderBody,
     /// Whether the model has an adapter, so that its weights are the adapter's.
     adapted: bool,
     /// Dropout of the adapter, if it has any and is trained.
     dropout: Option<Dropout>,
     /// Forward passes since the last step, which number the draws of dropout.
     passes: u64,
-    optimizer: AdamW,
-    gradients: Option<Gradients>,
-    kept: Option<Kept>,
+    optimizer: DeviceAdamW,
+    gradients: Option<DeviceGradients>,
+    backward_state: Option<BackwardState>,
     /// See [`penalty`].
     penalty: Option<Tensor>,
 }
@@ -52,33 +53,33 @@ impl CandleLearner {
         let device = backend.device.open()?;
         // The pattern names every part of a model, so that a new one must be considered here.
         let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
-        options.learns.expect(adapter.as_ref())?;
+        options.trainable.expect(adapter.as_ref())?;
         let (mut config, mut weights, mut factors) = (config.clone(), weights.clone(), Weights::new());
         if let Some(adapter) = adapter {
             adapter.check(&config)?;
             factors = adapter.tensors.clone();
             weights.extend(factors.remove_entry(SCORES));
         }
-        if let Head::Scores(labels) = options.head {
+        if let LearnerHead::Scores(labels) = options.head {
             config.num_labels = Some(labels);
             let zeros = Tensor::zeros((labels, config.hidden_size), DType::F32, &Device::Cpu).map_err(candle)?;
             weights.insert(SCORES.into(), zeros);
         }
         let all = expect_weights(&config, weights)?.into_iter().chain(factors);
         let (learned, frozen) =
-            place(all, options.learns, adapter.is_some(), (&device, backend.dtype)).map_err(candle)?;
-        let low = adapter.as_ref().map(|adapter| LowRank { rank: adapter.rank, scale: adapter.scale() });
+            split_parameters(all, options.trainable, adapter.is_some(), (&device, backend.dtype)).map_err(candle)?;
+        let low = adapter.as_ref().map(|adapter| LoraScale { rank: adapter.rank, scale: adapter.scale() });
         let penalty = penalty(&config, &device).map_err(candle)?;
-        let optimizer = AdamW::new(learned.clone(), options.optimizer)?;
+        let optimizer = DeviceAdamW::new(learned.clone(), options.optimizer)?;
         let (precision, recompute) = (backend.dtype, backend.recompute);
         Ok(Self {
-            body: Body { config, learned, frozen, low, device, precision, recompute },
+            body: DecoderBody { config, learned, frozen, lora: low, device, precision, recompute },
             adapted: adapter.is_some(),
             dropout: options.dropout(adapter.as_ref()),
             passes: 0,
             optimizer,
             gradients: None,
-            kept: None,
+            backward_state: None,
             penalty,
         })
     }
@@ -87,26 +88,32 @@ impl CandleLearner {
     fn next_dropout(&mut self) -> Option<Dropout> {
         let pass = self.passes;
         self.passes += 1;
-        self.dropout.map(|dropout| dropout.of_pass(self.optimizer.steps(), pass))
+        self.dropout.map(|dropout| dropout.for_pass(self.optimizer.steps(), pass))
     }
-    fn run(&self, sequences: &[&[u32]], places: &[Place], temperature: f64, what: Purpose) -> Result<(Outputs, Kept)> {
-        let batch = TokenBatch::new(sequences.iter().map(|s| s.to_vec()).collect())?;
+    fn run(
+        &self,
+        sequences: &[&[u32]],
+        places: &[TokenPosition],
+        temperature: f64,
+        what: Purpose,
+    ) -> Result<(Outputs, BackwardState)> {
+        let batch = SequenceBatch::new(sequences.iter().map(|s| s.to_vec()).collect())?;
         batch.expect_fit(&self.body.config)?;
         let rows = places.iter().map(|p| batch.row(p.sequence, p.token - 1)).collect();
         // A value after the last token has no target.
         let tokens = places.iter().map(|p| sequences[p.sequence].get(p.token).copied().unwrap_or(0)).collect();
         let temperature = temperature * self.body.config.architecture.logits_scaling;
-        let targets = Targets { rows, tokens, temperature, penalty: self.penalty.clone() };
-        let layout = Layout::new(&batch, &self.body.config, &self.body.device).map_err(candle)?;
+        let targets = PredictionTargets { rows, tokens, temperature, penalty: self.penalty.clone() };
+        let layout = BatchLayout::new(&batch, &self.body.config, &self.body.device).map_err(candle)?;
         let (dropout, keep) = match what {
             Purpose::Training(dropout) => (dropout, true),
             Purpose::Evaluation => (None, false),
         };
         let (hidden, pass) = self.body.forward(layout, dropout, keep).map_err(candle)?;
         let outputs = self.outputs(&hidden, &targets).map_err(candle)?;
-        Ok((outputs, Kept { pass, hidden, targets }))
+        Ok((outputs, BackwardState { pass, hidden, targets }))
     }
-    fn outputs(&self, hidden: &Tensor, targets: &Targets) -> candle_core::Result<Outputs> {
+    fn outputs(&self, hidden: &Tensor, targets: &PredictionTargets) -> candle_core::Result<Outputs> {
         if self.scores() {
             let rows = Tensor::new(targets.rows.as_slice(), hidden.device())?;
             let weight = self.body.need(SCORES)?;
@@ -124,8 +131,13 @@ impl CandleLearner {
     }
 
     /// Adds all gradients of the pass. Returns false if all slopes are omitted, which means 0.
-    fn collect(&self, kept: Kept, slopes: &Slopes<'_>, gradients: &mut Gradients) -> candle_core::Result<bool> {
-        let Kept { pass, hidden, targets } = kept;
+    fn collect(
+        &self,
+        kept: BackwardState,
+        slopes: &OutputGradients<'_>,
+        gradients: &mut DeviceGradients,
+    ) -> candle_core::Result<bool> {
+        let BackwardState { pass, hidden, targets } = kept;
         let d_hidden = if self.scores() {
             if slopes.values.is_empty() {
                 return Ok(false);
@@ -165,25 +177,26 @@ impl Learner for CandleLearner {
     fn parameters(&self) -> Vec<(String, Vec<usize>)> {
         self.optimizer.parameters().iter().map(|(name, v)| (name.clone(), v.dims().to_vec())).collect()
     }
-    fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
-        self.kept = None;
+    fn forward(&mut self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs> {
+        self.backward_state = None;
         let dropout = self.next_dropout();
         let (outputs, kept) = self.run(sequences, places, temperature, Purpose::Training(dropout))?;
-        self.kept = Some(kept);
+        self.backward_state = Some(kept);
         Ok(outputs)
     }
-    fn evaluate(&self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
+    fn evaluate(&self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs> {
         self.run(sequences, places, temperature, Purpose::Evaluation).map(|(outputs, _)| outputs)
     }
-    fn backward(&mut self, slopes: &Slopes<'_>) -> Result<()> {
-        let kept = self.kept.take().ok_or_else(|| Error::bug("a backward pass without a forward pass before it"))?;
+    fn backward(&mut self, slopes: &OutputGradients<'_>) -> Result<()> {
+        let kept =
+            self.backward_state.take().ok_or_else(|| Error::bug("a backward pass without a forward pass before it"))?;
         let mut gradients = self.gradients.take().unwrap_or_default();
         let any = self.collect(kept, slopes, &mut gradients).map_err(candle)?;
         self.gradients = (any || !gradients.is_empty()).then_some(gradients);
         Ok(())
     }
     fn step(&mut self, rate: f64) -> Result<Option<StepReport>> {
-        (self.kept, self.passes) = (None, 0);
+        (self.backward_state, self.passes) = (None, 0);
         let Some(gradients) = self.gradients.take() else { return Ok(None) };
         self.optimizer.step(&gradients, rate).map(Some)
     }
@@ -193,7 +206,7 @@ impl Learner for CandleLearner {
     fn weights(&self) -> Result<Parameters> {
         let learned = self.body.learned.iter().map(|(name, var)| (name, var.as_detached_tensor()));
         let frozen = self.body.frozen.iter().map(|(name, tensor)| (name, tensor.clone()));
-        let own = learned.chain(frozen).filter(|(name, _)| !self.adapted || of_adapter(name));
+        let own = learned.chain(frozen).filter(|(name, _)| !self.adapted || is_adapter_parameter(name));
         Parameters::from_weights(&on_cpu(own)?)
     }
     fn save(&self, folder: &Path, prefix: &str) -> Result<()> {
@@ -204,7 +217,7 @@ impl Learner for CandleLearner {
     }
     fn load(&mut self, folder: &Path, prefix: &str) -> Result<()> {
         let (weights, optimizer) = learned_files(folder, prefix);
-        (self.kept, self.gradients, self.passes) = (None, None, 0);
+        (self.backward_state, self.gradients, self.passes) = (None, None, 0);
         let weights = load_tensors(&weights)?;
         for (name, var) in &self.body.learned {
             let tensor = expect_learned(&weights, name, var.dims())?.to_device(&self.body.device).map_err(candle)?;
@@ -222,23 +235,23 @@ enum Purpose {
 }
 
 /// Trained and frozen parameters, on the device.
-type Placed = (BTreeMap<String, Var>, Weights);
+type DeviceParameters = (BTreeMap<String, Var>, Weights);
 
 /// Moves the parameters to the device. Matrices of a frozen base are kept in the type of products, which halves their
 /// memory in bfloat16 and changes no number.
-fn place(
+fn split_parameters(
     all: impl Iterator<Item = (String, Tensor)>,
-    learns: Learns,
+    learns: TrainableParameters,
     adapted: bool,
     (device, precision): (&Device, Precision),
-) -> candle_core::Result<Placed> {
-    let (mut learned, mut frozen) = Placed::default();
+) -> candle_core::Result<DeviceParameters> {
+    let (mut learned, mut frozen) = DeviceParameters::default();
     for (name, tensor) in all {
         let tensor = tensor.to_device(device)?.to_dtype(DType::F32)?;
         let multiplies = tensor.rank() == 2 && (name.starts_with("model.layers.") || name == "lm_head.weight");
         if learns.includes(&name) {
             learned.insert(name, Var::from_tensor(&tensor)?);
-        } else if adapted && multiplies && !of_adapter(&name) {
+        } else if adapted && multiplies && !is_adapter_parameter(&name) {
             frozen.insert(name, tensor.to_dtype(precision.dtype())?);
         } else {
             frozen.insert(name, tensor);

@@ -1,21 +1,21 @@
 //! Decoding on a candle device.
 
-use super::cache::Held;
-use super::decoder::{Decoder, Work};
+use super::cache::KvSlotHandle;
+use super::decoder::{CandleDecoder, UncachedSequence};
 use super::draw::Distributions;
 use super::head::penalized;
 use super::layer::scaled;
 use super::options::Candle;
-use crate::backend::{Decode, Parameters, Rostered, Sampler};
-use crate::batch::TokenBatch;
+use crate::backend::{Decode, DecodeSampler, Parameters, Sampler};
+use crate::batch::SequenceBatch;
 use crate::folder::ModelFolder;
-use crate::generate::{Cache, Entry, Finish, Roster, Scored, groups};
+use crate::generate::{SequenceCache, SequenceEntry, SequenceFinish, SequenceLogprobs, SequenceTable, groups};
 use crate::tensor::candle;
 use candle_core::{DType, Result, Tensor};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use trainyard_core::Result as Checked;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Maximum number of logits in memory at once.
 const LOGITS: usize = 1 << 27;
@@ -24,16 +24,16 @@ const TOKENS: usize = 8192;
 
 /// Creates the sampler of the backend `candle`.
 pub fn sampler(backend: &Candle, model: &ModelFolder) -> Checked<Box<dyn Sampler>> {
-    let decoder = Decoder::new(model, backend.device.open()?, backend.dtype)?;
-    Ok(Box::new(Rostered::new(CandleDecode(decoder), &model.config)))
+    let decoder = CandleDecoder::new(model, backend.device.open()?, backend.dtype)?;
+    Ok(Box::new(DecodeSampler::new(CandleDecode(decoder), &model.config)))
 }
 
-struct CandleDecode(Decoder);
+struct CandleDecode(CandleDecoder);
 
 impl Decode for CandleDecode {
-    type Cache = Held;
+    type Cache = KvSlotHandle;
 
-    fn step(&mut self, roster: &mut Roster<Held>) -> Checked<()> {
+    fn step(&mut self, roster: &mut SequenceTable<KvSlotHandle>) -> Checked<()> {
         let (version, positions) = (roster.version, roster.positions());
         let mut groups = groups(roster.running().map(|(_, entry)| entry));
         if groups.is_empty() {
@@ -42,10 +42,10 @@ impl Decode for CandleDecode {
         for entry in groups.iter_mut().flatten() {
             entry.state.computed_by(version, entry.cached);
         }
-        let mut works: Vec<Work<'_>> = groups.iter_mut().map(|group| work(&mut *group[0])).collect();
+        let mut works: Vec<UncachedSequence<'_>> = groups.iter_mut().map(|group| work(&mut *group[0])).collect();
         let hidden = self.0.advance(&mut works).map_err(candle)?;
         drop(works);
-        let mut waiting: Vec<Waiting<'_>> = Vec::new();
+        let mut waiting: Vec<PendingDraw<'_>> = Vec::new();
         for (row, group) in groups.into_iter().enumerate() {
             let cached = group[0].state.token_ids.len();
             let shared = group[0].cache.prefix(cached);
@@ -62,7 +62,7 @@ impl Decode for CandleDecode {
         self.draw(&hidden, waiting, version, positions).map_err(candle)
     }
     fn cache_bytes(&self, tokens: usize) -> u64 {
-        let Decoder { config, precision, .. } = &self.0;
+        let CandleDecoder { config, precision, .. } = &self.0;
         let row = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim;
         (tokens * row * precision.dtype().size_in_bytes()) as u64
     }
@@ -72,12 +72,14 @@ impl Decode for CandleDecode {
     fn set_weights(&mut self, weights: &Parameters, _version: u32) -> Checked<()> {
         self.0.set_weights(weights)
     }
-    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Checked<Vec<Scored>> {
+    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &SamplingParams) -> Checked<Vec<SequenceLogprobs>> {
         let positions: Vec<Vec<u32>> =
             sequences.iter().map(|s| (0..s.len().saturating_sub(1) as u32).collect()).collect();
-        let mut scored: Vec<Scored> =
-            sequences.iter().map(|s| Scored { logprobs: vec![0.0; s.len()], entropies: vec![0.0; s.len()] }).collect();
-        self.at(sequences, &positions, |decode, hidden, rows| {
+        let mut scored: Vec<SequenceLogprobs> = sequences
+            .iter()
+            .map(|s| SequenceLogprobs { logprobs: vec![0.0; s.len()], entropies: vec![0.0; s.len()] })
+            .collect();
+        self.read_hidden(sequences, &positions, |decode, hidden, rows| {
             let tokens: Vec<u32> = rows.iter().map(|(s, position)| sequences[*s][*position as usize + 1]).collect();
             for at in decode.pieces(rows.len()) {
                 let logits = decode.logits(hidden, &at)?;
@@ -98,7 +100,7 @@ impl Decode for CandleDecode {
         let Some(head) = self.0.model.scores.clone() else { return Err(crate::generate::no_scoring_head()) };
         let wanted: Vec<Vec<u32>> = positions.iter().map(|p| p.to_vec()).collect();
         let mut scores = vec![Vec::new(); sequences.len()];
-        self.at(sequences, &wanted, |_, hidden, rows| {
+        self.read_hidden(sequences, &wanted, |_, hidden, rows| {
             let values = hidden.matmul(&head.t()?)?.to_vec2::<f32>()?;
             for ((sequence, _), values) in rows.iter().zip(values) {
                 scores[*sequence].extend(values);
@@ -110,17 +112,17 @@ impl Decode for CandleDecode {
 }
 
 /// An entry that draws next, with the row of its hidden state.
-type Waiting<'a> = (usize, &'a mut Entry<Held>);
+type PendingDraw<'a> = (usize, &'a mut SequenceEntry<KvSlotHandle>);
 
 /// Sequence and position of each row of hidden states.
-type Rows = [(usize, u32)];
+type RowPositions = [(usize, u32)];
 
 impl CandleDecode {
     /// Draws a token for each.
-    fn draw(&self, hidden: &Tensor, waiting: Vec<Waiting<'_>>, version: u32, positions: usize) -> Result<()> {
-        let mut alike: BTreeMap<(u64, u64, u32), Vec<Waiting<'_>>> = BTreeMap::new();
+    fn draw(&self, hidden: &Tensor, waiting: Vec<PendingDraw<'_>>, version: u32, positions: usize) -> Result<()> {
+        let mut alike: BTreeMap<(u64, u64, u32), Vec<PendingDraw<'_>>> = BTreeMap::new();
         for (row, entry) in waiting {
-            let Sampling { temperature, top_p, top_k } = entry.sampling;
+            let SamplingParams { temperature, top_p, top_k } = entry.sampling;
             alike.entry((temperature.to_bits(), top_p.to_bits(), top_k)).or_default().push((row, entry));
         }
         for mut entries in alike.into_values() {
@@ -134,8 +136,10 @@ impl CandleDecode {
                 let drawn = Distributions::new(&logits, &sampling)?.draw(&uniforms)?;
                 for ((_, entry), drawn) in entries.iter_mut().zip(drawn) {
                     match drawn {
-                        Some((token, logprob, entropy)) => entry.take(token, logprob, entropy, version, positions),
-                        None => entry.state.finish = Some(Finish::Nan),
+                        Some((token, logprob, entropy)) => {
+                            entry.record_token(token, logprob, entropy, version, positions)
+                        }
+                        None => entry.state.finish = Some(SequenceFinish::Nan),
                     }
                 }
             }
@@ -155,11 +159,11 @@ impl CandleDecode {
         penalized(scaled(logits, 1.0 / self.0.config.architecture.logits_scaling)?, self.0.penalty.as_ref())
     }
     /// Passes the hidden states at positions of given sequences to `read`, a few sequences at a time.
-    fn at(
+    fn read_hidden(
         &mut self,
         sequences: &[&[u32]],
         positions: &[Vec<u32>],
-        mut read: impl FnMut(&Self, &Tensor, &Rows) -> Result<()>,
+        mut read: impl FnMut(&Self, &Tensor, &RowPositions) -> Result<()>,
     ) -> Checked<()> {
         crate::generate::check_positions(sequences, positions, self.0.config.positions())?;
         // Tokens after the last wanted position are not computed.
@@ -173,7 +177,7 @@ impl CandleDecode {
                 tokens <= TOKENS
             };
             let (part, after) = rest.split_at(rest.iter().take_while(fits).count().max(1));
-            let batch = TokenBatch::new(part.iter().map(|&i| sequences[i][..used(i)].to_vec()).collect())?;
+            let batch = SequenceBatch::new(part.iter().map(|&i| sequences[i][..used(i)].to_vec()).collect())?;
             let rows: Vec<(usize, u32)> =
                 part.iter().flat_map(|&i| positions[i].iter().map(move |p| (i, *p))).collect();
             let index = part.iter().enumerate().flat_map(|(n, &i)| {
@@ -189,6 +193,6 @@ impl CandleDecode {
     }
 }
 
-fn work(entry: &mut Entry<Held>) -> Work<'_> {
-    Work { tokens: &entry.state.token_ids, cached: entry.cached, held: &mut entry.cache }
+fn work(entry: &mut SequenceEntry<KvSlotHandle>) -> UncachedSequence<'_> {
+    UncachedSequence { tokens: &entry.state.token_ids, cached: entry.cached, slot: &mut entry.cache }
 }

@@ -1,34 +1,34 @@
 //! One layer's parameters as tensors of the device, with those of an adapter.
 
-use crate::adapter::{DOWN, Share, UP, share};
+use crate::adapter::{AdapterRows, DOWN, UP, adapter_rows};
 use crate::config::ModelConfig;
-use crate::decoder::{Dropout, LowRank};
+use crate::decoder::{Dropout, LoraScale};
 use candle_core::{DType, Device, Result, Tensor};
 use std::ops::Range;
 
 /// Source of the layers' parameters.
-pub struct Source<'a> {
+pub struct LayerSource<'a> {
     pub config: &'a ModelConfig,
     /// A parameter by its Hugging Face name, or `None` if it is absent.
     pub find: &'a dyn Fn(&str) -> Result<Option<Tensor>>,
     /// The type of products.
     pub dtype: DType,
     /// Low-rank options of the adapter, if any.
-    pub low: Option<LowRank>,
+    pub lora: Option<LoraScale>,
     /// Dropout of a pass that trains the adapter.
-    pub drops: Option<Drops<'a>>,
+    pub dropout: Option<DropoutContext<'a>>,
 }
 
 /// Dropout of an adapter's inputs in one pass.
 #[derive(Clone, Copy)]
-pub struct Drops<'a> {
+pub struct DropoutContext<'a> {
     pub dropout: &'a Dropout,
     /// Rows of each sequence of the batch.
     pub ranges: &'a [Range<usize>],
     pub device: &'a Device,
 }
 
-impl Drops<'_> {
+impl DropoutContext<'_> {
     /// Returns `[rows, width]`: 0 for the dropped inputs of an adapted layer, else the factor of the kept ones.
     fn mask(&self, part: &str, layer: usize, width: usize) -> Result<Tensor> {
         let rows = self.ranges.last().map_or(0, |range| range.end);
@@ -38,7 +38,7 @@ impl Drops<'_> {
     }
 }
 
-impl Source<'_> {
+impl LayerSource<'_> {
     /// Returns a parameter. Errors: an absent one.
     pub fn need(&self, name: &str) -> Result<Tensor> {
         match (self.find)(name)? {
@@ -52,48 +52,53 @@ impl Source<'_> {
         if offset == 0.0 { Ok(weight) } else { weight + offset }
     }
     /// Returns the linear layer `part` of a decoder layer.
-    fn linear(&self, layer: usize, part: &'static str, bias: bool) -> Result<Linear> {
+    fn linear(&self, layer: usize, part: &'static str, bias: bool) -> Result<CandleLinear> {
         let name = format!("{}{part}", prefix(layer));
         let bias = if bias { Some(self.need(&format!("{name}.bias"))?) } else { None };
         let weight = self.need(&format!("{name}.weight"))?.to_dtype(self.dtype)?;
-        let low = self.low_of(layer, part, weight.dims2()?)?;
-        Ok(Linear { weight, bias, low })
+        let low = self.lora_of(layer, part, weight.dims2()?)?;
+        Ok(CandleLinear { weight, bias, lora: low })
     }
     /// Returns the factors of a linear layer whose weight has this shape, if it is adapted.
-    fn low_of(&self, layer: usize, part: &'static str, (outputs, inputs): (usize, usize)) -> Result<Option<Low>> {
-        let Some(LowRank { scale, .. }) = self.low else { return Ok(None) };
-        let Share { layer: whole, rows, .. } = share(self.config, part, outputs);
+    fn lora_of(
+        &self,
+        layer: usize,
+        part: &'static str,
+        (outputs, inputs): (usize, usize),
+    ) -> Result<Option<LoraTensors>> {
+        let Some(LoraScale { scale, .. }) = self.lora else { return Ok(None) };
+        let AdapterRows { layer: whole, rows, .. } = adapter_rows(self.config, part, outputs);
         let name = |factor: &str| format!("{}{whole}{factor}", prefix(layer));
         let Some((down, up)) = (self.find)(&name(DOWN))?.zip((self.find)(&name(UP))?) else { return Ok(None) };
         let up = up.narrow(0, rows.start, rows.len())?.to_dtype(self.dtype)?;
-        let mask = self.drops.map(|drops| drops.mask(whole, layer, inputs)).transpose()?;
-        Ok(Some(Low { down: down.to_dtype(self.dtype)?, up, scale, mask }))
+        let mask = self.dropout.map(|drops| drops.mask(whole, layer, inputs)).transpose()?;
+        Ok(Some(LoraTensors { down: down.to_dtype(self.dtype)?, up, scale, mask }))
     }
 }
 
 /// `x·Wᵀ + b + scale · dropout(x)·Aᵀ·Bᵀ`, with W as `[out, in]`.
-pub struct Linear {
+pub struct CandleLinear {
     weight: Tensor,
     bias: Option<Tensor>,
-    low: Option<Low>,
+    lora: Option<LoraTensors>,
 }
 
 /// The factors of an adapter.
-struct Low {
+struct LoraTensors {
     /// A, `[rank, in]`.
     down: Tensor,
     /// B, `[out, rank]`.
     up: Tensor,
     scale: f64,
-    /// See [`Drops::mask`].
+    /// See [`DropoutContext::mask`].
     mask: Option<Tensor>,
 }
 
-impl Linear {
+impl CandleLinear {
     /// Maps float32 `[rows, in]` to float32 `[rows, out]`.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let y = x.to_dtype(self.weight.dtype())?.matmul(&self.weight.t()?)?.to_dtype(DType::F32)?;
-        let y = match &self.low {
+        let y = match &self.lora {
             Some(low) => (y + low.forward(x)?)?,
             None => y,
         };
@@ -104,7 +109,7 @@ impl Linear {
     }
 }
 
-impl Low {
+impl LoraTensors {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = match &self.mask {
             Some(mask) => (x * mask)?,
@@ -118,17 +123,17 @@ impl Low {
 /// One layer, with the norms of [`crate::families::LayerNorms`].
 pub struct LayerWeights {
     pub attention_in: Option<Tensor>,
-    pub query: Linear,
-    pub key: Linear,
-    pub value: Linear,
+    pub query: CandleLinear,
+    pub key: CandleLinear,
+    pub value: CandleLinear,
     pub query_norm: Option<Tensor>,
     pub key_norm: Option<Tensor>,
-    pub output: Linear,
+    pub output: CandleLinear,
     pub attention_out: Option<Tensor>,
     pub mlp_in: Option<Tensor>,
-    pub gate: Linear,
-    pub up: Linear,
-    pub down: Linear,
+    pub gate: CandleLinear,
+    pub up: CandleLinear,
+    pub down: CandleLinear,
     pub mlp_out: Option<Tensor>,
 }
 
@@ -142,7 +147,7 @@ const DOWN_PART: &str = "mlp.down_proj";
 
 impl LayerWeights {
     /// Reads layer `index` of a model.
-    pub fn of(source: &Source<'_>, index: usize) -> Result<Self> {
+    pub fn of(source: &LayerSource<'_>, index: usize) -> Result<Self> {
         let architecture = &source.config.architecture;
         let linear = |part, bias| source.linear(index, part, bias);
         let norm = |part: Option<&str>| part.map(|part| source.norm(&format!("{}{part}", prefix(index)))).transpose();
@@ -164,7 +169,7 @@ impl LayerWeights {
         })
     }
     /// Replaces the adapter by that of the source.
-    pub fn adapt(&mut self, source: &Source<'_>, index: usize) -> Result<()> {
+    pub fn set_adapter(&mut self, source: &LayerSource<'_>, index: usize) -> Result<()> {
         let linears = [
             (QUERY, &mut self.query),
             (KEY, &mut self.key),
@@ -175,7 +180,7 @@ impl LayerWeights {
             (DOWN_PART, &mut self.down),
         ];
         for (part, linear) in linears {
-            linear.low = source.low_of(index, part, linear.weight.dims2()?)?;
+            linear.lora = source.lora_of(index, part, linear.weight.dims2()?)?;
         }
         Ok(())
     }

@@ -1,9 +1,12 @@
 //! Checks of a backend with a model that has an adapter.
 
-use super::kit::{FULL, SEQUENCES, Scratch, evaluate, finish, model, places, plain, request};
+use super::kit::{ConformanceFolder, FULL, SEQUENCES, evaluate, finish, model, places, plain, request};
 use super::variants::{adapted, with_adapter};
 use crate::adapter::{Adapter, AdapterOptions, SCORES};
-use crate::backend::{Backend, Head, Learner, LearnerOptions, Learns, Parameters, Place, SamplerOptions, Slopes};
+use crate::backend::{
+    Backend, Learner, LearnerHead, LearnerOptions, OutputGradients, Parameters, SamplerOptions, TokenPosition,
+    TrainableParameters,
+};
 use crate::checkpoint::load_tensors;
 use crate::folder::ModelFolder;
 use trainyard_core::Chance;
@@ -18,15 +21,15 @@ pub(super) fn suite(backend: &dyn Backend) {
     a_scoring_head_learns_beside_the_adapter(backend);
 }
 
-fn learner(backend: &dyn Backend, model: &ModelFolder, learns: Learns) -> Box<dyn Learner> {
-    backend.learner(model, &LearnerOptions { learns, seed: 3, ..plain() }).expect("a learner")
+fn learner(backend: &dyn Backend, model: &ModelFolder, learns: TrainableParameters) -> Box<dyn Learner> {
+    backend.learner(model, &LearnerOptions { trainable: learns, seed: 3, ..plain() }).expect("a learner")
 }
 fn train(learner: &mut dyn Learner) {
     let outputs = learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
     let slopes = vec![-0.1; places().len()];
     let slopes = match outputs.values.is_empty() {
-        true => Slopes { logprobs: &slopes, ..Slopes::default() },
-        false => Slopes { values: &slopes, ..Slopes::default() },
+        true => OutputGradients { logprobs: &slopes, ..OutputGradients::default() },
+        false => OutputGradients { values: &slopes, ..OutputGradients::default() },
     };
     learner.backward(&slopes).expect("a backward pass");
     learner.step(1e-2).expect("a step").expect("gradients");
@@ -52,14 +55,14 @@ fn a_fresh_adapter_changes_nothing(backend: &dyn Backend) {
     let fresh = base.adapted(fresh).expect("an adapter of the model");
     assert_eq!(sampled(backend, &fresh, None), sampled(backend, &base, None));
     let of = |model: &ModelFolder, learns| evaluate(&*learner(backend, model, learns));
-    assert_eq!(of(&fresh, Learns::Adapter), of(&base, Learns::All));
+    assert_eq!(of(&fresh, TrainableParameters::Adapter), of(&base, TrainableParameters::All));
 }
 
 /// Every tensor of the adapter is trained, and the base stays unchanged.
 fn the_base_stays_and_the_adapter_learns(backend: &dyn Backend, model: &ModelFolder, name: &str) {
     let before = Parameters::from_weights(&model.weights).expect("weights");
     let own = model.adapter.as_ref().expect("an adapter");
-    let mut learner = learner(backend, model, Learns::Adapter);
+    let mut learner = learner(backend, model, TrainableParameters::Adapter);
     let names: Vec<String> = learner.parameters().into_iter().map(|(name, _)| name).collect();
     assert!(names.iter().eq(own.tensors.keys()), "{name}: {names:?}");
     assert_eq!(learner.weights().expect("weights"), Parameters::from_weights(&own.tensors).expect("weights"));
@@ -73,20 +76,20 @@ fn the_base_stays_and_the_adapter_learns(backend: &dyn Backend, model: &ModelFol
     assert_eq!(Parameters::from_weights(&model.weights).expect("weights"), before, "{name}: the base has changed");
     // A learner without an optimizer computes the same model.
     let trained = model.with_parameters(&after).expect("a model");
-    let fixed = self::learner(backend, &trained, Learns::Nothing);
+    let fixed = self::learner(backend, &trained, TrainableParameters::Nothing);
     assert!(fixed.parameters().is_empty());
     assert_eq!(evaluate(&*fixed), evaluate(&*learner), "{name}");
 }
 
 /// A resume point contains the trained parameters and none of the base; dropout resumes with the draws of its step.
 fn a_saved_adapter_goes_on_in_the_same_bits(backend: &dyn Backend, model: &ModelFolder, name: &str) {
-    let folder = Scratch::new(&format!("{}-adapter", backend.kind()));
-    let mut first = learner(backend, model, Learns::Adapter);
+    let folder = ConformanceFolder::new(&format!("{}-adapter", backend.kind()));
+    let mut first = learner(backend, model, TrainableParameters::Adapter);
     train(&mut *first);
     first.save(&folder.0, "a-").expect("saved");
     let saved = load_tensors(&folder.0.join("a-weights.safetensors")).expect("a file");
     assert!(saved.keys().eq(model.adapter.as_ref().expect("an adapter").tensors.keys()), "{name}");
-    let mut second = learner(backend, model, Learns::Adapter);
+    let mut second = learner(backend, model, TrainableParameters::Adapter);
     // State left by an earlier pass has no effect.
     second.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
     second.load(&folder.0, "a-").expect("loaded");
@@ -99,7 +102,7 @@ fn a_saved_adapter_goes_on_in_the_same_bits(backend: &dyn Backend, model: &Model
 /// A sampler computes the adapter unmerged, as the learner does and as the merged model does, and takes new weights of
 /// the adapter alone.
 fn samplers_take_the_adapter_alone(backend: &dyn Backend, model: &ModelFolder, name: &str) {
-    let mut learner = learner(backend, model, Learns::Adapter);
+    let mut learner = learner(backend, model, TrainableParameters::Adapter);
     for _ in 0..2 {
         train(&mut *learner);
     }
@@ -123,7 +126,7 @@ fn samplers_take_the_adapter_alone(backend: &dyn Backend, model: &ModelFolder, n
 /// The head that `prm` trains is passed to the sampler with the adapter.
 fn a_scoring_head_learns_beside_the_adapter(backend: &dyn Backend) {
     let model = with_adapter(&model(), &AdapterOptions { rank: 2, ..AdapterOptions::default() });
-    let options = LearnerOptions { head: Head::Scores(1), learns: Learns::Adapter, ..plain() };
+    let options = LearnerOptions { head: LearnerHead::Scores(1), trainable: TrainableParameters::Adapter, ..plain() };
     let mut learner = backend.learner(&model, &options).expect("a learner");
     for _ in 0..3 {
         train(&mut *learner);
@@ -134,7 +137,7 @@ fn a_scoring_head_learns_beside_the_adapter(backend: &dyn Backend) {
     assert_eq!(scored.config.num_labels, Some(1));
     let mut sampler = backend.sampler(&scored, &SamplerOptions { threads: 1 }).expect("a sampler");
     let values = sampler.score(&[SEQUENCES[0]], &[&[0, 2, 4]]).expect("scores").remove(0);
-    let at = [1, 3, 5].map(|token| Place { sequence: 0, token });
+    let at = [1, 3, 5].map(|token| TokenPosition { sequence: 0, token });
     let expected = learner.evaluate(&[SEQUENCES[0]], &at, 1.0).expect("outputs").values;
     for (value, expected) in values.iter().zip(expected) {
         assert!(expected != 0.0 && (f64::from(*value) - expected).abs() < 1e-3, "{value} instead of {expected}");

@@ -3,12 +3,14 @@
 use super::kit::{FULL, SEQUENCES, finish, model, places, plain, request};
 use super::variants::{adapted, variants};
 use crate::backend::cpu::Cpu;
-use crate::backend::{Backend, Head, Learner, LearnerOptions, Learns, Outputs, SamplerOptions, Slopes};
+use crate::backend::{
+    Backend, Learner, LearnerHead, LearnerOptions, OutputGradients, Outputs, SamplerOptions, TrainableParameters,
+};
 use crate::folder::ModelFolder;
-use crate::generate::{DrawKey, Request, SequenceId, SequenceState};
+use crate::generate::{DrawKey, SequenceId, SequenceRequest, SequenceState};
 use crate::optimizer::AdamWConfig;
 use trainyard_core::Error;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Maximum difference of log-probabilities, entropies and values.
 const FORWARD: f64 = 1e-4;
@@ -17,8 +19,8 @@ const GRADIENT: f64 = 1e-3;
 
 /// Checks forward passes, gradients, optimizer steps, sampled tokens, refusals.
 pub(super) fn suite(backend: &dyn Backend) {
-    let offers = backend.offers();
-    for (learns, models) in [(Learns::All, variants()), (Learns::Adapter, adapted())] {
+    let offers = backend.features();
+    for (learns, models) in [(TrainableParameters::All, variants()), (TrainableParameters::Adapter, adapted())] {
         for (name, model) in models {
             if offers.trains {
                 outputs_are_those_of_the_reference(backend, &model, learns, name);
@@ -26,12 +28,12 @@ pub(super) fn suite(backend: &dyn Backend) {
                 steps_are_those_of_the_reference(backend, &model, learns, name);
             }
             // A sampler that takes no weights cannot be given an adapter.
-            if offers.draws && (model.adapter.is_none() || offers.weights) {
+            if offers.reproducible_draws && (model.adapter.is_none() || offers.weights) {
                 tokens_are_those_of_the_reference(backend, &model, name);
             }
         }
     }
-    if backend.offers().trains {
+    if backend.features().trains {
         refusals_of_learners_are_those_of_the_reference(backend);
     }
     refusals_of_samplers_are_those_of_the_reference(backend);
@@ -52,8 +54,13 @@ fn expect_near(ours: &Outputs, theirs: &Outputs, what: &str) {
     }
 }
 
-fn outputs_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder, learns: Learns, name: &str) {
-    let [ours, theirs] = both(backend, model, &LearnerOptions { learns, ..plain() });
+fn outputs_are_those_of_the_reference(
+    backend: &dyn Backend,
+    model: &ModelFolder,
+    learns: TrainableParameters,
+    name: &str,
+) {
+    let [ours, theirs] = both(backend, model, &LearnerOptions { trainable: learns, ..plain() });
     for temperature in [1.0, 0.6] {
         let of = |learner: &dyn Learner| learner.evaluate(&SEQUENCES, &places(), temperature).expect("outputs");
         expect_near(&of(&*ours), &of(&*theirs), &format!("{name} at temperature {temperature}"));
@@ -61,18 +68,23 @@ fn outputs_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder
 }
 
 /// With an enormous epsilon a step of AdamW is rate / epsilon times the gradient, so the weights reveal the gradient.
-fn gradients_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder, learns: Learns, name: &str) {
+fn gradients_are_those_of_the_reference(
+    backend: &dyn Backend,
+    model: &ModelFolder,
+    learns: TrainableParameters,
+    name: &str,
+) {
     const EPSILON: f64 = 1e6;
-    for head in [Head::Own, Head::Scores(2)] {
+    for head in [LearnerHead::Own, LearnerHead::Scores(2)] {
         let optimizer = AdamWConfig { epsilon: EPSILON, ..plain().optimizer };
-        let learners = both(backend, model, &LearnerOptions { optimizer, head, learns, seed: 9 });
+        let learners = both(backend, model, &LearnerOptions { optimizer, head, trainable: learns, seed: 9 });
         let [ours, theirs] = learners.map(|mut learner| {
             let outputs = learner.forward(&SEQUENCES, &places(), 0.8).expect("outputs");
             let slope = |i: usize| 0.4 - 0.3 * (i % 4) as f64;
             let slopes: Vec<f64> = (0..outputs.logprobs.len().max(outputs.values.len())).map(slope).collect();
             let slopes = match head {
-                Head::Own => Slopes { logprobs: &slopes, entropies: &slopes[..], values: &[] },
-                Head::Scores(_) => Slopes { values: &slopes, ..Slopes::default() },
+                LearnerHead::Own => OutputGradients { logprobs: &slopes, entropies: &slopes[..], values: &[] },
+                LearnerHead::Scores(_) => OutputGradients { values: &slopes, ..OutputGradients::default() },
             };
             let before = learner.weights().expect("weights");
             learner.backward(&slopes).expect("a backward pass");
@@ -97,34 +109,41 @@ fn gradients_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFold
     }
 }
 
-fn steps_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder, learns: Learns, name: &str) {
-    let options = LearnerOptions { optimizer: AdamWConfig::default(), learns, ..LearnerOptions::default() };
+fn steps_are_those_of_the_reference(
+    backend: &dyn Backend,
+    model: &ModelFolder,
+    learns: TrainableParameters,
+    name: &str,
+) {
+    let options = LearnerOptions { optimizer: AdamWConfig::default(), trainable: learns, ..LearnerOptions::default() };
     let losses = both(backend, model, &options).map(|mut learner| {
         let mut loss = || {
             let outputs = learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
             let slopes = vec![-1.0 / places().len() as f64; places().len()];
-            learner.backward(&Slopes { logprobs: &slopes, ..Slopes::default() }).expect("a backward pass");
+            learner
+                .backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() })
+                .expect("a backward pass");
             learner.step(3e-3).expect("a step").expect("gradients");
             -outputs.logprobs.iter().sum::<f64>() / places().len() as f64
         };
         (0..8).map(|_| loss()).collect::<Vec<f64>>()
     });
     let [ours, theirs] = losses;
-    let most = if learns == Learns::All { 0.1 } else { 0.01 };
+    let most = if learns == TrainableParameters::All { 0.1 } else { 0.01 };
     assert!(theirs[7] < theirs[0] - most, "{name}: the loss falls: {theirs:?}");
     assert!(ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-3), "{name}: {ours:?} and {theirs:?}");
 }
 
 /// The same tokens at the same seed, after truncation, an observation and a fork as well.
 fn tokens_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder, name: &str) {
-    let truncated = Sampling { temperature: 0.9, top_p: 0.9, top_k: 6 };
+    let truncated = SamplingParams { temperature: 0.9, top_p: 0.9, top_k: 6 };
     let truncated = if backend.refuses(&truncated).is_some() { FULL } else { truncated };
-    let greedy = Sampling { temperature: 0.0, ..FULL };
+    let greedy = SamplingParams { temperature: 0.0, ..FULL };
     let [ours, theirs] = [backend, &Cpu].map(|backend| -> Vec<SequenceState> {
         let mut sampler = backend.sampler(model, &SamplerOptions { threads: 2 }).expect("a sampler");
-        let start = |(i, sampling): (usize, Sampling)| {
+        let start = |(i, sampling): (usize, SamplingParams)| {
             let prompt = (0..5 + 7 * (i as u32 % 3)).map(|t| 10 + (t * 3 + i as u32) % 20).collect();
-            Request { tokens: prompt, sampling, ..request(10, i as u64, 8 + i) }
+            SequenceRequest { tokens: prompt, sampling, ..request(10, i as u64, 8 + i) }
         };
         let requests = [FULL, truncated, greedy, FULL, FULL, truncated].into_iter().enumerate().map(start);
         let mut ids: Vec<SequenceId> = requests.map(|r| sampler.start(r).expect("a sequence")).collect();
@@ -153,9 +172,10 @@ fn tokens_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder,
 
 /// Inputs that do not fit are rejected with the reference's message.
 fn refusals_of_learners_are_those_of_the_reference(backend: &dyn Backend) {
-    for (model, learns) in [(model(), Learns::Adapter), (adapted().remove(0).1, Learns::All)] {
+    for (model, learns) in [(model(), TrainableParameters::Adapter), (adapted().remove(0).1, TrainableParameters::All)]
+    {
         let [ours, theirs]: [Option<Error>; 2] =
-            [backend, &Cpu].map(|b| b.learner(&model, &LearnerOptions { learns, ..plain() }).err());
+            [backend, &Cpu].map(|b| b.learner(&model, &LearnerOptions { trainable: learns, ..plain() }).err());
         assert!(ours.is_some() && ours == theirs, "{ours:?} is not {theirs:?}");
     }
     let learners = both(backend, &model(), &plain());
@@ -172,7 +192,10 @@ fn refusals_of_samplers_are_those_of_the_reference(backend: &dyn Backend) {
     let mut samplers = [backend, &Cpu].map(|b| b.sampler(&model(), &SamplerOptions { threads: 1 }).expect("a sampler"));
     for tokens in [vec![], vec![10; 64], vec![10, 1000]] {
         let [ours, theirs] = [0, 1].map(|i| {
-            samplers[i].start(Request { tokens: tokens.clone(), ..request(10, 0, 4) }).expect_err("a refusal").message
+            samplers[i]
+                .start(SequenceRequest { tokens: tokens.clone(), ..request(10, 0, 4) })
+                .expect_err("a refusal")
+                .message
         });
         assert_eq!(ours, theirs);
     }

@@ -1,18 +1,20 @@
 //! Checks of a single backend.
 
 use super::kit::{
-    FULL, POSITIONS, SEQUENCES, Scratch, evaluate, finish, learner, model, places, plain, request, sampler, trainer_of,
+    ConformanceFolder, FULL, POSITIONS, SEQUENCES, evaluate, finish, learner, model, places, plain, request, sampler,
+    trainer_of,
 };
 use crate::backend::{
-    Backend, Forced, Head, Learner, LearnerOptions, Learns, Outputs, Place, Sampler, SamplerOptions, Slopes,
+    Backend, ForcedScoring, Learner, LearnerHead, LearnerOptions, OutputGradients, Outputs, Sampler, SamplerOptions,
+    TokenPosition, TrainableParameters,
 };
-use crate::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
+use crate::generate::{DrawKey, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState};
 use trainyard_core::ErrorKind;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Runs all checks of the backend's features.
 pub(super) fn suite(backend: &dyn Backend) {
-    let offers = backend.offers();
+    let offers = backend.features();
     if offers.trains {
         outputs_are_probabilities(backend);
         steps_lower_the_loss(backend);
@@ -22,8 +24,8 @@ pub(super) fn suite(backend: &dyn Backend) {
         mistakes_of_training_are_reported(backend);
     }
     mistakes_of_sampling_are_reported(backend);
-    if offers.draws {
-        sequences_do_not_depend_on_their_company(backend);
+    if offers.reproducible_draws {
+        sequences_are_batch_invariant(backend);
         a_paused_turn_goes_on_as_if_it_had_not_stopped(backend);
     }
     forks_and_observations_only_append(backend);
@@ -43,7 +45,8 @@ fn outputs_are_probabilities(backend: &dyn Backend) {
     for temperature in [1.0, 0.7] {
         let endings: Vec<Vec<u32>> = (0..vocabulary).map(|last| vec![10, 11, last]).collect();
         let sequences: Vec<&[u32]> = endings.iter().map(Vec::as_slice).collect();
-        let last: Vec<Place> = (0..sequences.len()).map(|sequence| Place { sequence, token: 2 }).collect();
+        let last: Vec<TokenPosition> =
+            (0..sequences.len()).map(|sequence| TokenPosition { sequence, token: 2 }).collect();
         let all = learner.evaluate(&sequences, &last, temperature).expect("outputs");
         let total: f64 = all.logprobs.iter().map(|l| l.exp()).sum();
         let entropy: f64 = all.logprobs.iter().map(|l| -l * l.exp()).sum();
@@ -57,12 +60,12 @@ fn outputs_are_probabilities(backend: &dyn Backend) {
 
 /// Steps against the gradient lower the loss whose slopes were given, for every kind of output.
 fn steps_lower_the_loss(backend: &dyn Backend) {
-    for head in [Head::Own, Head::Scores(1)] {
+    for head in [LearnerHead::Own, LearnerHead::Scores(1)] {
         let mut learner = learner(backend, &LearnerOptions { head, ..plain() });
         let slopes: Vec<f64> = (0..places().len()).map(|i| 0.3 - 0.2 * (i % 3) as f64).collect();
         let slopes = match head {
-            Head::Own => Slopes { logprobs: &slopes, entropies: &slopes, values: &[] },
-            Head::Scores(_) => Slopes { values: &slopes, ..Slopes::default() },
+            LearnerHead::Own => OutputGradients { logprobs: &slopes, entropies: &slopes, values: &[] },
+            LearnerHead::Scores(_) => OutputGradients { values: &slopes, ..OutputGradients::default() },
         };
         let before = surrogate(&evaluate(&*learner), &slopes);
         for _ in 0..3 {
@@ -76,7 +79,7 @@ fn steps_lower_the_loss(backend: &dyn Backend) {
         assert_eq!(learner.steps(), 3);
     }
 }
-fn surrogate(outputs: &Outputs, slopes: &Slopes<'_>) -> f64 {
+fn surrogate(outputs: &Outputs, slopes: &OutputGradients<'_>) -> f64 {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
     dot(&outputs.logprobs, slopes.logprobs)
         + dot(&outputs.entropies, slopes.entropies)
@@ -89,9 +92,11 @@ fn gradients_of_parts_add_up(backend: &dyn Backend) {
         let mut learner = learner(backend, &plain());
         for cut in cuts {
             let sequences = &SEQUENCES[cut.clone()];
-            let places = Place::of_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
+            let places = TokenPosition::from_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
             learner.forward(sequences, &places, 1.0).expect("outputs");
-            learner.backward(&Slopes { logprobs: &vec![-1.0; places.len()], ..Slopes::default() }).expect("backward");
+            learner
+                .backward(&OutputGradients { logprobs: &vec![-1.0; places.len()], ..OutputGradients::default() })
+                .expect("backward");
         }
         learner.step(0.0).expect("a step").expect("there are gradients").gradient_norm
     };
@@ -99,13 +104,18 @@ fn gradients_of_parts_add_up(backend: &dyn Backend) {
     assert!((whole - parts).abs() < 1e-4 * whole, "the norm is {whole} at once and {parts} in two parts");
 }
 
-/// With [`Learns::Scores`] the head alone changes, and a new head starts at 0.
+/// With [`TrainableParameters::Scores`] the head alone changes, and a new head starts at 0.
 fn a_frozen_decoder_keeps_its_weights(backend: &dyn Backend) {
-    let mut learner = learner(backend, &LearnerOptions { head: Head::Scores(1), learns: Learns::Scores, ..plain() });
+    let mut learner = learner(
+        backend,
+        &LearnerOptions { head: LearnerHead::Scores(1), trainable: TrainableParameters::Scores, ..plain() },
+    );
     let before = learner.weights().expect("weights");
     let outputs = learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
     assert!(outputs.values.iter().all(|v| *v == 0.0) && outputs.logprobs.is_empty(), "a new head gives 0");
-    learner.backward(&Slopes { values: &vec![1.0; places().len()], ..Slopes::default() }).expect("backward");
+    learner
+        .backward(&OutputGradients { values: &vec![1.0; places().len()], ..OutputGradients::default() })
+        .expect("backward");
     learner.step(1e-2).expect("a step");
     let after = learner.weights().expect("weights");
     let changed: Vec<&String> = before.0.iter().filter(|(n, p)| after.0[*n] != **p).map(|(n, _)| n).collect();
@@ -118,10 +128,12 @@ fn a_frozen_decoder_keeps_its_weights(backend: &dyn Backend) {
 fn a_saved_learner_goes_on_in_the_same_bits(backend: &dyn Backend) {
     let train = |learner: &mut dyn Learner| {
         learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
-        learner.backward(&Slopes { logprobs: &vec![-0.1; places().len()], ..Slopes::default() }).expect("backward");
+        learner
+            .backward(&OutputGradients { logprobs: &vec![-0.1; places().len()], ..OutputGradients::default() })
+            .expect("backward");
         learner.step(1e-3).expect("a step");
     };
-    let folder = Scratch::new(backend.kind());
+    let folder = ConformanceFolder::new(backend.kind());
     let mut first = learner(backend, &plain());
     train(&mut *first);
     first.save(&folder.0, "a-").expect("saved");
@@ -138,14 +150,16 @@ fn a_saved_learner_goes_on_in_the_same_bits(backend: &dyn Backend) {
 fn mistakes_of_training_are_reported(backend: &dyn Backend) {
     let mut learner = learner(backend, &plain());
     let before = learner.weights().expect("weights");
-    assert_eq!(learner.backward(&Slopes::default()).unwrap_err().kind, ErrorKind::Bug);
+    assert_eq!(learner.backward(&OutputGradients::default()).unwrap_err().kind, ErrorKind::Bug);
     assert!(learner.evaluate(&[], &[], 1.0).is_err(), "no sequence");
     assert!(learner.evaluate(&[&[][..]], &[], 1.0).is_err(), "an empty sequence");
     assert!(learner.evaluate(&[&[u32::MAX][..]], &[], 1.0).is_err(), "a token outside of the vocabulary");
     assert!(learner.evaluate(&[&[10; POSITIONS + 1][..]], &[], 1.0).is_err(), "a sequence longer than the model");
     assert_eq!(learner.step(1.0).expect("a step without gradients"), None);
     learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
-    learner.backward(&Slopes { logprobs: &vec![f64::NAN; places().len()], ..Slopes::default() }).expect("backward");
+    learner
+        .backward(&OutputGradients { logprobs: &vec![f64::NAN; places().len()], ..OutputGradients::default() })
+        .expect("backward");
     assert_eq!(learner.step(1.0).unwrap_err().kind, ErrorKind::Data, "a gradient that is not finite");
     assert_eq!(learner.weights().expect("weights"), before);
 }
@@ -153,9 +167,12 @@ fn mistakes_of_training_are_reported(backend: &dyn Backend) {
 /// Invalid calls are errors.
 fn mistakes_of_sampling_are_reported(backend: &dyn Backend) {
     let mut sampler = sampler(backend);
-    assert!(sampler.start(Request { tokens: Vec::new(), ..request(10, 0, 4) }).is_err(), "no tokens");
-    assert!(sampler.start(Request { tokens: vec![u32::MAX], ..request(10, 0, 4) }).is_err(), "a foreign token");
-    assert!(sampler.start(Request { tokens: vec![10; POSITIONS], ..request(10, 0, 4) }).is_err(), "no position left");
+    assert!(sampler.start(SequenceRequest { tokens: Vec::new(), ..request(10, 0, 4) }).is_err(), "no tokens");
+    assert!(sampler.start(SequenceRequest { tokens: vec![u32::MAX], ..request(10, 0, 4) }).is_err(), "a foreign token");
+    assert!(
+        sampler.start(SequenceRequest { tokens: vec![10; POSITIONS], ..request(10, 0, 4) }).is_err(),
+        "no position left"
+    );
     let id = sampler.start(request(10, 0, 4)).expect("a sequence");
     assert!(sampler.append(id, &[12], 4).is_err(), "an observation while the turn samples");
     assert!(sampler.score(&[&[10]], &[&[0]]).is_err() && sampler.score_labels() == 0, "there is no scoring head");
@@ -177,10 +194,10 @@ fn expect_same(backend: &dyn Backend, a: &SequenceState, b: &SequenceState) {
 }
 
 /// A sequence is the same alone and in a batch.
-fn sequences_do_not_depend_on_their_company(backend: &dyn Backend) {
+fn sequences_are_batch_invariant(backend: &dyn Backend) {
     let mut alone = sampler(backend);
     let id = alone.start(request(10, 1, 8)).expect("a sequence");
-    assert_eq!(finish(&mut *alone), [(id, Finish::Length)]);
+    assert_eq!(finish(&mut *alone), [(id, SequenceFinish::Length)]);
     let mut together = sampler(backend);
     let ids: Vec<SequenceId> = (0..5).map(|s| together.start(request(10, s, 8)).expect("a sequence")).collect();
     together.start(request(40, 0, 20)).expect("a sequence");
@@ -215,7 +232,7 @@ fn forks_and_observations_only_append(backend: &dyn Backend) {
     let length = state.token_ids.len();
     let lengths = [state.turn.len(), state.logprobs.len(), state.weights_version.len()];
     assert_eq!(lengths, [length; 3]);
-    let entropies = if backend.offers().entropies { length } else { 0 };
+    let entropies = if backend.features().entropies { length } else { 0 };
     assert_eq!(state.entropies.len(), entropies, "entropies are there as the backend says");
     assert_eq!(sampler.sequence(child), &forked, "a fork lives on when its parent is removed");
 }
@@ -241,13 +258,13 @@ fn a_paused_turn_goes_on_as_if_it_had_not_stopped(backend: &dyn Backend) {
 /// Recorded log-probabilities and entropies are those of teacher forcing (bit for bit, if the backend guarantees it),
 /// and those of the learner up to rounding.
 fn samplers_and_learners_agree(backend: &dyn Backend) {
-    for sampling in [FULL, Sampling { temperature: 0.6, ..FULL }] {
+    for sampling in [FULL, SamplingParams { temperature: 0.6, ..FULL }] {
         let mut sampler = sampler(backend);
-        let id = sampler.start(Request { sampling, ..request(10, 2, 12) }).expect("a sequence");
+        let id = sampler.start(SequenceRequest { sampling, ..request(10, 2, 12) }).expect("a sequence");
         finish(&mut *sampler);
         let state = sampler.remove(id);
         let forced = forced(backend, &mut *sampler, &state.token_ids, &sampling);
-        let places = Place::of_masks(&[&state.loss_mask]);
+        let places = TokenPosition::from_masks(&[&state.loss_mask]);
         let learned = trainer_of(backend)
             .learner(&model(), &plain())
             .and_then(|learner| learner.evaluate(&[&state.token_ids], &places, sampling.temperature))
@@ -261,7 +278,7 @@ fn samplers_and_learners_agree(backend: &dyn Backend) {
                 let apart = (forced.logprobs[t] - state.logprobs[t]).abs();
                 assert!(apart <= most, "token {t} is forced {apart} off");
             }
-            if backend.offers().entropies {
+            if backend.features().entropies {
                 let off = (f64::from(state.entropies[t]) - learned.entropies[n]).abs();
                 assert!(off < 1e-3, "the entropy of token {t} differs by {off}");
                 let apart = forced.as_ref().map_or(0.0, |forced| (forced.entropies[t] - state.entropies[t]).abs());
@@ -273,11 +290,16 @@ fn samplers_and_learners_agree(backend: &dyn Backend) {
 
 /// Scores a given sequence under a distribution; returns `None` where the backend reports that it offers no such
 /// scores.
-fn forced(backend: &dyn Backend, sampler: &mut dyn Sampler, tokens: &[u32], sampling: &Sampling) -> Option<Scored> {
-    let offered = match backend.offers().forced {
-        Forced::Always => true,
-        Forced::Plain => *sampling == FULL,
-        Forced::Never => false,
+fn forced(
+    backend: &dyn Backend,
+    sampler: &mut dyn Sampler,
+    tokens: &[u32],
+    sampling: &SamplingParams,
+) -> Option<SequenceLogprobs> {
+    let offered = match backend.features().forced_scoring {
+        ForcedScoring::Always => true,
+        ForcedScoring::Plain => *sampling == FULL,
+        ForcedScoring::Never => false,
     };
     let scored = sampler.logprobs_of(&[tokens], sampling);
     assert!(sampler.logprobs_of(&[], sampling).expect("no sequences").is_empty());
@@ -293,7 +315,9 @@ fn forced(backend: &dyn Backend, sampler: &mut dyn Sampler, tokens: &[u32], samp
 fn new_weights_carry_their_version(backend: &dyn Backend) {
     let mut learner = trainer_of(backend).learner(&model(), &plain()).expect("a learner of the model");
     learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
-    learner.backward(&Slopes { logprobs: &vec![-1.0; places().len()], ..Slopes::default() }).expect("backward");
+    learner
+        .backward(&OutputGradients { logprobs: &vec![-1.0; places().len()], ..OutputGradients::default() })
+        .expect("backward");
     learner.step(1e-2).expect("a step");
     let mut sampler = sampler(backend);
     assert_eq!(sampler.version(), 0);
@@ -305,8 +329,9 @@ fn new_weights_carry_their_version(backend: &dyn Backend) {
     assert_eq!(sampler.version(), 5);
     assert_eq!(sampler.sequence(id).weights_version[3..], [0, 0, 5, 5]);
     let Some(forced) = forced(backend, &mut *sampler, SEQUENCES[0], &FULL) else { return };
-    let learned =
-        learner.evaluate(&[SEQUENCES[0]], &Place::of_masks(&[vec![true; SEQUENCES[0].len()]]), 1.0).expect("outputs");
+    let learned = learner
+        .evaluate(&[SEQUENCES[0]], &TokenPosition::from_masks(&[vec![true; SEQUENCES[0].len()]]), 1.0)
+        .expect("outputs");
     for (t, logprob) in learned.logprobs.iter().enumerate() {
         let off = (f64::from(forced.logprobs[t + 1]) - logprob).abs();
         assert!(off < 1e-3, "after new weights, token {} differs by {off}", t + 1);
@@ -315,9 +340,11 @@ fn new_weights_carry_their_version(backend: &dyn Backend) {
 
 /// A sampler of a model with a scoring head gives the learner's values, also after the last token.
 fn scores_are_those_of_the_learner(backend: &dyn Backend) {
-    let mut learner = learner(backend, &LearnerOptions { head: Head::Scores(1), ..plain() });
+    let mut learner = learner(backend, &LearnerOptions { head: LearnerHead::Scores(1), ..plain() });
     learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
-    learner.backward(&Slopes { values: &vec![1.0; places().len()], ..Slopes::default() }).expect("backward");
+    learner
+        .backward(&OutputGradients { values: &vec![1.0; places().len()], ..OutputGradients::default() })
+        .expect("backward");
     learner.step(1e-2).expect("a step");
     let mut scored = model().with_parameters(&learner.weights().expect("weights")).expect("a model");
     scored.config = learner.config().clone();
@@ -325,7 +352,7 @@ fn scores_are_those_of_the_learner(backend: &dyn Backend) {
     assert_eq!(sampler.score_labels(), 1);
     let tokens = SEQUENCES[0];
     let values = sampler.score(&[tokens], &[&[0, 2, 4]]).expect("scores").remove(0);
-    let at = [1, 3, 5].map(|token| Place { sequence: 0, token });
+    let at = [1, 3, 5].map(|token| TokenPosition { sequence: 0, token });
     let expected = learner.evaluate(&[tokens], &at, 1.0).expect("outputs").values;
     assert!(expected.iter().all(|v| *v != 0.0), "the head has learned something");
     for (value, expected) in values.iter().zip(expected) {

@@ -1,24 +1,24 @@
 //! Fixtures that the checks share: a small random model, sequences, requests.
 
 use crate::backend::cpu::Cpu;
-use crate::backend::{Backend, Learner, LearnerOptions, Outputs, Place, Sampler, SamplerOptions};
+use crate::backend::{Backend, Learner, LearnerOptions, Outputs, Sampler, SamplerOptions, TokenPosition};
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::folder::{GenerationConfig, ModelFolder};
-use crate::generate::{DrawKey, Finish, Request, SequenceId};
+use crate::generate::{DrawKey, SequenceFinish, SequenceId, SequenceRequest};
 use crate::optimizer::AdamWConfig;
-use crate::template::{Builtin, Chat};
+use crate::template::{BuiltinTemplate, ChatEncoder};
 use crate::tokenizer::character_tokenizer;
 use std::path::PathBuf;
 use trainyard_core::Chance;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 pub(super) const POSITIONS: usize = 64;
-pub(super) const FULL: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
+pub(super) const FULL: SamplingParams = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
 
 /// Returns the model of the suite: random weights, one character per token.
 pub fn model() -> ModelFolder {
-    let template = Builtin::Compact;
+    let template = BuiltinTemplate::Compact;
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens()).expect("a tokenizer of characters");
     let config = ModelConfig {
         max_position_embeddings: POSITIONS,
@@ -26,21 +26,21 @@ pub fn model() -> ModelFolder {
         ..ModelConfig::llama(tokenizer.vocabulary_size(), 16, 32, 2, 2, 2)
     };
     let weights = Decoder::initialize(&config, &Chance::new(7)).and_then(|d| d.weights()).expect("random weights");
-    let chat = Chat::new(tokenizer, template.template().expect("a built-in template")).expect("a chat format");
+    let chat = ChatEncoder::new(tokenizer, template.template().expect("a built-in template")).expect("a chat format");
     ModelFolder::new(config, weights, chat, GenerationConfig::default()).expect("parts of one model")
 }
 
 pub(super) const SEQUENCES: [&[u32]; 3] = [&[10, 11, 12, 13, 14], &[20, 21, 22], &[30, 31, 32, 33]];
 
-pub(super) fn places() -> Vec<Place> {
-    Place::of_masks(&SEQUENCES.map(|s| vec![true; s.len()]))
+pub(super) fn places() -> Vec<TokenPosition> {
+    TokenPosition::from_masks(&SEQUENCES.map(|s| vec![true; s.len()]))
 }
 pub(super) fn learner(backend: &dyn Backend, options: &LearnerOptions) -> Box<dyn Learner> {
     backend.learner(&model(), options).expect("a learner of the model")
 }
 /// Returns the backend that trains the models which the backend samples: itself, or the reference.
 pub(super) fn trainer_of(backend: &dyn Backend) -> &dyn Backend {
-    if backend.offers().trains { backend } else { &Cpu }
+    if backend.features().trains { backend } else { &Cpu }
 }
 pub(super) fn plain() -> LearnerOptions {
     let optimizer = AdamWConfig { weight_decay: 0.0, max_norm: None, ..AdamWConfig::default() };
@@ -58,8 +58,8 @@ pub fn draws() -> Vec<DrawKey> {
     let of = |problem: u64| (0..80).map(move |sample| DrawKey { chance, problem, sample });
     [10, 40].into_iter().flat_map(of).collect()
 }
-pub(super) fn request(first: u32, sample: u64, most: usize) -> Request {
-    Request {
+pub(super) fn request(first: u32, sample: u64, most: usize) -> SequenceRequest {
+    SequenceRequest {
         tokens: vec![first, first + 1, first + 2],
         draw: DrawKey { chance: Chance::new(3), problem: u64::from(first), sample },
         sampling: FULL,
@@ -67,7 +67,7 @@ pub(super) fn request(first: u32, sample: u64, most: usize) -> Request {
         max_new_tokens: most,
     }
 }
-pub(super) fn finish(sampler: &mut dyn Sampler) -> Vec<(SequenceId, Finish)> {
+pub(super) fn finish(sampler: &mut dyn Sampler) -> Vec<(SequenceId, SequenceFinish)> {
     let mut ended = Vec::new();
     while sampler.running() > 0 {
         ended.extend(sampler.step().expect("a step"));
@@ -76,9 +76,9 @@ pub(super) fn finish(sampler: &mut dyn Sampler) -> Vec<(SequenceId, Finish)> {
 }
 
 /// A folder that is removed at the end of the check.
-pub(super) struct Scratch(pub(super) PathBuf);
+pub(super) struct ConformanceFolder(pub(super) PathBuf);
 
-impl Scratch {
+impl ConformanceFolder {
     pub(super) fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("trainyard-backend-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for temporary files");
@@ -86,7 +86,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ConformanceFolder {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.0).ok();
     }

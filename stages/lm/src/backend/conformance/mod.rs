@@ -13,11 +13,11 @@ pub use kit::{draws, model};
 
 use super::Backend;
 
-/// Runs all checks of the backend's features ([`Backend::offers`]), on small random models: the backend by itself, then
+/// Runs all checks of the backend's features ([`Backend::features`]), on small random models: the backend by itself, then
 /// against the reference.
 pub fn suite(backend: &dyn Backend) {
     basics::suite(backend);
-    if backend.offers().trains {
+    if backend.features().trains {
         adapters::suite(backend);
     }
     agreement::suite(backend);

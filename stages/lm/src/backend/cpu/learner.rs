@@ -1,9 +1,10 @@
 //! A decoder with AdamW that keeps its tensors private and returns numbers.
 
 use crate::backend::{
-    Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes, learned_files, of_adapter,
+    Learner, LearnerHead, LearnerOptions, OutputGradients, Outputs, Parameters, TokenPosition, TrainableParameters,
+    is_adapter_parameter, learned_files,
 };
-use crate::batch::TokenBatch;
+use crate::batch::SequenceBatch;
 use crate::checkpoint::{load_tensors, save_tensors};
 use crate::config::ModelConfig;
 use crate::decoder::{Decoder, Dropout};
@@ -40,17 +41,17 @@ pub struct CpuLearner {
 impl CpuLearner {
     pub fn new(model: &ModelFolder, options: &LearnerOptions) -> Result<Self> {
         let adapter = model.adapter.as_ref();
-        let learns = options.learns;
+        let learns = options.trainable;
         learns.expect(adapter)?;
         let learned = |name: &str| learns.includes(name);
         let mut decoder = Decoder::new(&model.config, model.weights.clone(), adapter, learned)?;
-        if let Head::Scores(labels) = options.head {
+        if let LearnerHead::Scores(labels) = options.head {
             decoder = decoder.into_classifier(labels)?;
         }
         let optimizer = AdamW::new(decoder.parameters(), options.optimizer);
         Ok(Self {
             decoder,
-            body: matches!(learns, Learns::All | Learns::Adapter),
+            body: matches!(learns, TrainableParameters::All | TrainableParameters::Adapter),
             adapted: adapter.is_some(),
             dropout: options.dropout(adapter),
             passes: 0,
@@ -64,15 +65,15 @@ impl CpuLearner {
     fn next_dropout(&mut self) -> Option<Dropout> {
         let pass = self.passes;
         self.passes += 1;
-        self.dropout.map(|dropout| dropout.of_pass(self.optimizer.steps(), pass))
+        self.dropout.map(|dropout| dropout.for_pass(self.optimizer.steps(), pass))
     }
 
-    fn run(&self, sequences: &[&[u32]], places: &[Place], temperature: f64, pass: Pass) -> Result<Graph> {
-        let batch = TokenBatch::new(sequences.iter().map(|s| s.to_vec()).collect())?;
+    fn run(&self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64, pass: PassMode) -> Result<Graph> {
+        let batch = SequenceBatch::new(sequences.iter().map(|s| s.to_vec()).collect())?;
         let rows: Vec<u32> = places.iter().map(|p| batch.row(p.sequence, p.token - 1)).collect();
         let hidden = match pass {
-            Pass::Training(dropout) => self.decoder.hidden_with(&batch, dropout)?,
-            Pass::Evaluation => self.decoder.hidden_no_grad(&batch)?,
+            PassMode::Training(dropout) => self.decoder.hidden_with(&batch, dropout)?,
+            PassMode::Evaluation => self.decoder.hidden_no_grad(&batch)?,
         };
         if self.decoder.config().num_labels.is_some() {
             return Ok(Graph::Values(self.decoder.scores(&hidden, &rows)?.flatten_all().map_err(candle)?));
@@ -84,7 +85,7 @@ impl CpuLearner {
 }
 
 /// Purpose of a pass through the decoder.
-enum Pass {
+enum PassMode {
     /// A backward pass follows.
     Training(Option<Dropout>),
     Evaluation,
@@ -100,7 +101,7 @@ impl Graph {
         })
     }
     /// Returns Σ slope·output, or `None` if all slopes are 0.
-    fn surrogate(&self, slopes: &Slopes<'_>) -> Result<Option<Tensor>> {
+    fn surrogate(&self, slopes: &OutputGradients<'_>) -> Result<Option<Tensor>> {
         let pairs = match self {
             Self::Tokens { logprobs, entropies } => {
                 vec![(logprobs, slopes.logprobs), (entropies, slopes.entropies)]
@@ -126,19 +127,19 @@ impl Learner for CpuLearner {
     fn parameters(&self) -> Vec<(String, Vec<usize>)> {
         self.decoder.parameters().iter().map(|(name, v)| (name.clone(), v.dims().to_vec())).collect()
     }
-    fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
+    fn forward(&mut self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs> {
         // The next graph reuses the memory of the last one.
         self.graph = None;
-        let pass = if self.body { Pass::Training(self.next_dropout()) } else { Pass::Evaluation };
+        let pass = if self.body { PassMode::Training(self.next_dropout()) } else { PassMode::Evaluation };
         let graph = self.run(sequences, places, temperature, pass)?;
         let outputs = graph.outputs()?;
         self.graph = Some(graph);
         Ok(outputs)
     }
-    fn evaluate(&self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
-        self.run(sequences, places, temperature, Pass::Evaluation)?.outputs()
+    fn evaluate(&self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs> {
+        self.run(sequences, places, temperature, PassMode::Evaluation)?.outputs()
     }
-    fn backward(&mut self, slopes: &Slopes<'_>) -> Result<()> {
+    fn backward(&mut self, slopes: &OutputGradients<'_>) -> Result<()> {
         let graph = self.graph.take().ok_or_else(|| Error::bug("a backward pass without a forward pass before it"))?;
         let Some(surrogate) = graph.surrogate(slopes)? else { return Ok(()) };
         let store = surrogate.backward().map_err(candle)?;
@@ -159,7 +160,7 @@ impl Learner for CpuLearner {
     }
     fn weights(&self) -> Result<Parameters> {
         let mut weights = self.decoder.current();
-        weights.retain(|name, _| !self.adapted || of_adapter(name));
+        weights.retain(|name, _| !self.adapted || is_adapter_parameter(name));
         Parameters::from_weights(&weights)
     }
     fn save(&self, folder: &Path, prefix: &str) -> Result<()> {

@@ -1,12 +1,14 @@
 //! The generator as a [`Sampler`].
 
 use crate::backend::{Parameters, Sampler};
-use crate::generate::{DrawKey, Finish, Generator, Request, Scored, SequenceId, SequenceState};
+use crate::generate::{
+    DrawKey, Generator, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState,
+};
 use trainyard_core::Result;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 impl Sampler for Generator {
-    fn start(&mut self, request: Request) -> Result<SequenceId> {
+    fn start(&mut self, request: SequenceRequest) -> Result<SequenceId> {
         self.add(request)
     }
     fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
@@ -21,7 +23,7 @@ impl Sampler for Generator {
     fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
         Self::resume(self, id, max_new_tokens)
     }
-    fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>> {
+    fn step(&mut self) -> Result<Vec<(SequenceId, SequenceFinish)>> {
         Self::step(self)
     }
     fn running(&self) -> usize {
@@ -52,7 +54,7 @@ impl Sampler for Generator {
     fn version(&self) -> u32 {
         Self::version(self)
     }
-    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>> {
+    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &SamplingParams) -> Result<Vec<SequenceLogprobs>> {
         Self::logprobs_of(self, sequences, sampling)
     }
     fn score_labels(&self) -> usize {

@@ -3,117 +3,122 @@
 //! The server keeps no state of a sequence except in its own cache. Forks, observations and resumed turns are therefore
 //! requests over the tokens so far, and tokens that a server returns after a stop token or a limit are dropped.
 
-use super::dialect::{Ask, Dialect, Meaning, Name, Told};
-use super::gate::{Gate, Lease};
-use super::hand_over::Courier;
+use super::dialect::{Dialect, EndpointTurnOutput, EndpointTurnRequest, LogprobsMode, ServedModelName};
 use super::options::Endpoint;
+use super::weight_lock::{WeightLock, WeightReadPermit};
+use super::weight_publisher::WeightPublisher;
 use crate::backend::{Decode, Parameters};
-use crate::generate::{Cache, Entry, Finish, Roster, Scored, SequenceId};
+use crate::generate::{SequenceCache, SequenceEntry, SequenceFinish, SequenceId, SequenceLogprobs, SequenceTable};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::{Error, Result};
-use trainyard_http::{Desk, Ticket};
-use trainyard_tables::Sampling;
+use trainyard_http::{HttpClient, HttpRequestId};
+use trainyard_tables::SamplingParams;
 
 /// Time that a step waits for a response. Tools are polled in between.
 const WAIT: Duration = Duration::from_millis(20);
 /// Consecutive responses without a token after which a sequence counts as stuck.
-const EMPTY: u32 = 3;
+const MAX_EMPTY_RESPONSES: u32 = 3;
 
 /// State of a sequence: its request in flight.
 #[derive(Default)]
-pub struct Held {
-    flight: Option<(Ticket, usize)>,
-    empty: u32,
+pub struct InFlightState {
+    request: Option<(HttpRequestId, usize)>,
+    empty_responses: u32,
 }
 
-impl Cache for Held {
+impl SequenceCache for InFlightState {
     fn prefix(&self, _length: usize) -> Self {
         Self::default()
     }
 }
 
 /// Samples by requests.
-pub struct Remote {
-    pub desk: Desk,
+pub struct EndpointDecode {
+    pub client: HttpClient,
     pub dialect: &'static dyn Dialect,
-    pub name: Name,
-    pub meaning: Meaning,
-    pub gate: Arc<Gate>,
-    pub courier: Option<Courier>,
+    pub name: ServedModelName,
+    pub logprobs_mode: LogprobsMode,
+    pub weight_lock: Arc<WeightLock>,
+    pub publisher: Option<WeightPublisher>,
     /// Sequence of each request, and the version of the weights that computes the response.
-    pub flights: BTreeMap<Ticket, (SequenceId, u32)>,
+    pub in_flight: BTreeMap<HttpRequestId, (SequenceId, u32)>,
 }
 
-impl Remote {
+impl EndpointDecode {
     /// Sends a request for every running sequence without one in flight.
-    fn send(&mut self, roster: &mut Roster<Held>) -> Result<()> {
+    fn send(&mut self, roster: &mut SequenceTable<InFlightState>) -> Result<()> {
         let positions = roster.positions();
         for (id, entry) in roster.running() {
-            if entry.is_full() || entry.cache.flight.is_some() {
+            if entry.is_full() || entry.cache.request.is_some() {
                 continue;
             }
-            expect_answerable(self.dialect, self.meaning, &entry.sampling)?;
+            expect_answerable(self.dialect, self.logprobs_mode, &entry.sampling)?;
             let length = entry.state.token_ids.len();
             let open = entry.max_new_tokens.saturating_sub(entry.state.sampled_in_turn().len());
             let most = open.min(positions.saturating_sub(length));
             if most == 0 {
-                entry.state.finish = Some(Finish::Length);
+                entry.state.finish = Some(SequenceFinish::Length);
                 continue;
             }
-            let Some(lease) = self.gate.enter() else { return Ok(()) };
+            let Some(lease) = self.weight_lock.try_acquire() else { return Ok(()) };
             let version = lease.loaded.version;
             entry.state.computed_by(version, entry.cached);
-            let name = self.name_under(&lease);
-            let ask = Ask {
+            let name = self.served_name(&lease);
+            let ask = EndpointTurnRequest {
                 model: &name,
                 tokens: &entry.state.token_ids,
                 sampling: entry.sampling,
                 stop: &entry.stop_tokens,
-                most,
+                max_tokens: most,
                 seed: entry.seed(),
                 top: 1,
             };
-            let ticket = self.desk.send(self.dialect.turn(&ask), lease);
+            let ticket = self.client.send(self.dialect.turn_request(&ask), lease);
             entry.cached = length;
-            entry.cache.flight = Some((ticket, length));
-            self.flights.insert(ticket, (id, version));
+            entry.cache.request = Some((ticket, length));
+            self.in_flight.insert(ticket, (id, version));
         }
         Ok(())
     }
-    fn name_under(&self, lease: &Lease) -> Name {
+    fn served_name(&self, lease: &WeightReadPermit) -> ServedModelName {
         let adapter = lease.loaded.adapter.clone().or_else(|| self.name.adapter.clone());
-        Name { adapter, ..self.name.clone() }
+        ServedModelName { adapter, ..self.name.clone() }
     }
     /// Cancels the requests of removed sequences.
-    fn prune(&mut self, roster: &mut Roster<Held>) {
-        let desk = &mut self.desk;
-        self.flights.retain(|ticket, (id, _)| {
+    fn prune(&mut self, roster: &mut SequenceTable<InFlightState>) {
+        let desk = &mut self.client;
+        self.in_flight.retain(|ticket, (id, _)| {
             let wanted = roster.find(*id).is_some();
             if !wanted {
-                desk.forget(*ticket);
+                desk.cancel(*ticket);
             }
             wanted
         });
     }
-    fn told(&self, answer: Result<serde_json::Value, trainyard_http::Fault>) -> Result<Told> {
-        self.dialect.told(&answer?)
+    fn parse_turn(&self, answer: Result<serde_json::Value, trainyard_http::HttpFault>) -> Result<EndpointTurnOutput> {
+        self.dialect.parse_turn(&answer?)
     }
 }
 
 /// Records the tokens of a response, up to the end of the turn.
-fn take(entry: &mut Entry<Held>, told: Told, version: u32, positions: usize) -> Result<()> {
-    let Told { tokens, logprobs, top: _ } = told;
-    entry.cache.empty = if tokens.is_empty() { entry.cache.empty + 1 } else { 0 };
-    if entry.cache.empty >= EMPTY {
+fn record_turn(
+    entry: &mut SequenceEntry<InFlightState>,
+    told: EndpointTurnOutput,
+    version: u32,
+    positions: usize,
+) -> Result<()> {
+    let EndpointTurnOutput { tokens, logprobs, top: _ } = told;
+    entry.cache.empty_responses = if tokens.is_empty() { entry.cache.empty_responses + 1 } else { 0 };
+    if entry.cache.empty_responses >= MAX_EMPTY_RESPONSES {
         return Err(
             Error::data("the server answers without a token, again and again").help("see the log of the server")
         );
     }
     for (token, logprob) in tokens.into_iter().zip(logprobs) {
         // The roster keeps no entropies for these sequences, so the number is unused.
-        entry.take(token, logprob, 0.0, version, positions);
+        entry.record_token(token, logprob, 0.0, version, positions);
         if entry.state.finish.is_some() {
             break;
         }
@@ -121,32 +126,32 @@ fn take(entry: &mut Entry<Held>, told: Told, version: u32, positions: usize) -> 
     Ok(())
 }
 
-impl Decode for Remote {
-    type Cache = Held;
+impl Decode for EndpointDecode {
+    type Cache = InFlightState;
 
-    fn step(&mut self, roster: &mut Roster<Held>) -> Result<()> {
+    fn step(&mut self, roster: &mut SequenceTable<InFlightState>) -> Result<()> {
         self.prune(roster);
         self.send(roster)?;
         let positions = roster.positions();
         let mut wait = if roster.running_count() == 0 { Duration::ZERO } else { WAIT };
-        while let Some((ticket, answer)) = self.desk.next(wait) {
+        while let Some((ticket, answer)) = self.client.next(wait) {
             wait = Duration::ZERO;
-            let Some((id, version)) = self.flights.remove(&ticket) else { continue };
+            let Some((id, version)) = self.in_flight.remove(&ticket) else { continue };
             let Some(entry) = roster.find(id) else { continue };
-            let sent = match entry.cache.flight.take() {
+            let sent = match entry.cache.request.take() {
                 Some((flight, sent)) if flight == ticket => sent,
                 other => {
-                    entry.cache.flight = other;
+                    entry.cache.request = other;
                     continue;
                 }
             };
-            let told = self.told(answer)?;
+            let told = self.parse_turn(answer)?;
             // A turn that was ended meanwhile, and perhaps opened again, is requested anew.
             if entry.state.finish.is_some() || entry.state.token_ids.len() != sent {
                 continue;
             }
             roster.check_tokens(&told.tokens).map_err(|e| e.at("the server's answer"))?;
-            take(roster.entry_mut(id), told, version, positions)?;
+            record_turn(roster.entry_mut(id), told, version, positions)?;
         }
         Ok(())
     }
@@ -157,37 +162,38 @@ impl Decode for Remote {
         Ok(())
     }
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()> {
-        let Some(courier) = &self.courier else {
+        let Some(courier) = &self.publisher else {
             return Err(Error::invalid("the endpoint was given no way to take new weights")
                 .help("give it one: `weights: {folder: /shared/weights}`, a folder that the server sees too"));
         };
-        self.gate.change(|loaded| {
-            if loaded.ours && loaded.version == version {
+        self.weight_lock.update(|loaded| {
+            if loaded.from_stage && loaded.version == version {
                 return Ok(loaded.clone());
             }
-            courier.next(&self.desk, weights, version, loaded)
+            courier.publish(&self.client, weights, version, loaded)
         })
     }
-    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>> {
+    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &SamplingParams) -> Result<Vec<SequenceLogprobs>> {
         let asked: Vec<&[u32]> = sequences.iter().copied().filter(|sequence| sequence.len() > 1).collect();
         let mut numbers = Vec::new();
         if !asked.is_empty() {
             expect_plain(sampling)?;
-            let lease = self.gate.wait_to_enter();
-            let name = self.name_under(&lease);
-            let calls: Option<Vec<_>> = asked.iter().map(|sequence| self.dialect.force(&name, sequence)).collect();
+            let lease = self.weight_lock.acquire();
+            let name = self.served_name(&lease);
+            let calls: Option<Vec<_>> =
+                asked.iter().map(|sequence| self.dialect.prompt_logprobs_request(&name, sequence)).collect();
             let calls = calls.ok_or_else(|| {
                 Error::invalid(format!("a {} server gives no log-probabilities of given tokens", self.dialect.name()))
                     .help("use `server: vllm` or `server: sglang`")
             })?;
-            for (sequence, answer) in asked.iter().zip(self.desk.ask_all(calls)) {
-                numbers.push(self.dialect.forced(&answer?, sequence)?);
+            for (sequence, answer) in asked.iter().zip(self.client.request_all(calls)) {
+                numbers.push(self.dialect.parse_prompt_logprobs(&answer?, sequence)?);
             }
         }
         let mut numbers = numbers.into_iter();
         let one = |sequence: &&[u32]| {
             let logprobs = if sequence.len() > 1 { numbers.next() } else { Some(vec![0.0; sequence.len()]) };
-            Scored { logprobs: logprobs.unwrap_or_default(), entropies: Vec::new() }
+            SequenceLogprobs { logprobs: logprobs.unwrap_or_default(), entropies: Vec::new() }
         };
         Ok(sequences.iter().map(one).collect())
     }
@@ -199,12 +205,12 @@ impl Decode for Remote {
     }
 }
 
-fn is_untruncated(sampling: &Sampling) -> bool {
+fn is_untruncated(sampling: &SamplingParams) -> bool {
     sampling.top_p >= 1.0 && sampling.top_k == 0
 }
 
 /// Servers score given tokens under the model's own distribution.
-fn expect_plain(sampling: &Sampling) -> Result<()> {
+fn expect_plain(sampling: &SamplingParams) -> Result<()> {
     if is_untruncated(sampling) && (sampling.temperature == 1.0 || sampling.temperature == 0.0) {
         return Ok(());
     }
@@ -217,17 +223,17 @@ fn expect_plain(sampling: &Sampling) -> Result<()> {
 
 /// Checks the sampling options. Errors: invalid, if the server's log-probabilities under them are not those of the
 /// sampled distribution.
-fn expect_answerable(dialect: &dyn Dialect, meaning: Meaning, sampling: &Sampling) -> Result<()> {
+fn expect_answerable(dialect: &dyn Dialect, meaning: LogprobsMode, sampling: &SamplingParams) -> Result<()> {
     let greedy = sampling.temperature == 0.0;
     let fits = match meaning {
-        Meaning::Sampled => true,
-        Meaning::Tempered => greedy || is_untruncated(sampling),
-        Meaning::Plain => greedy || is_untruncated(sampling) && sampling.temperature == 1.0,
+        LogprobsMode::Sampled => true,
+        LogprobsMode::Tempered => greedy || is_untruncated(sampling),
+        LogprobsMode::Plain => greedy || is_untruncated(sampling) && sampling.temperature == 1.0,
     };
     if fits {
         return Ok(());
     }
-    let Sampling { temperature, top_p, top_k } = sampling;
+    let SamplingParams { temperature, top_p, top_k } = sampling;
     Err(Error::invalid(format!(
         "this {} server does not say the probabilities that it samples from at temperature {temperature}, \
          top_p {top_p} and top_k {top_k}",
@@ -237,9 +243,9 @@ fn expect_answerable(dialect: &dyn Dialect, meaning: Meaning, sampling: &Samplin
 }
 
 /// Returns why a kind of server cannot sample under these options, regardless of its flags.
-pub fn refused(options: &Endpoint, sampling: &Sampling) -> Option<(String, String)> {
+pub fn unsupported_sampling(options: &Endpoint, sampling: &SamplingParams) -> Option<(String, String)> {
     let truncated = sampling.temperature > 0.0 && !is_untruncated(sampling);
-    (options.server == super::dialect::Server::Sglang && truncated).then(|| {
+    (options.server == super::dialect::InferenceServerKind::Sglang && truncated).then(|| {
         let message = "an SGLang server does not say the probabilities that are left after top-k and top-p";
         (message.to_string(), "leave `top_k` and `top_p` out, or use another server".to_string())
     })

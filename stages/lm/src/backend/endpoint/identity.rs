@@ -1,14 +1,14 @@
 //! Verification that the server has the stage's model: its name, its token ids, its context, and the meaning of its
 //! numbers.
 
-use super::dialect::{Ask, Dialect, Meaning, Name, Told, ids};
+use super::dialect::{Dialect, EndpointTurnOutput, EndpointTurnRequest, LogprobsMode, ServedModelName, ids};
 use super::options::Endpoint;
 use crate::folder::ModelFolder;
 use crate::tokenizer::Tokenizer;
 use serde_json::Value;
 use trainyard_core::{Error, Result};
-use trainyard_http::{Call, Desk};
-use trainyard_tables::Sampling;
+use trainyard_http::{HttpClient, JsonRequest};
+use trainyard_tables::SamplingParams;
 
 /// Tokens of the vocabulary whose text is compared.
 const SAMPLED: u32 = 200;
@@ -17,8 +17,8 @@ const TOP: usize = 5;
 
 /// Returns the name of the model on the server. Errors: invalid, if the server does not list the named model, or
 /// without a name not exactly one.
-pub fn served(desk: &Desk, options: &Endpoint) -> Result<Name> {
-    let answer = desk.ask(Call::get("/v1/models"))?;
+pub fn find_served_model(desk: &HttpClient, options: &Endpoint) -> Result<ServedModelName> {
+    let answer = desk.request(JsonRequest::get("/v1/models"))?;
     let listed: Vec<&Value> = answer.pointer("/data").and_then(Value::as_array).into_iter().flatten().collect();
     let id = |entry: &Value| entry.get("id").and_then(Value::as_str).map(str::to_string);
     let parent = |entry: &Value| entry.get("parent").and_then(Value::as_str).map(str::to_string);
@@ -39,25 +39,30 @@ pub fn served(desk: &Desk, options: &Endpoint) -> Result<Name> {
             .help(format!("correct `model`; {}", known()))
     })?;
     Ok(match parent(entry).filter(|parent| *parent != wanted) {
-        Some(model) => Name { model, adapter: Some(wanted) },
-        None => Name { model: wanted, adapter: None },
+        Some(model) => ServedModelName { model, adapter: Some(wanted) },
+        None => ServedModelName { model: wanted, adapter: None },
     })
 }
 
 /// Returns the maximum length of a sequence on the server, if it reports one.
-pub fn context(desk: &Desk, dialect: &dyn Dialect) -> Result<Option<usize>> {
+pub fn context(desk: &HttpClient, dialect: &dyn Dialect) -> Result<Option<usize>> {
     let (call, pointer) = dialect.context();
-    let answer = desk.ask(call)?;
+    let answer = desk.request(call)?;
     let number = answer.pointer(pointer).and_then(Value::as_u64);
     Ok(number.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0))
 }
 
 /// Checks the tokenizer. Errors: invalid, if the server tokenizes a text differently from the model folder's tokenizer.
-pub fn expect_tokenizer(desk: &Desk, dialect: &dyn Dialect, name: &Name, model: &ModelFolder) -> Result<()> {
+pub fn expect_tokenizer(
+    desk: &HttpClient,
+    dialect: &dyn Dialect,
+    name: &ServedModelName,
+    model: &ModelFolder,
+) -> Result<()> {
     let tokenizer = model.chat.tokenizer();
     let stops = model.stop_tokens().iter().filter_map(|id| tokenizer.token(*id));
     let texts: Vec<String> = text_of_many_tokens(tokenizer).into_iter().chain(stops).collect();
-    let answers = desk.ask_all(texts.iter().map(|text| dialect.tokenize(name, text)).collect());
+    let answers = desk.request_all(texts.iter().map(|text| dialect.tokenize(name, text)).collect());
     for (text, answer) in texts.iter().zip(answers) {
         let answer = answer.map_err(Error::from).map_err(|e| e.at("the server's tokenizer cannot be compared"))?;
         let list = answer.get("tokens").and_then(Value::as_array);
@@ -90,7 +95,12 @@ fn text_of_many_tokens(tokenizer: &Tokenizer) -> Option<String> {
 /// Requests a token and determines the distribution of the log-probabilities.
 ///
 /// Errors: a request that the server rejects; a response without ids or log-probabilities.
-pub fn probe(desk: &Desk, dialect: &dyn Dialect, name: &Name, model: &ModelFolder) -> Result<Meaning> {
+pub fn probe(
+    desk: &HttpClient,
+    dialect: &dyn Dialect,
+    name: &ServedModelName,
+    model: &ModelFolder,
+) -> Result<LogprobsMode> {
     let text = text_of_many_tokens(model.chat.tokenizer()).unwrap_or_default();
     let mut tokens = model.chat.tokenizer().encode(&text)?;
     tokens.retain(|token| model.config.expect_tokens([token]).is_ok());
@@ -98,30 +108,31 @@ pub fn probe(desk: &Desk, dialect: &dyn Dialect, name: &Name, model: &ModelFolde
     if tokens.is_empty() {
         tokens = model.stop_tokens().to_vec();
     }
-    let at = |temperature: f64| -> Result<Told> {
-        let sampling = Sampling { temperature, top_p: 1.0, top_k: 0 };
-        let ask = Ask { model: name, tokens: &tokens, sampling, stop: &[], most: 1, seed: 1, top: TOP };
-        dialect.told(&desk.ask(dialect.turn(&ask))?)
+    let at = |temperature: f64| -> Result<EndpointTurnOutput> {
+        let sampling = SamplingParams { temperature, top_p: 1.0, top_k: 0 };
+        let ask =
+            EndpointTurnRequest { model: name, tokens: &tokens, sampling, stop: &[], max_tokens: 1, seed: 1, top: TOP };
+        dialect.parse_turn(&desk.request(dialect.turn_request(&ask))?)
     };
     let cold = at(1.0).map_err(|e| e.at("a first request of one token"))?;
     if cold.tokens.len() != 1 {
         return Err(Error::data(format!("the server sampled {} tokens where one was asked for", cold.tokens.len())));
     }
-    match dialect.meaning() {
+    match dialect.logprobs_mode() {
         Some(meaning) => Ok(meaning),
-        None => Ok(meaning(&cold.top, &at(2.0)?.top)),
+        None => Ok(infer_logprobs_mode(&cold.top, &at(2.0)?.top)),
     }
 }
 
 /// Determines from the distance of two tokens whether the temperature is applied to the numbers: at temperature 2 it is
 /// then half. If no two tokens are conclusive, the numbers count as the model's own, which suits the fewest options.
-fn meaning(cold: &[(u32, f64)], warm: &[(u32, f64)]) -> Meaning {
+fn infer_logprobs_mode(cold: &[(u32, f64)], warm: &[(u32, f64)]) -> LogprobsMode {
     let warm = |token: u32| warm.iter().find(|(id, _)| *id == token).map(|(_, number)| *number);
     let pairs: Vec<(f64, f64)> = cold.iter().filter_map(|(id, number)| Some((*number, warm(*id)?))).collect();
     let widest = pairs.iter().flat_map(|a| pairs.iter().map(move |b| (a.0 - b.0, a.1 - b.1)));
     match widest.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((far, near)) if far > 0.05 && near < 0.75 * far => Meaning::Tempered,
-        _ => Meaning::Plain,
+        Some((far, near)) if far > 0.05 && near < 0.75 * far => LogprobsMode::Tempered,
+        _ => LogprobsMode::Plain,
     }
 }
 
@@ -134,9 +145,17 @@ mod tests {
         let cold = [(7, -0.4), (3, -1.6), (9, -2.4)];
         let raw = [(3, -1.6), (7, -0.4), (1, -9.0)];
         let processed = [(7, -0.9), (3, -1.5), (9, -1.9)];
-        assert_eq!(meaning(&cold, &raw), Meaning::Plain);
-        assert_eq!(meaning(&cold, &processed), Meaning::Tempered);
-        assert_eq!(meaning(&cold, &[(1, -0.1), (7, -0.9)]), Meaning::Plain, "one token in common tells nothing");
-        assert_eq!(meaning(&[(7, -1.0), (3, -1.01)], &[(7, -1.0), (3, -1.005)]), Meaning::Plain, "no distance");
+        assert_eq!(infer_logprobs_mode(&cold, &raw), LogprobsMode::Plain);
+        assert_eq!(infer_logprobs_mode(&cold, &processed), LogprobsMode::Tempered);
+        assert_eq!(
+            infer_logprobs_mode(&cold, &[(1, -0.1), (7, -0.9)]),
+            LogprobsMode::Plain,
+            "one token in common tells nothing"
+        );
+        assert_eq!(
+            infer_logprobs_mode(&[(7, -1.0), (3, -1.01)], &[(7, -1.0), (3, -1.005)]),
+            LogprobsMode::Plain,
+            "no distance"
+        );
     }
 }

@@ -6,44 +6,46 @@
 
 mod decode;
 mod dialect;
-mod gate;
-mod hand_over;
 mod identity;
+pub mod mock_server;
 mod options;
-pub mod served;
 #[cfg(test)]
 mod tests;
+mod weight_lock;
+mod weight_publisher;
 
-pub use dialect::Server;
+pub use dialect::InferenceServerKind;
 pub use options::Endpoint;
 #[cfg(test)]
 pub use tests::conforms;
 
-use super::{Backend, Forced, Gpus, Learner, LearnerOptions, Offers, Rostered, Sampler, SamplerOptions};
+use super::{
+    Backend, BackendFeatures, DecodeSampler, ForcedScoring, Gpus, Learner, LearnerOptions, Sampler, SamplerOptions,
+};
 use crate::config::ModelConfig;
 use crate::folder::ModelFolder;
-use decode::Remote;
-use dialect::Meaning;
-use gate::Gate;
-use hand_over::Courier;
+use decode::EndpointDecode;
+use dialect::LogprobsMode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::PartOptions;
 use trainyard_core::{Error, Result, Secrets};
-use trainyard_http::{Address, Desk};
-use trainyard_tables::Sampling;
+use trainyard_http::{BaseUrl, HttpClient};
+use trainyard_tables::SamplingParams;
+use weight_lock::WeightLock;
+use weight_publisher::WeightPublisher;
 
 /// The backend `endpoint`.
 pub struct EndpointBackend {
     options: Endpoint,
     secrets: Secrets,
-    gate: Arc<Gate>,
+    weight_lock: Arc<WeightLock>,
 }
 
 impl EndpointBackend {
     /// Creates the backend without a request to the server.
     pub fn new(options: Endpoint, secrets: &Secrets) -> Self {
-        Self { options, secrets: secrets.clone(), gate: Arc::default() }
+        Self { options, secrets: secrets.clone(), weight_lock: Arc::default() }
     }
     fn open(&self, model: &ModelFolder) -> Result<Box<dyn Sampler>> {
         let options = &self.options;
@@ -51,13 +53,13 @@ impl EndpointBackend {
             return Err(Error::invalid("a server computes no scoring head").help("use the backend `cpu` or `candle`"));
         }
         let key = options.api_key.as_ref().map(|name| self.secrets.get(name)).transpose()?.cloned();
-        let desk = Desk::open(Address::read(&options.url)?, key, options.limits())?;
+        let desk = HttpClient::open(BaseUrl::read(&options.url)?, key, options.limits())?;
         let dialect = options.server.dialect();
-        let mut name = identity::served(&desk, options)?;
+        let mut name = identity::find_served_model(&desk, options)?;
         let positions = identity::context(&desk, dialect)?;
         identity::expect_tokenizer(&desk, dialect, &name, model)?;
-        let hand_over = options.weights.as_ref().zip(dialect.hand_over());
-        let courier = hand_over.map(|(weights, way)| Courier::new(model, weights, way));
+        let hand_over = options.weights.as_ref().zip(dialect.weight_updates());
+        let courier = hand_over.map(|(weights, way)| WeightPublisher::new(model, weights, way));
         if model.adapter.is_some() && courier.is_none() && options.model.is_none() {
             return Err(Error::invalid("the model has an adapter, and nothing says that the server has it").help(
                 "name the adapter that the server serves in `model`, let it be loaded by `weights`, or serve what \
@@ -65,13 +67,13 @@ impl EndpointBackend {
             ));
         }
         if let Some(courier) = &courier {
-            self.gate.change(|before| courier.first(&desk, model, before))?;
+            self.weight_lock.update(|before| courier.publish_initial(&desk, model, before))?;
         }
-        let lease = self.gate.wait_to_enter();
+        let lease = self.weight_lock.acquire();
         name.adapter = lease.loaded.adapter.clone().or(name.adapter);
         let meaning = match (identity::probe(&desk, dialect, &name, model)?, options.server) {
             // vLLM truncates wherever it applies the temperature.
-            (Meaning::Tempered, Server::Vllm) => Meaning::Sampled,
+            (LogprobsMode::Tempered, InferenceServerKind::Vllm) => LogprobsMode::Sampled,
             (meaning, _) => meaning,
         };
         drop(lease);
@@ -79,9 +81,17 @@ impl EndpointBackend {
             max_position_embeddings: model.config.max_position_embeddings.min(positions.unwrap_or(usize::MAX)),
             ..model.config.clone()
         };
-        let gate = self.gate.clone();
-        let remote = Remote { desk, dialect, name, meaning, gate, courier, flights: BTreeMap::new() };
-        Ok(Box::new(Rostered::without_entropies(remote, &config)))
+        let gate = self.weight_lock.clone();
+        let remote = EndpointDecode {
+            client: desk,
+            dialect,
+            name,
+            logprobs_mode: meaning,
+            weight_lock: gate,
+            publisher: courier,
+            in_flight: BTreeMap::new(),
+        };
+        Ok(Box::new(DecodeSampler::without_entropies(remote, &config)))
     }
 }
 
@@ -89,18 +99,22 @@ impl Backend for EndpointBackend {
     fn kind(&self) -> &'static str {
         Endpoint::KIND
     }
-    fn offers(&self) -> Offers {
-        Offers {
+    fn features(&self) -> BackendFeatures {
+        BackendFeatures {
             trains: false,
             weights: self.options.weights.is_some(),
             entropies: false,
-            forced: if self.options.server == Server::LlamaCpp { Forced::Never } else { Forced::Plain },
+            forced_scoring: if self.options.server == InferenceServerKind::LlamaCpp {
+                ForcedScoring::Never
+            } else {
+                ForcedScoring::Plain
+            },
             scores: false,
-            draws: false,
+            reproducible_draws: false,
         }
     }
-    fn refuses(&self, sampling: &Sampling) -> Option<(String, String)> {
-        decode::refused(&self.options, sampling)
+    fn refuses(&self, sampling: &SamplingParams) -> Option<(String, String)> {
+        decode::unsupported_sampling(&self.options, sampling)
     }
     fn gpus(&self) -> Gpus {
         Gpus::Unused

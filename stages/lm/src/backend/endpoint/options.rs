@@ -1,6 +1,6 @@
 //! Options of the backend `endpoint` in a workflow file.
 
-use super::dialect::Server;
+use super::dialect::InferenceServerKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use trainyard_api::family::PartOptions;
 use trainyard_core::units::parse_duration;
 use trainyard_core::{OptionProblem, SecretName};
-use trainyard_http::{Address, Limits};
+use trainyard_http::{BaseUrl, RequestLimits};
 
 /// Maximum bytes of a response: a turn of a hundred thousand tokens with its log-probabilities is smaller.
 const ANSWER: usize = 256 << 20;
@@ -20,7 +20,7 @@ pub struct Endpoint {
     /// Address of the server, such as `http://gpu-7:8000`.
     pub url: String,
     /// Kind of server.
-    pub server: Server,
+    pub server: InferenceServerKind,
     /// Name of the model on the server, or of an adapter that it has loaded; null = the only one that it lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -29,7 +29,7 @@ pub struct Endpoint {
     pub api_key: Option<SecretName>,
     /// Transfer of the stage's weights to the server; null = the server has them, and they do not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub weights: Option<Weights>,
+    pub weights: Option<WeightTransferOptions>,
     /// Maximum requests in flight; further ones wait.
     #[serde(default = "requests")]
     #[schemars(range(min = 1))]
@@ -46,7 +46,7 @@ pub struct Endpoint {
 /// A folder that both sides can read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Weights {
+pub struct WeightTransferOptions {
     /// Absolute path of a folder that the stage can write to; every version of the weights gets a folder in it.
     pub folder: String,
     /// Path of the same folder on the server; null = the same path.
@@ -66,9 +66,9 @@ fn attempts() -> u32 {
 
 impl Endpoint {
     /// Returns the limits of requests.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> RequestLimits {
         let timeout = parse_duration(&self.timeout).unwrap_or(Duration::from_secs(600));
-        Limits { requests: self.requests, attempts: self.attempts, timeout, answer: ANSWER }
+        RequestLimits { requests: self.requests, attempts: self.attempts, timeout, response_bytes: ANSWER }
     }
 }
 
@@ -92,7 +92,7 @@ impl PartOptions for Endpoint {
 
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
-        if let Err(e) = Address::read(&self.url) {
+        if let Err(e) = BaseUrl::read(&self.url) {
             let problem = OptionProblem::new("/url", e.message);
             problems.push(e.help.into_iter().fold(problem, OptionProblem::help));
         }
@@ -101,8 +101,8 @@ impl PartOptions for Endpoint {
         } else if parse_duration(&self.timeout) == Ok(Duration::ZERO) {
             problems.push(OptionProblem::new("/timeout", "no request is answered within no time").help("use `10m`"));
         }
-        problems.extend(OptionProblem::outside("/requests", self.requests, 1..));
-        problems.extend(OptionProblem::outside("/attempts", self.attempts, 1..=100));
+        problems.extend(OptionProblem::out_of_range("/requests", self.requests, 1..));
+        problems.extend(OptionProblem::out_of_range("/attempts", self.attempts, 1..=100));
         if let Some(weights) = &self.weights {
             problems.extend(self.problems_with_weights(weights));
         }
@@ -111,8 +111,8 @@ impl PartOptions for Endpoint {
 }
 
 impl Endpoint {
-    fn problems_with_weights(&self, weights: &Weights) -> Vec<OptionProblem> {
-        if self.server == Server::LlamaCpp {
+    fn problems_with_weights(&self, weights: &WeightTransferOptions) -> Vec<OptionProblem> {
+        if self.server == InferenceServerKind::LlamaCpp {
             let problem = OptionProblem::new("/weights", "a llama.cpp server cannot load other weights while it runs");
             return vec![problem.help("leave `weights` out, or use `server: vllm` or `server: sglang`")];
         }

@@ -3,7 +3,7 @@
 
 use super::elementwise::exp_shifted_body;
 use super::lanes::{Lanes, kernel};
-use crate::generate::cache::{AttentionShape, BLOCK, Block};
+use crate::generate::cache::{AttentionShape, BLOCK, KvBlock};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ kernel! {
     attention = attention_body(
         place: (AttentionShape, usize),
         query: &[f32],
-        blocks: &[Arc<Block>],
+        blocks: &[Arc<KvBlock>],
         seen: Range<usize>,
         scratch: &mut AttentionScratch,
         out: &mut [f32],
@@ -34,7 +34,7 @@ kernel! {
 fn attention_body<L: Lanes>(
     (shape, kv): (AttentionShape, usize),
     query: &[f32],
-    blocks: &[Arc<Block>],
+    blocks: &[Arc<KvBlock>],
     seen: Range<usize>,
     scratch: &mut AttentionScratch,
     out: &mut [f32],
@@ -73,7 +73,7 @@ fn score<L: Lanes, const N: usize>(
     shape: AttentionShape,
     kv: usize,
     query: &[f32],
-    blocks: &[Arc<Block>],
+    blocks: &[Arc<KvBlock>],
     scores: &mut [f32],
 ) {
     assert!(blocks.len() == N && scores.len() == N * BLOCK);
@@ -98,7 +98,7 @@ fn score<L: Lanes, const N: usize>(
 fn weigh<L: Lanes>(
     shape: AttentionShape,
     kv: usize,
-    blocks: &[Arc<Block>],
+    blocks: &[Arc<KvBlock>],
     weights: &[f32],
     scale: f32,
     padded: &mut [f32],

@@ -4,10 +4,10 @@
 /// The instruction set of a generator. Values other than `portable()` only come from detection, which makes calls into
 /// feature-gated kernels sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Isa(pub(super) Level);
+pub struct Isa(pub(super) IsaLevel);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum IsaLevel {
     #[cfg(target_arch = "x86_64")]
     Avx512,
     #[cfg(target_arch = "x86_64")]
@@ -25,13 +25,13 @@ impl Isa {
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl")
             {
-                levels.push(Self(Level::Avx512));
+                levels.push(Self(IsaLevel::Avx512));
             }
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                levels.push(Self(Level::Avx2));
+                levels.push(Self(IsaLevel::Avx2));
             }
         }
-        levels.push(Self(Level::Portable));
+        levels.push(Self(IsaLevel::Portable));
         levels
     }
     /// Returns the widest instruction set of this machine.
@@ -42,10 +42,10 @@ impl Isa {
     pub fn name(self) -> &'static str {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => "avx512",
+            IsaLevel::Avx512 => "avx512",
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => "avx2",
-            Level::Portable => "portable",
+            IsaLevel::Avx2 => "avx2",
+            IsaLevel::Portable => "portable",
         }
     }
 }
@@ -84,9 +84,9 @@ pub(super) fn tree(lanes: &[f32; 16]) -> f32 {
     a[0]
 }
 
-pub(super) struct Portable;
+pub(super) struct PortableLanes;
 
-impl Lanes for Portable {
+impl Lanes for PortableLanes {
     const ROWS: usize = 4;
     const VECTORS: usize = 1;
     type V = [f32; 16];
@@ -251,12 +251,12 @@ macro_rules! kernel {
             match isa.0 {
                 // SAFETY: this level comes from detection only.
                 #[cfg(target_arch = "x86_64")]
-                $crate::generate::kernels::lanes::Level::Avx512 => unsafe { avx512($($arg),*) },
+                $crate::generate::kernels::lanes::IsaLevel::Avx512 => unsafe { avx512($($arg),*) },
                 // SAFETY: this level comes from detection only.
                 #[cfg(target_arch = "x86_64")]
-                $crate::generate::kernels::lanes::Level::Avx2 => unsafe { avx2($($arg),*) },
-                $crate::generate::kernels::lanes::Level::Portable => {
-                    $body::<$crate::generate::kernels::lanes::Portable>($($arg),*)
+                $crate::generate::kernels::lanes::IsaLevel::Avx2 => unsafe { avx2($($arg),*) },
+                $crate::generate::kernels::lanes::IsaLevel::Portable => {
+                    $body::<$crate::generate::kernels::lanes::PortableLanes>($($arg),*)
                 }
             }
         }

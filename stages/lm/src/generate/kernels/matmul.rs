@@ -14,7 +14,7 @@ pub const PANEL: usize = 32;
 
 /// A weight matrix `[n, k]` in panels `[n / 32][k][32]`, padded with zero rows.
 #[derive(Debug, Clone, Default)]
-pub struct Packed {
+pub struct PackedMatrix {
     k: usize,
     panels: Panels,
     /// Bias, padded like the outputs; empty = no bias.
@@ -24,7 +24,7 @@ pub struct Packed {
 #[derive(Debug, Clone)]
 enum Panels {
     Full(Vec<f32>),
-    Half(Vec<Pair>),
+    Half(Vec<Bf16Pair>),
 }
 
 impl Default for Panels {
@@ -36,10 +36,10 @@ impl Default for Panels {
 /// Two bfloat16 weights of a panel's row: column `i` below column `i + 16`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(transparent)]
-struct Pair(u32);
+struct Bf16Pair(u32);
 
 /// Storage type of the 32 weights of a panel's row.
-trait Kept: Copy + Default + Send + Sync {
+trait PanelElement: Copy + Default + Send + Sync {
     /// Elements of a row.
     const ROW: usize;
     /// Writes a weight into its column.
@@ -51,7 +51,7 @@ trait Kept: Copy + Default + Send + Sync {
     unsafe fn sixteen<L: Lanes>(row: *const Self, second: bool) -> L::V;
 }
 
-impl Kept for f32 {
+impl PanelElement for f32 {
     const ROW: usize = PANEL;
     fn put(row: &mut [Self], column: usize, weight: f32) {
         row[column] = weight;
@@ -63,7 +63,7 @@ impl Kept for f32 {
     }
 }
 
-impl Kept for Pair {
+impl PanelElement for Bf16Pair {
     const ROW: usize = PANEL / 2;
     fn put(row: &mut [Self], column: usize, weight: f32) {
         row[column % 16].0 |= u32::from(bf16_bits(weight)) << (16 * (column / 16));
@@ -76,7 +76,7 @@ impl Kept for Pair {
     }
 }
 
-impl Packed {
+impl PackedMatrix {
     /// Stacks row-major parts `([n_i, k], bias)` on top of each other, each padded to whole panels: part `i` of the
     /// output starts at the sum of the padded sizes before it.
     pub fn new(k: usize, parts: &[(&[f32], Option<&[f32]>)]) -> Self {
@@ -116,7 +116,7 @@ impl Packed {
 }
 
 /// Packs the panels of all parts, one after another.
-fn stacked<W: Kept>(k: usize, parts: &[(&[f32], Option<&[f32]>)]) -> Vec<W> {
+fn stacked<W: PanelElement>(k: usize, parts: &[(&[f32], Option<&[f32]>)]) -> Vec<W> {
     let mut stacked = Vec::new();
     for (weights, _) in parts {
         assert!(k > 0 && weights.len() % k == 0, "a part must have whole rows");
@@ -129,7 +129,7 @@ fn stacked<W: Kept>(k: usize, parts: &[(&[f32], Option<&[f32]>)]) -> Vec<W> {
 }
 
 /// Interleaves rows of `k` weights. Only a few lines of the panel are written at a time.
-fn fill<W: Kept>(panel: &mut [W], rows: &[f32], k: usize) {
+fn fill<W: PanelElement>(panel: &mut [W], rows: &[f32], k: usize) {
     for (i, panel) in panel.chunks_mut(16 * W::ROW).enumerate() {
         for (column, row) in rows.chunks_exact(k).enumerate() {
             for (w, line) in row[16 * i..].iter().zip(panel.chunks_exact_mut(W::ROW)) {
@@ -141,12 +141,12 @@ fn fill<W: Kept>(panel: &mut [W], rows: &[f32], k: usize) {
 
 /// The results of a product, which threads share: each writes the columns of its panels.
 #[derive(Clone, Copy)]
-pub struct Output(*mut f32);
+pub struct MatmulOutput(*mut f32);
 
 // SAFETY: threads write to panels that do not overlap, and the borrow of the results outlives them.
-unsafe impl Send for Output {}
+unsafe impl Send for MatmulOutput {}
 // SAFETY: as above.
-unsafe impl Sync for Output {}
+unsafe impl Sync for MatmulOutput {}
 
 /// `out[r] = bias + W x[r]`, or with `accumulate` `out[r] += bias + W x[r]`, for `rows` rows.
 ///
@@ -154,7 +154,7 @@ unsafe impl Sync for Output {}
 /// old value and adds its products in ascending `k`. More than one thread divides the panels over rayon's current pool.
 pub fn matmul(
     (isa, threads): (Isa, usize),
-    weights: &Packed,
+    weights: &PackedMatrix,
     (x, x_stride): (&[f32], usize),
     rows: usize,
     accumulate: bool,
@@ -165,7 +165,7 @@ pub fn matmul(
     }
     let (k, columns) = (weights.k, weights.columns());
     assert!(x_stride >= k && x.len() >= (rows - 1) * x_stride + k && out.len() >= rows * columns);
-    let out = Output(out.as_mut_ptr());
+    let out = MatmulOutput(out.as_mut_ptr());
     let x = (x, x_stride);
     if threads == 1 {
         panels(isa, weights, 0..columns / PANEL, x, rows, accumulate, out);
@@ -179,39 +179,39 @@ pub fn matmul(
 kernel! {
     /// The columns of some panels; [`matmul`] has checked the sizes.
     panels = panels_body(
-        weights: &Packed,
+        weights: &PackedMatrix,
         part: Range<usize>,
         x: (&[f32], usize),
         rows: usize,
         accumulate: bool,
-        out: Output,
+        out: MatmulOutput,
     )
 }
 
 #[inline(always)]
 fn panels_body<L: Lanes>(
-    weights: &Packed,
+    weights: &PackedMatrix,
     part: Range<usize>,
     x: (&[f32], usize),
     rows: usize,
     accumulate: bool,
-    out: Output,
+    out: MatmulOutput,
 ) {
     match &weights.panels {
         Panels::Full(panels) => panels_of::<L, f32>(weights, panels, part, x, rows, accumulate, out),
-        Panels::Half(panels) => panels_of::<L, Pair>(weights, panels, part, x, rows, accumulate, out),
+        Panels::Half(panels) => panels_of::<L, Bf16Pair>(weights, panels, part, x, rows, accumulate, out),
     }
 }
 
 #[inline(always)]
-fn panels_of<L: Lanes, W: Kept>(
-    weights: &Packed,
+fn panels_of<L: Lanes, W: PanelElement>(
+    weights: &PackedMatrix,
     panels: &[W],
     part: Range<usize>,
     (x, x_stride): (&[f32], usize),
     rows: usize,
     accumulate: bool,
-    out: Output,
+    out: MatmulOutput,
 ) {
     let (k, columns) = (weights.k, weights.columns());
     let step = 16 * L::VECTORS;
@@ -252,7 +252,7 @@ fn panels_of<L: Lanes, W: Kept>(
 }
 
 #[inline(always)]
-unsafe fn tiles<L: Lanes, W: Kept, const R: usize>(
+unsafe fn tiles<L: Lanes, W: PanelElement, const R: usize>(
     x: *const f32,
     x_stride: usize,
     k: usize,
@@ -273,7 +273,7 @@ unsafe fn tiles<L: Lanes, W: Kept, const R: usize>(
 /// Computes `R` rows times `16 N` columns, with accumulators in registers. `w` is a panel and its first sixteen columns
 /// to use.
 #[inline(always)]
-unsafe fn tile<L: Lanes, W: Kept, const R: usize, const N: usize>(
+unsafe fn tile<L: Lanes, W: PanelElement, const R: usize, const N: usize>(
     x: *const f32,
     x_stride: usize,
     k: usize,

@@ -18,4 +18,4 @@ pub use attention::{AttentionScratch, attention};
 pub use distribution::{all_finite, divide_and_shift, dot_wide, first_highest, sum_wide};
 pub use elementwise::{exp_shifted, gelu_times, rms_norm, silu_times};
 pub use lanes::Isa;
-pub use matmul::{PANEL, Packed, matmul};
+pub use matmul::{PANEL, PackedMatrix, matmul};

@@ -1,7 +1,7 @@
 //! Kernels against plain sums in f64, and bit for bit against each other.
 
 use super::*;
-use crate::generate::cache::Blocks;
+use crate::generate::cache::KvBlocks;
 use proptest::prelude::*;
 use trainyard_core::Chance;
 
@@ -23,7 +23,7 @@ proptest! {
         let (x, wa, wb) = (numbers("x", rows * (k + 3)), numbers("a", a * k), numbers("b", b * k));
         let bias_a = numbers("c", a);
         let parts: Vec<(&[f32], Option<&[f32]>)> = vec![(&wa, biased.then_some(&bias_a[..])), (&wb, None)];
-        let packed = Packed::new(k, &parts);
+        let packed = PackedMatrix::new(k, &parts);
         prop_assert_eq!(packed.columns(), a.next_multiple_of(PANEL) + b.next_multiple_of(PANEL));
         let run = |isa, first: usize, count: usize, accumulate| {
             let mut out = vec![0.5; count * packed.columns()];
@@ -69,7 +69,7 @@ proptest! {
         if !exact {
             parts[1][b * k - 1] = 0.1;
         }
-        let packed = Packed::new(k, &[(&parts[0], None), (&parts[1], None)]);
+        let packed = PackedMatrix::new(k, &[(&parts[0], None), (&parts[1], None)]);
         let columns = packed.columns();
         prop_assert_eq!(packed.bytes(), if exact { 2 } else { 4 } * columns * k);
         for isa in Isa::available() {
@@ -94,7 +94,7 @@ proptest! {
         let d = shape.head_dim;
         let size = length * kv_heads * d;
         let (q, keys, values) = (numbers("q", shape.heads * d), numbers("k", size), numbers("v", size + 1));
-        let mut blocks = Blocks::default();
+        let mut blocks = KvBlocks::default();
         blocks.reserve(length, 2, shape);
         for t in 0..length {
             blocks.write(t, shape, &keys[t * kv_heads * d..], &values[t * kv_heads * d..]);

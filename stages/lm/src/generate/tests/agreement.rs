@@ -1,7 +1,7 @@
 //! The inference path computes what the training model computes.
 
 use super::*;
-use crate::batch::TokenBatch;
+use crate::batch::SequenceBatch;
 
 #[test]
 fn logprobs_agree_with_the_training_model() {
@@ -10,10 +10,10 @@ fn logprobs_agree_with_the_training_model() {
         let decoder = Decoder::from_weights(&config, weights.clone()).unwrap();
         let mut generator = Generator::new(&config, &weights, 2).unwrap();
         for temperature in [1.0, 0.7] {
-            let mut requests: Vec<Request> = (0..5).map(|i| request(i, 3 + 9 * i as usize, 30)).collect();
+            let mut requests: Vec<SequenceRequest> = (0..5).map(|i| request(i, 3 + 9 * i as usize, 30)).collect();
             requests.iter_mut().for_each(|r| r.sampling = sampling(temperature));
             let states = generator.generate(requests).unwrap();
-            let batch = TokenBatch::new(states.iter().map(|s| s.token_ids.clone()).collect()).unwrap();
+            let batch = SequenceBatch::new(states.iter().map(|s| s.token_ids.clone()).collect()).unwrap();
             let hidden = decoder.hidden_no_grad(&batch).unwrap();
             for (i, state) in states.iter().enumerate() {
                 let sampled: Vec<usize> = (0..state.token_ids.len()).filter(|&t| state.loss_mask[t]).collect();
@@ -40,8 +40,8 @@ fn logprobs_agree_with_the_training_model() {
 fn teacher_forcing_gives_the_bits_that_sampling_recorded() {
     for config in variants() {
         let mut generator = generator(&config, 1);
-        let sampling = Sampling { temperature: 0.9, top_p: 0.8, top_k: 20 };
-        let requests = (0..4).map(|i| Request { sampling, ..request(i, 4, 40) }).collect();
+        let sampling = SamplingParams { temperature: 0.9, top_p: 0.8, top_k: 20 };
+        let requests = (0..4).map(|i| SequenceRequest { sampling, ..request(i, 4, 40) }).collect();
         let states = generator.generate(requests).unwrap();
         let sequences: Vec<&[u32]> = states.iter().map(|s| s.token_ids.as_slice()).collect();
         let scored = generator.logprobs_of(&sequences, &sampling).unwrap();
@@ -58,9 +58,10 @@ fn teacher_forcing_gives_the_bits_that_sampling_recorded() {
 fn greedy_tokens_are_the_most_probable_ones() {
     let config = &variants()[0];
     let mut generator = generator(config, 1);
-    let state = generator.generate(vec![Request { sampling: sampling(0.0), ..request(1, 5, 12) }]).unwrap().remove(0);
+    let state =
+        generator.generate(vec![SequenceRequest { sampling: sampling(0.0), ..request(1, 5, 12) }]).unwrap().remove(0);
     let decoder = Decoder::from_weights(config, weights(config)).unwrap();
-    let hidden = decoder.hidden_no_grad(&TokenBatch::new(vec![state.token_ids.clone()]).unwrap()).unwrap();
+    let hidden = decoder.hidden_no_grad(&SequenceBatch::new(vec![state.token_ids.clone()]).unwrap()).unwrap();
     for t in 5..state.token_ids.len() {
         let targets: Vec<u32> = (0..VOCABULARY as u32).collect();
         let rows = vec![t as u32 - 1; VOCABULARY];
@@ -89,7 +90,7 @@ fn hidden_states_and_scores_agree_with_the_training_model() {
     let views: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
     let hidden = generator.hidden_of(&views, &positions).unwrap();
     let scores = generator.score(&views, &positions).unwrap();
-    let batch = TokenBatch::new(sequences.clone()).unwrap();
+    let batch = SequenceBatch::new(sequences.clone()).unwrap();
     let expected = classifier.hidden_no_grad(&batch).unwrap();
     for i in [0, 2] {
         let rows: Vec<u32> = positions[i].iter().map(|&p| batch.row(i, p as usize)).collect();

@@ -1,7 +1,7 @@
 //! Requests that the engine rejects.
 
 use super::*;
-use crate::generate::Finish;
+use crate::generate::SequenceFinish;
 
 #[test]
 fn weights_with_nan_end_the_sequence_and_never_give_a_token() {
@@ -20,8 +20,8 @@ fn weights_with_nan_end_the_sequence_and_never_give_a_token() {
             weights
                 .insert(name.to_string(), Tensor::from_vec(values, tensor.dims(), &candle_core::Device::Cpu).unwrap());
             let mut generator = Generator::new(config, &weights, 1).unwrap();
-            let id = generator.add(Request { sampling: sampling(0.0), ..request(1, 20, 5) }).unwrap();
-            assert_eq!(generator.step().unwrap(), [(id, Finish::Nan)], "{name} {bad}");
+            let id = generator.add(SequenceRequest { sampling: sampling(0.0), ..request(1, 20, 5) }).unwrap();
+            assert_eq!(generator.step().unwrap(), [(id, SequenceFinish::Nan)], "{name} {bad}");
             assert_eq!(generator.sequence(id).token_ids.len(), 20);
             assert!(generator.append(id, &[1], 1).is_err());
             let scored = generator.logprobs_of(&[&[1, 2, 3]], &sampling(1.0)).unwrap().remove(0);
@@ -34,7 +34,7 @@ fn weights_with_nan_end_the_sequence_and_never_give_a_token() {
 fn bad_requests_are_refused_with_the_reason() {
     let config = &variants()[0];
     let mut generator = generator(config, 1);
-    let refused = |generator: &mut Generator, change: &dyn Fn(&mut Request)| {
+    let refused = |generator: &mut Generator, change: &dyn Fn(&mut SequenceRequest)| {
         let mut request = request(1, 5, 5);
         change(&mut request);
         generator.add(request).unwrap_err().message

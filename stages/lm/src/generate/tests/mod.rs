@@ -1,18 +1,18 @@
 //! The engine: against the training model, and against itself in other batches.
 
 mod agreement;
-mod company;
+mod batch_invariance;
 mod faults;
 mod padded;
 mod trees;
 
-use super::{DrawKey, Generator, Request, SequenceState};
+use super::{DrawKey, Generator, SequenceRequest, SequenceState};
 use crate::config::ModelConfig;
 use crate::decoder::{Decoder, Weights};
 use crate::families::find;
 use candle_core::Tensor;
 use trainyard_core::Chance;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 const VOCABULARY: usize = 53;
 
@@ -50,14 +50,14 @@ fn generator(config: &ModelConfig, threads: usize) -> Generator {
     Generator::new(config, &weights(config), threads).unwrap()
 }
 
-fn sampling(temperature: f64) -> Sampling {
-    Sampling { temperature, top_p: 1.0, top_k: 0 }
+fn sampling(temperature: f64) -> SamplingParams {
+    SamplingParams { temperature, top_p: 1.0, top_k: 0 }
 }
 
 /// Returns a request with a different prompt for every number.
-fn request(number: u64, length: usize, max_new_tokens: usize) -> Request {
+fn request(number: u64, length: usize, max_new_tokens: usize) -> SequenceRequest {
     let mut draws = Chance::new(5).at("prompt", &[number]);
-    Request {
+    SequenceRequest {
         tokens: (0..length).map(|_| draws.below(VOCABULARY as u64) as u32).collect(),
         draw: DrawKey { chance: Chance::new(6), problem: number, sample: 0 },
         sampling: sampling(1.0),

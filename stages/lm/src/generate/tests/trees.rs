@@ -1,10 +1,10 @@
 //! Forks, observations, new weights.
 
 use super::*;
-use crate::generate::{Finish, SequenceId};
+use crate::generate::{SequenceFinish, SequenceId};
 
 /// Runs to the end of the turn.
-fn finished(generator: &mut Generator, id: SequenceId) -> Finish {
+fn finished(generator: &mut Generator, id: SequenceId) -> SequenceFinish {
     generator.run().unwrap();
     generator.sequence(id).finish.unwrap()
 }
@@ -24,7 +24,7 @@ fn a_fork_equals_a_fresh_sequence_with_the_same_prefix() {
             let prefix = generator.sequence(parent).token_ids[..at].to_vec();
             let fork = generator.fork(parent, at, draw).unwrap();
             let inherited = generator.sequence(fork).sampled_in_turn().len();
-            let fresh = Request { tokens: prefix, draw, max_new_tokens: 40 - inherited, ..request.clone() };
+            let fresh = SequenceRequest { tokens: prefix, draw, max_new_tokens: 40 - inherited, ..request.clone() };
             let fresh = self::generator(&config, 1).generate(vec![fresh]).unwrap().remove(0);
             generator.run().unwrap();
             let fork = generator.remove(fork);
@@ -87,26 +87,26 @@ fn appending_an_observation_equals_a_prompt_that_holds_everything() {
 fn limits_stops_and_turns() {
     let config = &variants()[0];
     let mut generator = generator(config, 1);
-    let prompt_only = generator.add(Request { max_new_tokens: 0, ..request(1, 5, 0) }).unwrap();
-    assert_eq!(generator.step().unwrap(), [(prompt_only, Finish::Length)]);
+    let prompt_only = generator.add(SequenceRequest { max_new_tokens: 0, ..request(1, 5, 0) }).unwrap();
+    assert_eq!(generator.step().unwrap(), [(prompt_only, SequenceFinish::Length)]);
     assert_eq!(generator.sequence(prompt_only).token_ids.len(), 5);
     // Every token stops.
-    let stop = Request { stop_tokens: (0..VOCABULARY as u32).collect(), ..request(2, 5, 9) };
+    let stop = SequenceRequest { stop_tokens: (0..VOCABULARY as u32).collect(), ..request(2, 5, 9) };
     let id = generator.add(stop).unwrap();
     let events = generator.step().unwrap();
     let last = *generator.sequence(id).token_ids.last().unwrap();
-    assert_eq!(events, [(id, Finish::Stop(last))]);
+    assert_eq!(events, [(id, SequenceFinish::Stop(last))]);
     assert!(generator.sequence(id).loss_mask[5], "the stop token belongs to the turn");
     let fork = generator.fork(id, 6, generator_draw()).unwrap();
-    assert_eq!(generator.sequence(fork).finish, Some(Finish::Stop(last)));
+    assert_eq!(generator.sequence(fork).finish, Some(SequenceFinish::Stop(last)));
     generator.append(fork, &[1], 3).unwrap();
     assert_eq!(generator.running(), 1);
     generator.stop(fork);
     assert_eq!(generator.running(), 0);
     // The last position of the model ends any turn.
-    let long = generator.add(Request { stop_tokens: Vec::new(), ..request(4, 250, 100) }).unwrap();
+    let long = generator.add(SequenceRequest { stop_tokens: Vec::new(), ..request(4, 250, 100) }).unwrap();
     assert_eq!(generator.room(long), 5);
-    assert_eq!(finished(&mut generator, long), Finish::Length);
+    assert_eq!(finished(&mut generator, long), SequenceFinish::Length);
     assert_eq!(generator.sequence(long).token_ids.len(), 256);
     assert!(generator.append(long, &[1], 1).unwrap_err().message.contains("no position"));
 }
@@ -119,7 +119,7 @@ fn generator_draw() -> DrawKey {
 fn new_weights_mark_new_tokens_only() {
     let config = &variants()[0];
     let mut generator = generator(config, 1);
-    let id = generator.add(Request { stop_tokens: Vec::new(), ..request(1, 4, 6) }).unwrap();
+    let id = generator.add(SequenceRequest { stop_tokens: Vec::new(), ..request(1, 4, 6) }).unwrap();
     for _ in 0..3 {
         generator.step().unwrap();
     }
@@ -133,9 +133,9 @@ fn new_weights_mark_new_tokens_only() {
     // The numbers are not those of the second model alone: the cache is the first model's.
     let fresh = generator.logprobs_of(&[&state.token_ids], &sampling(1.0)).unwrap().remove(0);
     assert_ne!(fresh.logprobs[9].to_bits(), state.logprobs[9].to_bits());
-    let again = generator.add(Request { stop_tokens: Vec::new(), ..request(1, 4, 6) }).unwrap();
+    let again = generator.add(SequenceRequest { stop_tokens: Vec::new(), ..request(1, 4, 6) }).unwrap();
     generator.run().unwrap();
     let mut other = Generator::new(config, &other, 1).unwrap();
-    let expected = other.generate(vec![Request { stop_tokens: Vec::new(), ..request(1, 4, 6) }]).unwrap();
+    let expected = other.generate(vec![SequenceRequest { stop_tokens: Vec::new(), ..request(1, 4, 6) }]).unwrap();
     assert_eq!(bits(generator.sequence(again)), bits(&expected[0]));
 }

@@ -5,7 +5,7 @@
 //! factors faster, above all transposed ones, and reuses its memory.
 #![expect(unsafe_code, reason = "vector loads and stores take pointers; `product` has checked the bounds")]
 
-use super::matrix::Matrix;
+use super::matrix::MatrixView;
 use std::arch::x86_64::*;
 use std::cell::RefCell;
 
@@ -25,19 +25,19 @@ const FEW_ROWS: usize = 24;
 /// Sixteen numbers on a cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([f32; 16]);
+struct CacheLine([f32; 16]);
 
 thread_local! {
     /// Packed columns of the second factor, and packed rows of the first.
-    static PACKED: RefCell<(Vec<Line>, Vec<Line>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+    static PACKED: RefCell<(Vec<CacheLine>, Vec<CacheLine>)> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
 /// Returns whether this module computes the product. It leaves to `gemm` the products that `gemm` sums in another
 /// order: narrow results of two factors with adjacent depths, single rows and columns, and depths of two.
-pub fn applies((m, n, k): (usize, usize, usize), a: Matrix<'_, f32>, b: Matrix<'_, f32>) -> bool {
+pub fn applies((m, n, k): (usize, usize, usize), a: MatrixView<'_, f32>, b: MatrixView<'_, f32>) -> bool {
     let dots = a.column == 1 && b.row == 1 && m * n <= 256;
     let strided = (a.column != 1 && a.row != 1) || (b.column != 1 && b.row != 1);
-    m > 1 && n > 1 && k > 2 && !dots && !strided && crate::ops::simd::level() == crate::ops::simd::Level::V4
+    m > 1 && n > 1 && k > 2 && !dots && !strided && crate::ops::simd::level() == crate::ops::simd::SimdLevel::V4
 }
 
 /// Returns the length of `gemm`'s chains for such a product.
@@ -52,8 +52,8 @@ fn chain((m, n, k): (usize, usize, usize)) -> usize {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 pub unsafe fn product(
     size: (usize, usize, usize),
-    a: Matrix<'_, f32>,
-    b: Matrix<'_, f32>,
+    a: MatrixView<'_, f32>,
+    b: MatrixView<'_, f32>,
     out: &mut [f32],
     out_row: usize,
     add: bool,
@@ -75,7 +75,7 @@ pub unsafe fn product(
                 unsafe {
                     let b_block = b.data.as_ptr().add(first * b.row + left * b.column);
                     let columns = match (packs, b.column) {
-                        (false, _) => Columns { data: b_block, row: b.row, panel: PANEL },
+                        (false, _) => PackedColumns { data: b_block, row: b.row, panel: PANEL },
                         (true, 1) => pack_rows(b_block, b.row, (length, width), columns),
                         (true, stride) => pack_columns(b_block, stride, (length, width), columns),
                     };
@@ -83,7 +83,7 @@ pub unsafe fn product(
                         let height = ROWS.min(m - top);
                         let a_block = a.data.as_ptr().add(top * a.row + first * a.column);
                         let out = out.as_mut_ptr().add(top * out_row + left);
-                        let block = Block { height, width, length, columns, out, out_row, add };
+                        let block = ProductBlock { height, width, length, columns, out, out_row, add };
                         if a.column == 1 {
                             block.multiply::<false>(a_block, a.row);
                         } else {
@@ -97,21 +97,21 @@ pub unsafe fn product(
     });
 }
 
-fn cover(buffer: &mut Vec<Line>, lines: usize) {
+fn cover(buffer: &mut Vec<CacheLine>, lines: usize) {
     if buffer.len() < lines {
-        buffer.resize(lines, Line([0.0; 16]));
+        buffer.resize(lines, CacheLine([0.0; 16]));
     }
 }
 
 /// Columns of the second factor: rows of a panel are `row` apart, panels begin `panel` apart.
 #[derive(Clone, Copy)]
-struct Columns {
+struct PackedColumns {
     data: *const f32,
     row: usize,
     panel: usize,
 }
 
-impl Columns {
+impl PackedColumns {
     /// Returns packed panels `[length][PANEL]`, or one that is as narrow as the columns.
     fn packed(data: *const f32, length: usize, width: usize) -> Self {
         let row = PANEL.min(width.next_multiple_of(16));
@@ -121,17 +121,17 @@ impl Columns {
 
 /// Some rows of the first factor times columns of the second.
 #[derive(Clone, Copy)]
-struct Block {
+struct ProductBlock {
     height: usize,
     width: usize,
     length: usize,
-    columns: Columns,
+    columns: PackedColumns,
     out: *mut f32,
     out_row: usize,
     add: bool,
 }
 
-impl Block {
+impl ProductBlock {
     /// Multiplies the block. Row i of `a` begins at i · `a_row` and its numbers are adjacent; or, if it is `PACKED`,
     /// tiles `[length][TILE]`.
     ///
@@ -172,7 +172,7 @@ struct Tile {
     b: *const f32,
     out: *mut f32,
     columns: usize,
-    block: Block,
+    block: ProductBlock,
 }
 
 impl Tile {
@@ -202,7 +202,7 @@ impl Tile {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn multiply<const R: usize, const N: usize, const PACKED: bool>(self) {
         let Self { a, a_row, b, out, columns, block } = self;
-        let Block { length, columns: Columns { row, .. }, out_row, add, .. } = block;
+        let ProductBlock { length, columns: PackedColumns { row, .. }, out_row, add, .. } = block;
         let mut sums = [[_mm512_setzero_ps(); N]; R];
         for i in 0..length {
             // SAFETY: row i of the panel, and number i of each of `R` rows.
@@ -238,8 +238,8 @@ impl Tile {
 /// Packs `length` rows of `width` adjacent numbers, `stride` apart, into panels; the last vector is padded with 0.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn pack_rows(from: *const f32, stride: usize, (length, width): (usize, usize), to: *mut f32) -> Columns {
-    let columns = Columns::packed(to, length, width);
+unsafe fn pack_rows(from: *const f32, stride: usize, (length, width): (usize, usize), to: *mut f32) -> PackedColumns {
+    let columns = PackedColumns::packed(to, length, width);
     for i in 0..length {
         for left in (0..width).step_by(16) {
             let mask = ((1u32 << (width - left).min(16)) - 1) as __mmask16;
@@ -255,8 +255,13 @@ unsafe fn pack_rows(from: *const f32, stride: usize, (length, width): (usize, us
 /// last vector are 0.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn pack_columns(from: *const f32, stride: usize, (length, width): (usize, usize), to: *mut f32) -> Columns {
-    let packed = Columns::packed(to, length, width);
+unsafe fn pack_columns(
+    from: *const f32,
+    stride: usize,
+    (length, width): (usize, usize),
+    to: *mut f32,
+) -> PackedColumns {
+    let packed = PackedColumns::packed(to, length, width);
     for left in (0..width).step_by(16) {
         let panel = to.wrapping_add(left / PANEL * packed.panel + left % PANEL);
         let columns = (width - left).min(16);

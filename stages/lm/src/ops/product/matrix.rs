@@ -1,13 +1,13 @@
 //! A strided view of a matrix.
 
 #[cfg(target_arch = "x86_64")]
-use crate::ops::Scalar;
+use crate::ops::KernelScalar;
 #[cfg(target_arch = "x86_64")]
 use std::any::TypeId;
 
 /// A matrix inside a slice: element (i, j) is `data[i · row + j · column]`.
 #[derive(Debug, Clone, Copy)]
-pub struct Matrix<'a, T> {
+pub struct MatrixView<'a, T> {
     /// The numbers; views may overlap and leave gaps.
     pub data: &'a [T],
     /// Distance in `data` from one row to the next.
@@ -16,7 +16,7 @@ pub struct Matrix<'a, T> {
     pub column: usize,
 }
 
-impl<'a, T> Matrix<'a, T> {
+impl<'a, T> MatrixView<'a, T> {
     /// Creates a view of rows one after another, `stride` apart.
     pub fn rows(data: &'a [T], stride: usize) -> Self {
         Self { data, row: stride, column: 1 }
@@ -32,13 +32,13 @@ impl<'a, T> Matrix<'a, T> {
 }
 
 #[cfg(target_arch = "x86_64")]
-impl<'a, T: Scalar> Matrix<'a, T> {
+impl<'a, T: KernelScalar> MatrixView<'a, T> {
     /// Returns the same matrix, if its numbers are float32.
-    pub(super) fn single(self) -> Option<Matrix<'a, f32>> {
+    pub(super) fn single(self) -> Option<MatrixView<'a, f32>> {
         let data = (TypeId::of::<T>() == TypeId::of::<f32>()).then_some(self.data)?;
         #[expect(unsafe_code, reason = "a slice of a type that has just been found to be f32")]
         // SAFETY: the type is f32.
         let data = unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<f32>(), data.len()) };
-        Some(Matrix { data, row: self.row, column: self.column })
+        Some(MatrixView { data, row: self.row, column: self.column })
     }
 }

@@ -7,16 +7,16 @@
 mod avx512;
 mod matrix;
 
-pub use matrix::Matrix;
+pub use matrix::MatrixView;
 
-use super::Scalar;
+use super::KernelScalar;
 use gemm::Parallelism;
 #[cfg(target_arch = "x86_64")]
 use std::any::TypeId;
 
 /// Returns the same numbers, if they are float32.
 #[cfg(target_arch = "x86_64")]
-fn single<T: Scalar>(data: &mut [T]) -> Option<&mut [f32]> {
+fn single<T: KernelScalar>(data: &mut [T]) -> Option<&mut [f32]> {
     let data = (TypeId::of::<T>() == TypeId::of::<f32>()).then_some(data)?;
     #[expect(unsafe_code, reason = "a slice of a type that has just been found to be f32")]
     // SAFETY: the type is f32.
@@ -25,10 +25,10 @@ fn single<T: Scalar>(data: &mut [T]) -> Option<&mut [f32]> {
 
 /// Computes `out = a · b`, or `out += a · b` with `add`. `size` is (rows of out, columns of out, depth); `out` has rows
 /// `out_row` apart. Fastest where `b` has adjacent columns.
-pub fn product<T: Scalar>(
+pub fn product<T: KernelScalar>(
     size: (usize, usize, usize),
-    a: Matrix<'_, T>,
-    b: Matrix<'_, T>,
+    a: MatrixView<'_, T>,
+    b: MatrixView<'_, T>,
     out: &mut [T],
     out_row: usize,
     add: bool,
@@ -51,14 +51,14 @@ pub fn product<T: Scalar>(
         }
         return;
     }
-    by_gemm(size, a, b, out, out_row, add);
+    gemm_product(size, a, b, out, out_row, add);
 }
 
 /// Computes [`product`] after its checks.
-fn by_gemm<T: Scalar>(
+fn gemm_product<T: KernelScalar>(
     (m, n, k): (usize, usize, usize),
-    a: Matrix<'_, T>,
-    b: Matrix<'_, T>,
+    a: MatrixView<'_, T>,
+    b: MatrixView<'_, T>,
     out: &mut [T],
     out_row: usize,
     add: bool,
@@ -103,7 +103,7 @@ mod tests {
             let a: Vec<f64> = (0..m * a_row).map(at).collect();
             let b: Vec<f64> = (0..k * b_row).map(|i| at(i + 11)).collect();
             let mut out = vec![1.0; m * out_row];
-            product((m, n, k), Matrix::rows(&a, a_row), Matrix::rows(&b, b_row), &mut out, out_row, true);
+            product((m, n, k), MatrixView::rows(&a, a_row), MatrixView::rows(&b, b_row), &mut out, out_row, true);
             for i in 0..m {
                 for j in 0..n {
                     let exact: f64 = (0..k).map(|d| a[i * a_row + d] * b[d * b_row + j]).sum();
@@ -141,7 +141,7 @@ mod tests {
                 let (a_size, a_row) = if turned % 2 == 0 { (m * (k + 1), k + 1) } else { (k * (m + 1), m + 1) };
                 let (b_size, b_row) = if turned < 2 { (k * (n + 3), n + 3) } else { (n * (k + 3), k + 3) };
                 let (a, b) = (numbers(a_size, 0), numbers(b_size, 5));
-                let (mut a, mut b) = (Matrix::rows(&a, a_row), Matrix::rows(&b, b_row));
+                let (mut a, mut b) = (MatrixView::rows(&a, a_row), MatrixView::rows(&b, b_row));
                 if turned % 2 == 1 {
                     a = a.transposed();
                 }
@@ -152,18 +152,18 @@ mod tests {
                 for add in [false, true] {
                     let (mut one, mut other) = (numbers(m * (n + 2), 9), numbers(m * (n + 2), 9));
                     product((m, n, k), a, b, &mut one, n + 2, add);
-                    by_gemm((m, n, k), a, b, &mut other, n + 2, add);
+                    gemm_product((m, n, k), a, b, &mut other, n + 2, add);
                     let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
                     assert!(bits(&one) == bits(&other), "{m} x {n} x {k}, {turned}, {add}");
                 }
             }
         }
-        assert!(taken > 40 || crate::ops::simd::level() != crate::ops::simd::Level::V4);
+        assert!(taken > 40 || crate::ops::simd::level() != crate::ops::simd::SimdLevel::V4);
     }
 
     #[test]
     #[should_panic(expected = "too small")]
     fn a_view_beyond_its_slice_is_refused() {
-        product((2, 2, 2), Matrix::rows(&[1.0f32; 3], 2), Matrix::rows(&[1.0; 4], 2), &mut [0.0; 4], 2, false);
+        product((2, 2, 2), MatrixView::rows(&[1.0f32; 3], 2), MatrixView::rows(&[1.0; 4], 2), &mut [0.0; 4], 2, false);
     }
 }

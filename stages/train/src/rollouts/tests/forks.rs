@@ -4,39 +4,39 @@ use super::*;
 
 /// Strategy that forks every sequence once after its first tool result, and records its calls.
 struct ForkOnce {
-    asked: Vec<(u32, u32, u32)>,
+    calls: Vec<(u32, u32, u32)>,
     forks: u32,
 }
-impl Part for ForkOnce {
+impl RlPart for ForkOnce {
     fn needs(&self) -> Needs {
         Needs { fork: true, ..Needs::NONE }
     }
 }
 impl Strategy for ForkOnce {
-    fn start(&mut self, _: &Draw, _: &Pool, _: u32, _: LearnProgress, _: &Chance) -> Vec<Spawn> {
+    fn start(&mut self, _: &Draw, _: &ProblemPool, _: u32, _: Progress, _: &Chance) -> Vec<Spawn> {
         Vec::new()
     }
-    fn at_turn(&mut self, live: &LiveView, _: &GroupBudget, _: &Chance) -> Action {
-        self.asked.push((live.group as u32, live.turn, live.sample));
+    fn at_turn(&mut self, live: &LiveSequence, _: &GroupBudget, _: &Chance) -> StrategyAction {
+        self.calls.push((live.group as u32, live.turn, live.sample));
         assert_eq!(live.entropies.len(), live.turn as usize + 1);
         assert!(!live.entropies.last().unwrap().is_empty());
         if live.turn == 1 && live.forks == 0 {
             self.forks += 1;
-            return Action::Fork { at: live.first, copies: 1 };
+            return StrategyAction::Fork { at: live.first, copies: 1 };
         }
-        Action::Continue
+        StrategyAction::Continue
     }
 }
 
-fn fork_all(problems: &[Problem], limits: Limits, threads: usize) -> (Vec<Rollout>, ForkOnce) {
+fn fork_all(problems: &[Problem], limits: EpisodeLimits, threads: usize) -> (Vec<Rollout>, ForkOnce) {
     let model = half_trained();
     let mut generator = model.generator(threads).unwrap();
     let environment = environment();
     let cancel = CancelToken::default();
-    let mut strategy = ForkOnce { asked: Vec::new(), forks: 0 };
+    let mut strategy = ForkOnce { calls: Vec::new(), forks: 0 };
     let chance = Chance::new(4);
-    let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
-    let mut driver = Driver {
+    let sampling = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
+    let mut driver = RolloutDriver {
         sampler: &mut generator,
         model,
         environment: &*environment,
@@ -46,8 +46,8 @@ fn fork_all(problems: &[Problem], limits: Limits, threads: usize) -> (Vec<Rollou
         name: "t".into(),
         cancel: &cancel,
     };
-    let jobs: Vec<Job> = jobs(problems.len(), 2);
-    let finished = driver.run_forking(problems, &jobs, Forking::new(&mut strategy, 4, chance)).unwrap();
+    let jobs: Vec<EpisodeJob> = jobs(problems.len(), 2);
+    let finished = driver.run_forking(problems, &jobs, ForkScheduler::new(&mut strategy, 4, chance)).unwrap();
     (finished, strategy)
 }
 
@@ -72,7 +72,7 @@ fn forks_share_their_prefix_and_the_budget_holds() {
             assert_eq!(c.logprobs.as_ref().unwrap()[..at], p.logprobs.as_ref().unwrap()[..at]);
             assert_eq!(at, child.turns[1].first, "right behind the tool result");
             assert!(c.tool_calls >= 1 && c.messages[2].content == p.messages[2].content);
-            assert!(child.own() < child.sampled());
+            assert!(child.own_tokens() < child.sampled_tokens());
         }
     }
     // Without forks the roots are unchanged, and the budget is filled from the root.
@@ -88,11 +88,11 @@ fn a_strategy_is_asked_in_one_order_whatever_shares_the_batch() {
     let problems = sums(6, 3, 7);
     let (together, asked) = fork_all(&problems, limits(64), 2);
     // Fewer places than a group has roots, or than whole groups need: waiting sequences must not block the others.
-    let lockstep = |running| Limits { tool_wait: ToolWait::Batch, ..limits(running) };
+    let lockstep = |running| EpisodeLimits { tool_wait: ToolWait::Batch, ..limits(running) };
     for few in [limits(8), limits(16), limits(1), lockstep(3), lockstep(64)] {
         let (again, asked_again) = fork_all(&problems, few, 1);
         assert_eq!(together, again);
-        let of_group = |s: &ForkOnce, g: u32| s.asked.iter().filter(|a| a.0 == g).copied().collect::<Vec<_>>();
+        let of_group = |s: &ForkOnce, g: u32| s.calls.iter().filter(|a| a.0 == g).copied().collect::<Vec<_>>();
         (0..6).for_each(|g| assert_eq!(of_group(&asked, g), of_group(&asked_again, g)));
     }
 }
@@ -100,8 +100,8 @@ fn a_strategy_is_asked_in_one_order_whatever_shares_the_batch() {
 #[test]
 fn a_scaffold_is_seen_by_the_sampler_and_not_by_the_record() {
     let problems = sums(6, 3, 7);
-    let job = |p: usize, scaffold: &str| Job { scaffold: scaffold.to_string(), ..Job::root(p, 0) };
-    let with: Vec<Job> = (0..6).map(|p| job(p, "1+1")).collect();
+    let job = |p: usize, scaffold: &str| EpisodeJob { scaffold: scaffold.to_string(), ..EpisodeJob::root(p, 0) };
+    let with: Vec<EpisodeJob> = (0..6).map(|p| job(p, "1+1")).collect();
     let helped = roll(half_trained(), &problems, &with, limits(8), 1).unwrap();
     let plain = roll(half_trained(), &problems, &jobs(6, 1), limits(8), 1).unwrap();
     assert!(
@@ -117,7 +117,7 @@ fn a_scaffold_is_seen_by_the_sampler_and_not_by_the_record() {
         for turn in &one.turns {
             assert!(t.loss_mask[turn.first..turn.end].iter().all(|m| *m));
         }
-        let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
+        let sampling = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
         let scored = generator.logprobs_of(&[&t.token_ids], &sampling).unwrap();
         for (i, mask) in t.loss_mask.iter().enumerate() {
             assert_eq!(t.logprobs.as_ref().unwrap()[i], if *mask { scored[0].logprobs[i] } else { 0.0 });
@@ -129,7 +129,7 @@ fn a_scaffold_is_seen_by_the_sampler_and_not_by_the_record() {
 fn a_scaffold_before_a_prompt_without_room_is_no_error() {
     let mut problems = sums(1, 3, 7);
     problems[0].messages[0].content = "1+".repeat(200) + "1?";
-    let job = Job { scaffold: "1+1".to_string(), ..Job::root(0, 0) };
+    let job = EpisodeJob { scaffold: "1+1".to_string(), ..EpisodeJob::root(0, 0) };
     let one = &roll(half_trained(), &problems, &[job], limits(1), 1).unwrap()[0];
     assert!(one.trajectory.stop_reason == StopReason::Length && one.turns.is_empty() && one.scaffolded);
 }
@@ -140,14 +140,16 @@ fn tokens_of_a_demonstration_are_given_and_scored() {
     let roots = roll(half_trained(), &problems, &jobs(4, 4), limits(64), 1).unwrap();
     let (at, root) = roots.iter().enumerate().find(|(_, f)| f.turns.len() > 1).expect("some episode has two turns");
     let first = &root.turns[0];
-    let start = Start::Prefix(Prefix {
+    let start = EpisodeStart::Prefix(EpisodePrefix {
         turns: vec![root.trajectory.token_ids[first.first..first.end].to_vec()],
         partial: Vec::new(),
     });
-    let job = Job { start, ..Job::root(at / 4, 9) };
+    let job = EpisodeJob { start, ..EpisodeJob::root(at / 4, 9) };
     let one = &roll(half_trained(), &problems, &[job], limits(1), 1).unwrap()[0];
     assert_eq!(one.given, root.turns[1].first);
-    assert!(one.sampled() + (first.end - first.first) == one.trajectory.loss_mask.iter().filter(|m| **m).count());
+    assert!(
+        one.sampled_tokens() + (first.end - first.first) == one.trajectory.loss_mask.iter().filter(|m| **m).count()
+    );
     // The given tokens were sampled plainly once: they get the same bits back.
     let (ours, theirs) = (one.trajectory.logprobs.as_ref().unwrap(), root.trajectory.logprobs.as_ref().unwrap());
     assert_eq!(ours[first.first..first.end], theirs[first.first..first.end]);
@@ -157,8 +159,8 @@ fn tokens_of_a_demonstration_are_given_and_scored() {
 fn lockstep_changes_when_and_not_what() {
     let problems = sums(6, 3, 7);
     let free = roll(half_trained(), &problems, &jobs(6, 3), limits(64), 2).unwrap();
-    let lockstep = Limits { tool_wait: ToolWait::Batch, ..limits(64) };
+    let lockstep = EpisodeLimits { tool_wait: ToolWait::Batch, ..limits(64) };
     assert_eq!(free, roll(half_trained(), &problems, &jobs(6, 3), lockstep, 1).unwrap());
-    let narrow = Limits { tool_wait: ToolWait::Batch, ..limits(4) };
+    let narrow = EpisodeLimits { tool_wait: ToolWait::Batch, ..limits(4) };
     assert_eq!(free, roll(half_trained(), &problems, &jobs(6, 3), narrow, 1).unwrap());
 }

@@ -10,12 +10,12 @@ const REPORT: &str = "report.";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArmMetric {
     name: String,
-    given: Origin,
+    given: MetricSource,
 }
 
 /// Where a metric comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum MetricSource {
     /// From rollouts, with a value per problem.
     Trajectories(TrajectoryMetric),
     /// From the arms' reports, under this name.
@@ -31,25 +31,25 @@ impl ArmMetric {
                 .help("use lower-case letters, digits and `_`"));
         }
         let given = match (name.strip_prefix(REPORT), TrajectoryMetric::parse(name)) {
-            (Some(own), _) => Origin::Report(own.to_string()),
-            (None, Some(metric)) => Origin::Trajectories(metric),
-            (None, None) => Origin::Report(name.to_string()),
+            (Some(own), _) => MetricSource::Report(own.to_string()),
+            (None, Some(metric)) => MetricSource::Trajectories(metric),
+            (None, None) => MetricSource::Report(name.to_string()),
         };
         Ok(Self { name: name.to_string(), given })
     }
     /// The origin that the name alone suggests.
-    pub fn given(&self) -> &Origin {
+    pub fn given(&self) -> &MetricSource {
         &self.given
     }
     /// Returns the origin under the wired inputs: without trajectories, the report provides metrics of their names.
     /// `None` if no wired input has the metric.
-    pub fn origin(&self, reports: bool, trajectories: bool) -> Option<Origin> {
+    pub fn origin(&self, reports: bool, trajectories: bool) -> Option<MetricSource> {
         match &self.given {
-            Origin::Trajectories(_) if trajectories => Some(self.given.clone()),
-            Origin::Trajectories(TrajectoryMetric::Component(_)) => None,
+            MetricSource::Trajectories(_) if trajectories => Some(self.given.clone()),
+            MetricSource::Trajectories(TrajectoryMetric::Component(_)) => None,
             _ if reports => {
                 let own = self.name.strip_prefix(REPORT).unwrap_or(&self.name);
-                Some(Origin::Report(own.to_string()))
+                Some(MetricSource::Report(own.to_string()))
             }
             _ => None,
         }

@@ -7,12 +7,12 @@
 //!
 //! Two of the wired arms are compared. A metric that neither has is an error, unless both are the same artifact.
 
-use super::arm_metric::{ArmMetric, Origin};
-use super::config::Config;
+use super::arm_metric::{ArmMetric, MetricSource};
+use super::config::CompareConfig;
 use super::pair_rows::PairRow;
 use super::trajectories::{self, TrajectoryMetric};
 use std::collections::BTreeSet;
-use trainyard_api::report::{Cell, Report, Table};
+use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_api::{InputArtifact, StageContext};
 use trainyard_core::error::Context as _;
 use trainyard_core::{Comparison, Error, Result};
@@ -23,7 +23,7 @@ const NOTE: &str = "Metrics of trajectories are paired by problem, over the prob
     their 95% intervals are clustered by problem (arXiv 2411.00640). Metrics of reports are one number per arm.";
 
 /// The artifacts of both arms at one port.
-struct Both<T> {
+struct ArmPair<T> {
     a: T,
     b: T,
     /// Both are the same artifact.
@@ -32,9 +32,9 @@ struct Both<T> {
 
 /// Compares the arms; rows go to the context, the rest to the report. Returns both values of every shared problem, for
 /// the metrics of trajectories.
-pub fn compare(config: &Config, context: &mut StageContext, report: &mut Report) -> Result<Vec<PairRow>> {
-    let reports = both(config, context, "reports", |arm| Report::read(&arm.folder))?;
-    let trajectories = both(config, context, "trajectories", |arm| read_trajectories(&arm.parquet()))?;
+pub fn compare(config: &CompareConfig, context: &mut StageContext, report: &mut StageReport) -> Result<Vec<PairRow>> {
+    let reports = arm_pair(config, context, "reports", |arm| StageReport::read(&arm.folder))?;
+    let trajectories = arm_pair(config, context, "trajectories", |arm| read_trajectories(&arm.parquet()))?;
     let names = config.arm_names();
     let mut table = Table::new("Arms", ["metric", names.1, names.0, "difference", "problems", "unit"]);
     let mut pairs = Vec::new();
@@ -42,23 +42,23 @@ pub fn compare(config: &Config, context: &mut StageContext, report: &mut Report)
         let metric = ArmMetric::parse(name)?;
         let origin = metric.origin(reports.is_some(), trajectories.is_some());
         let found = match (origin, &reports, &trajectories) {
-            (Some(Origin::Trajectories(metric)), _, Some(both)) => {
-                of_trajectories(name, &metric, both, config, &mut pairs)?
+            (Some(MetricSource::Trajectories(metric)), _, Some(both)) => {
+                compare_trajectories(name, &metric, both, config, &mut pairs)?
             }
-            (Some(Origin::Report(own)), Some(both), _) => of_reports(name, &own, both, names)?,
+            (Some(MetricSource::Report(own)), Some(both), _) => compare_reports(name, &own, both, names)?,
             _ => {
                 let error = Error::invalid(format!("nothing that is wired has the metric `{name}`"));
                 return Err(error.help("wire `reports` or `trajectories` of both arms"));
             }
         };
-        let cell = |value: Option<f64>| value.map_or(Cell::Empty, Cell::number);
+        let cell = |value: Option<f64>| value.map_or(ReportCell::Empty, ReportCell::number);
         table.row([
-            Cell::text(name),
+            ReportCell::text(name),
             cell(found.b),
             cell(found.a),
-            found.difference.map_or(Cell::Empty, |d| Cell::interval(d, found.low.zip(found.high))),
+            found.difference.map_or(ReportCell::Empty, |d| ReportCell::interval(d, found.low.zip(found.high))),
             cell(found.n.map(|n| n as f64)),
-            Cell::text(&found.unit),
+            ReportCell::text(&found.unit),
         ]);
         context.comparison(found);
     }
@@ -71,24 +71,24 @@ pub fn compare(config: &Config, context: &mut StageContext, report: &mut Report)
     Ok(pairs)
 }
 
-fn both<T>(
-    config: &Config,
+fn arm_pair<T>(
+    config: &CompareConfig,
     context: &StageContext,
     port: &str,
     read: impl Fn(&InputArtifact) -> Result<T>,
-) -> Result<Option<Both<T>>> {
+) -> Result<Option<ArmPair<T>>> {
     let wired = context.many(port);
     if wired.is_empty() {
         return Ok(None);
     }
     let (a, b) = config.arm_places(wired.len()).at(format!("`{port}`"))?;
     let (a, b) = (&wired[a], &wired[b]);
-    Ok(Some(Both { a: read(a)?, b: read(b)?, same: a.digest == b.digest }))
+    Ok(Some(ArmPair { a: read(a)?, b: read(b)?, same: a.digest == b.digest }))
 }
 
 /// A metric that one arm alone has is shown for that arm, without a difference: a mechanism may report what only it
 /// does.
-fn of_reports(name: &str, own: &str, reports: &Both<Report>, (a, b): (&str, &str)) -> Result<Comparison> {
+fn compare_reports(name: &str, own: &str, reports: &ArmPair<StageReport>, (a, b): (&str, &str)) -> Result<Comparison> {
     let found = [reports.a.metrics.get(own), reports.b.metrics.get(own)];
     if found == [None, None] && !reports.same {
         let known: BTreeSet<&str> =
@@ -103,11 +103,11 @@ fn of_reports(name: &str, own: &str, reports: &Both<Report>, (a, b): (&str, &str
     Ok(Comparison { a, b, difference, unit, ..Comparison::of(name) })
 }
 
-fn of_trajectories(
+fn compare_trajectories(
     name: &str,
     metric: &TrajectoryMetric,
-    both: &Both<Vec<Trajectory>>,
-    config: &Config,
+    both: &ArmPair<Vec<Trajectory>>,
+    config: &CompareConfig,
     pairs: &mut Vec<PairRow>,
 ) -> Result<Comparison> {
     let (a, b) = (metric.by_problem(&both.a, &config.correct)?, metric.by_problem(&both.b, &config.correct)?);

@@ -19,15 +19,15 @@ fn rollout(problem: &str, sample: u32, right: f64, calls: u32) -> Trajectory {
     }
 }
 
-fn report(metrics: &[(&str, f64)]) -> Report {
-    let mut report = Report::new("Reinforcement learning");
+fn report(metrics: &[(&str, f64)]) -> StageReport {
+    let mut report = StageReport::new("Reinforcement learning");
     for (name, value) in metrics {
         report.metric(*name, *value);
     }
     report
 }
 
-fn with_reports(context: &mut StageContext, folder: &Path, arms: &[Report]) {
+fn with_reports(context: &mut StageContext, folder: &Path, arms: &[StageReport]) {
     for arm in arms {
         input(context, folder, "reports", ArtifactKind::Report, |path| arm.write(path).unwrap());
     }
@@ -74,10 +74,14 @@ fn arms_are_paired_by_the_problems_that_both_practiced_on() {
     assert_eq!((per_correct.b, per_correct.a), (Some(4.5), Some(1.5)));
     assert_eq!(row(&context, "rewards.answer").difference, correct.difference);
     assert_declared::<Compare>(&options, &context);
-    let written = Report::read(context.output("report").unwrap()).unwrap();
+    let written = StageReport::read(context.output("report").unwrap()).unwrap();
     assert_eq!(written.title, "treatment against baseline");
     assert_eq!(written.comparisons, context.comparisons);
-    assert_eq!(written.tables[0].rows[1][1..3], [Cell::Number(3.0), Cell::Number(1.5)], "the baseline stands first");
+    assert_eq!(
+        written.tables[0].rows[1][1..3],
+        [ReportCell::Number(3.0), ReportCell::Number(1.5)],
+        "the baseline stands first"
+    );
 }
 
 #[test]
@@ -95,7 +99,7 @@ fn one_artifact_differs_from_itself_by_exactly_nothing() {
     let per_correct = row(&context, "tool_calls_per_correct");
     assert_eq!(per_correct.n, Some(0));
     assert!(per_correct.difference.is_none() && row(&context, "forks").difference.is_none(), "nothing to compare");
-    let written = Report::read(context.output("report").unwrap()).unwrap();
+    let written = StageReport::read(context.output("report").unwrap()).unwrap();
     assert!(written.notes.iter().any(|n| n.contains("the same artifacts")), "{:?}", written.notes);
 }
 
@@ -121,7 +125,7 @@ fn a_report_has_one_number_and_may_be_alone_with_it() {
     );
     let forks = row(&context, "forks");
     assert_eq!((forks.a, forks.b, forks.difference), (Some(7.0), None, None));
-    assert_eq!(Report::read(context.output("report").unwrap()).unwrap().title, "with against without");
+    assert_eq!(StageReport::read(context.output("report").unwrap()).unwrap().title, "with against without");
 }
 
 #[test]

@@ -1,17 +1,17 @@
 //! Options of `compare`, with checks for contradictions among them and with the wired inputs.
 
-use super::arm_metric::{ArmMetric, Origin};
-use super::metrics::Metric;
+use super::arm_metric::{ArmMetric, MetricSource};
+use super::metrics::ProblemMetric;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_api::Prepared;
-use trainyard_core::{Error, OptionProblem, Result, Wired};
+use trainyard_api::PreparedOptions;
+use trainyard_core::{Error, OptionProblem, Result, WiredInputs};
 
 /// Options of `compare`: `a` and `b` name two models of `results`, `metrics` what is compared between two arms; both at
 /// once are fine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub struct CompareConfig {
     /// Metric to compare between two models: `accuracy`, `avg`, `pass_at_<k>`, `pass_hat_<k>`, `maj_at_<k>`,
     /// `weighted_maj_at_<k>_<min|product|last>`, `best_of_<k>_<min|product|last>`, `likeliest_of_<k>`, `reward`,
     /// `tool_calls`, `tool_errors`, `turns` or `tokens`.
@@ -30,8 +30,8 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<String>,
     /// Names of the arms in the report.
-    #[serde(default, skip_serializing_if = "Names::is_default")]
-    pub names: Names,
+    #[serde(default, skip_serializing_if = "ArmNames::is_default")]
+    pub names: ArmNames,
     /// The component of the reward that says whether an answer is right: it is if the component is at least 1.
     #[serde(default = "answer", skip_serializing_if = "is_answer")]
     pub correct: String,
@@ -51,20 +51,20 @@ pub struct Config {
 /// Names of the arms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Names {
+pub struct ArmNames {
     /// The second artifact of a port; its value comes first.
     pub a: String,
     /// The first artifact of a port; it is subtracted.
     pub b: String,
 }
 
-impl Default for Names {
+impl Default for ArmNames {
     fn default() -> Self {
         Self { a: "treatment".into(), b: "baseline".into() }
     }
 }
 
-impl Names {
+impl ArmNames {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -86,7 +86,7 @@ fn is_answer(name: &str) -> bool {
     name == "answer"
 }
 
-impl Config {
+impl CompareConfig {
     /// The two models of `results`, a first.
     pub fn models(&self) -> Option<(&str, &str)> {
         self.a.as_deref().zip(self.b.as_deref())
@@ -118,7 +118,7 @@ impl Config {
     }
 }
 
-impl Prepared for Config {
+impl PreparedOptions for CompareConfig {
     type Config = Self;
     fn config(&self) -> &Self {
         self
@@ -126,7 +126,7 @@ impl Prepared for Config {
 
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> = Vec::new();
-        if let Err(e) = Metric::parse(&self.metric) {
+        if let Err(e) = ProblemMetric::parse(&self.metric) {
             problems.push(OptionProblem { pointer: "/metric".into(), message: e.message, help: e.help });
         }
         match (&self.a, &self.b) {
@@ -183,7 +183,7 @@ impl Prepared for Config {
         problems
     }
 
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let count = |port: &str| inputs.get(port).copied().unwrap_or(0);
         let mut problems = Vec::new();
         match (self.models(), count("results")) {
@@ -218,8 +218,8 @@ impl Prepared for Config {
             let Ok(metric) = ArmMetric::parse(name) else { continue };
             if metric.origin(reports, trajectories).is_none() {
                 let (what, help) = match metric.given() {
-                    Origin::Trajectories(_) => ("trajectories", "wire `trajectories` to those of both arms"),
-                    Origin::Report(_) => ("reports", "wire `reports` to those of both arms"),
+                    MetricSource::Trajectories(_) => ("trajectories", "wire `trajectories` to those of both arms"),
+                    MetricSource::Report(_) => ("reports", "wire `reports` to those of both arms"),
                 };
                 let message = format!("metric `{name}` is one of {what}, and none are wired");
                 problems.push(OptionProblem::new(format!("/metrics/{i}"), message).help(help));
@@ -234,10 +234,10 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn config(options: Value) -> Config {
+    fn config(options: Value) -> CompareConfig {
         serde_json::from_value(options).unwrap()
     }
-    fn wired(counts: &[(&str, usize)]) -> Wired {
+    fn wired(counts: &[(&str, usize)]) -> WiredInputs {
         counts.iter().map(|(port, n)| ((*port).to_string(), *n)).collect()
     }
 

@@ -1,44 +1,46 @@
 //! Declares the rows that `compare` reports: metrics of samples for two models, metrics of trajectories or reports for
 //! two arms.
 
-use super::arm_metric::{ArmMetric, Origin};
-use super::config::Config;
+use super::arm_metric::{ArmMetric, MetricSource};
+use super::config::CompareConfig;
 use super::{metrics, trajectories};
-use trainyard_core::{Declared, Metric, MetricRead, Producer, Producers};
+use trainyard_core::{DeclaredMetrics, MetricInfo, MetricRead, Producer, Producers};
 
 const REPORTS: &str = "reports";
 const TRAJECTORIES: &str = "trajectories";
 
 /// Rows under any options. The list is open, because metrics of reports depend on the stages that wrote them.
-pub fn any() -> Declared {
+pub fn any() -> DeclaredMetrics {
     let comparisons = metrics::declared().into_iter().chain(trajectories::declared()).collect();
-    Declared { comparisons, open: true, ..Declared::default() }
+    DeclaredMetrics { comparisons, open: true, ..DeclaredMetrics::default() }
 }
 
 /// Rows under these options.
-pub fn of(config: &Config, producers: &Producers) -> Declared {
+pub fn of(config: &CompareConfig, producers: &Producers) -> DeclaredMetrics {
     let models = config.models().map(|_| of_models(&config.metric));
     let arms = config.metrics.iter().map(|name| of_arms(name, producers));
-    Declared { comparisons: models.into_iter().chain(arms).collect(), ..Declared::default() }
+    DeclaredMetrics { comparisons: models.into_iter().chain(arms).collect(), ..DeclaredMetrics::default() }
 }
 
 /// The metrics of the arms' reports, and the components of their rewards where the arms say which they have.
-pub fn reads(config: &Config, producers: &Producers) -> Vec<MetricRead> {
+pub fn reads(config: &CompareConfig, producers: &Producers) -> Vec<MetricRead> {
     let behind = |port: &str| producers.get(port).is_some_and(|list| !list.is_empty());
     let read = |(place, name): (usize, &String)| {
         let (port, name) = match ArmMetric::parse(name).ok()?.origin(behind(REPORTS), behind(TRAJECTORIES))? {
-            Origin::Report(own) => (REPORTS, own),
-            Origin::Trajectories(_) if name.starts_with(trajectories::COMPONENT) && says_components(producers) => {
+            MetricSource::Report(own) => (REPORTS, own),
+            MetricSource::Trajectories(_)
+                if name.starts_with(trajectories::COMPONENT) && lists_components(producers) =>
+            {
                 (TRAJECTORIES, name.clone())
             }
-            Origin::Trajectories(_) => return None,
+            MetricSource::Trajectories(_) => return None,
         };
         Some(MetricRead { pointer: format!("/metrics/{place}"), port: port.to_string(), name })
     };
     config.metrics.iter().enumerate().filter_map(read).collect()
 }
 
-fn says_components(producers: &Producers) -> bool {
+fn lists_components(producers: &Producers) -> bool {
     let says = |p: &Producer| {
         p.declared.as_ref().is_some_and(|d| d.metrics.iter().any(|m| m.name.starts_with(trajectories::COMPONENT)))
     };
@@ -46,16 +48,16 @@ fn says_components(producers: &Producers) -> bool {
 }
 
 /// Unit and meaning of a metric of two models, under the name in the options.
-fn of_models(name: &str) -> Metric {
+fn of_models(name: &str) -> MetricInfo {
     named(name, metrics::declared().into_iter().find(|m| m.covers(name)))
 }
 
-fn of_arms(name: &str, producers: &Producers) -> Metric {
+fn of_arms(name: &str, producers: &Producers) -> MetricInfo {
     let behind = |port: &str| producers.get(port).map_or(&[][..], Vec::as_slice);
     let metric = ArmMetric::parse(name).ok();
     let found = match metric.and_then(|m| m.origin(!behind(REPORTS).is_empty(), !behind(TRAJECTORIES).is_empty())) {
-        Some(Origin::Trajectories(_)) => trajectories::declared().into_iter().find(|m| m.covers(name)),
-        Some(Origin::Report(own)) => behind(REPORTS).iter().find_map(|p| {
+        Some(MetricSource::Trajectories(_)) => trajectories::declared().into_iter().find(|m| m.covers(name)),
+        Some(MetricSource::Report(own)) => behind(REPORTS).iter().find_map(|p| {
             let exact = p.declared.as_ref().and_then(|d| d.metric(&own));
             exact.or_else(|| p.kind.metric(&own)).cloned()
         }),
@@ -65,7 +67,7 @@ fn of_arms(name: &str, producers: &Producers) -> Metric {
 }
 
 /// The row may be incomplete: an arm without the mechanism may not report the metric.
-fn named(name: &str, found: Option<Metric>) -> Metric {
-    let metric = found.unwrap_or_else(|| Metric::new(name, "", "A metric of the arms' reports."));
-    Metric { name: name.to_string(), reduce: None, ..metric }.optional()
+fn named(name: &str, found: Option<MetricInfo>) -> MetricInfo {
+    let metric = found.unwrap_or_else(|| MetricInfo::new(name, "", "A metric of the arms' reports."));
+    MetricInfo { name: name.to_string(), reduce: None, ..metric }.optional()
 }

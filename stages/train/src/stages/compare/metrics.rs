@@ -6,14 +6,14 @@
 
 use crate::results::ResultRow;
 use std::collections::BTreeMap;
-use trainyard_core::{Error, Metric as Declaration, Result};
+use trainyard_core::{Error, MetricInfo, Result};
 use trainyard_learn::statistics::{
     StepReduction, Vote, best_at_k, majority_at_k, mean, pass_at_k, pass_hat_k, weighted_majority_at_k,
 };
 
 /// Metric of a problem's evaluated samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Metric {
+pub enum ProblemMetric {
     /// The greedy sample is right.
     Accuracy,
     /// The share of drawn samples that are right.
@@ -31,12 +31,12 @@ pub enum Metric {
     /// Whether the sample with the highest log-probability under the policy is right: the baseline for a judge.
     LikeliestOf(usize),
     /// Mean of a column over the drawn samples, or the greedy one.
-    Mean(Column),
+    Mean(AveragedColumn),
 }
 
 /// A column that may be averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Column {
+pub enum AveragedColumn {
     /// Reward of the outcome.
     Reward,
     /// Tool calls.
@@ -49,17 +49,17 @@ pub enum Column {
     Tokens,
 }
 
-const COLUMNS: [(&str, Column); 5] = [
-    ("reward", Column::Reward),
-    ("tool_calls", Column::ToolCalls),
-    ("tool_errors", Column::ToolErrors),
-    ("turns", Column::Turns),
-    ("tokens", Column::Tokens),
+const COLUMNS: [(&str, AveragedColumn); 5] = [
+    ("reward", AveragedColumn::Reward),
+    ("tool_calls", AveragedColumn::ToolCalls),
+    ("tool_errors", AveragedColumn::ToolErrors),
+    ("turns", AveragedColumn::Turns),
+    ("tokens", AveragedColumn::Tokens),
 ];
 
 /// Returns the comparable metrics with unit and meaning; every value is a mean over problems.
-pub fn declared() -> Vec<Declaration> {
-    let share = |name: &'static str, doc: &'static str| Declaration::new(name, "share", doc).higher();
+pub fn declared() -> Vec<MetricInfo> {
+    let share = |name: &'static str, doc: &'static str| MetricInfo::new(name, "share", doc).higher();
     let mut list = vec![
         share("accuracy", "Share of problems that the greedy episode solves."),
         share("avg", "Share of the drawn samples that are right."),
@@ -67,25 +67,25 @@ pub fn declared() -> Vec<Declaration> {
         share("pass_hat_<int>", "Unbiased chance that all of so many samples are right."),
         share("maj_at_<int>", "Share of problems whose most frequent answer is right."),
         share("likeliest_of_<int>", "Share of problems whose likeliest sample is right."),
-        Declaration::new("reward", "reward", "Mean reward.").higher(),
-        Declaration::new("tool_calls", "calls per rollout", "Tool calls."),
-        Declaration::new("tool_errors", "calls per rollout", "Tool calls that failed.").lower(),
-        Declaration::new("turns", "turns per rollout", "Turns that the agent took."),
-        Declaration::new("tokens", "tokens per rollout", "Sampled tokens."),
+        MetricInfo::new("reward", "reward", "Mean reward.").higher(),
+        MetricInfo::new("tool_calls", "calls per rollout", "Tool calls."),
+        MetricInfo::new("tool_errors", "calls per rollout", "Tool calls that failed.").lower(),
+        MetricInfo::new("turns", "turns per rollout", "Turns that the agent took."),
+        MetricInfo::new("tokens", "tokens per rollout", "Sampled tokens."),
     ];
     for how in ["min", "product", "last"] {
         let voted = "Share of problems whose answer with the largest sum of scores is right.";
-        list.push(Declaration::new(format!("weighted_maj_at_<int>_{how}"), "share", voted).higher());
+        list.push(MetricInfo::new(format!("weighted_maj_at_<int>_{how}"), "share", voted).higher());
         let best = "Share of problems whose best sample, by the process reward model, is right.";
-        list.push(Declaration::new(format!("best_of_<int>_{how}"), "share", best).higher());
+        list.push(MetricInfo::new(format!("best_of_<int>_{how}"), "share", best).higher());
     }
     list
 }
 
 /// Values by problem id.
-pub type ByProblem = BTreeMap<String, f64>;
+pub type ProblemValues = BTreeMap<String, f64>;
 
-impl Metric {
+impl ProblemMetric {
     /// Reads a name such as `pass_at_8` or `best_of_8_last`.
     pub fn parse(name: &str) -> Result<Self> {
         let number = |prefix: &str| name.strip_prefix(prefix).and_then(|k| k.parse::<usize>().ok()).filter(|k| *k > 0);
@@ -118,12 +118,12 @@ impl Metric {
     }
 
     /// The value of every problem that has one. The rows are those of one model.
-    pub fn by_problem(self, rows: &[&ResultRow]) -> Result<ByProblem> {
+    pub fn by_problem(self, rows: &[&ResultRow]) -> Result<ProblemValues> {
         let mut groups: BTreeMap<&str, Vec<&ResultRow>> = BTreeMap::new();
         for row in rows {
             groups.entry(&row.problem_id).or_default().push(row);
         }
-        let mut values = ByProblem::new();
+        let mut values = ProblemValues::new();
         for (id, mut group) in groups {
             group.sort_by_key(|r| r.sample);
             if let Some(pair) = group.windows(2).find(|pair| pair[0].sample == pair[1].sample) {
@@ -169,7 +169,7 @@ impl Metric {
     }
 }
 
-impl Column {
+impl AveragedColumn {
     fn of(self, row: &ResultRow) -> Option<f64> {
         match self {
             Self::Reward => row.reward,

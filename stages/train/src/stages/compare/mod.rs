@@ -16,23 +16,23 @@ pub mod pairs;
 mod pool;
 pub mod trajectories;
 
-pub use config::Config;
-pub use metrics::Metric;
-pub use pairs::Pairs;
+pub use config::CompareConfig;
+pub use metrics::ProblemMetric;
+pub use pairs::ProblemPairs;
 
 use serde_json::Value;
-use trainyard_api::report::Report;
+use trainyard_api::report::StageReport;
 use trainyard_api::stage::Ports;
 use trainyard_api::stage::refuse;
-use trainyard_api::{Prepared, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, MetricRead, Producers, Result};
+use trainyard_api::{PreparedOptions, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, DeclaredMetrics, MetricRead, Producers, Result};
 
 /// The stage kind `compare`.
 #[derive(Default)]
 pub struct Compare;
 
 impl Stage for Compare {
-    type Prepared = Config;
+    type Prepared = CompareConfig;
     const NAME: &'static str = "compare";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str =
@@ -41,13 +41,13 @@ impl Stage for Compare {
     const EXAMPLE: &'static str =
         r#"{"results": "${{ stages.evaluate.results }}", "metric": "accuracy", "a": "rl", "b": "sft"}"#;
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         declared::any()
     }
-    fn declared(&self, config: &Config, producers: &Producers) -> Declared {
+    fn declared_metrics(&self, config: &CompareConfig, producers: &Producers) -> DeclaredMetrics {
         declared::of(config, producers)
     }
-    fn metrics_read(&self, config: &Config, producers: &Producers) -> Vec<MetricRead> {
+    fn metrics_read(&self, config: &CompareConfig, producers: &Producers) -> Vec<MetricRead> {
         declared::reads(config, producers)
     }
     fn ports(&self) -> Ports {
@@ -66,16 +66,16 @@ impl Stage for Compare {
         }
     }
 
-    fn prepare(&self, options: Value) -> Result<Config> {
+    fn prepare(&self, options: Value) -> Result<CompareConfig> {
         self.parse(options)
     }
 
-    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(&self, config: CompareConfig, context: &mut StageContext) -> Result<()> {
         // Lists that are only known at run time are checked here for the first time.
         refuse(config.problems_with(&context.wired()))?;
         let models = config.models();
         let (first, second) = models.unwrap_or_else(|| config.arm_names());
-        let mut report = Report::new(format!("{first} against {second}"));
+        let mut report = StageReport::new(format!("{first} against {second}"));
         let mut rows = Vec::new();
         if let Some(models) = models {
             rows.extend(if config.pool {
@@ -88,7 +88,7 @@ impl Stage for Compare {
             rows.extend(arms::compare(&config, context, &mut report)?);
         }
         pair_rows::write(&context.output_parquet("pairs")?, &rows)?;
-        context.write_report("report", report, &Declared::default())
+        context.write_report("report", report, &DeclaredMetrics::default())
     }
 }
 

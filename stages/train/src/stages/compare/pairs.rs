@@ -7,13 +7,13 @@
 //!
 //! Models without a common problem, and metrics that the results do not contain, are errors.
 
-use super::metrics::{self, Metric};
+use super::metrics::{self, ProblemMetric};
 use super::models;
 use super::pair_rows::PairRow;
 use crate::results::{ResultRow, read_results};
 use std::collections::BTreeMap;
 use trainyard_api::StageContext;
-use trainyard_api::report::{Cell, Report, Table};
+use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::{Comparison, Error, Result};
 use trainyard_learn::statistics::{Difference, paired_difference};
 
@@ -23,11 +23,11 @@ pub fn compare(
     metric: &str,
     (a, b): (&str, &str),
     context: &mut StageContext,
-    report: &mut Report,
+    report: &mut StageReport,
 ) -> Result<Vec<PairRow>> {
-    let parsed = Metric::parse(metric)?;
+    let parsed = ProblemMetric::parse(metric)?;
     let tables = tables(context)?;
-    let pairs = Pairs::new(models::rows(&tables, a)?, models::rows(&tables, b)?, parsed)?;
+    let pairs = ProblemPairs::new(models::rows(&tables, a)?, models::rows(&tables, b)?, parsed)?;
     let difference = pairs.difference(None).ok_or_else(|| {
         Error::data(format!("`{a}` and `{b}` share no problem with a value of `{metric}`"))
             .help("evaluate both models on the same problems, with enough samples for the metric")
@@ -61,19 +61,19 @@ pub(super) fn unit(metric: &str) -> String {
 }
 
 /// Values of the problems that both models have.
-pub struct Pairs {
+pub struct ProblemPairs {
     /// Problem id, level, value of a, value of b; sorted by id.
     rows: Vec<(String, u32, f64, f64)>,
     /// Problems that only one model has a value for.
     pub(super) unpaired: usize,
 }
 
-impl Pairs {
+impl ProblemPairs {
     /// Values of both models, joined by problem.
     pub fn new<'a>(
         a: impl IntoIterator<Item = &'a ResultRow>,
         b: impl IntoIterator<Item = &'a ResultRow>,
-        metric: Metric,
+        metric: ProblemMetric,
     ) -> Result<Self> {
         let (a, b): (Vec<_>, Vec<_>) = (a.into_iter().collect(), b.into_iter().collect());
         let levels: BTreeMap<&str, u32> = a.iter().map(|r| (r.problem_id.as_str(), r.level)).collect();
@@ -117,7 +117,7 @@ impl Pairs {
     }
 }
 
-fn describe(report: &mut Report, metric: &str, (a, b): (&str, &str), pairs: &Pairs, all: &Difference) {
+fn describe(report: &mut StageReport, metric: &str, (a, b): (&str, &str), pairs: &ProblemPairs, all: &Difference) {
     let excludes = all.difference.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0);
     report.summary = format!(
         "Difference of `{metric}` on {} shared problems; its 95% interval {} zero.",
@@ -127,11 +127,11 @@ fn describe(report: &mut Report, metric: &str, (a, b): (&str, &str), pairs: &Pai
     let mut table = Table::new(format!("{metric} by level"), ["level", "problems", a, b, "difference"]);
     let row = |label: String, d: &Difference| {
         [
-            Cell::text(label),
-            Cell::Number(d.difference.n as f64),
-            Cell::number(d.a),
-            Cell::number(d.b),
-            Cell::interval(d.difference.value, d.difference.interval()),
+            ReportCell::text(label),
+            ReportCell::Number(d.difference.n as f64),
+            ReportCell::number(d.a),
+            ReportCell::number(d.b),
+            ReportCell::interval(d.difference.value, d.difference.interval()),
         ]
     };
     for level in pairs.levels() {

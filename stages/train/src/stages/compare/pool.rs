@@ -3,15 +3,15 @@
 //! The difference is the mean of the seeds' mean differences, paired by problem within a seed; its interval is
 //! Student's t over seeds. The report has the seeds one by one and the two-level bootstrap.
 
-use super::metrics::Metric;
+use super::metrics::ProblemMetric;
 use super::models;
 use super::pair_rows::PairRow;
-use super::pairs::{Pairs, tables, unit};
+use super::pairs::{ProblemPairs, tables, unit};
 use trainyard_api::StageContext;
-use trainyard_api::report::{Cell, Report, Table};
+use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Comparison, Error, Result};
-use trainyard_learn::statistics::{Difference, Pooled, mean, two_level_bootstrap};
+use trainyard_learn::statistics::{Difference, PooledEstimate, mean, two_level_bootstrap};
 
 /// Resamples of the bootstrap.
 const RESAMPLES: usize = 2_000;
@@ -21,14 +21,15 @@ pub fn compare(
     metric: &str,
     (a, b): (&str, &str),
     context: &mut StageContext,
-    report: &mut Report,
+    report: &mut StageReport,
 ) -> Result<Vec<PairRow>> {
-    let parsed = Metric::parse(metric)?;
+    let parsed = ProblemMetric::parse(metric)?;
     let (mut rows, mut seeds) = (Vec::new(), Vec::new());
     for (place, table) in tables(context)?.into_iter().enumerate() {
         let table = [table];
         let at = || format!("table {} of `results`", place + 1);
-        let pairs = Pairs::new(models::rows(&table, a).at(at())?, models::rows(&table, b).at(at())?, parsed).at(at())?;
+        let pairs =
+            ProblemPairs::new(models::rows(&table, a).at(at())?, models::rows(&table, b).at(at())?, parsed).at(at())?;
         let difference = pairs.difference(None).ok_or_else(|| {
             Error::data(format!("`{a}` and `{b}` share no problem with a value of `{metric}` in {}", at()))
                 .help("evaluate both models on the same problems, with enough samples for the metric")
@@ -38,7 +39,7 @@ pub fn compare(
     }
     let of = |value: fn(&Difference) -> f64| seeds.iter().map(value).collect::<Vec<f64>>();
     let differences = of(|d| d.difference.value);
-    let interval = Pooled::of(&differences).and_then(|pooled| pooled.interval(0.025)).ok_or_else(|| {
+    let interval = PooledEstimate::of(&differences).and_then(|pooled| pooled.interval(0.025)).ok_or_else(|| {
         Error::data("one seed gives no interval over seeds").help("wire the results of at least two seeds")
     })?;
     context.comparison(Comparison {
@@ -56,7 +57,7 @@ pub fn compare(
     Ok(rows)
 }
 
-fn describe(report: &mut Report, metric: &str, (a, b): (&str, &str), seeds: &[Difference], interval: (f64, f64)) {
+fn describe(report: &mut StageReport, metric: &str, (a, b): (&str, &str), seeds: &[Difference], interval: (f64, f64)) {
     let excludes = interval.0 > 0.0 || interval.1 < 0.0;
     report.summary = format!(
         "Difference of `{metric}` over {} seeds; its 95% interval {} zero.",
@@ -66,11 +67,11 @@ fn describe(report: &mut Report, metric: &str, (a, b): (&str, &str), seeds: &[Di
     let mut table = Table::new(format!("{metric} by seed"), ["table", "problems", a, b, "difference"]);
     for (place, d) in seeds.iter().enumerate() {
         table.row([
-            Cell::Number((place + 1) as f64),
-            Cell::Number(d.difference.n as f64),
-            Cell::number(d.a),
-            Cell::number(d.b),
-            Cell::interval(d.difference.value, d.difference.interval()),
+            ReportCell::Number((place + 1) as f64),
+            ReportCell::Number(d.difference.n as f64),
+            ReportCell::number(d.a),
+            ReportCell::number(d.b),
+            ReportCell::interval(d.difference.value, d.difference.interval()),
         ]);
     }
     report.table(table);

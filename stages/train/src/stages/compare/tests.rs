@@ -11,13 +11,13 @@ fn refs(rows: &[ResultRow]) -> Vec<&ResultRow> {
 
 #[test]
 fn metric_names() {
-    assert_eq!(Metric::parse("pass_at_8").unwrap(), Metric::PassAt(8));
+    assert_eq!(ProblemMetric::parse("pass_at_8").unwrap(), ProblemMetric::PassAt(8));
     assert_eq!(
-        Metric::parse("best_of_4_product").unwrap(),
-        Metric::BestOf(4, trainyard_learn::statistics::StepReduction::Product)
+        ProblemMetric::parse("best_of_4_product").unwrap(),
+        ProblemMetric::BestOf(4, trainyard_learn::statistics::StepReduction::Product)
     );
     for bad in ["pass_at_0", "pass_at_", "best_of_4", "best_of_4_mean", "loss", ""] {
-        assert!(Metric::parse(bad).is_err(), "{bad}");
+        assert!(ProblemMetric::parse(bad).is_err(), "{bad}");
     }
 }
 
@@ -35,7 +35,7 @@ fn values_of_one_problem_by_hand() {
             ..row("m", "p", i as i32, Some(correct))
         });
     }
-    let value = |name: &str| Metric::parse(name).unwrap().of(&refs(&rows));
+    let value = |name: &str| ProblemMetric::parse(name).unwrap().of(&refs(&rows));
     assert_eq!(value("accuracy"), Some(0.0));
     assert_eq!(value("avg"), Some(0.5));
     assert!((value("pass_at_2").unwrap() - 5.0 / 6.0).abs() < 1e-12);
@@ -54,7 +54,7 @@ fn values_of_one_problem_by_hand() {
 #[test]
 fn infrastructure_failures_have_no_value() {
     let rows = [row("m", "p", 0, None), row("m", "p", 1, Some(true)), row("m", "q", 0, None)];
-    let values = Metric::Avg.by_problem(&refs(&rows)).unwrap();
+    let values = ProblemMetric::Avg.by_problem(&refs(&rows)).unwrap();
     assert_eq!(values.into_iter().collect::<Vec<_>>(), [("p".to_string(), 1.0)]);
 }
 
@@ -69,8 +69,12 @@ fn the_difference_is_paired_by_problem() {
         row("b", "r", -1, Some(true)),
     ];
     let tables = [table];
-    let pairs =
-        Pairs::new(models::rows(&tables, "a").unwrap(), models::rows(&tables, "b").unwrap(), Metric::Accuracy).unwrap();
+    let pairs = ProblemPairs::new(
+        models::rows(&tables, "a").unwrap(),
+        models::rows(&tables, "b").unwrap(),
+        ProblemMetric::Accuracy,
+    )
+    .unwrap();
     let d = pairs.difference(None).unwrap();
     assert_eq!((d.a, d.b, d.difference.value, d.difference.n, pairs.unpaired), (1.0, 0.5, 0.5, 2, 1));
     // Differences 1 and 0: SE² = 0.5/2 = 0.25.
@@ -87,6 +91,6 @@ fn models_are_found_or_named() {
     assert!(models::rows(&tables, "prm").unwrap_err().help.unwrap().contains("rl, sft"));
     assert!(models::rows(&tables, "3/rl").is_err());
     let twice = [row("a", "p", -1, None), row("a", "p", 0, None), row("a", "p", 0, None)];
-    let e = Metric::Accuracy.by_problem(&refs(&twice)).unwrap_err();
+    let e = ProblemMetric::Accuracy.by_problem(&refs(&twice)).unwrap_err();
     assert!(e.message.contains("`p` has sample 0 twice"), "{e}");
 }

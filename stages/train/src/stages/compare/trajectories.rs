@@ -9,10 +9,10 @@
 //! If no rollout has the component that `correct` or `rewards.<component>` names, the error lists the components there
 //! are.
 
-use super::metrics::ByProblem;
+use super::metrics::ProblemValues;
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_core::{Error, Metric, Result};
-use trainyard_tables::{Status, StopReason, Trajectory};
+use trainyard_core::{Error, MetricInfo, Result};
+use trainyard_tables::{EpisodeStatus, StopReason, Trajectory};
 
 /// Metric of a problem's rollouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,24 +55,28 @@ const FIXED: [(&str, TrajectoryMetric); 9] = [
 pub(super) const COMPONENT: &str = "rewards.";
 
 /// Returns the comparable metrics with unit and meaning; every value is a mean over problems.
-pub fn declared() -> Vec<Metric> {
+pub fn declared() -> Vec<MetricInfo> {
     vec![
-        Metric::new("reward", "reward", "Mean reward of a problem's rollouts.").higher(),
-        Metric::new("correct", "share", "Share of a problem's rollouts that are right.").higher(),
-        Metric::new("tool_calls", "calls per rollout", "Tool calls."),
-        Metric::new("tool_errors", "calls per rollout", "Tool calls that failed.").lower(),
-        Metric::new("turns", "turns per rollout", "Turns that the agent took."),
-        Metric::new("tokens", "tokens per rollout", "Sampled tokens; a fork's count from where it left its parent."),
-        Metric::new(
+        MetricInfo::new("reward", "reward", "Mean reward of a problem's rollouts.").higher(),
+        MetricInfo::new("correct", "share", "Share of a problem's rollouts that are right.").higher(),
+        MetricInfo::new("tool_calls", "calls per rollout", "Tool calls."),
+        MetricInfo::new("tool_errors", "calls per rollout", "Tool calls that failed.").lower(),
+        MetricInfo::new("turns", "turns per rollout", "Turns that the agent took."),
+        MetricInfo::new(
+            "tokens",
+            "tokens per rollout",
+            "Sampled tokens; a fork's count from where it left its parent.",
+        ),
+        MetricInfo::new(
             "void",
             "share",
             "Share of a problem's rollouts with a turn that holds neither a tool call nor an answer.",
         )
         .lower(),
-        Metric::new("rewards.<component>", "reward", "Mean of this component of the reward.").higher(),
-        Metric::new("tokens_per_distinct_answer", "tokens", "Sampled tokens over the number of different answers.")
+        MetricInfo::new("rewards.<component>", "reward", "Mean of this component of the reward.").higher(),
+        MetricInfo::new("tokens_per_distinct_answer", "tokens", "Sampled tokens over the number of different answers.")
             .lower(),
-        Metric::new("tool_calls_per_correct", "calls", "Tool calls over the number of right answers.").lower(),
+        MetricInfo::new("tool_calls_per_correct", "calls", "Tool calls over the number of right answers.").lower(),
     ]
 }
 
@@ -86,8 +90,8 @@ impl TrajectoryMetric {
     }
 
     /// The value of every problem that has one. `correct` names the component that says whether an answer is right.
-    pub fn by_problem(&self, rows: &[Trajectory], correct: &str) -> Result<ByProblem> {
-        let counted: Vec<&Trajectory> = rows.iter().filter(|r| r.status == Status::Ok).collect();
+    pub fn by_problem(&self, rows: &[Trajectory], correct: &str) -> Result<ProblemValues> {
+        let counted: Vec<&Trajectory> = rows.iter().filter(|r| r.status == EpisodeStatus::Ok).collect();
         if let Some(component) = self.component(correct) {
             known_component(&counted, component)?;
         }

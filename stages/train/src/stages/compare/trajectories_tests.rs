@@ -32,8 +32,8 @@ fn means_are_taken_within_each_problem() {
         Trajectory { reward: 1.0, turns: 2, tool_errors: 1, ..row("p") },
         Trajectory { reward: 0.5, turns: 4, ..row("p") },
         Trajectory { reward: -1.0, turns: 1, ..row("q") },
-        Trajectory { reward: 9.0, status: Status::Infrastructure, ..row("q") },
-        Trajectory { reward: 9.0, status: Status::Infrastructure, ..row("r") },
+        Trajectory { reward: 9.0, status: EpisodeStatus::Infrastructure, ..row("q") },
+        Trajectory { reward: 9.0, status: EpisodeStatus::Infrastructure, ..row("r") },
     ];
     assert_eq!(value("reward", &rows), [("p".to_string(), 0.75), ("q".to_string(), -1.0)]);
     assert_eq!(value("turns", &rows), [("p".to_string(), 3.0), ("q".to_string(), 1.0)]);

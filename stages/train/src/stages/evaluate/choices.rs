@@ -4,14 +4,14 @@
 //! difference next to the accuracies.
 
 use crate::results::ResultRow;
-use crate::stages::compare::Metric;
+use crate::stages::compare::ProblemMetric;
 use trainyard_api::StageContext;
-use trainyard_api::report::{Cell, Report, Table};
+use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::Result;
 use trainyard_learn::statistics::{Estimate, paired_difference};
 
 /// A way to choose a sample: the metric's name and its description in a table.
-pub struct Choice {
+pub struct SelectionMethod {
     /// Name of the metric, e.g. `best_of_8_last`.
     pub name: String,
     /// Description in the table.
@@ -23,11 +23,11 @@ pub struct Choice {
 /// Writes the difference between every choice of every sampled model and the mean of all its samples, paired by
 /// problem.
 pub fn write(
-    choices: &[Choice],
+    choices: &[SelectionMethod],
     names: &[String],
     rows: &[Vec<ResultRow>],
     context: &mut StageContext,
-    report: &mut Report,
+    report: &mut StageReport,
 ) -> Result<()> {
     let heads = ["model", "choice", "difference", "against a random sample", "problems"];
     let mut table = Table::new("Choosing a sample, against a random one", heads);
@@ -48,11 +48,11 @@ pub fn write(
                 worse.push(choice.head.as_str());
             }
             table.row([
-                Cell::text(model),
-                Cell::text(&choice.head),
-                Cell::interval(gain.value, interval),
-                Cell::text(verdict),
-                Cell::number(gain.n as f64),
+                ReportCell::text(model),
+                ReportCell::text(&choice.head),
+                ReportCell::interval(gain.value, interval),
+                ReportCell::text(verdict),
+                ReportCell::number(gain.n as f64),
             ]);
         }
         if !worse.is_empty() {
@@ -71,8 +71,8 @@ pub fn write(
 /// Returns the mean over problems of the chosen sample minus the mean sample. `None` if no problem has both.
 fn gain(choice: &str, rows: &[ResultRow]) -> Result<Option<Estimate>> {
     let rows: Vec<&ResultRow> = rows.iter().collect();
-    let mean = Metric::Avg.by_problem(&rows)?;
-    let chosen = Metric::parse(choice)?.by_problem(&rows)?;
+    let mean = ProblemMetric::Avg.by_problem(&rows)?;
+    let chosen = ProblemMetric::parse(choice)?.by_problem(&rows)?;
     let pairs: Vec<(&String, f64, f64)> = chosen.iter().filter_map(|(id, c)| Some((id, *c, *mean.get(id)?))).collect();
     let ids: Vec<&String> = pairs.iter().map(|p| p.0).collect();
     let (chosen, mean): (Vec<f64>, Vec<f64>) = pairs.iter().map(|p| (p.1, p.2)).unzip();
@@ -109,15 +109,15 @@ mod tests {
     #[test]
     fn a_judge_that_misleads_is_named_in_the_report() {
         let (mut context, _folder) = crate::testing::context();
-        let mut report = Report::new("Evaluation");
-        let choice = |name: &str, by_prm| Choice { name: name.into(), head: name.replace('_', " "), by_prm };
+        let mut report = StageReport::new("Evaluation");
+        let choice = |name: &str, by_prm| SelectionMethod { name: name.into(), head: name.replace('_', " "), by_prm };
         let choices = [choice("likeliest_of_2", false), choice("best_of_2_min", true)];
         write(&choices, &["sft".to_string()], &[misled()], &mut context, &mut report).unwrap();
         let m = &context.metrics;
         assert_eq!((m["best_of_2_min_over_avg_sft"], m["likeliest_of_2_over_avg_sft"]), (-0.5, 0.5));
         assert!(m["best_of_2_min_over_avg_sft_high"] < 0.0);
-        let verdicts: Vec<&Cell> = report.tables[0].rows.iter().map(|row| &row[3]).collect();
-        assert_eq!(verdicts, [&Cell::text("better"), &Cell::text("worse")]);
+        let verdicts: Vec<&ReportCell> = report.tables[0].rows.iter().map(|row| &row[3]).collect();
+        assert_eq!(verdicts, [&ReportCell::text("better"), &ReportCell::text("worse")]);
         assert!(report.notes.iter().any(|n| n.contains("`sft`") && n.contains("best of 2 min")), "{:?}", report.notes);
     }
 

@@ -2,22 +2,22 @@
 
 use super::served_model::ServedModel;
 use crate::config::{SamplingOptions, default_environment};
+use crate::environment_config::PlayOptions;
 use crate::rollouts::StepKind;
-use crate::with_environment::PlayOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_core::{OptionProblem, Wired};
+use trainyard_core::{OptionProblem, WiredInputs};
 use trainyard_lm::backend::registry;
 use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Options of `evaluate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct EvaluateConfig {
     /// Name of each model, in their order: lower-case letters, digits and `_`. `model_1`, … if empty.
     pub names: Vec<String>,
     /// Environment that the problems are made for.
@@ -55,7 +55,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for EvaluateConfig {
     fn default() -> Self {
         Self {
             names: Vec::new(),
@@ -76,7 +76,7 @@ impl Default for Config {
     }
 }
 
-impl PlayOptions for Config {
+impl PlayOptions for EvaluateConfig {
     fn environment(&self) -> &Value {
         &self.environment
     }
@@ -111,7 +111,7 @@ impl PlayOptions for Config {
             );
         }
         if !self.names.is_empty() {
-            problems.extend(self.strangers(&self.model_names(self.names.len())));
+            problems.extend(self.unknown_sampled(&self.model_names(self.names.len())));
         }
         for (i, k) in self.pass_at.iter().enumerate().filter(|(_, k)| !(1..=self.samples).contains(*k)) {
             problems.push(
@@ -141,12 +141,12 @@ impl PlayOptions for Config {
         &self.template
     }
 
-    fn sampling(&self) -> Option<(&'static str, Sampling)> {
+    fn sampling(&self) -> Option<(&'static str, SamplingParams)> {
         (self.samples > 0).then(|| ("/sampling", self.sampling.distribution()))
     }
 
     /// Checks the options against the number of models, and the models for the heads that they need.
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let heads = shape::without_language_head(inputs, &["models"]);
         let scored = inputs.get("prm").is_some_and(|count| *count > 0) && !self.endpoints.is_empty();
         let unscored = scored.then(|| {
@@ -155,12 +155,12 @@ impl PlayOptions for Config {
                 .help("evaluate these models in a stage of their own, without `prm`")
         });
         let heads = heads.into_iter().chain(shape::without_scoring_head(inputs, "prm"));
-        heads.chain(self.misnamed(inputs)).chain(unscored).collect()
+        heads.chain(self.name_problems(inputs)).chain(unscored).collect()
     }
 }
 
-impl Config {
-    fn misnamed(&self, inputs: &Wired) -> Vec<OptionProblem> {
+impl EvaluateConfig {
+    fn name_problems(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let models = inputs.get("models").copied().unwrap_or(0);
         if models == 0 && self.endpoints.is_empty() {
             return vec![
@@ -169,7 +169,7 @@ impl Config {
             ];
         }
         if self.names.is_empty() {
-            return self.strangers(&self.model_names(models));
+            return self.unknown_sampled(&self.model_names(models));
         }
         if self.names.len() == models {
             return Vec::new();
@@ -178,7 +178,7 @@ impl Config {
         vec![problem.help("give one name per model, in their order")]
     }
     /// Reports entries of `sampled` that name no model.
-    fn strangers(&self, names: &[String]) -> Vec<OptionProblem> {
+    fn unknown_sampled(&self, names: &[String]) -> Vec<OptionProblem> {
         let unknown = self.sampled.iter().enumerate().filter(|(_, name)| !names.contains(name));
         unknown
             .map(|(i, name)| {

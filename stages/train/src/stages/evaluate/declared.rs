@@ -1,12 +1,12 @@
 //! Declared metrics of `evaluate`: every metric of every model, overall and by level.
 
-use super::config::Config;
+use super::config::EvaluateConfig;
 use super::served;
 use crate::programs;
-use trainyard_core::{Declared, Metric, Producers};
+use trainyard_core::{DeclaredMetrics, MetricInfo, Producers};
 
 /// Metric that every model may have; `samples` in its name is replaced by their number.
-struct Column {
+struct MetricTemplate {
     name: String,
     unit: &'static str,
     doc: &'static str,
@@ -15,7 +15,7 @@ struct Column {
     drawn: bool,
 }
 
-impl Column {
+impl MetricTemplate {
     /// Returns whether the metric chooses one of several samples, so that it can be compared with a random one.
     fn is_choice(&self) -> bool {
         self.name.starts_with("likeliest_of_") || self.name.starts_with("best_of_")
@@ -23,7 +23,7 @@ impl Column {
 }
 
 /// Declares the metrics of any options.
-pub fn any() -> Declared {
+pub fn any() -> DeclaredMetrics {
     let mut list = counts();
     let columns = columns("<int>", &["<int>".to_string()], true, true);
     list.extend(columns.iter().flat_map(|column| of_model(column, "<model>")));
@@ -39,7 +39,7 @@ pub fn any() -> Declared {
 }
 
 /// Declares the metrics of these options, for the wired models.
-pub fn of(config: &Config, producers: &Producers) -> Declared {
+pub fn of(config: &EvaluateConfig, producers: &Producers) -> DeclaredMetrics {
     let models = producers.get("models").map_or(&[][..], Vec::as_slice);
     // A fan-out over rows that are not known yet is one producer of any number of models.
     if config.names.is_empty() && models.iter().any(|producer| producer.declared.is_none()) {
@@ -75,26 +75,26 @@ pub fn of(config: &Config, producers: &Producers) -> Declared {
     list.into()
 }
 
-fn counts() -> Vec<Metric> {
+fn counts() -> Vec<MetricInfo> {
     vec![
-        Metric::new("accuracy", "share", "Greedy accuracy of the last model.").higher(),
-        Metric::new("problems", "problems", "Problems that were posed."),
-        Metric::new("infrastructure_failures", "rollouts", "Rollouts that the infrastructure broke.").lower(),
+        MetricInfo::new("accuracy", "share", "Greedy accuracy of the last model.").higher(),
+        MetricInfo::new("problems", "problems", "Problems that were posed."),
+        MetricInfo::new("infrastructure_failures", "rollouts", "Rollouts that the infrastructure broke.").lower(),
     ]
 }
 
-fn failures(model: &str) -> Metric {
+fn failures(model: &str) -> MetricInfo {
     let name = format!("infrastructure_failures_{model}");
-    Metric::new(name, "rollouts", "Rollouts of this model that the infrastructure broke.").lower()
+    MetricInfo::new(name, "rollouts", "Rollouts of this model that the infrastructure broke.").lower()
 }
 
 /// Declares metrics of harness programs.
-fn of_programs(model: &str) -> impl Iterator<Item = Metric> {
-    programs::declared().map(move |metric| Metric { name: format!("{}_{model}", metric.name), ..metric })
+fn of_programs(model: &str) -> impl Iterator<Item = MetricInfo> {
+    programs::declared().map(move |metric| MetricInfo { name: format!("{}_{model}", metric.name), ..metric })
 }
 
-fn columns(samples: &str, ks: &[String], drawn: bool, with_prm: bool) -> Vec<Column> {
-    let column = |name: String, unit, doc, higher, drawn| Column { name, unit, doc, higher, drawn };
+fn columns(samples: &str, ks: &[String], drawn: bool, with_prm: bool) -> Vec<MetricTemplate> {
+    let column = |name: String, unit, doc, higher, drawn| MetricTemplate { name, unit, doc, higher, drawn };
     let share = |name: String, doc| column(name, "share", doc, true, true);
     let mut list =
         vec![column("accuracy".into(), "share", "Share of problems that the greedy episode solves.", true, false)];
@@ -119,10 +119,10 @@ fn columns(samples: &str, ks: &[String], drawn: bool, with_prm: bool) -> Vec<Col
 
 /// Declares a metric overall, by level, and as the mean of the levels. Failures may leave too few samples for metrics
 /// that need several.
-fn of_model(column: &Column, model: &str) -> Vec<Metric> {
+fn of_model(column: &MetricTemplate, model: &str) -> Vec<MetricInfo> {
     let name = format!("{}_{model}", column.name);
     let metric = |name: String, doc: String| {
-        let metric = Metric::new(name, column.unit, doc);
+        let metric = MetricInfo::new(name, column.unit, doc);
         let metric = if column.higher { metric.higher() } else { metric };
         if column.drawn { metric.optional() } else { metric }
     };
@@ -134,33 +134,33 @@ fn of_model(column: &Column, model: &str) -> Vec<Metric> {
 }
 
 /// Declares the difference between a choice among samples and a random one of them.
-fn over_avg(column: &Column, model: &str) -> [Metric; 3] {
+fn over_avg(column: &MetricTemplate, model: &str) -> [MetricInfo; 3] {
     let name = format!("{}_over_avg_{model}", column.name);
     with_interval(name, "The chosen sample's accuracy minus that of a random one, paired by problem.")
 }
 
 /// Declares the shares of test problems that resemble training problems.
-fn twins() -> [Metric; 2] {
-    let metric = |name: &'static str, doc: &'static str| Metric::new(name, "share", doc).lower();
+fn twins() -> [MetricInfo; 2] {
+    let metric = |name: &'static str, doc: &'static str| MetricInfo::new(name, "share", doc).lower();
     [
         metric("training_twins", "Share of problems whose question is a training question but for numbers and names."),
         metric("training_repeats", "Share of problems that are training problems."),
     ]
 }
 
-fn without_twins(model: &str) -> Metric {
+fn without_twins(model: &str) -> MetricInfo {
     let name = format!("accuracy_without_twins_{model}");
-    Metric::new(name, "share", "Greedy accuracy on the problems without a training twin.").higher().optional()
+    MetricInfo::new(name, "share", "Greedy accuracy on the problems without a training twin.").higher().optional()
 }
 
 /// Declares the greedy accuracy of the later model minus that of the earlier one.
-fn difference(name: &str, later: &str, earlier: &str) -> [Metric; 3] {
+fn difference(name: &str, later: &str, earlier: &str) -> [MetricInfo; 3] {
     let name = format!("{name}_{later}_{earlier}");
     with_interval(name, "Greedy accuracy of the first minus that of the second, paired by problem.")
 }
 
-fn with_interval(name: String, doc: &'static str) -> [Metric; 3] {
-    let metric = |name: String, doc: &'static str| Metric::new(name, "share", doc).higher().optional();
+fn with_interval(name: String, doc: &'static str) -> [MetricInfo; 3] {
+    let metric = |name: String, doc: &'static str| MetricInfo::new(name, "share", doc).higher().optional();
     [
         metric(name.clone(), doc),
         metric(format!("{name}_low"), "Lower end of its 95% interval."),

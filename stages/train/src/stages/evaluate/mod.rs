@@ -6,7 +6,7 @@
 pub mod choices;
 pub mod config;
 mod declared;
-pub mod ledger;
+pub mod result_collector;
 pub mod run;
 pub mod scorer;
 mod served;
@@ -17,26 +17,26 @@ mod tests;
 mod trial;
 pub mod twins;
 
-pub use config::Config;
+pub use config::EvaluateConfig;
 
-use crate::model::Policy;
+use crate::environment_config::{EnvironmentConfig, PlayOptions};
+use crate::model::PolicyModel;
 use crate::native;
-use crate::parts::Parts;
+use crate::parts::TrainParts;
 use crate::problems;
 use crate::results::write_results;
 use crate::rollouts::StepKind;
 use crate::stages::rl::validate::equal_shares;
-use crate::with_environment::{PlayOptions, WithEnvironment};
-use ledger::Ledger;
+use result_collector::ResultCollector;
 use run::Evaluation;
 use scorer::Scorer;
 use serde_json::Value;
 use std::sync::Arc;
 use summary::Summary;
 use trainyard_api::stage::refuse;
-use trainyard_api::{Ports, Stage, StageContext, Trial, Tried, port};
+use trainyard_api::{Ports, Stage, StageContext, Trial, TrialEpisode, port};
 use trainyard_core::error::Context as _;
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Producers, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, DeclaredMetrics, Error, Producers, Result};
 use trainyard_envs::{Environment, ToolHost};
 use trainyard_lm::backend::Backend;
 use trainyard_lm::backend::cpu::Cpu;
@@ -46,7 +46,7 @@ use twins::Twins;
 #[derive(Default)]
 pub struct Evaluate {
     /// Families of parts that the options may name.
-    pub parts: Parts,
+    pub parts: TrainParts,
 }
 
 /// Default number of episodes between resume points.
@@ -82,7 +82,7 @@ Errors: a process reward model with another tokenizer or template, two problems 
 another environment. Infrastructure failures are counted apart, not scored 0.";
 
 impl Stage for Evaluate {
-    type Prepared = WithEnvironment<Config>;
+    type Prepared = EnvironmentConfig<EvaluateConfig>;
     const NAME: &'static str = "evaluate";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "accuracy, pass@k, maj@k and best-of-k of several models on the same problems";
@@ -94,10 +94,10 @@ impl Stage for Evaluate {
 
     const FAMILIES: &'static [&'static str] = &["backends", "environments", "formats", "tools", "verifiers"];
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         declared::any()
     }
-    fn declared(&self, prepared: &WithEnvironment<Config>, producers: &Producers) -> Declared {
+    fn declared_metrics(&self, prepared: &EnvironmentConfig<EvaluateConfig>, producers: &Producers) -> DeclaredMetrics {
         declared::of(&prepared.config, producers)
     }
     fn ports(&self) -> Ports {
@@ -126,14 +126,14 @@ impl Stage for Evaluate {
         }
     }
     fn schema(&self) -> Value {
-        WithEnvironment::<Config>::schema(&self.parts)
+        EnvironmentConfig::<EvaluateConfig>::schema(&self.parts)
     }
-    fn prepare(&self, options: Value) -> Result<WithEnvironment<Config>> {
-        WithEnvironment::read(&self.parts, options, |options| self.parse(options))
+    fn prepare(&self, options: Value) -> Result<EnvironmentConfig<EvaluateConfig>> {
+        EnvironmentConfig::read(&self.parts, options, |options| self.parse(options))
     }
 
-    fn run(&self, prepared: WithEnvironment<Config>, context: &mut StageContext) -> Result<()> {
-        let WithEnvironment { config, environment, backend } = prepared;
+    fn run(&self, prepared: EnvironmentConfig<EvaluateConfig>, context: &mut StageContext) -> Result<()> {
+        let EnvironmentConfig { config, environment, backend } = prepared;
         // Lists known only at run time have not been checked before.
         refuse(config.problems_with(&context.wired()))?;
         let models = context.many("models");
@@ -148,14 +148,14 @@ impl Stage for Evaluate {
         let per_model = |name: &String| {
             problems.len() as u64 * (1 + if config.is_sampled(name) { u64::from(config.samples) } else { 0 })
         };
-        let mut ledger = Ledger::create(
+        let mut ledger = ResultCollector::create(
             context,
             config.keep_rollouts,
             names.iter().map(per_model).sum(),
             config.checkpoint_every.unwrap_or(CHECKPOINT_EVERY),
         )?;
         for (name, artifact) in names.iter().zip(models) {
-            let policy = Policy::load(artifact, "models", backend.clone()).at(name)?;
+            let policy = PolicyModel::load(artifact, "models", backend.clone()).at(name)?;
             let mut policy = policy.with_template(&config.template)?;
             let native =
                 native::environment(&self.parts.envs, &config.environment, &config.template, &mut policy.folder, &host);
@@ -169,7 +169,8 @@ impl Stage for Evaluate {
         }
         let mut asked = Vec::new();
         for (name, served) in &config.endpoints {
-            let unspoken = served.calls.unspoken(&self.parts.envs.environments, &config.environment, &host)?;
+            let unspoken =
+                served.calls.prompt_environment(&self.parts.envs.environments, &config.environment, &host)?;
             let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
             asked.extend(
                 served::run(&evaluation, (name, served), unspoken.as_deref(), host.models(), &mut ledger).at(name)?,
@@ -185,17 +186,17 @@ impl Stage for Evaluate {
     }
     fn trial(
         &self,
-        prepared: WithEnvironment<Config>,
+        prepared: EnvironmentConfig<EvaluateConfig>,
         trial: &Trial,
         context: &mut StageContext,
-    ) -> Result<Vec<Tried>> {
+    ) -> Result<Vec<TrialEpisode>> {
         let drawn = (tested(&prepared.config, context)?, chance(&prepared.config));
         trial::trial(&self.parts, prepared, drawn, trial, context)
     }
 }
 
 /// Reads the problems that every model is evaluated on. Errors: data and invalid, naming the input.
-fn tested(config: &Config, context: &StageContext) -> Result<Vec<Problem>> {
+fn tested(config: &EvaluateConfig, context: &StageContext) -> Result<Vec<Problem>> {
     let problems = problems::read(context.input("problems")?, "problems")?;
     problems::expect_environment(&config.environment, &problems, "problems")?;
     let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
@@ -206,7 +207,7 @@ fn tested(config: &Config, context: &StageContext) -> Result<Vec<Problem>> {
 }
 
 /// Returns the source of all random draws.
-fn chance(config: &Config) -> Chance {
+fn chance(config: &EvaluateConfig) -> Chance {
     Chance::new(config.seed).child("evaluate", &[])
 }
 
@@ -221,7 +222,7 @@ fn twins(tested: &[Problem], environment: &dyn Environment, context: &StageConte
 }
 
 /// Loads the process reward model, if one is given; its artifact defines where steps end.
-fn scorer(config: &Config, backend: &Arc<dyn Backend>, context: &StageContext) -> Result<Option<Scorer>> {
+fn scorer(config: &EvaluateConfig, backend: &Arc<dyn Backend>, context: &StageContext) -> Result<Option<Scorer>> {
     let Some(artifact) = context.optional("prm") else { return Ok(None) };
     let steps = match artifact.metadata.get("steps") {
         Some(value) => serde_json::from_value::<StepKind>(value.clone())
@@ -229,6 +230,6 @@ fn scorer(config: &Config, backend: &Arc<dyn Backend>, context: &StageContext) -
         None => config.steps,
     };
     // If the evaluated models are served, the scoring head is computed here.
-    let backend = if backend.offers().scores { backend.clone() } else { Arc::new(Cpu) };
-    Scorer::new(Policy::load(artifact, "prm", backend)?, steps, context.cpus).map(Some)
+    let backend = if backend.features().scores { backend.clone() } else { Arc::new(Cpu) };
+    Scorer::new(PolicyModel::load(artifact, "prm", backend)?, steps, context.cpus).map(Some)
 }

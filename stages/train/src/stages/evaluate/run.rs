@@ -1,28 +1,28 @@
 //! Episodes of every model on every problem, once greedily and `samples` times at the sampling temperature, scored if
 //! there is a process reward model.
 
-use super::config::Config;
-use super::ledger::Ledger;
+use super::config::EvaluateConfig;
+use super::result_collector::ResultCollector;
 use super::scorer::Scorer;
 use crate::config::kv_memory;
-use crate::model::Policy;
-use crate::programs::Programs;
+use crate::model::PolicyModel;
+use crate::programs::ProgramTotals;
 use crate::results::ResultRow;
-use crate::rollouts::{Driver, Job, Limits, ToolWait};
+use crate::rollouts::{EpisodeJob, EpisodeLimits, RolloutDriver, ToolWait};
 use trainyard_api::CancelToken;
 use trainyard_core::{Chance, Result};
 use trainyard_envs::Environment;
 use trainyard_learn::Rollout;
 use trainyard_learn::statistics::StepReduction;
 use trainyard_lm::backend::Sampler;
-use trainyard_tables::{Problem, Sampling, Status, StopReason, Trajectory};
+use trainyard_tables::{EpisodeStatus, Problem, SamplingParams, StopReason, Trajectory};
 
 /// Problems whose drawn samples run in one call.
 const PROBLEMS_PER_CALL: usize = 64;
 
 /// Values shared by the models.
 pub struct Evaluation<'a> {
-    pub config: &'a Config,
+    pub config: &'a EvaluateConfig,
     pub environment: &'a dyn Environment,
     /// Problems that every model is evaluated on.
     pub problems: &'a [Problem],
@@ -35,15 +35,15 @@ impl Evaluation<'_> {
     pub fn run(
         &self,
         name: &str,
-        policy: &Policy,
+        policy: &PolicyModel,
         mut scorer: Option<&mut Scorer>,
-        ledger: &mut Ledger<'_>,
+        ledger: &mut ResultCollector<'_>,
     ) -> Result<()> {
         let context = ledger.context;
         let mut sampler = policy.sampler(context.cpus)?;
         let mut driver = self.greedy(name, policy, &mut *sampler, &context.cancel);
         ledger.next_model();
-        let greedy: Vec<Job> = (0..self.problems.len()).map(|i| Job::root(i, 0)).collect();
+        let greedy: Vec<EpisodeJob> = (0..self.problems.len()).map(|i| EpisodeJob::root(i, 0)).collect();
         if !ledger.resume()? {
             let finished = driver.run(self.problems, &greedy)?;
             absorb(name, policy, finished, true, scorer.as_deref_mut(), ledger)?;
@@ -56,10 +56,10 @@ impl Evaluation<'_> {
                 if ledger.resume()? {
                     continue;
                 }
-                let jobs: Vec<Job> = some
+                let jobs: Vec<EpisodeJob> = some
                     .iter()
                     .flat_map(|&i| (0..self.config.samples).map(move |s| (i, s)))
-                    .map(|(i, s)| Job::root(i, s))
+                    .map(|(i, s)| EpisodeJob::root(i, s))
                     .collect();
                 let finished = driver.run(self.problems, &jobs)?;
                 absorb(name, policy, finished, false, scorer.as_deref_mut(), ledger)?;
@@ -72,25 +72,25 @@ impl Evaluation<'_> {
     pub fn greedy<'s>(
         &'s self,
         name: &str,
-        policy: &'s Policy,
+        policy: &'s PolicyModel,
         sampler: &'s mut dyn Sampler,
         cancel: &'s CancelToken,
-    ) -> Driver<'s, 's> {
-        Driver {
+    ) -> RolloutDriver<'s, 's> {
+        RolloutDriver {
             sampler,
             model: &policy.folder,
             environment: self.environment,
             limits: self.limits(),
-            sampling: Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 },
+            sampling: SamplingParams { temperature: 0.0, top_p: 1.0, top_k: 0 },
             chance: self.chance,
             name: format!("evaluate/{name}/greedy"),
             cancel,
         }
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> EpisodeLimits {
         let s = &self.config.sampling;
-        Limits {
+        EpisodeLimits {
             turn_tokens: s.max_turn_tokens,
             episode_tokens: s.max_episode_tokens,
             running: s.max_running,
@@ -103,11 +103,11 @@ impl Evaluation<'_> {
 /// Completes and scores finished episodes and enters them in the ledger.
 fn absorb(
     name: &str,
-    policy: &Policy,
+    policy: &PolicyModel,
     mut finished: Vec<Rollout>,
     greedy: bool,
     scorer: Option<&mut Scorer>,
-    ledger: &mut Ledger<'_>,
+    ledger: &mut ResultCollector<'_>,
 ) -> Result<()> {
     for one in &mut finished {
         one.trajectory.model_digest = Some(policy.digest.clone());
@@ -119,7 +119,7 @@ fn absorb(
         scorer.score(&mut scored)?;
     }
     let rows = finished.iter().map(|one| row(name, one, greedy)).collect();
-    let programs = Programs::of(&finished);
+    let programs = ProgramTotals::of(&finished);
     ledger.take(rows, finished.into_iter().map(|one| one.trajectory).collect(), programs)
 }
 
@@ -132,14 +132,14 @@ fn row(name: &str, one: &Rollout, greedy: bool) -> ResultRow {
         problem_id: t.problem_id.clone(),
         level: t.level,
         sample: if greedy { -1 } else { i32::try_from(t.sample).unwrap_or(i32::MAX) },
-        correct: (t.status == Status::Ok).then_some(one.correct),
+        correct: (t.status == EpisodeStatus::Ok).then_some(one.correct),
         answer: t.answer.clone(),
-        reward: (t.status == Status::Ok).then_some(t.reward),
+        reward: (t.status == EpisodeStatus::Ok).then_some(t.reward),
         stop_reason: stop(t.stop_reason).to_string(),
         turns: t.turns,
         tool_calls: t.tool_calls,
         tool_errors: t.tool_errors,
-        tokens: u32::try_from(one.sampled()).unwrap_or(u32::MAX),
+        tokens: u32::try_from(one.sampled_tokens()).unwrap_or(u32::MAX),
         logprob: t.logprobs.as_ref().filter(|_| !greedy).map(|l| l.iter().map(|x| f64::from(*x)).sum()),
         prm_min: reduce(StepReduction::Min),
         prm_product: reduce(StepReduction::Product),

@@ -4,7 +4,7 @@
 //! Ranking samples, labeling rollouts and measuring the head use the same places and the same kernels.
 
 use crate::contexts::steps_by_context;
-use crate::model::Policy;
+use crate::model::PolicyModel;
 use crate::rollouts::StepKind;
 use trainyard_core::{Error, Result};
 use trainyard_lm::ModelFolder;
@@ -13,7 +13,7 @@ use trainyard_tables::Trajectory;
 
 /// Model with a scoring head and its sampler.
 pub struct Scorer {
-    policy: Policy,
+    policy: PolicyModel,
     sampler: Box<dyn Sampler>,
     /// Unit of a step.
     pub steps: StepKind,
@@ -21,7 +21,7 @@ pub struct Scorer {
 
 impl Scorer {
     /// Creates a scorer. Errors: invalid, if the model has no head of one label.
-    pub fn new(policy: Policy, steps: StepKind, threads: usize) -> Result<Self> {
+    pub fn new(policy: PolicyModel, steps: StepKind, threads: usize) -> Result<Self> {
         let sampler = policy.sampler(threads)?;
         match sampler.score_labels() {
             1 => Ok(Self { policy, sampler, steps }),

@@ -3,23 +3,23 @@
 //! Their rollouts have messages and no tokens: the ids that a server read and sampled are unknown, and ids of another
 //! tokenizer would be invented.
 
-use super::ledger::Ledger;
+use super::result_collector::ResultCollector;
 use super::run::{Evaluation, stop};
 use super::served_model::ServedModel;
-use crate::programs::Programs;
+use crate::programs::ProgramTotals;
 use crate::results::ResultRow;
 use std::sync::Arc;
-use trainyard_chat::{Chat, Models};
-use trainyard_core::{Metric, Result};
+use trainyard_chat::{ChatClient, Models};
+use trainyard_core::{MetricInfo, Result};
 use trainyard_envs::Environment;
-use trainyard_envs::players::{Calls, Job, Played, Player, play};
-use trainyard_tables::{Sampling, Status, Trajectory};
+use trainyard_envs::players::{ModelCallMode, PlayedEpisode, Player, PlayerJob, play};
+use trainyard_tables::{EpisodeStatus, SamplingParams, Trajectory};
 
 /// Declares the cost metrics of the model called `name`.
-pub fn metrics(name: &str) -> Vec<Metric> {
-    let of = |metric: Metric| {
+pub fn metrics(name: &str) -> Vec<MetricInfo> {
+    let of = |metric: MetricInfo| {
         let name = format!("{}_{name}", metric.name);
-        Metric { name, ..metric }
+        MetricInfo { name, ..metric }
     };
     trainyard_chat::metrics().into_iter().map(of).collect()
 }
@@ -33,28 +33,32 @@ pub fn run(
     (name, served): (&str, &ServedModel),
     unspoken: Option<&dyn Environment>,
     models: &Arc<Models>,
-    ledger: &mut Ledger<'_>,
+    ledger: &mut ResultCollector<'_>,
 ) -> Result<Vec<(String, f64)>> {
     let config = evaluation.config;
-    let player = Player { environment: evaluation.environment, unspoken, native: served.calls == Calls::Native };
+    let player = Player {
+        environment: evaluation.environment,
+        prompt_environment: unspoken,
+        native: served.calls == ModelCallMode::Native,
+    };
     ledger.next_model();
-    let greedy = Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 };
-    let mut chats = vec![Chat::open(models, &served.at(greedy))?];
+    let greedy = SamplingParams { temperature: 0.0, top_p: 1.0, top_k: 0 };
+    let mut chats = vec![ChatClient::open(models, &served.at(greedy))?];
     let draws = if config.is_sampled(name) { config.samples } else { 0 };
-    let jobs = |draw: u64| -> Vec<Job<'_>> {
-        evaluation.problems.iter().map(|problem| Job { problem, draw, seed: config.seed }).collect()
+    let jobs = |draw: u64| -> Vec<PlayerJob<'_>> {
+        evaluation.problems.iter().map(|problem| PlayerJob { problem, draw, seed: config.seed }).collect()
     };
     enter(&player, &mut chats[0], (name, true), &jobs(0), ledger)?;
     if draws > 0 {
         let own = config.sampling.distribution();
         let temperature = served.model.temperature.unwrap_or(own.temperature);
-        chats.push(Chat::open(models, &served.at(Sampling { temperature, ..own }))?);
+        chats.push(ChatClient::open(models, &served.at(SamplingParams { temperature, ..own }))?);
         for draw in 0..u64::from(draws) {
             enter(&player, &mut chats[1], (name, false), &jobs(draw), ledger)?;
         }
     }
     let mut sums: Vec<(String, f64)> = Vec::new();
-    for (metric, value) in chats.iter().flat_map(|chat| chat.tally().values()) {
+    for (metric, value) in chats.iter().flat_map(|chat| chat.usage().values()) {
         let metric = format!("{metric}_{name}");
         match sums.iter_mut().find(|(known, _)| *known == metric) {
             Some((_, sum)) => *sum += value,
@@ -66,10 +70,10 @@ pub fn run(
 
 fn enter(
     player: &Player<'_>,
-    chat: &mut Chat,
+    chat: &mut ChatClient,
     (name, greedy): (&str, bool),
-    jobs: &[Job<'_>],
-    ledger: &mut Ledger<'_>,
+    jobs: &[PlayerJob<'_>],
+    ledger: &mut ResultCollector<'_>,
 ) -> Result<()> {
     let context = ledger.context;
     let played = play(player, chat, jobs, |_| context.stop_if_cancelled())?;
@@ -81,14 +85,14 @@ fn enter(
     }
     let how = if greedy { "greedy" } else { "drawn" };
     let (rows, rollouts) = played.into_iter().map(|one| entry(name, how, one)).unzip();
-    ledger.take(rows, rollouts, Programs::default())
+    ledger.take(rows, rollouts, ProgramTotals::default())
 }
 
-fn entry(name: &str, how: &str, one: Played) -> (ResultRow, Trajectory) {
-    let Played { mut trajectory, correct, tokens, .. } = one;
+fn entry(name: &str, how: &str, one: PlayedEpisode) -> (ResultRow, Trajectory) {
+    let PlayedEpisode { mut trajectory, correct, tokens, .. } = one;
     let sample = trajectory.sample;
     trajectory.id = format!("evaluate/{name}/{how}/{}/{sample}", trajectory.problem_id);
-    let fair = trajectory.status == Status::Ok;
+    let fair = trajectory.status == EpisodeStatus::Ok;
     let row = ResultRow {
         model: name.to_string(),
         problem_id: trajectory.problem_id.clone(),

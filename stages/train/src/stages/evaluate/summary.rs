@@ -3,28 +3,28 @@
 //! All numbers are computed from the rows that are also the output `results`, so each can be recomputed. Infrastructure
 //! failures are left out of every metric, never counted as wrong.
 
-use super::choices::{self, Choice};
-use super::config::Config;
+use super::choices::{self, SelectionMethod};
+use super::config::EvaluateConfig;
 use super::twins::Twins;
-use crate::programs::Programs;
+use crate::programs::ProgramTotals;
 use crate::results::ResultRow;
-use crate::stages::compare::{Metric, Pairs};
+use crate::stages::compare::{ProblemMetric, ProblemPairs};
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::StageContext;
-use trainyard_api::report::{Cell, Report, Table};
+use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::Result;
 use trainyard_learn::statistics::{Estimate, clustered_mean, wilson};
 
 /// Metric with its name and column heading.
-struct Column {
-    metric: Metric,
+struct SummaryColumn {
+    metric: ProblemMetric,
     name: String,
     head: String,
 }
 
 /// Rows of an evaluation with the data needed to summarize them.
 pub struct Summary<'a> {
-    config: &'a Config,
+    config: &'a EvaluateConfig,
     names: &'a [String],
     /// Rows of each model, in the order of `names`.
     rows: &'a [Vec<ResultRow>],
@@ -32,13 +32,13 @@ pub struct Summary<'a> {
     /// Twins of training problems; `None` without training problems.
     twins: Option<&'a Twins>,
     /// Program counts of each model.
-    programs: &'a [Programs],
+    programs: &'a [ProgramTotals],
 }
 
 impl<'a> Summary<'a> {
     /// Creates a summary of `rows`, with one list per entry of `names`; `with_prm`: they have step scores.
     pub fn new(
-        config: &'a Config,
+        config: &'a EvaluateConfig,
         names: &'a [String],
         rows: &'a [Vec<ResultRow>],
         with_prm: bool,
@@ -48,13 +48,13 @@ impl<'a> Summary<'a> {
     }
 
     /// Sets the program counts, one for each of the names.
-    pub fn programs(self, programs: &'a [Programs]) -> Self {
+    pub fn programs(self, programs: &'a [ProgramTotals]) -> Self {
         Self { programs, ..self }
     }
 
     /// Sets all metrics and writes the report.
     pub fn write(&self, context: &mut StageContext) -> Result<()> {
-        let mut report = Report::new("Evaluation");
+        let mut report = StageReport::new("Evaluation");
         let problems: BTreeSet<&str> = self.rows.iter().flatten().map(|r| r.problem_id.as_str()).collect();
         report.summary = format!(
             "{} models on {} problems: one greedy episode each, {} drawn ones.",
@@ -95,12 +95,17 @@ impl<'a> Summary<'a> {
     }
 
     /// Returns the metrics that a model of this evaluation can have.
-    fn columns(&self) -> Result<Vec<Column>> {
-        let column = |name: String, head: String| Ok(Column { metric: Metric::parse(&name)?, name, head });
+    fn columns(&self) -> Result<Vec<SummaryColumn>> {
+        let column =
+            |name: String, head: String| Ok(SummaryColumn { metric: ProblemMetric::parse(&name)?, name, head });
         let mut list = vec![column("accuracy".into(), "accuracy (greedy)".into())];
         let n = self.config.samples;
         if n > 0 {
-            list.push(Ok(Column { metric: Metric::Avg, name: format!("avg_at_{n}"), head: format!("avg@{n}") }));
+            list.push(Ok(SummaryColumn {
+                metric: ProblemMetric::Avg,
+                name: format!("avg_at_{n}"),
+                head: format!("avg@{n}"),
+            }));
             list.extend(self.config.ks().into_iter().map(|k| column(format!("pass_at_{k}"), format!("pass@{k}"))));
             list.push(column(format!("maj_at_{n}"), format!("maj@{n}")));
             list.push(column(format!("likeliest_of_{n}"), format!("likeliest of {n}")));
@@ -117,9 +122,9 @@ impl<'a> Summary<'a> {
     }
 
     /// Returns the ways to choose one of the samples.
-    fn choices(&self) -> Vec<Choice> {
+    fn choices(&self) -> Vec<SelectionMethod> {
         let n = self.config.samples;
-        let choice = |name: String, head: String, by_prm| Choice { name, head, by_prm };
+        let choice = |name: String, head: String, by_prm| SelectionMethod { name, head, by_prm };
         if n == 0 {
             return Vec::new();
         }
@@ -134,14 +139,14 @@ impl<'a> Summary<'a> {
     }
 
     /// Writes a row for each metric, so that all of them fit in a terminal.
-    fn models(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
+    fn models(&self, context: &mut StageContext, report: &mut StageReport) -> Result<()> {
         let heads = std::iter::once("metric".to_string()).chain(self.names.iter().cloned());
         let mut table = Table::new("Models", heads);
-        for Column { metric, name: column, head } in self.columns()? {
-            let mut cells = vec![Cell::text(head)];
+        for SummaryColumn { metric, name: column, head } in self.columns()? {
+            let mut cells = vec![ReportCell::text(head)];
             for (name, rows) in self.names.iter().zip(self.rows) {
                 let estimate = estimate(metric, rows, None)?;
-                cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, interval(metric, &e))));
+                cells.push(estimate.map_or(ReportCell::Empty, |e| ReportCell::interval(e.value, interval(metric, &e))));
                 if let Some(e) = estimate {
                     let name = format!("{column}_{name}");
                     context.metric(&name, e.value);
@@ -152,24 +157,24 @@ impl<'a> Summary<'a> {
         }
         // The last model is the pipeline's result; its accuracy also has the plain name.
         if let Some(rows) = self.rows.last()
-            && let Some(e) = estimate(Metric::Accuracy, rows, None)?
+            && let Some(e) = estimate(ProblemMetric::Accuracy, rows, None)?
         {
             context.metric("accuracy", e.value);
-            report.estimate("accuracy", e.value, interval(Metric::Accuracy, &e), e.clusters as u64);
+            report.estimate("accuracy", e.value, interval(ProblemMetric::Accuracy, &e), e.clusters as u64);
         }
         report.table(table);
         Ok(())
     }
 
     /// Writes every metric of every model on each level, side by side.
-    fn levels(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
+    fn levels(&self, context: &mut StageContext, report: &mut StageReport) -> Result<()> {
         let levels: BTreeSet<u32> = self.rows.iter().flatten().map(|r| r.level).collect();
         let heads =
             ["metric", "model"].map(String::from).into_iter().chain(levels.iter().map(|l| format!("level {l}")));
         let mut table = Table::new("By level", heads.chain(["mean of levels".to_string()]));
-        for Column { metric, name: column, head } in self.columns()? {
+        for SummaryColumn { metric, name: column, head } in self.columns()? {
             for (name, rows) in self.names.iter().zip(self.rows) {
-                let mut cells = vec![Cell::text(&head), Cell::text(name)];
+                let mut cells = vec![ReportCell::text(&head), ReportCell::text(name)];
                 let mut values = Vec::new();
                 for &level in &levels {
                     let estimate = estimate(metric, rows, Some(level))?;
@@ -177,7 +182,9 @@ impl<'a> Summary<'a> {
                         context.metric(format!("{column}_{name}_level_{level}"), e.value);
                         values.push(e.value);
                     }
-                    cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, interval(metric, &e))));
+                    cells.push(
+                        estimate.map_or(ReportCell::Empty, |e| ReportCell::interval(e.value, interval(metric, &e))),
+                    );
                 }
                 // A model without samples has no sample metrics.
                 if values.is_empty() {
@@ -185,7 +192,7 @@ impl<'a> Summary<'a> {
                 }
                 let mean = values.iter().sum::<f64>() / values.len() as f64;
                 context.metric(format!("{column}_{name}_mean_of_levels"), mean);
-                cells.push(Cell::number(mean));
+                cells.push(ReportCell::number(mean));
                 table.row(cells);
             }
         }
@@ -194,11 +201,11 @@ impl<'a> Summary<'a> {
     }
 
     /// Writes greedy-accuracy differences: every later model minus every earlier one.
-    fn differences(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
+    fn differences(&self, context: &mut StageContext, report: &mut StageReport) -> Result<()> {
         let mut table = Table::new("Paired differences of greedy accuracy", ["models", "difference", "problems"]);
         for later in 1..self.names.len() {
             for earlier in 0..later {
-                let pairs = Pairs::new(&self.rows[later], &self.rows[earlier], Metric::Accuracy)?;
+                let pairs = ProblemPairs::new(&self.rows[later], &self.rows[earlier], ProblemMetric::Accuracy)?;
                 let Some(d) = pairs.difference(None) else { continue };
                 let metric = format!("difference_{}_{}", self.names[later], self.names[earlier]);
                 let interval = d.difference.interval();
@@ -210,9 +217,9 @@ impl<'a> Summary<'a> {
                 report.estimate(metric, d.difference.value, interval, d.difference.clusters as u64);
                 let label = format!("{} − {}", self.names[later], self.names[earlier]);
                 table.row([
-                    Cell::text(label),
-                    Cell::interval(d.difference.value, interval),
-                    Cell::number(d.difference.n as f64),
+                    ReportCell::text(label),
+                    ReportCell::interval(d.difference.value, interval),
+                    ReportCell::number(d.difference.n as f64),
                 ]);
             }
         }
@@ -223,12 +230,12 @@ impl<'a> Summary<'a> {
     }
 
     /// Writes the counts of programs' conversations, if there are any.
-    fn conversations(&self, context: &mut StageContext, report: &mut Report) {
+    fn conversations(&self, context: &mut StageContext, report: &mut StageReport) {
         let mut table = Table::new("Conversations of programs", ["model", "what", "per episode"]);
         for (name, programs) in self.names.iter().zip(self.programs) {
             for (what, mean) in programs.means() {
                 context.metric(format!("{what}_{name}"), mean);
-                table.row([Cell::text(name), Cell::text(what.replace('_', " ")), Cell::number(mean)]);
+                table.row([ReportCell::text(name), ReportCell::text(what.replace('_', " ")), ReportCell::number(mean)]);
             }
         }
         if !table.rows.is_empty() {
@@ -237,7 +244,7 @@ impl<'a> Summary<'a> {
     }
 
     /// Writes counts of problems, infrastructure failures and stop reasons.
-    fn counts(&self, context: &mut StageContext, report: &mut Report) {
+    fn counts(&self, context: &mut StageContext, report: &mut StageReport) {
         let mut table = Table::new("Episodes by end", ["model", "end", "episodes"]);
         let mut failures = 0;
         for (name, rows) in self.names.iter().zip(self.rows) {
@@ -250,7 +257,7 @@ impl<'a> Summary<'a> {
             failures += failed;
             context.metric(format!("infrastructure_failures_{name}"), failed as f64);
             for (end, n) in ends {
-                table.row([Cell::text(name), Cell::text(end), Cell::number(n as f64)]);
+                table.row([ReportCell::text(name), ReportCell::text(end), ReportCell::number(n as f64)]);
             }
         }
         let problems = self.rows.iter().flatten().map(|r| r.problem_id.as_str()).collect::<BTreeSet<_>>().len();
@@ -264,16 +271,16 @@ impl<'a> Summary<'a> {
 
 /// Returns an interval within the metric's range: Wilson's for one trial per problem, a log scale for counts, cut at 0
 /// and 1 for shares.
-fn interval(metric: Metric, e: &Estimate) -> Option<(f64, f64)> {
+fn interval(metric: ProblemMetric, e: &Estimate) -> Option<(f64, f64)> {
     match metric {
-        Metric::Accuracy => wilson((e.value * e.n as f64).round() as usize, e.n),
-        Metric::Mean(_) => e.positive_interval(),
+        ProblemMetric::Accuracy => wilson((e.value * e.n as f64).round() as usize, e.n),
+        ProblemMetric::Mean(_) => e.positive_interval(),
         _ => e.interval().map(|(low, high)| (low.max(0.0), high.min(1.0))),
     }
 }
 
 /// Estimates a metric over the problems of one level, or all. `None` if no problem has a value.
-fn estimate(metric: Metric, rows: &[ResultRow], level: Option<u32>) -> Result<Option<Estimate>> {
+fn estimate(metric: ProblemMetric, rows: &[ResultRow], level: Option<u32>) -> Result<Option<Estimate>> {
     let some: Vec<&ResultRow> = rows.iter().filter(|r| level.is_none_or(|l| r.level == l)).collect();
     let by_problem = metric.by_problem(&some)?;
     let values: Vec<f64> = by_problem.values().copied().collect();

@@ -6,7 +6,7 @@ use crate::testing::{
 };
 use serde_json::json;
 use std::path::Path;
-use trainyard_core::{ErrorKind, Wired};
+use trainyard_core::{ErrorKind, WiredInputs};
 use trainyard_lm::ModelFolder;
 use trainyard_tables::{Message, Problem, read_trajectories};
 
@@ -178,7 +178,7 @@ fn what_cannot_be_measured_is_refused_at_check() {
     assert_eq!(places(json!({"samples": 0, "pass_at": [1]})), ["/pass_at/0"]);
     assert_eq!(places(json!({"samples": 5})), [""; 0]);
     let wired = |options: Value, models: usize| {
-        let inputs = Wired::from([("models".to_string(), models), ("problems".to_string(), 1)]);
+        let inputs = WiredInputs::from([("models".to_string(), models), ("problems".to_string(), 1)]);
         stage.prepare(&options).unwrap().problems_with(&inputs).into_iter().map(|p| p.pointer).collect::<Vec<_>>()
     };
     assert_eq!(wired(json!({"sampled": ["model_2", "sft"]}), 2), ["/sampled/1"]);
@@ -186,7 +186,7 @@ fn what_cannot_be_measured_is_refused_at_check() {
     assert_eq!(wired(json!({"names": ["base", "sft"], "sampled": ["sft"]}), 2), [""; 0]);
     assert_eq!(wired(json!({"names": ["base", "sft"]}), 3), ["/names"]);
     assert_eq!(wired(json!({}), 0), ["/models"]);
-    let ks = |options: Value| serde_json::from_value::<Config>(options).unwrap().ks();
+    let ks = |options: Value| serde_json::from_value::<EvaluateConfig>(options).unwrap().ks();
     assert_eq!(
         (ks(json!({})), ks(json!({"samples": 5})), ks(json!({"samples": 0}))),
         (vec![2, 4, 8], vec![2, 4], vec![])

@@ -5,10 +5,10 @@
 //! few forms), but accuracy on them is weak evidence about new problems.
 
 use crate::results::ResultRow;
-use crate::stages::compare::{Metric, Pairs};
+use crate::stages::compare::{ProblemMetric, ProblemPairs};
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::StageContext;
-use trainyard_api::report::{Cell, Report, Table};
+use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::Result;
 use trainyard_learn::statistics::wilson;
 use trainyard_tables::Problem;
@@ -50,7 +50,7 @@ impl Twins {
         names: &[String],
         rows: &[Vec<ResultRow>],
         context: &mut StageContext,
-        report: &mut Report,
+        report: &mut StageReport,
     ) -> Result<()> {
         let share = |count: usize| count as f64 / self.tests.max(1) as f64;
         for (name, value) in [("training_twins", share(self.twins.len())), ("training_repeats", share(self.repeats))] {
@@ -59,8 +59,8 @@ impl Twins {
         }
         let mut table = Table::new("Test problems with a training twin", ["level", "share", "twins", "problems"]);
         for (level, (twins, all)) in &self.levels {
-            let numbers = [*twins as f64 / *all as f64, *twins as f64, *all as f64].map(Cell::number);
-            table.row(std::iter::once(Cell::text(level.to_string())).chain(numbers));
+            let numbers = [*twins as f64 / *all as f64, *twins as f64, *all as f64].map(ReportCell::number);
+            table.row(std::iter::once(ReportCell::text(level.to_string())).chain(numbers));
         }
         report.table(table);
         self.accuracies(names, rows, context, report)?;
@@ -76,13 +76,13 @@ impl Twins {
         names: &[String],
         rows: &[Vec<ResultRow>],
         context: &mut StageContext,
-        report: &mut Report,
+        report: &mut StageReport,
     ) -> Result<()> {
         let mut table = Table::new("Greedy accuracy without twins", ["models", "accuracy or difference", "problems"]);
         let rest: Vec<Vec<&ResultRow>> =
             rows.iter().map(|rows| rows.iter().filter(|r| !self.twins.contains(&r.problem_id)).collect()).collect();
         for (name, rows) in names.iter().zip(&rest) {
-            let right: Vec<f64> = Metric::Accuracy.by_problem(rows)?.into_values().collect();
+            let right: Vec<f64> = ProblemMetric::Accuracy.by_problem(rows)?.into_values().collect();
             if right.is_empty() {
                 continue;
             }
@@ -91,12 +91,16 @@ impl Twins {
             let metric = format!("accuracy_without_twins_{name}");
             context.metric(&metric, value);
             report.estimate(metric, value, interval, right.len() as u64);
-            table.row([Cell::text(name), Cell::interval(value, interval), Cell::number(right.len() as f64)]);
+            table.row([
+                ReportCell::text(name),
+                ReportCell::interval(value, interval),
+                ReportCell::number(right.len() as f64),
+            ]);
         }
         for later in 1..names.len() {
             for earlier in 0..later {
                 let (a, b) = (rest[later].iter().copied(), rest[earlier].iter().copied());
-                let Some(found) = Pairs::new(a, b, Metric::Accuracy)?.difference(None) else { continue };
+                let Some(found) = ProblemPairs::new(a, b, ProblemMetric::Accuracy)?.difference(None) else { continue };
                 let (difference, interval) = (found.difference, found.difference.interval());
                 let metric = format!("difference_without_twins_{}_{}", names[later], names[earlier]);
                 context.metric(&metric, difference.value);
@@ -106,9 +110,9 @@ impl Twins {
                 }
                 report.estimate(metric, difference.value, interval, difference.clusters as u64);
                 table.row([
-                    Cell::text(format!("{} − {}", names[later], names[earlier])),
-                    Cell::interval(difference.value, interval),
-                    Cell::number(difference.n as f64),
+                    ReportCell::text(format!("{} − {}", names[later], names[earlier])),
+                    ReportCell::interval(difference.value, interval),
+                    ReportCell::number(difference.n as f64),
                 ]);
             }
         }
@@ -195,7 +199,7 @@ mod tests {
         let sft = vec![row("a", true), row("b", false), row("c", false)];
         let rl = vec![row("a", true), row("b", true), row("c", false)];
         let (mut context, _folder) = crate::testing::context();
-        twins.write(&names, &[sft, rl], &mut context, &mut Report::new("Evaluation")).unwrap();
+        twins.write(&names, &[sft, rl], &mut context, &mut StageReport::new("Evaluation")).unwrap();
         let m = &context.metrics;
         assert_eq!((m["accuracy_without_twins_sft"], m["accuracy_without_twins_rl"]), (0.0, 0.5));
         assert_eq!(m["difference_without_twins_rl_sft"], 0.5);

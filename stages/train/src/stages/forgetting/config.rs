@@ -1,18 +1,18 @@
 //! Options of `forgetting`, and checks of them against each other and against the inputs.
 
 use crate::results::ResultRow;
-use crate::stages::compare::Metric;
+use crate::stages::compare::ProblemMetric;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_api::Prepared;
-use trainyard_core::{OptionProblem, Wired};
+use trainyard_api::PreparedOptions;
+use trainyard_core::{OptionProblem, WiredInputs};
 
 /// Options of `forgetting`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct ForgettingConfig {
     /// Tasks in the order of training, at least two.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<ForgettingTask>,
     /// Models in the same order: the first was trained on the first task, the second then on the second one, and so on.
     /// Write `2/rl` for the model `rl` of the second table if several tables use the name.
     pub models: Vec<String>,
@@ -26,7 +26,7 @@ pub struct Config {
 /// A set of problems: those of some levels, those whose id begins with a prefix, or those that meet both conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Task {
+pub struct ForgettingTask {
     /// Part of metric names: lower-case letters, digits and `_`.
     pub name: String,
     /// Levels of the task's problems; empty = all.
@@ -35,13 +35,13 @@ pub struct Task {
     pub id_prefix: String,
 }
 
-impl Default for Config {
+impl Default for ForgettingConfig {
     fn default() -> Self {
         Self { tasks: Vec::new(), models: Vec::new(), initial: None, metric: "accuracy".into() }
     }
 }
 
-impl Task {
+impl ForgettingTask {
     /// Returns whether the row's problem belongs to the task.
     pub fn holds(&self, row: &ResultRow) -> bool {
         (self.levels.is_empty() || self.levels.contains(&row.level)) && row.problem_id.starts_with(&self.id_prefix)
@@ -59,7 +59,7 @@ impl Task {
     }
 }
 
-impl Prepared for Config {
+impl PreparedOptions for ForgettingConfig {
     type Config = Self;
     fn config(&self) -> &Self {
         self
@@ -67,9 +67,9 @@ impl Prepared for Config {
 
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
-        match Metric::parse(&self.metric) {
+        match ProblemMetric::parse(&self.metric) {
             Err(e) => problems.push(OptionProblem { pointer: "/metric".into(), message: e.message, help: e.help }),
-            Ok(Metric::Mean(_)) => {
+            Ok(ProblemMetric::Mean(_)) => {
                 let problem = OptionProblem::new("/metric", format!("`{}` is no share of right answers", self.metric));
                 problems.push(problem.help("use `accuracy`, `avg` or another metric of right answers"));
             }
@@ -101,7 +101,7 @@ impl Prepared for Config {
         problems
     }
 
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         if inputs.get("results").copied().unwrap_or(0) > 0 {
             return Vec::new();
         }
@@ -112,8 +112,8 @@ impl Prepared for Config {
     }
 }
 
-impl Config {
-    fn problem_of_task(&self, i: usize, task: &Task) -> Option<OptionProblem> {
+impl ForgettingConfig {
+    fn problem_of_task(&self, i: usize, task: &ForgettingTask) -> Option<OptionProblem> {
         let name = &task.name;
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
             let problem =
@@ -147,7 +147,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn places(options: Value) -> Vec<String> {
-        serde_json::from_value::<Config>(options).unwrap().problems().into_iter().map(|p| p.pointer).collect()
+        serde_json::from_value::<ForgettingConfig>(options).unwrap().problems().into_iter().map(|p| p.pointer).collect()
     }
     fn tasks(second: Value) -> Value {
         json!({"tasks": [{"name": "add", "levels": [1, 2]}, second], "models": ["a", "b"]})
@@ -178,14 +178,14 @@ mod tests {
 
     #[test]
     fn a_table_must_be_wired() {
-        let config = Config::default();
-        assert_eq!(config.problems_with(&Wired::new())[0].pointer, "/results");
-        assert_eq!(config.problems_with(&Wired::from([("results".to_string(), 1)])), []);
+        let config = ForgettingConfig::default();
+        assert_eq!(config.problems_with(&WiredInputs::new())[0].pointer, "/results");
+        assert_eq!(config.problems_with(&WiredInputs::from([("results".to_string(), 1)])), []);
     }
 
     #[test]
     fn a_task_holds_what_meets_both() {
-        let task = Task { name: "t".into(), levels: vec![2], id_prefix: "wp".into() };
+        let task = ForgettingTask { name: "t".into(), levels: vec![2], id_prefix: "wp".into() };
         let row = |id: &str, level: u32| ResultRow { problem_id: id.into(), level, ..ResultRow::default() };
         assert!(task.holds(&row("wp2-x", 2)) && !task.holds(&row("wp2-x", 1)) && !task.holds(&row("gsm8k-1", 2)));
     }

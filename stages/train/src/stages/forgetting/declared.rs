@@ -1,10 +1,10 @@
 //! Declared metrics of `forgetting`.
 
-use super::config::Config;
-use trainyard_core::Metric;
+use super::config::ForgettingConfig;
+use trainyard_core::MetricInfo;
 
 /// Declares the metrics of any options.
-pub fn any() -> Vec<Metric> {
+pub fn any() -> Vec<MetricInfo> {
     let mut list = averages();
     list.extend(gains());
     list.push(cell("<int>", "<task>"));
@@ -14,7 +14,7 @@ pub fn any() -> Vec<Metric> {
 }
 
 /// Declares the metrics of these options.
-pub fn of(config: &Config) -> Vec<Metric> {
+pub fn of(config: &ForgettingConfig) -> Vec<MetricInfo> {
     let names: Vec<&str> = config.tasks.iter().map(|t| t.name.as_str()).collect();
     let first = usize::from(config.initial.is_none());
     let mut list = averages();
@@ -31,42 +31,49 @@ pub fn of(config: &Config) -> Vec<Metric> {
 }
 
 /// Declares a number with the ends of its 95% interval, which too few problems do not have.
-fn estimated(metric: Metric) -> [Metric; 3] {
+fn estimated(metric: MetricInfo) -> [MetricInfo; 3] {
     let end = |name: &str, doc: &'static str| {
-        Metric { name: format!("{}_{name}", metric.name), doc: doc.into(), ..metric.clone() }.optional()
+        MetricInfo { name: format!("{}_{name}", metric.name), doc: doc.into(), ..metric.clone() }.optional()
     };
     let (low, high) = (end("low", "Lower end of its 95% interval."), end("high", "Upper end of its 95% interval."));
     [metric, low, high]
 }
 
-fn averages() -> Vec<Metric> {
-    let end = Metric::new("final_accuracy", "share", "Mean of all tasks at the end.").higher();
-    let lost =
-        Metric::new("forgetting", "share", "What is lost of a task from just after it to the end, a mean over tasks.")
-            .lower();
-    let best = Metric::new("forgetting_from_best", "share", "The same from the best value of every task.").lower();
+fn averages() -> Vec<MetricInfo> {
+    let end = MetricInfo::new("final_accuracy", "share", "Mean of all tasks at the end.").higher();
+    let lost = MetricInfo::new(
+        "forgetting",
+        "share",
+        "What is lost of a task from just after it to the end, a mean over tasks.",
+    )
+    .lower();
+    let best = MetricInfo::new("forgetting_from_best", "share", "The same from the best value of every task.").lower();
     [estimated(end).to_vec(), estimated(lost).to_vec(), vec![best]].concat()
 }
 
 /// Declares the metrics that need a model from before the first task.
-fn gains() -> Vec<Metric> {
+fn gains() -> Vec<MetricInfo> {
     let doc = "What the training on a task added to it, a mean over tasks.";
-    estimated(Metric::new("learned", "share", doc).higher().optional()).to_vec()
+    estimated(MetricInfo::new("learned", "share", doc).higher().optional()).to_vec()
 }
 
 /// Declares a cell, which is absent if no problem has a value.
-fn cell(after: &str, task: &str) -> Metric {
+fn cell(after: &str, task: &str) -> MetricInfo {
     let name = format!("accuracy_{after}_{task}");
-    Metric::new(name, "share", "What the model after so many tasks gets right of this task.").higher().optional()
+    MetricInfo::new(name, "share", "What the model after so many tasks gets right of this task.").higher().optional()
 }
 
-fn lost(task: &str) -> [Metric; 2] {
+fn lost(task: &str) -> [MetricInfo; 2] {
     [
-        Metric::new(format!("forgetting_of_{task}"), "share", "What is lost of this task.").lower(),
-        Metric::new(format!("problems_{task}"), "problems", "Problems of this task that both models have a value for."),
+        MetricInfo::new(format!("forgetting_of_{task}"), "share", "What is lost of this task.").lower(),
+        MetricInfo::new(
+            format!("problems_{task}"),
+            "problems",
+            "Problems of this task that both models have a value for.",
+        ),
     ]
 }
 
-fn gain(task: &str) -> Metric {
-    Metric::new(format!("learned_of_{task}"), "share", "What the training on this task added to it.").higher()
+fn gain(task: &str) -> MetricInfo {
+    MetricInfo::new(format!("learned_of_{task}"), "share", "What the training on this task added to it.").higher()
 }

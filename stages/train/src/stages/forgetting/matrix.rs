@@ -4,40 +4,40 @@
 //! by problem (arXiv 2411.00640). Tasks have equal weight, whatever their number of problems. Tasks share no problem,
 //! so the errors of their means are independent and their squares add up.
 
-use super::config::{Config, Task};
+use super::config::{ForgettingConfig, ForgettingTask};
 use crate::results::ResultRow;
-use crate::stages::compare::Metric;
-use crate::stages::compare::metrics::ByProblem;
+use crate::stages::compare::ProblemMetric;
+use crate::stages::compare::metrics::ProblemValues;
 use crate::stages::compare::models;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_learn::statistics::{Difference, Estimate, clustered_mean, mean, paired_difference, wilson};
 
 /// Values of single problems, for every model and task.
-pub struct Matrix {
-    metric: Metric,
+pub struct AccuracyMatrix {
+    metric: ProblemMetric,
     /// Model before the first task, by task; `None` if not configured.
-    initial: Option<Vec<ByProblem>>,
+    initial: Option<Vec<ProblemValues>>,
     /// `[model][task]` in the order of training, a square.
-    after: Vec<Vec<ByProblem>>,
+    after: Vec<Vec<ProblemValues>>,
     tasks: Vec<String>,
 }
 
-impl Matrix {
+impl AccuracyMatrix {
     /// Creates the matrix. Errors: data, if a required value is missing or a problem is in two tasks; invalid, for
     /// unknown models.
-    pub fn new(config: &Config, tables: &[Vec<ResultRow>]) -> Result<Self> {
-        let metric = Metric::parse(&config.metric)?;
-        let of_model = |name: &String| -> Result<Vec<ByProblem>> {
+    pub fn new(config: &ForgettingConfig, tables: &[Vec<ResultRow>]) -> Result<Self> {
+        let metric = ProblemMetric::parse(&config.metric)?;
+        let of_model = |name: &String| -> Result<Vec<ProblemValues>> {
             let rows = models::rows(tables, name)?;
             rows.iter().try_for_each(|row| expect_one_task(config, row))?;
-            let of_task = |task: &Task| {
+            let of_task = |task: &ForgettingTask| {
                 let own: Vec<&ResultRow> = rows.iter().copied().filter(|row| task.holds(row)).collect();
                 metric.by_problem(&own).at(format!("model `{name}`"))
             };
             config.tasks.iter().map(of_task).collect()
         };
-        let after: Vec<Vec<ByProblem>> = config.models.iter().map(&of_model).collect::<Result<_>>()?;
+        let after: Vec<Vec<ProblemValues>> = config.models.iter().map(&of_model).collect::<Result<_>>()?;
         let initial = config.initial.as_ref().map(&of_model).transpose()?;
         let matrix = Self { metric, initial, after, tasks: config.tasks.iter().map(|t| t.name.clone()).collect() };
         matrix.expect_values(config)?;
@@ -45,12 +45,12 @@ impl Matrix {
     }
 
     /// Rejects models without values on a task that they were trained on; values on later tasks are optional.
-    fn expect_values(&self, config: &Config) -> Result<()> {
+    fn expect_values(&self, config: &ForgettingConfig) -> Result<()> {
         let all = self.tasks.len();
         let initial = self.initial.iter().zip(&config.initial).map(|(row, name)| (row, name, all));
         let trained = self.after.iter().zip(&config.models).enumerate().map(|(t, (row, name))| (row, name, t + 1));
         for (row, name, needed) in initial.chain(trained) {
-            if let Some(i) = row.iter().take(needed).position(ByProblem::is_empty) {
+            if let Some(i) = row.iter().take(needed).position(ProblemValues::is_empty) {
                 let message = format!("model `{name}` has no value of `{}` on task `{}`", config.metric, self.tasks[i]);
                 return Err(Error::data(message)
                     .help("evaluate every model on the problems of all tasks that it was trained on"));
@@ -73,7 +73,7 @@ impl Matrix {
     /// clustered by problem.
     pub fn interval(&self, e: &Estimate) -> Option<(f64, f64)> {
         match self.metric {
-            Metric::Accuracy => wilson((e.value * e.n as f64).round() as usize, e.n),
+            ProblemMetric::Accuracy => wilson((e.value * e.n as f64).round() as usize, e.n),
             _ => e.interval(),
         }
     }
@@ -85,7 +85,7 @@ impl Matrix {
     }
     /// Compares, for every task but the last, the model just after its training (a) with the last one (b), on problems
     /// with both values.
-    pub fn forgetting(&self) -> Result<Vec<Change>> {
+    pub fn forgetting(&self) -> Result<Vec<TaskChange>> {
         let last = self.tasks.len() - 1;
         (0..last).map(|i| self.change(i, &self.after[i][i], &self.after[last][i])).collect()
     }
@@ -97,12 +97,12 @@ impl Matrix {
         since.last().map_or(0.0, |end| since.iter().copied().fold(*end, f64::max) - end)
     }
     /// Compares, for every task, the model just after its training (a) with the initial one (b). `None` without one.
-    pub fn learned(&self) -> Result<Option<Vec<Change>>> {
+    pub fn learned(&self) -> Result<Option<Vec<TaskChange>>> {
         let Some(initial) = &self.initial else { return Ok(None) };
         (0..self.tasks.len()).map(|i| self.change(i, &self.after[i][i], &initial[i])).collect::<Result<_>>().map(Some)
     }
 
-    fn change(&self, i: usize, a: &ByProblem, b: &ByProblem) -> Result<Change> {
+    fn change(&self, i: usize, a: &ProblemValues, b: &ProblemValues) -> Result<TaskChange> {
         let shared: Vec<(&str, f64, f64)> =
             a.iter().filter_map(|(id, x)| Some((id.as_str(), *x, *b.get(id)?))).collect();
         let ids: Vec<&str> = shared.iter().map(|s| s.0).collect();
@@ -111,13 +111,13 @@ impl Matrix {
             Error::data(format!("the models of task `{}` share no problem of it", self.tasks[i]))
                 .help("evaluate all models on the same problems")
         })?;
-        Ok(Change { difference, left_out: a.len() + b.len() - 2 * ids.len() })
+        Ok(TaskChange { difference, left_out: a.len() + b.len() - 2 * ids.len() })
     }
 }
 
 /// Change of one task between two models.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Change {
+pub struct TaskChange {
     /// Paired difference over the problems that both models have a value for.
     pub difference: Difference,
     /// Number of problems with a value for only one of the models.
@@ -136,12 +136,12 @@ pub fn over_tasks(tasks: &[Estimate]) -> Option<Estimate> {
     })
 }
 
-fn estimate(values: &ByProblem) -> Option<Estimate> {
+fn estimate(values: &ProblemValues) -> Option<Estimate> {
     let ids: Vec<&String> = values.keys().collect();
     clustered_mean(&values.values().copied().collect::<Vec<f64>>(), &ids)
 }
 
-fn expect_one_task(config: &Config, row: &ResultRow) -> Result<()> {
+fn expect_one_task(config: &ForgettingConfig, row: &ResultRow) -> Result<()> {
     let mut held = config.tasks.iter().filter(|task| task.holds(row)).map(|task| &task.name);
     match (held.next(), held.next()) {
         (Some(one), Some(other)) => {

@@ -10,20 +10,20 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub use config::Config;
-pub use matrix::Matrix;
+pub use config::ForgettingConfig;
+pub use matrix::AccuracyMatrix;
 
 use crate::results::{ResultRow, read_results};
 use serde_json::Value;
 use trainyard_api::stage::refuse;
-use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Producers, Result};
+use trainyard_api::{Ports, PreparedOptions, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, DeclaredMetrics, Producers, Result};
 
 #[derive(Default)]
 pub struct Forgetting;
 
 impl Stage for Forgetting {
-    type Prepared = Config;
+    type Prepared = ForgettingConfig;
     const NAME: &'static str = "forgetting";
     const SUMMARY: &'static str = "what models trained on one task after another have forgotten of the earlier tasks";
     const DOC: &'static str = include_str!("forgetting.md");
@@ -33,10 +33,10 @@ impl Stage for Forgetting {
     );
     const MAIN_METRIC: Option<&'static str> = Some("forgetting");
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         declared::any().into()
     }
-    fn declared(&self, config: &Config, _: &Producers) -> Declared {
+    fn declared_metrics(&self, config: &ForgettingConfig, _: &Producers) -> DeclaredMetrics {
         declared::of(config).into()
     }
     fn ports(&self) -> Ports {
@@ -56,11 +56,11 @@ impl Stage for Forgetting {
         }
     }
 
-    fn prepare(&self, options: Value) -> Result<Config> {
+    fn prepare(&self, options: Value) -> Result<ForgettingConfig> {
         self.parse(options)
     }
 
-    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(&self, config: ForgettingConfig, context: &mut StageContext) -> Result<()> {
         // Lists known only at run time have not been checked before.
         refuse(config.problems_with(&context.wired()))?;
         let tables = context
@@ -68,7 +68,7 @@ impl Stage for Forgetting {
             .iter()
             .map(|t| read_results(&t.parquet()))
             .collect::<Result<Vec<Vec<ResultRow>>>>()?;
-        let matrix = Matrix::new(&config, &tables)?;
+        let matrix = AccuracyMatrix::new(&config, &tables)?;
         let report = report::describe(&config, &matrix, context)?;
         context.write_report("report", report, &declared::of(&config).into())
     }

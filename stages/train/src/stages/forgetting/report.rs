@@ -1,15 +1,15 @@
 //! Metrics and report of `forgetting`: the matrix, the forgetting of each task, and the gain from training on it.
 
-use super::config::Config;
-use super::matrix::{Change, Matrix, over_tasks};
+use super::config::ForgettingConfig;
+use super::matrix::{AccuracyMatrix, TaskChange, over_tasks};
 use trainyard_api::StageContext;
-use trainyard_api::report::{Cell, Curve, Report, Table};
+use trainyard_api::report::{Curve, ReportCell, StageReport, Table};
 use trainyard_core::{Error, Result};
 use trainyard_learn::statistics::Estimate;
 
 /// Sets all metrics and returns the report.
-pub fn describe(config: &Config, matrix: &Matrix, context: &mut StageContext) -> Result<Report> {
-    let mut report = Report::new("Forgetting");
+pub fn describe(config: &ForgettingConfig, matrix: &AccuracyMatrix, context: &mut StageContext) -> Result<StageReport> {
+    let mut report = StageReport::new("Forgetting");
     cells(config, matrix, context, &mut report);
     let nothing = || Error::bug("a task without values passed the check of the matrix");
     let end = matrix.final_accuracy().ok_or_else(nothing)?;
@@ -34,7 +34,7 @@ pub fn describe(config: &Config, matrix: &Matrix, context: &mut StageContext) ->
 }
 
 /// Writes the matrix as metrics, table and curve.
-fn cells(config: &Config, matrix: &Matrix, context: &mut StageContext, report: &mut Report) {
+fn cells(config: &ForgettingConfig, matrix: &AccuracyMatrix, context: &mut StageContext, report: &mut StageReport) {
     let names = config.tasks.iter().map(|t| t.name.clone());
     let heads = std::iter::once("after".to_string()).chain(names).chain(["mean".to_string()]);
     let mut table = Table::new(format!("{} after each task", config.metric), heads);
@@ -43,21 +43,21 @@ fn cells(config: &Config, matrix: &Matrix, context: &mut StageContext, report: &
             (Some(before), _) => format!("{} ({})", config.tasks[before].name, config.models[before]),
             (None, initial) => format!("nothing ({})", initial.as_deref().unwrap_or_default()),
         };
-        let mut row = vec![Cell::text(label)];
+        let mut row = vec![ReportCell::text(label)];
         let mut known = Vec::new();
         for (i, task) in config.tasks.iter().enumerate() {
             let Some(e) = matrix.cell(t, i) else {
-                row.push(Cell::Empty);
+                row.push(ReportCell::Empty);
                 continue;
             };
             let name = format!("accuracy_{t}_{}", task.name);
             context.metric(&name, e.value);
             report.estimate(name, e.value, matrix.interval(&e), e.clusters as u64);
-            row.push(Cell::interval(e.value, matrix.interval(&e)));
+            row.push(ReportCell::interval(e.value, matrix.interval(&e)));
             known.push(e);
         }
         let mean = if known.len() == config.tasks.len() { over_tasks(&known) } else { None };
-        row.push(mean.map_or(Cell::Empty, |e| Cell::interval(e.value, e.interval())));
+        row.push(mean.map_or(ReportCell::Empty, |e| ReportCell::interval(e.value, e.interval())));
         table.row(row);
     }
     report.table(table);
@@ -69,7 +69,13 @@ fn cells(config: &Config, matrix: &Matrix, context: &mut StageContext, report: &
     report.curve(curve);
 }
 
-fn forgotten(config: &Config, matrix: &Matrix, lost: &[Change], context: &mut StageContext, report: &mut Report) {
+fn forgotten(
+    config: &ForgettingConfig,
+    matrix: &AccuracyMatrix,
+    lost: &[TaskChange],
+    context: &mut StageContext,
+    report: &mut StageReport,
+) {
     let heads = ["task", "just after it", "at the end", "forgotten", "from the best", "problems"];
     let mut table = Table::new("Forgetting by task", heads);
     let mut best = 0.0;
@@ -78,7 +84,7 @@ fn forgotten(config: &Config, matrix: &Matrix, lost: &[Change], context: &mut St
         best += from_best;
         let values = (change.difference.a, change.difference.b);
         let mut cells = row(&format!("forgetting_of_{}", task.name), &task.name, change, values, context, report);
-        cells.insert(4, Cell::number(from_best));
+        cells.insert(4, ReportCell::number(from_best));
         table.row(cells);
         let problems = change.difference.difference.clusters as f64;
         context.metric(format!("problems_{}", task.name), problems);
@@ -89,7 +95,12 @@ fn forgotten(config: &Config, matrix: &Matrix, lost: &[Change], context: &mut St
     report.table(table);
 }
 
-fn learned(config: &Config, gained: &[Change], context: &mut StageContext, report: &mut Report) -> Result<()> {
+fn learned(
+    config: &ForgettingConfig,
+    gained: &[TaskChange],
+    context: &mut StageContext,
+    report: &mut StageReport,
+) -> Result<()> {
     let average = average(gained).ok_or_else(|| Error::bug("no task has a gain"))?;
     publish("learned", &average, context, report);
     let mut table =
@@ -106,28 +117,28 @@ fn learned(config: &Config, gained: &[Change], context: &mut StageContext, repor
 fn row(
     name: &str,
     label: &str,
-    change: &Change,
+    change: &TaskChange,
     (first, second): (f64, f64),
     context: &mut StageContext,
-    report: &mut Report,
-) -> Vec<Cell> {
+    report: &mut StageReport,
+) -> Vec<ReportCell> {
     let d = &change.difference.difference;
     context.metric(name, d.value);
     report.estimate(name, d.value, d.interval(), d.clusters as u64);
     vec![
-        Cell::text(label),
-        Cell::number(first),
-        Cell::number(second),
-        Cell::interval(d.value, d.interval()),
-        Cell::number(d.clusters as f64),
+        ReportCell::text(label),
+        ReportCell::number(first),
+        ReportCell::number(second),
+        ReportCell::interval(d.value, d.interval()),
+        ReportCell::number(d.clusters as f64),
     ]
 }
 
-fn average(changes: &[Change]) -> Option<Estimate> {
+fn average(changes: &[TaskChange]) -> Option<Estimate> {
     over_tasks(&changes.iter().map(|c| c.difference.difference).collect::<Vec<_>>())
 }
 
-fn publish(name: &str, e: &Estimate, context: &mut StageContext, report: &mut Report) {
+fn publish(name: &str, e: &Estimate, context: &mut StageContext, report: &mut StageReport) {
     context.metric(name, e.value);
     if let Some((low, high)) = e.interval() {
         context.metric(format!("{name}_low"), low);
@@ -136,7 +147,7 @@ fn publish(name: &str, e: &Estimate, context: &mut StageContext, report: &mut Re
     report.estimate(name, e.value, e.interval(), e.clusters as u64);
 }
 
-fn notes(lost: &[Change], gained: &[Change], report: &mut Report) {
+fn notes(lost: &[TaskChange], gained: &[TaskChange], report: &mut StageReport) {
     report.note(
         "Forgetting is the value just after a task's training minus the value at the end, a mean over all tasks \
          but the last (protocol of 2507.05386); below 0, later training helped. From the best: the highest value \

@@ -3,7 +3,7 @@ use crate::results::write_results;
 use crate::testing::{assert_declared, context_in, input, outputs, run_stage};
 use serde_json::{Value, json};
 use std::path::Path;
-use trainyard_api::report::{Cell, Report};
+use trainyard_api::report::{ReportCell, StageReport};
 use trainyard_core::ErrorKind;
 use trainyard_learn::statistics::Z_95;
 
@@ -29,7 +29,7 @@ fn options(tasks: usize) -> Value {
     json!({"tasks": names, "models": models})
 }
 
-fn run(folder: &Path, options: Value, tables: &[Vec<ResultRow>]) -> Result<(StageContext, Report)> {
+fn run(folder: &Path, options: Value, tables: &[Vec<ResultRow>]) -> Result<(StageContext, StageReport)> {
     let mut context = context_in(folder, 1, None);
     outputs(&mut context, folder, &["report"]);
     for table in tables {
@@ -38,7 +38,7 @@ fn run(folder: &Path, options: Value, tables: &[Vec<ResultRow>]) -> Result<(Stag
         });
     }
     run_stage::<Forgetting>(options, &mut context)?;
-    let report = Report::read(context.output("report")?)?;
+    let report = StageReport::read(context.output("report")?)?;
     Ok((context, report))
 }
 
@@ -69,7 +69,10 @@ fn two_tasks_by_hand() {
     );
     assert_eq!(report.metrics["forgetting"].n, Some(2));
     assert_eq!(report.metrics["accuracy_1_add"].high, Some(1.0), "Wilson's interval stays within 0..1");
-    assert_eq!(report.tables[1].rows[0][..3], [Cell::text("add"), Cell::Number(1.0), Cell::Number(0.5)]);
+    assert_eq!(
+        report.tables[1].rows[0][..3],
+        [ReportCell::text("add"), ReportCell::Number(1.0), ReportCell::Number(0.5)]
+    );
     assert_declared::<Forgetting>(&options(2), &context);
 }
 
@@ -92,7 +95,7 @@ fn the_best_may_lie_between_and_tasks_count_the_same() {
     close(m["final_accuracy"], 0.5);
     assert!(!m.contains_key("final_accuracy_low"));
     assert!(!m.contains_key("accuracy_1_mul"), "not tried before it was trained");
-    assert_eq!(report.tables[0].rows[0][2..], [Cell::Empty, Cell::Empty, Cell::Empty]);
+    assert_eq!(report.tables[0].rows[0][2..], [ReportCell::Empty, ReportCell::Empty, ReportCell::Empty]);
     assert_eq!(report.curves[0].series[1].points, [[2.0, 1.0], [3.0, 0.0]]);
 }
 

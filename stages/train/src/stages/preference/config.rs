@@ -1,24 +1,24 @@
 //! Options of `preference`.
 
-use crate::optimize::{Method, OptimizerOptions};
+use crate::backend_config::TrainOptions;
+use crate::optimize::{OptimizerOptions, TrainingMethod};
 use crate::row_options;
-use crate::with_backend::TrainOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use trainyard_core::{Facts, OptionProblem, Wired};
+use trainyard_core::{Facts, OptionProblem, WiredInputs};
 use trainyard_lm::adapter::AdapterOptions;
 use trainyard_lm::backend::registry;
 use trainyard_lm::checkpoint::SaveOptions;
-use trainyard_lm::memory::Training;
+use trainyard_lm::memory::TrainingMemory;
 use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
 
 /// Which weights are published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Keep {
+pub enum WeightsChoice {
     /// Weights after the last step.
     #[default]
     Last,
@@ -29,7 +29,7 @@ pub enum Keep {
 /// Options of `preference`. Training ends at the first of `epochs` and `steps` that is given; 1 epoch if none is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct PreferenceConfig {
     /// Loss to minimize, as a mean over pairs.
     #[schemars(extend("x-family" = "preference_losses"))]
     pub loss: Value,
@@ -65,7 +65,7 @@ pub struct Config {
     #[schemars(range(min = 0, max = 0.5))]
     pub validation_share: f64,
     /// Which weights are published: the `last`, or the `best` by validation loss.
-    pub keep: Keep,
+    pub keep: WeightsChoice,
     /// Steps between resume points; 0 = only the one of the reference's log-probabilities.
     pub checkpoint_every: u64,
     /// How the weights of a whole model are written; an adapter's are always f32.
@@ -84,7 +84,7 @@ pub fn default_loss() -> Value {
     json!({ "kind": "dpo" })
 }
 
-impl Default for Config {
+impl Default for PreferenceConfig {
     fn default() -> Self {
         Self {
             loss: default_loss(),
@@ -100,7 +100,7 @@ impl Default for Config {
             save: SaveOptions::default(),
             validate_every: None,
             validation_share: 0.05,
-            keep: Keep::Last,
+            keep: WeightsChoice::Last,
             checkpoint_every: 50,
             backend: registry::default_options(),
             seed: 0,
@@ -108,51 +108,52 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl PreferenceConfig {
     /// Returns the steps between measurements; 0 = none in between.
     pub fn validation_interval(&self) -> u64 {
         self.validate_every.unwrap_or(25)
     }
 }
 
-impl TrainOptions for Config {
+impl TrainOptions for PreferenceConfig {
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.optimizer.problems("/optimizer");
         problems.extend(self.template.problems("/template"));
         problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
         problems.extend(self.save.problems("/save"));
-        problems.extend(OptionProblem::outside("/sft_weight", self.sft_weight, 0.0..));
-        problems.extend(OptionProblem::outside("/batch_pairs", self.batch_pairs, 1..));
-        problems.extend(OptionProblem::outside("/micro_batch_tokens", self.micro_batch_tokens, 1..));
-        problems.extend(OptionProblem::outside("/validation_share", self.validation_share, 0.0..=0.5));
+        problems.extend(OptionProblem::out_of_range("/sft_weight", self.sft_weight, 0.0..));
+        problems.extend(OptionProblem::out_of_range("/batch_pairs", self.batch_pairs, 1..));
+        problems.extend(OptionProblem::out_of_range("/micro_batch_tokens", self.micro_batch_tokens, 1..));
+        problems.extend(OptionProblem::out_of_range("/validation_share", self.validation_share, 0.0..=0.5));
         problems.extend(row_options::empty(&[("/epochs", self.epochs), ("/steps", self.steps)]));
         problems
     }
 
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         shape::trained(inputs, self.adapter.as_ref())
     }
 
-    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let changed = self.adapter.as_ref().into();
-        self.optimizer.warning("/optimizer", Method::Preference, inputs, changed).into_iter().collect()
+        self.optimizer.warning("/optimizer", TrainingMethod::Preference, inputs, changed).into_iter().collect()
     }
 
     /// Reports options that measure on held-out pairs if there are no such pairs, and a model that does not fit in
     /// memory.
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let measured = [
             ("/validate_every", self.validate_every.is_some_and(|every| every > 0)),
-            ("/keep", self.keep == Keep::Best),
+            ("/keep", self.keep == WeightsChoice::Best),
         ];
         // A wired reference is in memory together with the policy, before moments and gradients are.
         let second = self.adapter.is_some() && inputs.get("reference").is_some_and(|count| *count > 0);
-        let training = Training { adapter: self.adapter.as_ref(), tokens: self.micro_batch_tokens, samples: second };
+        let training =
+            TrainingMemory { adapter: self.adapter.as_ref(), tokens: self.micro_batch_tokens, samples: second };
         let mut problems = row_options::unmeasured(&measured, self.validation_share, inputs);
         problems.extend(shape::without_language_head(inputs, &["model", "reference"]));
-        problems.extend(shape::misfits(inputs, self.adapter.as_ref()));
+        problems.extend(shape::adapter_problems(inputs, self.adapter.as_ref()));
         problems.extend(shape::too_large(inputs, &training));
-        problems.extend(shape::not_native(&self.template, inputs, &["model"]));
+        problems.extend(shape::native_template_problems(&self.template, inputs, &["model"]));
         problems
     }
 }

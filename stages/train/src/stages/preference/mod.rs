@@ -12,35 +12,35 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use config::Config;
+pub use config::PreferenceConfig;
 
-use crate::model::{self, Policy};
-use crate::optimize::{Learned, Method};
-use crate::parts::Parts;
+use crate::backend_config::BackendConfig;
+use crate::model::{self, PolicyModel};
+use crate::optimize::{TrainableParams, TrainingMethod};
+use crate::parts::TrainParts;
 use crate::stages::sft::data::hold_out;
-use crate::with_backend::WithBackend;
 use config::default_loss;
 use objective::Objective;
-use pairs::{Pair, Pairs};
-use reference::Reference;
-use run::{Data, Run, State};
+use pairs::{AnswerPair, AnswerPairs};
+use reference::ReferenceLogprobs;
+use run::{PreferenceData, PreferenceRun, PreferenceState};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_api::checkpoint;
 use trainyard_api::family::fill_schema;
 use trainyard_api::stage::refuse;
-use trainyard_api::{AnyFamily, Ports, Prepared, Slot, Stage, StageContext, port};
+use trainyard_api::{AnyFamily, Ports, PreparedOptions, Slot, Stage, StageContext, port};
 use trainyard_core::{
-    ArtifactKind, Cardinality, Chance, Declared, Error, Facts, OptionProblem, Producers, Result, Wired,
+    ArtifactKind, Cardinality, Chance, DeclaredMetrics, Error, Facts, OptionProblem, Producers, Result, WiredInputs,
 };
 use trainyard_learn::PreferenceLoss;
 use trainyard_lm::ModelFolder;
-use trainyard_lm::backend::Head;
+use trainyard_lm::backend::LearnerHead;
 
 #[derive(Default)]
 pub struct Preference {
     /// Families of parts that the options may name.
-    pub parts: Parts,
+    pub parts: TrainParts,
 }
 
 impl Stage for Preference {
@@ -55,10 +55,10 @@ impl Stage for Preference {
 
     const FAMILIES: &'static [&'static str] = &["backends", "preference_losses"];
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         report::metrics().into()
     }
-    fn declared(&self, prepared: &PreparedPreference, producers: &Producers) -> Declared {
+    fn declared_metrics(&self, prepared: &PreparedPreference, producers: &Producers) -> DeclaredMetrics {
         let config = prepared.config();
         let wired = producers.get("validation").is_some_and(|behind| !behind.is_empty());
         report::declared(config, wired || config.validation_share > 0.0).into()
@@ -80,7 +80,7 @@ impl Stage for Preference {
         }
     }
     fn schema(&self) -> Value {
-        let mut schema = WithBackend::<Config>::schema(&self.parts);
+        let mut schema = BackendConfig::<PreferenceConfig>::schema(&self.parts);
         let losses = &self.parts.learn.preference_losses;
         fill_schema(&mut schema, losses.folder, &AnyFamily::schema(losses));
         schema
@@ -90,41 +90,41 @@ impl Stage for Preference {
             map.entry("loss").or_insert_with(default_loss);
         }
         let loss = Slot::read_at(&self.parts.learn.preference_losses, "/loss", &mut options);
-        let options = WithBackend::read(&self.parts, options, |options| self.parse(options))?;
+        let options = BackendConfig::read(&self.parts, options, |options| self.parse(options))?;
         Ok(PreparedPreference { options, loss })
     }
 
     fn run(&self, prepared: PreparedPreference, context: &mut StageContext) -> Result<()> {
         refuse(prepared.problems_with(&context.wired()))?;
-        let PreparedPreference { options: WithBackend { config, backend }, loss } = prepared;
+        let PreparedPreference { options: BackendConfig { config, backend }, loss } = prepared;
         let loss = loss.build(&())?;
         let backend = backend.build(&context.secrets)?;
-        let policy = Policy::load(context.input("model")?, "model", backend.clone())?;
+        let policy = PolicyModel::load(context.input("model")?, "model", backend.clone())?;
         let policy = policy.with_template(&config.template)?;
         let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
         let (learned, held) = split(&config, &policy.folder, context)?;
         let sets = (learned.pairs.as_slice(), held.as_slice());
         let plan = run::plan(&config, learned.pairs.len());
-        let resumed = checkpoint::latest::<State>(context)?;
+        let resumed = checkpoint::latest::<PreferenceState>(context)?;
         let known = match (&resumed, loss.needs().reference) {
-            (_, false) => Some(Reference::unread(sets.0, sets.1)),
-            (Some((_, folder)), true) => Some(Reference::load(folder, sets.0, sets.1)?),
-            (None, true) => Reference::wired(&config, &policy, sets, &backend, context)?,
+            (_, false) => Some(ReferenceLogprobs::zeros(sets.0, sets.1)),
+            (Some((_, folder)), true) => Some(ReferenceLogprobs::load(folder, sets.0, sets.1)?),
+            (None, true) => ReferenceLogprobs::wired(&config, &policy, sets, &backend, context)?,
         };
         let fresh = resumed.is_none() && loss.needs().reference;
-        let optimizer = config.optimizer.settle(Method::Preference, &policy.folder, learns, context);
-        let learner = Learned { learns, seed: config.seed };
-        let trainer = policy.trainer(&optimizer, plan.len() as u64, Head::Own, learner)?;
+        let optimizer = config.optimizer.settle(TrainingMethod::Preference, &policy.folder, learns, context);
+        let learner = TrainableParams { learns, seed: config.seed };
+        let trainer = policy.trainer(&optimizer, plan.len() as u64, LearnerHead::Own, learner)?;
         let reference = match known {
             Some(known) => known,
-            None => Reference::of(&trainer, sets, config.micro_batch_tokens, context)?,
+            None => ReferenceLogprobs::of(&trainer, sets, config.micro_batch_tokens, context)?,
         };
         if fresh {
-            checkpoint::save(context, 1, &State::default(), |folder| reference.save(folder))?;
+            checkpoint::save(context, 1, &PreferenceState::default(), |folder| reference.save(folder))?;
         }
         let objective = Objective { loss: &*loss, sft_weight: config.sft_weight };
-        let data = Data { train: sets.0, held: sets.1, reference };
-        let run = Run { config: &config, objective, data, context };
+        let data = PreferenceData { train: sets.0, held: sets.1, reference };
+        let run = PreferenceRun { config: &config, objective, data, context };
         let (weights, state) = run.train(trainer, &plan, resumed)?;
         let model = policy.folder.with_parameters(&weights)?;
         model::save(context, "model", &model, config.adapter.as_ref(), &config.save)?;
@@ -134,7 +134,11 @@ impl Stage for Preference {
 
 /// Returns the training pairs, with counts of all omitted rows, and the held-out pairs. Errors: data, if no training
 /// pair is left.
-fn split(config: &Config, model: &ModelFolder, context: &StageContext) -> Result<(Pairs, Vec<Pair>)> {
+fn split(
+    config: &PreferenceConfig,
+    model: &ModelFolder,
+    context: &StageContext,
+) -> Result<(AnswerPairs, Vec<AnswerPair>)> {
     let positions = model.config.positions();
     let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
     let mut learned = pairs::read(context.many("preferences"), model, most, "`preferences`")?;
@@ -161,19 +165,19 @@ fn split(config: &Config, model: &ModelFolder, context: &StageContext) -> Result
 
 /// Options of `preference` with their parts.
 pub struct PreparedPreference {
-    options: WithBackend<Config>,
+    options: BackendConfig<PreferenceConfig>,
     loss: Slot<dyn PreferenceLoss>,
 }
 
-impl Prepared for PreparedPreference {
-    type Config = Config;
-    fn config(&self) -> &Config {
+impl PreparedOptions for PreparedPreference {
+    type Config = PreferenceConfig;
+    fn config(&self) -> &PreferenceConfig {
         &self.options.config
     }
     fn problems(&self) -> Vec<OptionProblem> {
         self.options.problems().into_iter().chain(self.loss.problems()).collect()
     }
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let wired = inputs.get("reference").is_some_and(|n| *n > 0);
         let unread = (wired && self.loss.is_read() && !self.loss.needs().contains(&"reference")).then(|| {
             let message = format!("the loss `{}` reads no reference, as it is set", self.loss.kind());
@@ -181,13 +185,13 @@ impl Prepared for PreparedPreference {
         });
         self.options.problems_with(inputs).into_iter().chain(unread).collect()
     }
-    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         self.options.warnings_with(inputs)
     }
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         self.options.problems_with_gpus(gpus)
     }
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         self.options.facts(inputs)
     }
 }

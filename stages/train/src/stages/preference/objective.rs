@@ -1,11 +1,11 @@
 //! Loss of pairs: from log-probabilities of tokens to sums of answers, and back to slopes of tokens.
 
-use super::pairs::{Pair, loss_tokens};
+use super::pairs::{AnswerPair, loss_tokens};
 use crate::optimize::micro_batches;
 use trainyard_core::Result;
 use trainyard_learn::PreferenceLoss;
 use trainyard_learn::preference_losses::{PairAnswer, PairTerm, PreferencePair};
-use trainyard_lm::backend::{Outputs, Place};
+use trainyard_lm::backend::{Outputs, TokenPosition};
 
 /// Sums of log-probabilities of a chosen and a rejected answer, in nats.
 pub type Logprobs = [f64; 2];
@@ -18,9 +18,9 @@ pub struct Objective<'a> {
     pub sft_weight: f64,
 }
 
-/// Measurements on pairs, as sums; [`Measured::means`] divides them.
+/// Measurements on pairs, as sums; [`PairSums::means`] divides them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Measured {
+pub struct PairSums {
     pub pairs: f64,
     pub loss: f64,
     /// Negative log-probability per token of the chosen answer, unweighted.
@@ -30,7 +30,7 @@ pub struct Measured {
     pub logprobs: Logprobs,
 }
 
-impl Measured {
+impl PairSums {
     fn add(&mut self, term: &PairTerm, sft_loss: f64, weight: f64, logprobs: Logprobs) {
         let rewards = [term.chosen_reward, term.rejected_reward];
         self.pairs += 1.0;
@@ -76,14 +76,14 @@ impl Measured {
 impl Objective<'_> {
     /// Measures pairs, given the outputs at their places ([`inputs`]) and the reference's sums. Returns the slopes of
     /// `share` times the sum of their losses, one per place.
-    pub fn judge(
+    pub fn measure(
         &self,
-        pairs: &[&Pair],
+        pairs: &[&AnswerPair],
         outputs: &Outputs,
         references: &[Logprobs],
         share: f64,
-    ) -> (Measured, Vec<f64>) {
-        let mut measured = Measured::default();
+    ) -> (PairSums, Vec<f64>) {
+        let mut measured = PairSums::default();
         let mut slopes = Vec::with_capacity(outputs.logprobs.len());
         for ((pair, logprobs), reference) in pairs.iter().zip(sums(pairs, &outputs.logprobs)).zip(references) {
             let answer = |side: usize| PairAnswer {
@@ -105,14 +105,14 @@ impl Objective<'_> {
 }
 
 /// Returns the sequences of pairs, and the places of their tokens in the loss.
-pub fn inputs<'p>(pairs: &[&'p Pair]) -> (Vec<&'p [u32]>, Vec<Place>) {
+pub fn inputs<'p>(pairs: &[&'p AnswerPair]) -> (Vec<&'p [u32]>, Vec<TokenPosition>) {
     let contexts = || pairs.iter().flat_map(|pair| pair.contexts());
     let masks: Vec<&[bool]> = contexts().map(|context| context.mask.as_slice()).collect();
-    (contexts().map(|context| context.tokens.as_slice()).collect(), Place::of_masks(&masks))
+    (contexts().map(|context| context.tokens.as_slice()).collect(), TokenPosition::from_masks(&masks))
 }
 
 /// Sums values at the places of pairs over each answer.
-pub fn sums(pairs: &[&Pair], logprobs: &[f64]) -> Vec<Logprobs> {
+pub fn sums(pairs: &[&AnswerPair], logprobs: &[f64]) -> Vec<Logprobs> {
     let mut rest = logprobs;
     let mut side = |side: &[_]| -> f64 {
         let (own, after) = rest.split_at(loss_tokens(side));
@@ -125,14 +125,14 @@ pub fn sums(pairs: &[&Pair], logprobs: &[f64]) -> Vec<Logprobs> {
 /// Passes pairs in parts of about `budget` tokens to `evaluate`, without gradients. `take` gets the outputs, and the
 /// places in the list of each part's pairs.
 pub fn each_part(
-    pairs: &[Pair],
+    pairs: &[AnswerPair],
     budget: usize,
-    evaluate: impl Fn(&[&[u32]], &[Place]) -> Result<Outputs>,
-    mut take: impl FnMut(&[usize], &[&Pair], &Outputs) -> Result<()>,
+    evaluate: impl Fn(&[&[u32]], &[TokenPosition]) -> Result<Outputs>,
+    mut take: impl FnMut(&[usize], &[&AnswerPair], &Outputs) -> Result<()>,
 ) -> Result<()> {
-    let lengths: Vec<usize> = pairs.iter().map(Pair::tokens).collect();
+    let lengths: Vec<usize> = pairs.iter().map(AnswerPair::tokens).collect();
     for part in micro_batches(&lengths, budget) {
-        let members: Vec<&Pair> = part.iter().map(|&i| &pairs[i]).collect();
+        let members: Vec<&AnswerPair> = part.iter().map(|&i| &pairs[i]).collect();
         let (sequences, places) = inputs(&members);
         take(&part, &members, &evaluate(&sequences, &places)?)?;
     }
@@ -146,18 +146,18 @@ mod tests {
     use trainyard_lm::examples::Example;
 
     /// Returns three pairs of answers with these numbers of tokens after a prompt of two.
-    fn pairs() -> Vec<Pair> {
+    fn pairs() -> Vec<AnswerPair> {
         let example = |n: usize| {
             vec![Example { tokens: (0..2 + n as u32).collect(), mask: [vec![false; 2], vec![true; n]].concat() }]
         };
-        let of = |(a, b)| Pair { problem_id: String::new(), sides: [example(a), example(b)] };
+        let of = |(a, b)| AnswerPair { problem_id: String::new(), sides: [example(a), example(b)] };
         [(1, 3), (2, 2), (4, 1)].map(of).to_vec()
     }
 
     #[test]
     fn places_and_numbers_belong_to_their_answers() {
         let pairs = pairs();
-        let all: Vec<&Pair> = pairs.iter().collect();
+        let all: Vec<&AnswerPair> = pairs.iter().collect();
         let (sequences, places) = inputs(&all);
         assert_eq!((sequences.len(), places.len()), (6, 13));
         let numbers: Vec<f64> = (0..13).map(f64::from).collect();
@@ -167,13 +167,13 @@ mod tests {
     #[test]
     fn slopes_are_finite_differences_of_the_loss() {
         let pairs = pairs();
-        let all: Vec<&Pair> = pairs.iter().collect();
+        let all: Vec<&AnswerPair> = pairs.iter().collect();
         let logprobs: Vec<f64> = (0..13).map(|i| -0.3 - 0.17 * f64::from(i % 5)).collect();
         let simpo = Simpo::default();
         let objective = Objective { loss: &simpo, sft_weight: 0.7 };
         let at = |logprobs: &[f64]| {
             let outputs = Outputs { logprobs: logprobs.to_vec(), ..Outputs::default() };
-            objective.judge(&all, &outputs, &[[0.0; 2]; 3], 1.0 / 3.0)
+            objective.measure(&all, &outputs, &[[0.0; 2]; 3], 1.0 / 3.0)
         };
         let (measured, slopes) = at(&logprobs);
         assert_eq!((measured.pairs, slopes.len()), (3.0, 13));

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use trainyard_api::InputArtifact;
 use trainyard_core::{Error, Result};
 use trainyard_lm::ModelFolder;
-use trainyard_lm::examples::{Example, Tokenized, expect_same_text, tokenize};
-use trainyard_tables::{RowReader, Trajectory};
+use trainyard_lm::examples::{Example, TokenizedTrajectory, expect_same_text, tokenize};
+use trainyard_tables::{TableRowReader, Trajectory};
 
 /// Reward that distinguishes the chosen row from the rejected one; without it, the total reward does.
 const REWARD: &str = "preference";
 
 /// Two answers to one prompt, as tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Pair {
+pub struct AnswerPair {
     pub problem_id: String,
     /// Contexts of the chosen answer and of the rejected one; usually one each.
     pub sides: [Vec<Example>; 2],
 }
 
-impl Pair {
+impl AnswerPair {
     /// Returns the number of tokens, prompts included.
     pub fn tokens(&self) -> usize {
         self.contexts().map(|context| context.tokens.len()).sum()
@@ -39,9 +39,9 @@ pub fn loss_tokens(side: &[Example]) -> usize {
 
 /// Usable pairs, and counts of omitted rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Pairs {
+pub struct AnswerPairs {
     /// Pairs in the order of the rows.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<AnswerPair>,
     /// Number of groups with one row.
     pub incomplete: usize,
     /// Number of pairs with a conversation beyond the token limit.
@@ -55,11 +55,11 @@ pub struct Pairs {
 /// Reads the pairs of some artifacts. `most` = token limit of a conversation.
 ///
 /// Errors: data, naming the group that is not a pair, or the row that cannot be encoded.
-pub fn read(artifacts: &[InputArtifact], model: &ModelFolder, most: usize, what: &str) -> Result<Pairs> {
-    let mut found = Pairs::default();
+pub fn read(artifacts: &[InputArtifact], model: &ModelFolder, most: usize, what: &str) -> Result<AnswerPairs> {
+    let mut found = AnswerPairs::default();
     for artifact in artifacts {
-        let mut groups: BTreeMap<u32, Vec<(f64, Tokenized)>> = BTreeMap::new();
-        for rows in RowReader::<Trajectory>::open(&artifact.parquet())? {
+        let mut groups: BTreeMap<u32, Vec<(f64, TokenizedTrajectory)>> = BTreeMap::new();
+        for rows in TableRowReader::<Trajectory>::open(&artifact.parquet())? {
             let rows = rows?;
             expect_same_text(model, &rows, what)?;
             for (row, tokens) in rows.iter().zip(tokenize(model, &rows, false)) {
@@ -77,9 +77,9 @@ pub fn read(artifacts: &[InputArtifact], model: &ModelFolder, most: usize, what:
     Ok(found)
 }
 
-impl Pairs {
-    fn take(&mut self, mut pair: Pair, most: usize) {
-        let shared = take_out_shared(&mut pair);
+impl AnswerPairs {
+    fn take(&mut self, mut pair: AnswerPair, most: usize) {
+        let shared = mask_shared(&mut pair);
         if pair.longest() > most {
             self.too_long += 1;
         } else if pair.sides.iter().any(|side| loss_tokens(side) == 0) {
@@ -92,7 +92,7 @@ impl Pairs {
 }
 
 /// Returns the rows of a group as a pair; `None` if one of them is missing.
-fn pair(rows: Vec<(f64, Tokenized)>) -> Result<Option<Pair>, String> {
+fn pair(rows: Vec<(f64, TokenizedTrajectory)>) -> Result<Option<AnswerPair>, String> {
     let count = rows.len();
     let Ok([a, b]) = <[_; 2]>::try_from(rows) else {
         return if count == 1 { Ok(None) } else { Err(format!("has {count} rows")) };
@@ -105,7 +105,7 @@ fn pair(rows: Vec<(f64, Tokenized)>) -> Result<Option<Pair>, String> {
     if chosen.problem_id != rejected.problem_id {
         return Err(format!("is about two problems, `{}` and `{}`", chosen.problem_id, rejected.problem_id));
     }
-    Ok(Some(Pair { problem_id: chosen.problem_id, sides: [chosen.contexts, rejected.contexts] }))
+    Ok(Some(AnswerPair { problem_id: chosen.problem_id, sides: [chosen.contexts, rejected.contexts] }))
 }
 
 fn no_pair(why: &str, group: u32, what: &str) -> Error {
@@ -117,7 +117,7 @@ fn no_pair(why: &str, group: u32, what: &str) -> Error {
 /// them against each other. Returns their number.
 ///
 /// Contexts that are equal on both sides contain only such turns and are dropped.
-fn take_out_shared(pair: &mut Pair) -> usize {
+fn mask_shared(pair: &mut AnswerPair) -> usize {
     let [chosen, rejected] = &mut pair.sides;
     let equal = chosen.iter().zip(rejected.iter()).take_while(|(a, b)| a == b).count();
     let mut shared: usize = chosen[..equal].iter().map(|context| turn_ends(context).len()).sum();
@@ -151,9 +151,9 @@ mod tests {
     fn context(text: &str) -> Example {
         Example { tokens: text.bytes().map(u32::from).collect(), mask: text.bytes().map(|b| b < b'a').collect() }
     }
-    fn row(reward: f64, problem: &str, text: &str) -> (f64, Tokenized) {
+    fn row(reward: f64, problem: &str, text: &str) -> (f64, TokenizedTrajectory) {
         let contexts = text.split('|').map(context).collect();
-        (reward, Tokenized { problem_id: problem.into(), contexts, ..Tokenized::default() })
+        (reward, TokenizedTrajectory { problem_id: problem.into(), contexts, ..TokenizedTrajectory::default() })
     }
     fn learned(side: &[Example]) -> String {
         let text =
@@ -178,7 +178,7 @@ mod tests {
     fn turns_that_both_share_are_context() {
         let take = |chosen: &str, rejected: &str| {
             let mut pair = pair(vec![row(1.0, "p", chosen), row(0.0, "p", rejected)]).unwrap().unwrap();
-            let shared = take_out_shared(&mut pair);
+            let shared = mask_shared(&mut pair);
             (shared, pair.sides.map(|side| learned(&side)))
         };
         let expect = |shared: usize, chosen: &str, rejected: &str| (shared, [chosen.to_string(), rejected.to_string()]);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_learned_from_is_counted() {
-        let mut found = Pairs::default();
+        let mut found = AnswerPairs::default();
         for (chosen, rejected) in [("qA", "qB"), ("qAAAA", "qB"), ("qA", "qb"), ("qAoA", "qAob")] {
             found.take(pair(vec![row(1.0, "p", chosen), row(0.0, "p", rejected)]).unwrap().unwrap(), 4);
         }

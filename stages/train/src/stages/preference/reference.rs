@@ -5,45 +5,45 @@
 //! second copy in memory. Another one is wired as the input `reference` and freed after its log-probabilities are
 //! computed.
 
-use super::config::Config;
+use super::config::PreferenceConfig;
 use super::objective::{Logprobs, each_part, sums};
-use super::pairs::Pair;
-use crate::model::Policy;
-use crate::optimize::{Learned, OptimizerOptions, Trainer};
+use super::pairs::AnswerPair;
+use crate::model::PolicyModel;
+use crate::optimize::{ModelTrainer, OptimizerOptions, TrainableParams};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
 use trainyard_api::StageContext;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
-use trainyard_lm::backend::{Backend, Learns};
+use trainyard_lm::backend::{Backend, TrainableParameters};
 
 const FILE: &str = "reference.json";
 
 /// Sums of log-probabilities by pair.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Reference {
+pub struct ReferenceLogprobs {
     /// Sums of the training pairs.
     pub train: Vec<Logprobs>,
     /// Sums of the held-out pairs.
     pub held: Vec<Logprobs>,
 }
 
-impl Reference {
+impl ReferenceLogprobs {
     /// Returns zeros, for losses that do not use a reference.
-    pub fn unread(train: &[Pair], held: &[Pair]) -> Self {
+    pub fn zeros(train: &[AnswerPair], held: &[AnswerPair]) -> Self {
         Self { train: vec![[0.0; 2]; train.len()], held: vec![[0.0; 2]; held.len()] }
     }
     /// Computes the sums under a trainer's current weights.
     pub fn of(
-        trainer: &Trainer,
-        (train, held): (&[Pair], &[Pair]),
+        trainer: &ModelTrainer,
+        (train, held): (&[AnswerPair], &[AnswerPair]),
         budget: usize,
         context: &StageContext,
     ) -> Result<Self> {
         let total = (train.len() + held.len()) as u64;
         let mut done = 0;
-        let mut numbers = |pairs: &[Pair]| -> Result<Vec<Logprobs>> {
+        let mut numbers = |pairs: &[AnswerPair]| -> Result<Vec<Logprobs>> {
             let mut found = vec![[0.0; 2]; pairs.len()];
             let evaluate = |sequences: &[&[u32]], places: &[_]| trainer.evaluate(sequences, places, 1.0);
             each_part(pairs, budget, evaluate, |part, members, outputs| {
@@ -63,27 +63,27 @@ impl Reference {
     ///
     /// Errors: invalid, if its tokenizer differs from that of `policy`.
     pub fn wired(
-        config: &Config,
-        policy: &Policy,
-        pairs: (&[Pair], &[Pair]),
+        config: &PreferenceConfig,
+        policy: &PolicyModel,
+        pairs: (&[AnswerPair], &[AnswerPair]),
         backend: &Arc<dyn Backend>,
         context: &StageContext,
     ) -> Result<Option<Self>> {
         let Some(artifact) = context.optional("reference") else { return Ok(None) };
-        let mut model = Policy::load(artifact, "reference", backend.clone())?;
+        let mut model = PolicyModel::load(artifact, "reference", backend.clone())?;
         if model.folder.tokenizer_digest() != policy.folder.tokenizer_digest() {
             return Err(Error::invalid("the models of `model` and `reference` have different tokenizers")
                 .help("wire a reference that `model` was made from"));
         }
-        let longest = pairs.0.iter().chain(pairs.1).flat_map(Pair::contexts).map(|c| c.tokens.len()).max();
+        let longest = pairs.0.iter().chain(pairs.1).flat_map(AnswerPair::contexts).map(|c| c.tokens.len()).max();
         let positions = model.folder.config.positions();
         if let Some(tokens) = longest.filter(|tokens| *tokens > positions) {
             let message = format!("a conversation has {tokens} tokens, but `reference` has {positions} positions");
             return Err(Error::invalid(message).help("set `max_tokens`"));
         }
-        let fixed = Learned { learns: Learns::Nothing, seed: 0 };
+        let fixed = TrainableParams { learns: TrainableParameters::Nothing, seed: 0 };
         let options = OptimizerOptions { learning_rate: Some(1.0), ..OptimizerOptions::default() };
-        let trainer = model.trainer(&options, 1, trainyard_lm::backend::Head::Own, fixed)?;
+        let trainer = model.trainer(&options, 1, trainyard_lm::backend::LearnerHead::Own, fixed)?;
         Self::of(&trainer, pairs, config.micro_batch_tokens, context).map(Some)
     }
 
@@ -93,8 +93,8 @@ impl Reference {
         let text = serde_json::to_vec(self).map_err(Error::bug)?;
         std::fs::write(&path, text).map_err(|e| io_error(&path, &e))
     }
-    /// Reads sums written by [`Reference::save`]. Errors: data, if the number of pairs differs.
-    pub fn load(folder: &Path, train: &[Pair], held: &[Pair]) -> Result<Self> {
+    /// Reads sums written by [`ReferenceLogprobs::save`]. Errors: data, if the number of pairs differs.
+    pub fn load(folder: &Path, train: &[AnswerPair], held: &[AnswerPair]) -> Result<Self> {
         let path = folder.join(FILE);
         let text = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;
         let read: Self = serde_json::from_slice(&text)

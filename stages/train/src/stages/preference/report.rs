@@ -1,11 +1,11 @@
 //! Output of `preference`: declared metrics, their values, and the report.
 
-use super::config::{Config, Keep};
-use super::pairs::Pairs;
-use super::run::State;
+use super::config::{PreferenceConfig, WeightsChoice};
+use super::pairs::AnswerPairs;
+use super::run::PreferenceState;
 use trainyard_api::StageContext;
-use trainyard_api::report::Report;
-use trainyard_core::{Metric, Reduce, Result};
+use trainyard_api::report::StageReport;
+use trainyard_core::{MetricInfo, Reduce, Result};
 
 /// Series of the training steps that become metrics.
 const SERIES: [&str; 9] = [
@@ -23,9 +23,9 @@ const SERIES: [&str; 9] = [
 const HELD_OUT: [&str; 3] = ["validation_loss", "validation_accuracy", "validation_margin"];
 
 /// Declares all metrics, with every optional one.
-pub fn metrics() -> Vec<Metric> {
+pub fn metrics() -> Vec<MetricInfo> {
     let step = |name: &'static str, unit: &'static str, doc: &'static str| {
-        Metric::new(name, unit, doc).over(Reduce::LastTenth)
+        MetricInfo::new(name, unit, doc).reduced_by(Reduce::LastTenth)
     };
     let mut list = vec![
         step("loss", "per pair", "Loss on the pairs that are learned, the term of fine-tuning included.").lower(),
@@ -39,30 +39,31 @@ pub fn metrics() -> Vec<Metric> {
             .lower()
             .optional(),
         step("grad_norm", "norm", "Norm of the gradient before it is clipped."),
-        Metric::new("steps", "steps", "Optimizer steps."),
-        Metric::new("tokens", "tokens", "Tokens that were read, prompts included, those of the reference not."),
-        Metric::new("pairs", "pairs", "Pairs that were learned from."),
-        Metric::new("pairs_held_out", "pairs", "Pairs that were measured on."),
-        Metric::new("pairs_too_long", "pairs", "Pairs left out because a conversation does not fit the context.")
+        MetricInfo::new("steps", "steps", "Optimizer steps."),
+        MetricInfo::new("tokens", "tokens", "Tokens that were read, prompts included, those of the reference not."),
+        MetricInfo::new("pairs", "pairs", "Pairs that were learned from."),
+        MetricInfo::new("pairs_held_out", "pairs", "Pairs that were measured on."),
+        MetricInfo::new("pairs_too_long", "pairs", "Pairs left out because a conversation does not fit the context.")
             .lower(),
-        Metric::new("pairs_without_loss", "pairs", "Pairs left out because an answer has no token to learn.").lower(),
-        Metric::new("pairs_incomplete", "pairs", "Pairs left out because one of their rows is missing.").lower(),
-        Metric::new("shared_turns", "turns", "Turns that both answers of a pair begin with: context, not learned."),
+        MetricInfo::new("pairs_without_loss", "pairs", "Pairs left out because an answer has no token to learn.")
+            .lower(),
+        MetricInfo::new("pairs_incomplete", "pairs", "Pairs left out because one of their rows is missing.").lower(),
+        MetricInfo::new("shared_turns", "turns", "Turns that both answers of a pair begin with: context, not learned."),
     ];
     let kept = "of held-out pairs, of the weights that are kept.";
     let held_out = [
-        Metric::new(HELD_OUT[0], "per pair", format!("Loss {kept}")).lower(),
-        Metric::new(HELD_OUT[1], "share", format!("Share with the chosen answer ahead {kept}")).higher(),
-        Metric::new(HELD_OUT[2], "reward", format!("Margin between the implicit rewards {kept}")).higher(),
-        Metric::new("validation_loss_initial", "per pair", "Loss of held-out pairs before the first step.").lower(),
-        Metric::new("best_step", "steps", "Step with the lowest validation loss; 0 is the input model."),
+        MetricInfo::new(HELD_OUT[0], "per pair", format!("Loss {kept}")).lower(),
+        MetricInfo::new(HELD_OUT[1], "share", format!("Share with the chosen answer ahead {kept}")).higher(),
+        MetricInfo::new(HELD_OUT[2], "reward", format!("Margin between the implicit rewards {kept}")).higher(),
+        MetricInfo::new("validation_loss_initial", "per pair", "Loss of held-out pairs before the first step.").lower(),
+        MetricInfo::new("best_step", "steps", "Step with the lowest validation loss; 0 is the input model."),
     ];
-    list.extend(held_out.map(Metric::optional));
+    list.extend(held_out.map(MetricInfo::optional));
     list
 }
 
 /// Declares the metrics of these options; `held_out`: whether there are held-out pairs.
-pub fn declared(config: &Config, held_out: bool) -> Vec<Metric> {
+pub fn declared(config: &PreferenceConfig, held_out: bool) -> Vec<MetricInfo> {
     let mut list = metrics();
     list.retain(|m| match m.name.as_str() {
         "sft_loss" => config.sft_weight > 0.0,
@@ -76,11 +77,11 @@ pub fn declared(config: &Config, held_out: bool) -> Vec<Metric> {
 /// Sets all metrics and writes the report.
 pub fn write(
     context: &mut StageContext,
-    config: &Config,
-    state: &State,
-    (learned, held): (&Pairs, usize),
+    config: &PreferenceConfig,
+    state: &PreferenceState,
+    (learned, held): (&AnswerPairs, usize),
 ) -> Result<()> {
-    let mut report = Report::new("Preference training");
+    let mut report = StageReport::new("Preference training");
     let pairs = learned.pairs.len();
     report.summary = format!("{pairs} pairs, {} optimizer steps, {} tokens read.", state.step, state.tokens);
     let tail = (state.step as usize).div_ceil(10).max(1);
@@ -102,8 +103,8 @@ pub fn write(
         context.metric(name, value);
         report.metric(name, value);
     }
-    let draw = |report: &mut Report, title: &str, y: &str, series: &[(&str, &str)]| {
-        state.curves.draw(report, title, y, series);
+    let draw = |report: &mut StageReport, title: &str, y: &str, series: &[(&str, &str)]| {
+        state.curves.add_chart(report, title, y, series);
     };
     draw(&mut report, "Loss", "per pair", &[("training", "loss"), ("validation", "validation_loss")]);
     draw(&mut report, "Pairs in order", "share", &[("training", "accuracy"), ("validation", "validation_accuracy")]);
@@ -116,9 +117,9 @@ pub fn write(
 }
 
 /// Returns the value of a series of measurements at the weights that are kept.
-fn kept(config: &Config, state: &State, name: &str) -> Option<f64> {
+fn kept(config: &PreferenceConfig, state: &PreferenceState, name: &str) -> Option<f64> {
     let series = state.curves.series(name);
-    let best = state.best.filter(|_| config.keep == Keep::Best).map(|(step, _)| step);
+    let best = state.best.filter(|_| config.keep == WeightsChoice::Best).map(|(step, _)| step);
     let point = best.map_or_else(|| series.last(), |step| series.iter().rfind(|point| point.0 == step))?;
     Some(point.1)
 }

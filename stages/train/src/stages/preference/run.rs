@@ -3,47 +3,47 @@
 //! The batches of all steps are planned before the first one, from the number of pairs and the seed, and the
 //! reference's log-probabilities are in every resume point, so a killed stage resumes to the same bytes.
 
-use super::config::{Config, Keep};
-use super::objective::{Logprobs, Measured, Objective, each_part, inputs};
-use super::pairs::Pair;
-use super::reference::Reference;
-use crate::optimize::{Trainer, micro_batches};
+use super::config::{PreferenceConfig, WeightsChoice};
+use super::objective::{Logprobs, Objective, PairSums, each_part, inputs};
+use super::pairs::AnswerPair;
+use super::reference::ReferenceLogprobs;
+use crate::optimize::{ModelTrainer, micro_batches};
 use crate::spans::step_span;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use trainyard_api::StageContext;
 use trainyard_api::checkpoint;
-use trainyard_api::curves::{Curves, finite};
+use trainyard_api::curves::{LearningCurves, finite};
 use trainyard_core::{Chance, Result};
-use trainyard_lm::backend::{Parameters, Slopes};
+use trainyard_lm::backend::{OutputGradients, Parameters};
 
 const BEST: &str = "best.safetensors";
 
 /// State of a resume point, in addition to weights, moments and the reference's log-probabilities.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct State {
+pub struct PreferenceState {
     /// Optimizer steps done.
     pub step: u64,
     /// Tokens read, without those of the reference.
     pub tokens: u64,
     /// Learning curves so far.
-    pub curves: Curves,
+    pub curves: LearningCurves,
     /// Step and loss of the best validation; step 0 is the input model.
     pub best: Option<(u64, f64)>,
 }
 
 /// Pairs of a run, with the reference's log-probabilities.
-pub struct Data<'a> {
+pub struct PreferenceData<'a> {
     /// Training pairs.
-    pub train: &'a [Pair],
+    pub train: &'a [AnswerPair],
     /// Held-out pairs.
-    pub held: &'a [Pair],
+    pub held: &'a [AnswerPair],
     /// Reference's log-probabilities of both.
-    pub reference: Reference,
+    pub reference: ReferenceLogprobs,
 }
 
 /// Returns the members of every optimizer step, for the whole budget.
-pub fn plan(config: &Config, pairs: usize) -> Vec<Vec<usize>> {
+pub fn plan(config: &PreferenceConfig, pairs: usize) -> Vec<Vec<usize>> {
     let chance = Chance::new(config.seed).child("preference", &[]);
     let epochs = config.epochs.unwrap_or(if config.steps.is_none() { 1 } else { u64::MAX });
     let steps = config.steps.unwrap_or(u64::MAX);
@@ -61,27 +61,27 @@ pub fn plan(config: &Config, pairs: usize) -> Vec<Vec<usize>> {
     plan
 }
 
-pub struct Run<'a> {
-    pub config: &'a Config,
+pub struct PreferenceRun<'a> {
+    pub config: &'a PreferenceConfig,
     pub objective: Objective<'a>,
-    pub data: Data<'a>,
+    pub data: PreferenceData<'a>,
     pub context: &'a StageContext,
 }
 
-impl Run<'_> {
+impl PreferenceRun<'_> {
     /// Trains as planned. Returns the weights to publish and the state after the last step.
     pub fn train(
         &self,
-        mut trainer: Trainer,
+        mut trainer: ModelTrainer,
         plan: &[Vec<usize>],
-        resumed: Option<(State, PathBuf)>,
-    ) -> Result<(Parameters, State)> {
+        resumed: Option<(PreferenceState, PathBuf)>,
+    ) -> Result<(Parameters, PreferenceState)> {
         let (config, total) = (self.config, plan.len() as u64);
         let every = config.validation_interval();
-        let (mut state, mut best) = (State::default(), None);
+        let (mut state, mut best) = (PreferenceState::default(), None);
         if let Some((saved, folder)) = resumed.filter(|(state, _)| state.step > 0) {
             trainer.load(&folder, "")?;
-            if config.keep == Keep::Best && saved.best.is_some() {
+            if config.keep == WeightsChoice::Best && saved.best.is_some() {
                 best = Some(Parameters::load(&folder.join(BEST))?);
             }
             state = saved;
@@ -114,20 +114,20 @@ impl Run<'_> {
     }
 
     /// Takes one optimizer step on the mean loss over the batch's pairs.
-    fn step(&self, trainer: &mut Trainer, batch: &[usize], state: &mut State) -> Result<()> {
+    fn step(&self, trainer: &mut ModelTrainer, batch: &[usize], state: &mut PreferenceState) -> Result<()> {
         let (pairs, now, rate) = (self.data.train, state.step, trainer.rate());
         let lengths: Vec<usize> = batch.iter().map(|&i| pairs[i].tokens()).collect();
         let share = 1.0 / batch.len() as f64;
-        let mut measured = Measured::default();
+        let mut measured = PairSums::default();
         for part in micro_batches(&lengths, self.config.micro_batch_tokens) {
-            let members: Vec<&Pair> = part.iter().map(|&k| &pairs[batch[k]]).collect();
+            let members: Vec<&AnswerPair> = part.iter().map(|&k| &pairs[batch[k]]).collect();
             let references: Vec<Logprobs> = part.iter().map(|&k| self.data.reference.train[batch[k]]).collect();
             let (sequences, places) = inputs(&members);
             let outputs = trainer.forward(&sequences, &places, 1.0)?;
-            let (found, slopes) = self.objective.judge(&members, &outputs, &references, share);
+            let (found, slopes) = self.objective.measure(&members, &outputs, &references, share);
             finite(found.loss, "the loss", now)?;
             measured.join(&found);
-            trainer.backward(&Slopes { logprobs: &slopes, ..Slopes::default() })?;
+            trainer.backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() })?;
         }
         let report = trainer.step()?;
         for (name, value) in measured.means().into_iter().filter(|(name, _)| self.reports(name)) {
@@ -147,12 +147,17 @@ impl Run<'_> {
     }
 
     /// Measures the held-out pairs; keeps a copy of the weights if they are the best and `keep` requires it.
-    fn validate(&self, trainer: &Trainer, state: &mut State, best: &mut Option<Parameters>) -> Result<()> {
-        let mut measured = Measured::default();
+    fn validate(
+        &self,
+        trainer: &ModelTrainer,
+        state: &mut PreferenceState,
+        best: &mut Option<Parameters>,
+    ) -> Result<()> {
+        let mut measured = PairSums::default();
         let evaluate = |sequences: &[&[u32]], places: &[_]| trainer.evaluate(sequences, places, 1.0);
         each_part(self.data.held, self.config.micro_batch_tokens, evaluate, |part, members, outputs| {
             let references: Vec<Logprobs> = part.iter().map(|&i| self.data.reference.held[i]).collect();
-            measured.join(&self.objective.judge(members, outputs, &references, 1.0).0);
+            measured.join(&self.objective.measure(members, outputs, &references, 1.0).0);
             Ok(())
         })?;
         for (name, value) in measured.means().into_iter().take(3) {
@@ -160,7 +165,7 @@ impl Run<'_> {
         }
         if state.best.is_none_or(|(_, lowest)| measured.loss() < lowest) {
             state.best = Some((state.step, measured.loss()));
-            if self.config.keep == Keep::Best {
+            if self.config.keep == WeightsChoice::Best {
                 *best = Some(trainer.weights()?);
             }
         }
@@ -174,7 +179,7 @@ mod tests {
 
     #[test]
     fn every_epoch_has_each_pair_once_in_another_order() {
-        let config = Config { batch_pairs: 4, epochs: Some(2), ..Config::default() };
+        let config = PreferenceConfig { batch_pairs: 4, epochs: Some(2), ..PreferenceConfig::default() };
         let made = plan(&config, 10);
         assert_eq!(made.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 2, 4, 4, 2]);
         let epoch = |n: usize| made[3 * n..3 * n + 3].concat();
@@ -184,7 +189,7 @@ mod tests {
         };
         assert!(sorted(epoch(0)) == (0..10).collect::<Vec<_>>() && sorted(epoch(0)) == sorted(epoch(1)));
         assert_ne!(epoch(0), epoch(1));
-        assert_eq!(plan(&Config { steps: Some(4), epochs: None, ..config.clone() }, 10), made[..4]);
-        assert_eq!(plan(&Config { epochs: None, ..config }, 10), made[..3], "one epoch if nothing is said");
+        assert_eq!(plan(&PreferenceConfig { steps: Some(4), epochs: None, ..config.clone() }, 10), made[..4]);
+        assert_eq!(plan(&PreferenceConfig { epochs: None, ..config }, 10), made[..3], "one epoch if nothing is said");
     }
 }

@@ -195,7 +195,7 @@ fn options_are_checked_together() {
     );
     let unheld = json!({"validation_share": 0.0, "keep": "best", "validate_every": 5});
     let prepared = stage.prepare(&unheld).unwrap();
-    let found: Vec<String> = prepared.problems_with(&Wired::default()).into_iter().map(|p| p.pointer).collect();
+    let found: Vec<String> = prepared.problems_with(&WiredInputs::default()).into_iter().map(|p| p.pointer).collect();
     assert_eq!(found, ["/validate_every", "/keep"]);
     let complete = stage.complete(&json!({})).unwrap();
     assert_eq!(

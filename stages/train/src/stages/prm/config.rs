@@ -1,25 +1,25 @@
 //! Options of `prm`.
 
 use crate::config::{SamplingOptions, default_environment};
-use crate::optimize::{Method, OptimizerOptions};
+use crate::environment_config::PlayOptions;
+use crate::optimize::{OptimizerOptions, TrainingMethod};
 use crate::rollouts::StepKind;
-use crate::with_environment::PlayOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_core::{Facts, OptionProblem, Wired};
+use trainyard_core::{Facts, OptionProblem, WiredInputs};
 use trainyard_lm::adapter::AdapterOptions;
 use trainyard_lm::backend::registry;
 use trainyard_lm::checkpoint::SaveOptions;
-use trainyard_lm::memory::Training;
+use trainyard_lm::memory::TrainingMemory;
 use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
 
 /// Weights trained on the labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Trained {
+pub enum TrainedWeights {
     /// The scoring head and the whole decoder under it.
     #[default]
     All,
@@ -30,7 +30,7 @@ pub enum Trained {
 /// Options of `prm`. The first group applies only to labels by Monte-Carlo rollouts (input `problems`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct PrmConfig {
     /// Environment that the problems are made for.
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
@@ -50,7 +50,7 @@ pub struct Config {
     /// Unit of a step: a line that the agent writes (`lines`), or a whole turn (`turns`).
     pub steps: StepKind,
     /// Weights to train: the head alone, or the decoder too.
-    pub train: Trained,
+    pub train: TrainedWeights,
     /// Reward component that is 1 or more for a right episode.
     pub outcome: String,
     /// Weight of the ranking loss ln(1 + exp(z_wrong − z_right)) between right and wrong rollouts of one problem, at
@@ -93,7 +93,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for PrmConfig {
     fn default() -> Self {
         Self {
             environment: default_environment(),
@@ -103,7 +103,7 @@ impl Default for Config {
             rollouts: 4,
             continuations: 4,
             steps: StepKind::Lines,
-            train: Trained::All,
+            train: TrainedWeights::All,
             outcome: "answer".to_string(),
             ranking_weight: 1.0,
             epochs: 4,
@@ -121,7 +121,7 @@ impl Default for Config {
     }
 }
 
-impl PlayOptions for Config {
+impl PlayOptions for PrmConfig {
     fn environment(&self) -> &Value {
         &self.environment
     }
@@ -133,18 +133,18 @@ impl PlayOptions for Config {
         &self.template
     }
 
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         shape::scoring(shape::trained(inputs, self.adapter.as_ref()), 1)
     }
 
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let wired = |port: &str| inputs.get(port).is_some_and(|n| *n > 0);
         let tokens = self.micro_batch_tokens.min(self.batch_tokens);
-        let training = Training { adapter: self.adapter.as_ref(), tokens, samples: false };
-        let mut problems = shape::misfits(inputs, self.adapter.as_ref());
+        let training = TrainingMemory { adapter: self.adapter.as_ref(), tokens, samples: false };
+        let mut problems = shape::adapter_problems(inputs, self.adapter.as_ref());
         // The head alone is trained on a decoder that keeps no activations.
         let too_large = || shape::too_large(inputs, &training);
-        problems.extend((self.train == Trained::All).then(too_large).flatten());
+        problems.extend((self.train == TrainedWeights::All).then(too_large).flatten());
         let found = match (wired("problems"), wired("trajectories")) {
             (true, true) => Some("both are given"),
             (false, false) => Some("none is given"),
@@ -160,9 +160,9 @@ impl PlayOptions for Config {
         problems
     }
 
-    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let changed = self.adapter.as_ref().into();
-        self.optimizer.warning("/optimizer", Method::Prm, inputs, changed).into_iter().collect()
+        self.optimizer.warning("/optimizer", TrainingMethod::Prm, inputs, changed).into_iter().collect()
     }
 
     fn problems(&self) -> Vec<OptionProblem> {
@@ -171,7 +171,7 @@ impl PlayOptions for Config {
         problems.extend(self.optimizer.problems("/optimizer"));
         problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
         problems.extend(self.save.problems("/save"));
-        if self.adapter.is_some() && self.train == Trained::Head {
+        if self.adapter.is_some() && self.train == TrainedWeights::Head {
             problems.push(
                 OptionProblem::new(
                     "/adapter",

@@ -8,7 +8,7 @@
 use super::example::{Example, sigmoid};
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Error, Result};
-use trainyard_tables::{Status, Trajectory};
+use trainyard_tables::{EpisodeStatus, Trajectory};
 
 /// Limits of distinct rollouts of one problem and outcome; more of them add little information.
 const RIGHT: usize = 2;
@@ -17,7 +17,7 @@ const WRONG: usize = 4;
 /// Returns whether a row ended right: its reward component is 1 or more. `None`: the row has no such component, or the
 /// infrastructure lost it.
 pub fn outcome(row: &Trajectory, component: &str) -> Option<bool> {
-    let counts = row.status == Status::Ok && !row.token_ids.is_empty();
+    let counts = row.status == EpisodeStatus::Ok && !row.token_ids.is_empty();
     row.rewards.get(component).filter(|_| counts).map(|value| *value >= 1.0)
 }
 

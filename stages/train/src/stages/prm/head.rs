@@ -4,42 +4,42 @@
 //! (1−y)·log(1−σ(z)), with slope σ(z) − y by the logit z, plus the ranking loss of [`contrast`]. Unlabeled steps (NaN)
 //! are left out of the cross-entropy.
 
-use super::config::{Config, Trained};
+use super::config::{PrmConfig, TrainedWeights};
 use super::contrast;
 use super::example::{Example, sigmoid};
-use crate::model::Policy;
-use crate::optimize::{Learned, Method, Trainer, epoch_batches, micro_batches};
+use crate::model::PolicyModel;
+use crate::optimize::{ModelTrainer, TrainableParams, TrainingMethod, epoch_batches, micro_batches};
 use crate::spans::step_span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use trainyard_api::StageContext;
-use trainyard_api::curves::{Curves, finite};
+use trainyard_api::curves::{LearningCurves, finite};
 use trainyard_core::{Chance, Error, Result};
-use trainyard_lm::backend::{self, Learns, Place, Slopes};
+use trainyard_lm::backend::{self, OutputGradients, TokenPosition, TrainableParameters};
 
 /// Default number of optimizer steps between resume points.
 const CHECKPOINT_EVERY: u64 = 50;
 
 /// A model with a scoring head in training.
-pub struct Head {
-    pub trainer: Trainer,
+pub struct ScoringHead {
+    pub trainer: ModelTrainer,
     budget: usize,
     ranking_weight: f64,
 }
 
-impl Head {
+impl ScoringHead {
     /// Creates a new head (all scores ½) on the model's decoder.
     pub fn new(
-        config: &Config,
-        (policy, learns): (&mut Policy, Learns),
+        config: &PrmConfig,
+        (policy, learns): (&mut PolicyModel, TrainableParameters),
         steps: u64,
         context: &StageContext,
     ) -> Result<Self> {
-        let learns = if config.train == Trained::All { learns } else { Learns::Scores };
-        let learned = Learned { learns, seed: config.seed };
-        let head = backend::Head::Scores(1);
-        let optimizer = config.optimizer.settle(Method::Prm, &policy.folder, learns, context);
+        let learns = if config.train == TrainedWeights::All { learns } else { TrainableParameters::Scores };
+        let learned = TrainableParams { learns, seed: config.seed };
+        let head = backend::LearnerHead::Scores(1);
+        let optimizer = config.optimizer.settle(TrainingMethod::Prm, &policy.folder, learns, context);
         let trainer = policy.trainer(&optimizer, steps, head, learned)?;
         Ok(Self { trainer, budget: config.micro_batch_tokens, ranking_weight: config.ranking_weight })
     }
@@ -65,7 +65,7 @@ impl Head {
                     slopes.concat()
                 }
             };
-            self.trainer.backward(&Slopes { values: &slopes, ..Slopes::default() })?;
+            self.trainer.backward(&OutputGradients { values: &slopes, ..OutputGradients::default() })?;
         }
         for (loss, name) in [(losses.labels, "the loss"), (losses.ranking, "the ranking loss")] {
             finite(loss.unwrap_or(0.0), name, self.trainer.steps())?;
@@ -96,9 +96,9 @@ impl Head {
 
 /// Returns the tokens of examples, and the places where their steps end: a score is read after the last token of its
 /// step.
-fn inputs<'e>(examples: &[&'e Example]) -> (Vec<&'e [u32]>, Vec<Place>) {
-    let of = |(sequence, e): (usize, &&Example)| -> Vec<Place> {
-        e.steps.iter().map(|(last, _)| Place { sequence, token: last + 1 }).collect()
+fn inputs<'e>(examples: &[&'e Example]) -> (Vec<&'e [u32]>, Vec<TokenPosition>) {
+    let of = |(sequence, e): (usize, &&Example)| -> Vec<TokenPosition> {
+        e.steps.iter().map(|(last, _)| TokenPosition { sequence, token: last + 1 }).collect()
     };
     (examples.iter().map(|e| e.tokens.as_slice()).collect(), examples.iter().enumerate().flat_map(of).collect())
 }
@@ -146,22 +146,22 @@ fn by_example(values: Vec<f64>, examples: &[&Example]) -> Vec<Vec<f64>> {
 
 /// Progress of the training.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct State {
+pub struct HeadState {
     /// Optimizer steps done.
     pub step: u64,
     /// Learning curves so far.
-    pub curves: Curves,
+    pub curves: LearningCurves,
 }
 
 /// Trains a head on the examples, from a resume point if there is one; examples without a step to read are left out.
 pub fn train(
-    config: &Config,
-    policy: (&mut Policy, Learns),
+    config: &PrmConfig,
+    policy: (&mut PolicyModel, TrainableParameters),
     examples: &[Example],
-    resumed: Option<(State, PathBuf)>,
-    save: &dyn Fn(&State, &Trainer) -> Result<()>,
+    resumed: Option<(HeadState, PathBuf)>,
+    save: &dyn Fn(&HeadState, &ModelTrainer) -> Result<()>,
     context: &StageContext,
-) -> Result<(Head, Curves)> {
+) -> Result<(ScoringHead, LearningCurves)> {
     let groups = sharing_batches(examples);
     if groups.is_empty() {
         return Err(Error::data("no step is labeled")
@@ -172,8 +172,8 @@ pub fn train(
     let plan: Vec<Vec<usize>> =
         (0..config.epochs).flat_map(|epoch| epoch_batches(&lengths, config.batch_tokens, &chance, epoch)).collect();
     let total = plan.len() as u64;
-    let mut head = Head::new(config, policy, total, context)?;
-    let mut state = State::default();
+    let mut head = ScoringHead::new(config, policy, total, context)?;
+    let mut state = HeadState::default();
     if let Some((saved, folder)) = resumed {
         head.trainer.load(&folder, "")?;
         state = saved;

@@ -5,11 +5,11 @@
 //! turn. The label of the last step is the outcome itself. Equal prefixes are continued once. An environment that
 //! responds differently to a replay is an error.
 
-use super::config::Config;
+use super::config::PrmConfig;
 use crate::config::kv_memory;
 use crate::contexts::expect_one_context;
-use crate::model::Policy;
-use crate::rollouts::{Driver, Job, Limits, Start, ToolWait};
+use crate::model::PolicyModel;
+use crate::rollouts::{EpisodeJob, EpisodeLimits, EpisodeStart, RolloutDriver, ToolWait};
 use std::collections::BTreeMap;
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Error, Result};
@@ -22,7 +22,7 @@ use trainyard_tables::{Problem, Trajectory};
 const PREFIXES_PER_CALL: usize = 1024;
 
 /// Policy's rollouts with a label per step, and their cost.
-pub struct Labeled {
+pub struct LabeledRollouts {
     /// Rollouts with `step_ends` and `step_labels`.
     pub rows: Vec<Trajectory>,
     /// Number of distinct prefixes that were continued.
@@ -30,19 +30,19 @@ pub struct Labeled {
     /// Number of rollouts that an infrastructure failure ended; they are not in `rows`.
     pub failures: usize,
     /// Counts of rows that cannot be used for training.
-    pub left_out: LeftOut,
+    pub left_out: OmittedRows,
 }
 
 /// Counts of omitted input rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LeftOut {
+pub struct OmittedRows {
     /// Rows without step labels.
     pub unlabeled: usize,
     /// Rows longer than the model's positions.
     pub too_long: usize,
 }
 
-impl std::ops::AddAssign for LeftOut {
+impl std::ops::AddAssign for OmittedRows {
     fn add_assign(&mut self, other: Self) {
         self.unlabeled += other.unlabeled;
         self.too_long += other.too_long;
@@ -51,9 +51,9 @@ impl std::ops::AddAssign for LeftOut {
 
 /// Inputs of Monte-Carlo labeling.
 pub struct Labeler<'a> {
-    pub config: &'a Config,
+    pub config: &'a PrmConfig,
     /// Policy that samples rollouts and continuations.
-    pub policy: &'a Policy,
+    pub policy: &'a PolicyModel,
     pub environment: &'a dyn Environment,
     pub problems: &'a [Problem],
     /// Source of all random draws.
@@ -61,11 +61,11 @@ pub struct Labeler<'a> {
 }
 
 /// A prefix to continue.
-struct Prefix {
+struct LabelPrefix {
     problem: usize,
     end: usize,
     tokens: Vec<u32>,
-    start: Start,
+    start: EpisodeStart,
     /// (row, step) pairs that get the prefix's label.
     users: Vec<(usize, usize)>,
 }
@@ -73,7 +73,7 @@ struct Prefix {
 impl Labeler<'_> {
     /// Samples rollouts, continues each from the end of every step, and labels the steps with the share of
     /// continuations that succeed. Errors: data, cancelled.
-    pub fn run(&self, context: &StageContext) -> Result<Labeled> {
+    pub fn run(&self, context: &StageContext) -> Result<LabeledRollouts> {
         let mut sampler = self.policy.sampler(context.cpus)?;
         let rollouts = self.rollouts(&mut *sampler, context)?;
         let failures = rollouts.iter().filter(|r| r.failed()).count();
@@ -82,13 +82,14 @@ impl Labeler<'_> {
         let mut rows = rollouts.into_iter().map(|r| self.prepare(r)).collect::<Result<Vec<Trajectory>>>()?;
         let prefixes = prefixes(&rows, &problems);
         self.label(&mut *sampler, &prefixes, &mut rows, context)?;
-        Ok(Labeled { rows, prefixes: prefixes.len(), failures, left_out: LeftOut::default() })
+        Ok(LabeledRollouts { rows, prefixes: prefixes.len(), failures, left_out: OmittedRows::default() })
     }
 
     /// Samples `rollouts` episodes per problem.
     fn rollouts(&self, sampler: &mut dyn Sampler, context: &StageContext) -> Result<Vec<Rollout>> {
-        let jobs: Vec<Job> =
-            (0..self.problems.len()).flat_map(|i| (0..self.config.rollouts).map(move |s| Job::root(i, s))).collect();
+        let jobs: Vec<EpisodeJob> = (0..self.problems.len())
+            .flat_map(|i| (0..self.config.rollouts).map(move |s| EpisodeJob::root(i, s)))
+            .collect();
         self.driver(sampler, "prm/rollout", self.chance.child("rollouts", &[]), context).run(self.problems, &jobs)
     }
 
@@ -98,13 +99,13 @@ impl Labeler<'_> {
         name: &str,
         chance: Chance,
         context: &'b StageContext,
-    ) -> Driver<'b, 'b> {
+    ) -> RolloutDriver<'b, 'b> {
         let s = &self.config.sampling;
-        Driver {
+        RolloutDriver {
             sampler,
             model: &self.policy.folder,
             environment: self.environment,
-            limits: Limits {
+            limits: EpisodeLimits {
                 turn_tokens: s.max_turn_tokens,
                 episode_tokens: s.max_episode_tokens,
                 running: s.max_running,
@@ -137,7 +138,7 @@ impl Labeler<'_> {
     fn label(
         &self,
         sampler: &mut dyn Sampler,
-        prefixes: &[Prefix],
+        prefixes: &[LabelPrefix],
         rows: &mut [Trajectory],
         context: &StageContext,
     ) -> Result<()> {
@@ -145,15 +146,16 @@ impl Labeler<'_> {
         let chance = self.chance.child("continuations", &[]);
         for (n, some) in prefixes.chunks(PREFIXES_PER_CALL).enumerate() {
             let first = n * PREFIXES_PER_CALL;
-            let job = |i: usize, p: &Prefix, s: u32| Job {
+            let job = |i: usize, p: &LabelPrefix, s: u32| EpisodeJob {
                 problem: p.problem,
                 draw: (first + i) as u64,
                 group: i as u32,
                 sample: s,
                 start: p.start.clone(),
-                ..Job::default()
+                ..EpisodeJob::default()
             };
-            let jobs: Vec<Job> = some.iter().enumerate().flat_map(|(i, p)| (0..k).map(move |s| job(i, p, s))).collect();
+            let jobs: Vec<EpisodeJob> =
+                some.iter().enumerate().flat_map(|(i, p)| (0..k).map(move |s| job(i, p, s))).collect();
             let finished = self.driver(sampler, "prm/continuation", chance, context).run(self.problems, &jobs)?;
             for (prefix, group) in some.iter().zip(finished.chunks(k as usize)) {
                 let label = success_share(prefix, group)?;
@@ -170,7 +172,7 @@ impl Labeler<'_> {
 }
 
 /// Returns the share of right ones among the continuations without failures; NaN if all failed.
-fn success_share(prefix: &Prefix, group: &[Rollout]) -> Result<f32> {
+fn success_share(prefix: &LabelPrefix, group: &[Rollout]) -> Result<f32> {
     for one in group.iter().filter(|f| !f.failed()) {
         if one.trajectory.token_ids.get(..prefix.end) != Some(prefix.tokens.as_slice()) {
             return Err(Error::data(format!(
@@ -185,14 +187,14 @@ fn success_share(prefix: &Prefix, group: &[Rollout]) -> Result<f32> {
 }
 
 /// Returns the distinct prefixes of all rows, each with its steps. A row's last step is left out.
-fn prefixes(rows: &[Trajectory], problems: &[usize]) -> Vec<Prefix> {
+fn prefixes(rows: &[Trajectory], problems: &[usize]) -> Vec<LabelPrefix> {
     let mut places: BTreeMap<(usize, &[u32]), usize> = BTreeMap::new();
-    let mut list: Vec<Prefix> = Vec::new();
+    let mut list: Vec<LabelPrefix> = Vec::new();
     for (r, row) in rows.iter().enumerate() {
         for (step, &end) in row.step_ends.iter().enumerate().take(row.step_ends.len().saturating_sub(1)) {
             let tokens = &row.token_ids[..end as usize];
             let place = *places.entry((problems[r], tokens)).or_insert_with(|| {
-                list.push(Prefix {
+                list.push(LabelPrefix {
                     problem: problems[r],
                     end: end as usize,
                     tokens: tokens.to_vec(),
@@ -208,7 +210,7 @@ fn prefixes(rows: &[Trajectory], problems: &[usize]) -> Vec<Prefix> {
 }
 
 /// Returns the turns completed at `end`, and the sampled tokens of the incomplete one.
-fn start(row: &Trajectory, end: usize) -> Start {
+fn start(row: &Trajectory, end: usize) -> EpisodeStart {
     let (mut turns, mut partial) = (Vec::new(), Vec::new());
     for t in 0..end {
         if !row.loss_mask[t] {
@@ -220,7 +222,7 @@ fn start(row: &Trajectory, end: usize) -> Start {
             turns.push(std::mem::take(&mut partial));
         }
     }
-    Start::Prefix(trainyard_learn::Prefix { turns, partial })
+    EpisodeStart::Prefix(trainyard_learn::EpisodePrefix { turns, partial })
 }
 
 #[cfg(test)]
@@ -240,8 +242,8 @@ mod tests {
     #[test]
     fn a_prefix_is_cut_into_whole_turns_and_a_partial_one() {
         let cut = |end| match start(&row(&[]), end) {
-            Start::Prefix(p) => (p.turns, p.partial),
-            Start::Root => unreachable!(),
+            EpisodeStart::Prefix(p) => (p.turns, p.partial),
+            EpisodeStart::Root => unreachable!(),
         };
         assert_eq!(cut(4), (vec![], vec![1, 2]));
         assert_eq!(cut(5), (vec![vec![1, 2, 3]], vec![]));

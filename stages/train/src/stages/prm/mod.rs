@@ -12,20 +12,20 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub use config::Config;
+pub use config::PrmConfig;
 
 use crate::contexts::expect_one_context;
-use crate::model::{self, Policy};
+use crate::environment_config::EnvironmentConfig;
+use crate::model::{self, PolicyModel};
 use crate::native;
-use crate::optimize::Trainer;
-use crate::parts::Parts;
+use crate::optimize::ModelTrainer;
+use crate::parts::TrainParts;
 use crate::problems;
 use crate::stages::evaluate::scorer::sigmoid;
 use crate::stages::rl::validate::equal_shares;
 use crate::stages::sft::data::hold_out;
-use crate::with_environment::WithEnvironment;
 use example::Example;
-use labels::{Labeled, Labeler, LeftOut};
+use labels::{LabeledRollouts, Labeler, OmittedRows};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -33,19 +33,19 @@ use std::path::PathBuf;
 use trainyard_api::checkpoint;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::error::{Context as _, io_error};
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, DeclaredMetrics, Error, Result};
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::EnvironmentSlot;
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::SamplerOptions;
 use trainyard_lm::examples::expect_same_text;
-use trainyard_lm::template::Conversation;
+use trainyard_lm::template::TokenizedConversation;
 use trainyard_tables::{Trajectory, read_trajectories, write_trajectories};
 
 #[derive(Default)]
 pub struct Prm {
     /// Families of parts that the options may name.
-    pub parts: Parts,
+    pub parts: TrainParts,
 }
 
 const DOC: &str = "\
@@ -69,17 +69,17 @@ template, a problem that is trained on and measured on, problems made for anothe
 
 /// State of a checkpoint, in addition to the labeled rows, weights and moments.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct State {
+struct PrmState {
     prefixes: usize,
     failures: usize,
     #[serde(default)]
-    training: head::State,
+    training: head::HeadState,
 }
 
 const ROWS: &str = "labeled.parquet";
 
 impl Stage for Prm {
-    type Prepared = WithEnvironment<Config>;
+    type Prepared = EnvironmentConfig<PrmConfig>;
     const NAME: &'static str = "prm";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "a process reward model from Monte-Carlo or given step labels";
@@ -91,7 +91,7 @@ impl Stage for Prm {
 
     const FAMILIES: &'static [&'static str] = &["backends", "environments", "formats", "tools", "verifiers"];
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         report::metrics().into()
     }
     fn ports(&self) -> Ports {
@@ -128,20 +128,20 @@ impl Stage for Prm {
         }
     }
     fn schema(&self) -> Value {
-        WithEnvironment::<Config>::schema(&self.parts)
+        EnvironmentConfig::<PrmConfig>::schema(&self.parts)
     }
-    fn prepare(&self, options: Value) -> Result<WithEnvironment<Config>> {
-        WithEnvironment::read(&self.parts, options, |options| self.parse(options))
+    fn prepare(&self, options: Value) -> Result<EnvironmentConfig<PrmConfig>> {
+        EnvironmentConfig::read(&self.parts, options, |options| self.parse(options))
     }
 
-    fn run(&self, prepared: WithEnvironment<Config>, context: &mut StageContext) -> Result<()> {
-        let WithEnvironment { config, environment, backend } = prepared;
-        let policy = Policy::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
+    fn run(&self, prepared: EnvironmentConfig<PrmConfig>, context: &mut StageContext) -> Result<()> {
+        let EnvironmentConfig { config, environment, backend } = prepared;
+        let policy = PolicyModel::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
         let policy = policy.with_template(&config.template)?;
         let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
-        let resumed = checkpoint::latest::<State>(context)?;
+        let resumed = checkpoint::latest::<PrmState>(context)?;
         let labeled = self.labeled(&config, &environment, &mut policy, resumed.as_ref(), context)?;
-        let Labeled { rows, prefixes, failures, mut left_out } = labeled;
+        let LabeledRollouts { rows, prefixes, failures, mut left_out } = labeled;
         let chance = Chance::new(config.seed).child("prm", &[]);
         let (train, held) = match context.optional("evaluation") {
             Some(evaluation) => {
@@ -165,8 +165,8 @@ impl Stage for Prm {
         };
         let (train_examples, held_examples) = (examples(&train, &pairs)?, examples(&held, &held_pairs)?);
         let labels = Some(context.scratch.join(ROWS)).filter(|path| path.exists());
-        let save = |state: &head::State, trainer: &Trainer| {
-            let state = State { prefixes, failures, training: state.clone() };
+        let save = |state: &head::HeadState, trainer: &ModelTrainer| {
+            let state = PrmState { prefixes, failures, training: state.clone() };
             // The first resume point, with the labels alone, has number 1.
             checkpoint::save(context, 1 + state.training.step, &state, |folder| {
                 if let Some(labels) = &labels {
@@ -202,20 +202,20 @@ impl Prm {
     /// Returns labeled rows with tokens and steps: from a checkpoint, by rollouts, or from the inputs.
     fn labeled(
         &self,
-        config: &Config,
+        config: &PrmConfig,
         environment: &EnvironmentSlot,
-        policy: &mut Policy,
-        resumed: Option<&(State, PathBuf)>,
+        policy: &mut PolicyModel,
+        resumed: Option<&(PrmState, PathBuf)>,
         context: &mut StageContext,
-    ) -> Result<Labeled> {
+    ) -> Result<LabeledRollouts> {
         let labels = context.scratch.join(ROWS);
         match (context.optional("problems"), context.optional("trajectories")) {
             (Some(problems), None) => {
                 if let Some((state, folder)) = resumed {
                     std::fs::copy(folder.join(ROWS), &labels).map_err(|e| io_error(&labels, &e))?;
                     let rows = read_trajectories(&labels)?;
-                    let State { prefixes, failures, .. } = *state;
-                    return Ok(Labeled { rows, prefixes, failures, left_out: LeftOut::default() });
+                    let PrmState { prefixes, failures, .. } = *state;
+                    return Ok(LabeledRollouts { rows, prefixes, failures, left_out: OmittedRows::default() });
                 }
                 let problems = problems::read(problems, "problems")?;
                 problems::expect_environment(&config.environment, &problems, "problems")?;
@@ -234,7 +234,7 @@ impl Prm {
                     Labeler { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;
                 host.report(context);
                 write_trajectories(&labels, &labeled.rows)?;
-                let state = State { prefixes: labeled.prefixes, failures: labeled.failures, ..State::default() };
+                let state = PrmState { prefixes: labeled.prefixes, failures: labeled.failures, ..PrmState::default() };
                 checkpoint::save(context, 1, &state, |folder| {
                     std::fs::copy(&labels, folder.join(ROWS)).map(|_| ()).map_err(|e| io_error(&labels, &e))
                 })?;
@@ -243,7 +243,7 @@ impl Prm {
             (None, Some(rows)) => {
                 let rows = read_trajectories(&rows.parquet())?;
                 let (rows, left_out) = given(config, &policy.folder, rows, "trajectories", context)?;
-                Ok(Labeled { rows, prefixes: 0, failures: 0, left_out })
+                Ok(LabeledRollouts { rows, prefixes: 0, failures: 0, left_out })
             }
             (both, _) => {
                 let found = if both.is_some() { "both are given" } else { "none is given" };
@@ -255,7 +255,7 @@ impl Prm {
 }
 
 /// Reads rows of `contrast` with their steps, selects those to contrast, and counts the too long ones.
-fn contrasted(config: &Config, model: &ModelFolder, context: &StageContext) -> Result<(Vec<Trajectory>, usize)> {
+fn contrasted(config: &PrmConfig, model: &ModelFolder, context: &StageContext) -> Result<(Vec<Trajectory>, usize)> {
     let Some(rollouts) = context.optional("contrast") else { return Ok((Vec::new(), 0)) };
     let mut rows = read_trajectories(&rollouts.parquet())?;
     expect_same_text(model, &rows, "`contrast`")?;
@@ -271,18 +271,19 @@ fn contrasted(config: &Config, model: &ModelFolder, context: &StageContext) -> R
 
 /// Reads rows from the inputs, adds missing tokens and steps, and counts the omitted rows.
 fn given(
-    config: &Config,
+    config: &PrmConfig,
     model: &ModelFolder,
     rows: Vec<Trajectory>,
     port: &str,
     context: &StageContext,
-) -> Result<(Vec<Trajectory>, LeftOut)> {
+) -> Result<(Vec<Trajectory>, OmittedRows)> {
     expect_same_text(model, &rows, "`trajectories`")?;
     let all = rows.len();
     let mut ready = Vec::with_capacity(all);
     for mut row in rows.into_iter().filter(|r| r.step_labels.is_some()) {
         if row.token_ids.is_empty() {
-            let encoded = Conversation::encode_row(&model.chat, &row).at(format!("trajectory `{}`", row.id))?;
+            let encoded =
+                TokenizedConversation::encode_row(&model.chat, &row).at(format!("trajectory `{}`", row.id))?;
             row.prompt_tokens = encoded.prompt_tokens as u32;
             row.restarts = encoded.restarts.iter().map(|at| *at as u32).collect();
             (row.token_ids, row.loss_mask, row.turn) = (encoded.token_ids, encoded.loss_mask, encoded.turn);
@@ -298,7 +299,7 @@ fn given(
     expect_one_context(&ready, "`trajectories`")?;
     let unlabeled = all - ready.len();
     let too_long = drop_too_long(&mut ready, model, port, context);
-    Ok((ready, LeftOut { unlabeled, too_long }))
+    Ok((ready, OmittedRows { unlabeled, too_long }))
 }
 
 /// Drops rows longer than the model's positions and logs a warning. Returns their number.
@@ -330,7 +331,7 @@ fn disjoint(train: &[Trajectory], held: &[Trajectory]) -> Result<()> {
 }
 
 /// Computes the head's scores at every step of every row, labeled or not, by the kernels that evaluation uses.
-fn score(policy: &Policy, model: &ModelFolder, rows: &mut [Trajectory], context: &StageContext) -> Result<()> {
+fn score(policy: &PolicyModel, model: &ModelFolder, rows: &mut [Trajectory], context: &StageContext) -> Result<()> {
     let mut sampler = policy.backend.sampler(model, &SamplerOptions { threads: context.cpus })?;
     let positions: Vec<Vec<u32>> = rows.iter().map(|r| r.step_ends.iter().map(|e| e - 1).collect()).collect();
     let sequences: Vec<&[u32]> = rows.iter().map(|r| r.token_ids.as_slice()).collect();

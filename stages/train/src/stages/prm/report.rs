@@ -1,39 +1,42 @@
 //! Quality of a process reward model on held-out problems.
 
-use super::config::Config;
+use super::config::PrmConfig;
 use super::contrast;
 use super::example::{Example, sigmoid};
-use super::head::{Head, cross_entropy};
+use super::head::{ScoringHead, cross_entropy};
 use trainyard_api::StageContext;
-use trainyard_api::curves::Curves;
-use trainyard_api::report::{Cell, Report, Table};
-use trainyard_core::{Metric, Reduce, Result};
+use trainyard_api::curves::LearningCurves;
+use trainyard_api::report::{ReportCell, StageReport, Table};
+use trainyard_core::{MetricInfo, Reduce, Result};
 use trainyard_learn::statistics::{auc, brier, calibration, clustered_mean, mean};
 
 /// Declares the stage's metrics. Those that need labels of both kinds, or right and wrong rollouts of one problem, are
 /// optional.
-pub fn metrics() -> Vec<Metric> {
+pub fn metrics() -> Vec<MetricInfo> {
     let mut list = vec![
-        Metric::new("rollouts", "rollouts", "Episodes with labeled steps."),
-        Metric::new("prefixes", "prefixes", "Step ends from which more episodes were sampled."),
-        Metric::new("infrastructure_failures", "rollouts", "Rollouts that the infrastructure broke.").lower(),
-        Metric::new("rows_left_out", "rows", "Rows that were left out.").lower(),
-        Metric::new("rows_too_long", "rows", "Rows that are longer than the model's context.").lower(),
-        Metric::new("steps_labeled", "steps", "Labeled steps, for training and measuring."),
-        Metric::new("held_out_steps", "steps", "Labeled steps of held-out problems."),
-        Metric::new("label_mean", "share", "Mean label of the training steps.").optional(),
-        Metric::new("loss", "nats per step", "Loss on the labeled steps.").lower().over(Reduce::LastTenth).optional(),
-        Metric::new("auc", "share", "Chance that a label above ½ scores above one below, on held-out problems.")
+        MetricInfo::new("rollouts", "rollouts", "Episodes with labeled steps."),
+        MetricInfo::new("prefixes", "prefixes", "Step ends from which more episodes were sampled."),
+        MetricInfo::new("infrastructure_failures", "rollouts", "Rollouts that the infrastructure broke.").lower(),
+        MetricInfo::new("rows_left_out", "rows", "Rows that were left out.").lower(),
+        MetricInfo::new("rows_too_long", "rows", "Rows that are longer than the model's context.").lower(),
+        MetricInfo::new("steps_labeled", "steps", "Labeled steps, for training and measuring."),
+        MetricInfo::new("held_out_steps", "steps", "Labeled steps of held-out problems."),
+        MetricInfo::new("label_mean", "share", "Mean label of the training steps.").optional(),
+        MetricInfo::new("loss", "nats per step", "Loss on the labeled steps.")
+            .lower()
+            .reduced_by(Reduce::LastTenth)
+            .optional(),
+        MetricInfo::new("auc", "share", "Chance that a label above ½ scores above one below, on held-out problems.")
             .higher()
             .optional(),
-        Metric::new("training_auc", "share", "The same on the training problems.").higher().optional(),
-        Metric::new("brier", "squared error", "Mean squared error of held-out predictions.").lower().optional(),
-        Metric::new("brier_constant", "squared error", "The same of always predicting the mean training label.")
+        MetricInfo::new("training_auc", "share", "The same on the training problems.").higher().optional(),
+        MetricInfo::new("brier", "squared error", "Mean squared error of held-out predictions.").lower().optional(),
+        MetricInfo::new("brier_constant", "squared error", "The same of always predicting the mean training label.")
             .optional(),
-        Metric::new("held_out_loss", "nats per step", "Loss on the labeled steps of held-out problems.")
+        MetricInfo::new("held_out_loss", "nats per step", "Loss on the labeled steps of held-out problems.")
             .lower()
             .optional(),
-        Metric::new("ece", "share", "Expected calibration error on held-out problems.").lower().optional(),
+        MetricInfo::new("ece", "share", "Expected calibration error on held-out problems.").lower().optional(),
     ];
     for (name, of) in [
         ("training_ranking", "rollouts of a training problem"),
@@ -41,10 +44,14 @@ pub fn metrics() -> Vec<Metric> {
         ("ranking_alike", "rollouts of a held-out problem that are equally long"),
     ] {
         let share = format!("Share of the pairs of a right and a wrong one among {of} that are ranked rightly.");
-        list.push(Metric::new(name, "share", share).higher().optional());
-        list.push(Metric::new(format!("{name}_low"), "share", "Lower end of its 95% interval.").higher().optional());
-        list.push(Metric::new(format!("{name}_high"), "share", "Upper end of its 95% interval.").higher().optional());
-        list.push(Metric::new(format!("{name}_pairs"), "pairs", "Pairs that it rests on.").optional());
+        list.push(MetricInfo::new(name, "share", share).higher().optional());
+        list.push(
+            MetricInfo::new(format!("{name}_low"), "share", "Lower end of its 95% interval.").higher().optional(),
+        );
+        list.push(
+            MetricInfo::new(format!("{name}_high"), "share", "Upper end of its 95% interval.").higher().optional(),
+        );
+        list.push(MetricInfo::new(format!("{name}_pairs"), "pairs", "Pairs that it rests on.").optional());
     }
     list
 }
@@ -52,14 +59,14 @@ pub fn metrics() -> Vec<Metric> {
 /// Measures the head on both sets, sets all metrics and writes the report; `counts` are further metrics.
 pub fn write(
     context: &mut StageContext,
-    config: &Config,
-    head: &Head,
+    config: &PrmConfig,
+    head: &ScoringHead,
     train: &[Example],
     held: &[Example],
-    curves: &Curves,
+    curves: &LearningCurves,
     counts: &[(&str, usize)],
 ) -> Result<()> {
-    let mut report = Report::new("Process reward model");
+    let mut report = StageReport::new("Process reward model");
     let (trained, train_labels) = labeled(head, train)?;
     let (predicted, labels) = labeled(head, held)?;
     report.summary = format!("{} labeled steps trained on, {} on held-out problems.", train_labels.len(), labels.len());
@@ -92,11 +99,11 @@ pub fn write(
             ["predicted from", "to", "steps", "mean prediction", "mean label"],
         );
         for bin in calibration.bins.iter().filter(|b| b.n > 0) {
-            table.row([bin.low, bin.high, bin.n as f64, bin.predicted, bin.observed].map(Cell::number));
+            table.row([bin.low, bin.high, bin.n as f64, bin.predicted, bin.observed].map(ReportCell::number));
         }
         report.table(table);
     }
-    curves.draw(&mut report, "Loss", "nats per step", &[("training", "loss")]);
+    curves.add_chart(&mut report, "Loss", "nats per step", &[("training", "loss")]);
     report.note(
         "Labels are success shares of continuations, or given; AUC separates labels above one half from labels \
             below, ties left out.",
@@ -111,7 +118,7 @@ pub fn write(
 }
 
 /// Returns (predicted probability, label) of every labeled step, in order of the examples.
-fn labeled(head: &Head, examples: &[Example]) -> Result<(Vec<f64>, Vec<f64>)> {
+fn labeled(head: &ScoringHead, examples: &[Example]) -> Result<(Vec<f64>, Vec<f64>)> {
     let examples: Vec<&Example> = examples.iter().collect();
     let logits = head.logits(&examples)?;
     let steps = examples
@@ -123,7 +130,7 @@ fn labeled(head: &Head, examples: &[Example]) -> Result<(Vec<f64>, Vec<f64>)> {
 
 /// Returns the share of correctly ranked pairs of one problem, with its interval and their number; empty without a
 /// pair.
-fn within_problems(head: &Head, examples: &[Example], name: &str, alike: bool) -> Result<Vec<(String, f64)>> {
+fn within_problems(head: &ScoringHead, examples: &[Example], name: &str, alike: bool) -> Result<Vec<(String, f64)>> {
     let examples: Vec<&Example> = examples.iter().filter(|e| e.right.is_some()).collect();
     let scores: Vec<f64> = head.logits(&examples)?.iter().map(|z| z.last().copied().unwrap_or(0.0)).collect();
     let ranking = contrast::ranking(&examples, &scores, alike);

@@ -130,7 +130,7 @@ fn contrasts(problems: usize) -> Vec<Trajectory> {
             Message::new("user", &question),
             Message::new("assistant", if right { format!("={answer}") } else { format!("{answer}") }),
         ];
-        let encoded = Conversation::encode(&model.chat, &messages, None).unwrap();
+        let encoded = TokenizedConversation::encode(&model.chat, &messages, None).unwrap();
         Trajectory {
             id: format!("{problem}/{right}"),
             problem_id: format!("contrast-{problem}"),

@@ -9,7 +9,7 @@ use super::{merge::slug, svg};
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 use serde::Serialize;
-use trainyard_api::report::{Cell, Report, Table};
+use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::{Error, Result};
 
 const TEMPLATE: &str = include_str!("page.html");
@@ -20,28 +20,28 @@ struct Section {
     id: String,
     title: String,
     summary: String,
-    tables: Vec<Grid>,
-    metrics: Grid,
+    tables: Vec<HtmlTable>,
+    metrics: HtmlTable,
     curves: Vec<Figure>,
     notes: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct Grid {
+struct HtmlTable {
     title: String,
-    columns: Vec<Column>,
-    rows: Vec<Vec<Shown>>,
+    columns: Vec<HtmlColumn>,
+    rows: Vec<Vec<HtmlCell>>,
 }
 
 #[derive(Serialize)]
-struct Column {
+struct HtmlColumn {
     name: String,
     numeric: bool,
 }
 
 /// Cell value with its interval in muted ink.
 #[derive(Serialize)]
-struct Shown {
+struct HtmlCell {
     value: String,
     interval: String,
     numeric: bool,
@@ -54,7 +54,7 @@ struct Figure {
 }
 
 /// Renders the page. Errors: bug, if the template fails.
-pub fn page(title: &str, summary: &str, reports: &[Report]) -> Result<String> {
+pub fn page(title: &str, summary: &str, reports: &[StageReport]) -> Result<String> {
     let sections: Vec<Section> = reports.iter().enumerate().map(|(i, report)| section(i, report)).collect();
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -69,7 +69,7 @@ pub fn page(title: &str, summary: &str, reports: &[Report]) -> Result<String> {
         .map_err(|e| Error::bug(format!("template of the report: {e:#}")))
 }
 
-fn section(index: usize, report: &Report) -> Section {
+fn section(index: usize, report: &StageReport) -> Section {
     let id = format!("{}-{}", slug(&report.title).replace('_', "-"), index + 1);
     let figure = |(i, curve): (usize, &trainyard_api::report::Curve)| Figure {
         title: curve.title.clone(),
@@ -86,27 +86,27 @@ fn section(index: usize, report: &Report) -> Section {
     }
 }
 
-fn grid(table: &Table) -> Grid {
-    let columns: Vec<Column> = table
+fn grid(table: &Table) -> HtmlTable {
+    let columns: Vec<HtmlColumn> = table
         .columns
         .iter()
         .enumerate()
-        .map(|(i, name)| Column { name: name.clone(), numeric: is_numeric(table, i) })
+        .map(|(i, name)| HtmlColumn { name: name.clone(), numeric: is_numeric(table, i) })
         .collect();
     let rows = table
         .rows
         .iter()
         .map(|row| row.iter().zip(&columns).map(|(cell, column)| shown(cell, column.numeric)).collect())
         .collect();
-    Grid { title: table.title.clone(), columns, rows }
+    HtmlTable { title: table.title.clone(), columns, rows }
 }
 
-fn shown(cell: &Cell, numeric: bool) -> Shown {
+fn shown(cell: &ReportCell, numeric: bool) -> HtmlCell {
     let (value, interval) = match cell {
-        Cell::Empty => ("–".to_string(), String::new()),
-        Cell::Text(text) => (text.clone(), String::new()),
-        Cell::Number(value) => (number(*value), String::new()),
-        Cell::Interval { value, low, high } => interval(*value, *low, *high),
+        ReportCell::Empty => ("–".to_string(), String::new()),
+        ReportCell::Text(text) => (text.clone(), String::new()),
+        ReportCell::Number(value) => (number(*value), String::new()),
+        ReportCell::Interval { value, low, high } => interval(*value, *low, *high),
     };
-    Shown { value, interval, numeric }
+    HtmlCell { value, interval, numeric }
 }

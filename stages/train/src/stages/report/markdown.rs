@@ -1,10 +1,10 @@
 //! Joined report as Markdown: tables and metrics, no curves.
 
 use super::numbers::{interval, number};
-use trainyard_api::report::{Cell, Report, Table};
+use trainyard_api::report::{ReportCell, StageReport, Table};
 
 /// Renders the page.
-pub fn page(title: &str, summary: &str, reports: &[Report]) -> String {
+pub fn page(title: &str, summary: &str, reports: &[StageReport]) -> String {
     let mut out = format!("# {title}\n");
     paragraph(&mut out, summary);
     for report in reports {
@@ -26,10 +26,14 @@ pub fn page(title: &str, summary: &str, reports: &[Report]) -> String {
 }
 
 /// Returns a report's metrics as a table, without those that another table shows.
-pub fn metrics(report: &Report) -> Table {
+pub fn metrics(report: &StageReport) -> Table {
     let mut table = Table::new("Metrics", ["metric", "value", "unit"]);
     for (name, m) in report.metrics.iter().filter(|(_, m)| !m.detail) {
-        table.row([Cell::text(name), Cell::interval(m.value, m.low.zip(m.high)), Cell::text(&m.unit)]);
+        table.row([
+            ReportCell::text(name),
+            ReportCell::interval(m.value, m.low.zip(m.high)),
+            ReportCell::text(&m.unit),
+        ]);
     }
     table
 }
@@ -46,12 +50,12 @@ fn render_table(table: &Table) -> String {
 }
 
 /// Returns a cell as plain text.
-pub fn cell(cell: &Cell) -> String {
+pub fn cell(cell: &ReportCell) -> String {
     match cell {
-        Cell::Empty => String::new(),
-        Cell::Text(text) => text.clone(),
-        Cell::Number(value) => number(*value),
-        Cell::Interval { value, low, high } => {
+        ReportCell::Empty => String::new(),
+        ReportCell::Text(text) => text.clone(),
+        ReportCell::Number(value) => number(*value),
+        ReportCell::Interval { value, low, high } => {
             let (value, range) = interval(*value, *low, *high);
             format!("{value} {range}")
         }
@@ -60,7 +64,7 @@ pub fn cell(cell: &Cell) -> String {
 
 /// Returns whether all cells of a column are numbers.
 pub fn is_numeric(table: &Table, column: usize) -> bool {
-    table.rows.iter().all(|row| !matches!(row.get(column), Some(Cell::Text(_))))
+    table.rows.iter().all(|row| !matches!(row.get(column), Some(ReportCell::Text(_))))
 }
 
 fn paragraph(out: &mut String, text: &str) {

@@ -1,15 +1,15 @@
 //! Merging of several reports, with unique metric names.
 
 use std::collections::BTreeMap;
-use trainyard_api::report::Report;
-use trainyard_core::{Comparison, Declared, Metric, Producer};
+use trainyard_api::report::StageReport;
+use trainyard_core::{Comparison, DeclaredMetrics, MetricInfo, Producer};
 
 /// Merges reports. Tables and curves get their report's title in front; metrics and comparisons keep their names unless
 /// several reports use one: then each gets the position of its report as a prefix, from 1 (`2.tokens`).
-pub fn merge(title: &str, summary: &str, reports: &[Report]) -> Report {
+pub fn merge(title: &str, summary: &str, reports: &[StageReport]) -> StageReport {
     let metrics = uses(reports.iter().flat_map(|r| r.metrics.keys()));
     let comparisons = uses(reports.iter().flat_map(|r| r.comparisons.iter().map(|c| &c.metric)));
-    let mut joined = Report::new(title);
+    let mut joined = StageReport::new(title);
     joined.summary = summary.to_string();
     for (place, report) in reports.iter().enumerate() {
         let numbered =
@@ -44,25 +44,25 @@ fn uses<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, usize> 
 
 /// Declares the metrics of the joined report, from those of its producers. A name declared by several producers and
 /// optional in one of them is unknown before the run; a check on it belongs to the stage that reports it.
-pub fn declared(producers: &[Producer]) -> Declared {
+pub fn declared(producers: &[Producer]) -> DeclaredMetrics {
     let open = producers.iter().any(|p| p.declared.as_ref().is_none_or(|d| d.open));
-    let of = |list: fn(&Declared) -> &[Metric]| join(producers, list);
-    Declared { metrics: of(|d| d.metrics.as_slice()), comparisons: of(|d| d.comparisons.as_slice()), open }
+    let of = |list: fn(&DeclaredMetrics) -> &[MetricInfo]| join(producers, list);
+    DeclaredMetrics { metrics: of(|d| d.metrics.as_slice()), comparisons: of(|d| d.comparisons.as_slice()), open }
 }
 
-fn join(producers: &[Producer], list: fn(&Declared) -> &[Metric]) -> Vec<Metric> {
+fn join(producers: &[Producer], list: fn(&DeclaredMetrics) -> &[MetricInfo]) -> Vec<MetricInfo> {
     let own = |p: &Producer| p.declared.as_ref().map(|d| list(d).to_vec()).unwrap_or_default();
-    let all: Vec<Vec<Metric>> = producers.iter().map(own).collect();
+    let all: Vec<Vec<MetricInfo>> = producers.iter().map(own).collect();
     let mut joined = Vec::new();
     for (place, metrics) in all.iter().enumerate() {
         for metric in metrics {
             let others = all.iter().enumerate().filter(|(other, _)| *other != place);
-            let same: Vec<&Metric> =
+            let same: Vec<&MetricInfo> =
                 others.filter_map(|(_, list)| list.iter().find(|m| m.name == metric.name)).collect();
             if same.is_empty() {
                 joined.push(metric.clone());
             } else if !metric.optional && same.iter().any(|m| !m.optional) {
-                joined.push(metric.clone().of(&(place + 1).to_string()));
+                joined.push(metric.clone().prefixed(&(place + 1).to_string()));
             }
         }
     }

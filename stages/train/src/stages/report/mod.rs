@@ -15,23 +15,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
-use trainyard_api::report::Report;
+use trainyard_api::report::StageReport;
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
 use trainyard_core::error::io_error;
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Placement, Producers, Result};
+use trainyard_core::{ArtifactKind, Cardinality, DeclaredMetrics, Error, Placement, Producers, Result};
 
 /// Options of `report`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct ReportConfig {
     /// Heading of the page.
     pub title: String,
     /// Sentence under the heading.
     pub summary: String,
 }
 
-impl Default for Config {
+impl Default for ReportConfig {
     fn default() -> Self {
         Self { title: "Report".into(), summary: String::new() }
     }
@@ -41,7 +41,7 @@ impl Default for Config {
 pub struct JoinReports;
 
 impl Stage for JoinReports {
-    type Prepared = Config;
+    type Prepared = ReportConfig;
     const NAME: &'static str = "report";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str =
@@ -55,10 +55,10 @@ impl Stage for JoinReports {
         r#"{"reports": ["${{ stages.sft.report }}", "${{ stages.evaluate.report }}"], "title": "Quickstart"}"#;
     const PLACEMENT: Placement = Placement::Process;
 
-    fn metrics(&self) -> Declared {
-        Declared { open: true, ..Declared::default() }
+    fn metrics(&self) -> DeclaredMetrics {
+        DeclaredMetrics { open: true, ..DeclaredMetrics::default() }
     }
-    fn declared(&self, _: &Config, producers: &Producers) -> Declared {
+    fn declared_metrics(&self, _: &ReportConfig, producers: &Producers) -> DeclaredMetrics {
         merge::declared(producers.get("reports").map_or(&[][..], Vec::as_slice))
     }
     fn ports(&self) -> Ports {
@@ -78,12 +78,13 @@ impl Stage for JoinReports {
         }
     }
 
-    fn prepare(&self, options: Value) -> Result<Config> {
+    fn prepare(&self, options: Value) -> Result<ReportConfig> {
         self.parse(options)
     }
 
-    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
-        let reports = context.many("reports").iter().map(|a| Report::read(&a.folder)).collect::<Result<Vec<_>>>()?;
+    fn run(&self, config: ReportConfig, context: &mut StageContext) -> Result<()> {
+        let reports =
+            context.many("reports").iter().map(|a| StageReport::read(&a.folder)).collect::<Result<Vec<_>>>()?;
         if reports.is_empty() {
             return Err(Error::invalid("no report to join").help("wire `reports` to the reports of other stages"));
         }
@@ -96,7 +97,7 @@ impl Stage for JoinReports {
     }
 }
 
-impl trainyard_api::Prepared for Config {
+impl trainyard_api::PreparedOptions for ReportConfig {
     type Config = Self;
     fn config(&self) -> &Self {
         self
@@ -104,7 +105,7 @@ impl trainyard_api::Prepared for Config {
 }
 
 /// Writes all files of the artifact.
-pub fn write(config: &Config, reports: &[Report], joined: &Report, folder: &Path) -> Result<()> {
+pub fn write(config: &ReportConfig, reports: &[StageReport], joined: &StageReport, folder: &Path) -> Result<()> {
     joined.write(folder)?;
     save(&folder.join("report.html"), &html::page(&config.title, &config.summary, reports)?)?;
     save(&folder.join("report.md"), &markdown::page(&config.title, &config.summary, reports))?;

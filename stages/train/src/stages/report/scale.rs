@@ -2,7 +2,7 @@
 
 /// Linear axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scale {
+pub struct AxisScale {
     /// Lower end of the axis, in data units.
     pub low: f64,
     /// Upper end of the axis, in data units.
@@ -13,7 +13,7 @@ pub struct Scale {
     pub ticks: Vec<f64>,
 }
 
-impl Scale {
+impl AxisScale {
     /// Creates an axis over `[low, high]` with about `wanted` ticks; a range of width 0 is widened. The ends are ticks
     /// if `round`.
     pub fn new(low: f64, high: f64, wanted: usize, round: bool) -> Self {
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_hold_the_data() {
-        let s = Scale::new(0.13, 0.97, 5, true);
+        let s = AxisScale::new(0.13, 0.97, 5, true);
         assert_eq!((s.low, s.high, s.ticks.len()), (0.0, 1.0, 6));
-        let x = Scale::new(0.0, 87.0, 6, false);
+        let x = AxisScale::new(0.0, 87.0, 6, false);
         assert_eq!(x.ticks, [0.0, 20.0, 40.0, 60.0, 80.0]);
         assert_eq!((x.low, x.high), (0.0, 87.0));
     }
@@ -66,14 +66,14 @@ mod tests {
     #[test]
     fn a_flat_range_is_widened() {
         for v in [0.0, 5.0, -3.0, 1e-9, 1e12] {
-            let s = Scale::new(v, v, 5, true);
+            let s = AxisScale::new(v, v, 5, true);
             assert!(s.low <= v && v <= s.high && s.high > s.low && s.ticks.len() > 1, "{v}: {s:?}");
         }
     }
 
     #[test]
     fn places_are_linear() {
-        let s = Scale::new(0.0, 10.0, 5, true);
+        let s = AxisScale::new(0.0, 10.0, 5, true);
         assert_eq!((s.place(0.0, 100.0, 0.0), s.place(5.0, 100.0, 0.0), s.place(10.0, 100.0, 0.0)), (100.0, 50.0, 0.0));
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! Colors are CSS classes, so one drawing works on light and dark pages; a stand-alone file carries its own style
 //! sheet. Lines with too many points are averaged in equal pieces. Every series has at least one point (see
-//! [`Report::curve`]).
+//! [`StageReport::curve`]).
 //!
-//! [`Report::curve`]: trainyard_api::report::Report::curve
+//! [`StageReport::curve`]: trainyard_api::report::Report::curve
 
 use super::numbers::tick;
-use super::scale::Scale;
+use super::scale::AxisScale;
 use trainyard_api::report::{Curve, Series};
 
 const WIDTH: f64 = 680.0;
@@ -111,8 +111,8 @@ impl Legend {
 }
 
 struct Plot {
-    x: Scale,
-    y: Scale,
+    x: AxisScale,
+    y: AxisScale,
     top: f64,
     bottom: f64,
 }
@@ -125,8 +125,8 @@ impl Plot {
         };
         let ((x_low, x_high), (y_low, y_high)) = (bounds(0), bounds(1));
         Self {
-            x: Scale::new(x_low, x_high, 7, false),
-            y: Scale::new(y_low, y_high, 5, true),
+            x: AxisScale::new(x_low, x_high, 7, false),
+            y: AxisScale::new(y_low, y_high, 5, true),
             top,
             bottom: top + HEIGHT - TOP - BOTTOM,
         }

@@ -1,13 +1,13 @@
 use super::*;
-use trainyard_api::report::{Cell, Curve, Table};
+use trainyard_api::report::{Curve, ReportCell, Table};
 
-fn sample(title: &str) -> Report {
-    let mut report = Report::new(title);
+fn sample(title: &str) -> StageReport {
+    let mut report = StageReport::new(title);
     report.summary = "On 300 <test> problems & more.".into();
     report.estimate("accuracy", 0.5, Some((0.44, 0.56)), 300).metric("loss", 1.25);
     let mut table = Table::new("Accuracy", ["model", "accuracy"]);
-    table.row([Cell::text("rl | \"best\""), Cell::interval(0.5, Some((0.44, 0.56)))]);
-    table.row([Cell::text("sft"), Cell::Empty]);
+    table.row([ReportCell::text("rl | \"best\""), ReportCell::interval(0.5, Some((0.44, 0.56)))]);
+    table.row([ReportCell::text("sft"), ReportCell::Empty]);
     report.table(table);
     let line = |n: u32, slope: f64| (0..n).map(move |i| (f64::from(i), 2.0 - slope * f64::from(i))).collect::<Vec<_>>();
     report
@@ -63,7 +63,7 @@ fn markdown_tables_keep_their_columns() {
 
 #[test]
 fn equal_metric_names_are_told_apart() {
-    let joined = merge::merge("All", "", &[sample("SFT"), sample("RL run"), Report::new("Empty")]);
+    let joined = merge::merge("All", "", &[sample("SFT"), sample("RL run"), StageReport::new("Empty")]);
     assert_eq!(joined.metrics.keys().collect::<Vec<_>>(), ["1.accuracy", "1.loss", "2.accuracy", "2.loss"]);
     assert_eq!(joined.tables[1].title, "RL run: Accuracy");
     let twins = merge::merge("All", "", &[sample("SFT"), sample("SFT")]);
@@ -73,9 +73,9 @@ fn equal_metric_names_are_told_apart() {
 
 #[test]
 fn a_joined_report_has_the_names_that_its_reports_declare() {
-    use trainyard_core::{Comparison, Metric, Producer};
-    let behind = |metrics: Vec<Metric>| Producer { declared: Some(metrics.into()), ..Producer::default() };
-    let metric = |name: &str| Metric::new(name, "share", "A share.");
+    use trainyard_core::{Comparison, MetricInfo, Producer};
+    let behind = |metrics: Vec<MetricInfo>| Producer { declared: Some(metrics.into()), ..Producer::default() };
+    let metric = |name: &str| MetricInfo::new(name, "share", "A share.");
     let reports = [
         behind(vec![metric("loss"), metric("steps"), metric("best").optional()]),
         behind(vec![metric("steps"), metric("kl"), metric("best")]),
@@ -86,7 +86,7 @@ fn a_joined_report_has_the_names_that_its_reports_declare() {
     assert!(!declared.open && merge::declared(&[Producer::default()]).open, "nobody says what a command reports");
     let mut compared = sample("Compared");
     compared.comparisons.push(Comparison { difference: Some(0.5), ..Comparison::of("accuracy") });
-    let joined = merge::merge("All", "", &[compared.clone(), Report::new("Empty")]);
+    let joined = merge::merge("All", "", &[compared.clone(), StageReport::new("Empty")]);
     assert_eq!(joined.comparisons[0].metric, "accuracy", "beside a metric of that name");
     let twice = merge::merge("All", "", &[compared.clone(), compared]);
     assert_eq!(twice.comparisons[1].metric, "2.accuracy");
@@ -96,10 +96,10 @@ fn a_joined_report_has_the_names_that_its_reports_declare() {
 fn all_files_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let reports = [sample("Evaluation")];
-    let config = Config::default();
+    let config = ReportConfig::default();
     write(&config, &reports, &merge::merge("R", "", &reports), folder.path()).unwrap();
     for name in ["report.html", "report.md", "report.json", "curve-01.svg"] {
         assert!(folder.path().join(name).is_file(), "{name}");
     }
-    assert_eq!(Report::read(folder.path()).unwrap().curves.len(), 1);
+    assert_eq!(StageReport::read(folder.path()).unwrap().curves.len(), 1);
 }

@@ -4,19 +4,19 @@
 //! processed. A rollout is moved from list to list, never copied: it ends in the batch or among those that the update
 //! does not use, and both are written.
 
-use super::state::{Progress, Run};
-use super::tally::Tally;
-use super::verdicts::{filter, kind_of, not_selected, rule_names};
-use crate::rewards::Scored;
-use crate::rollouts::{Driver, Forking, Job, Start, rescore};
+use super::filtering::{filter, kind_of, not_selected, rule_names};
+use super::rollout_stats::RolloutStats;
+use super::state::{RlProgress, RlRun};
+use crate::rewards::ScoredGroup;
+use crate::rollouts::{EpisodeJob, EpisodeStart, ForkScheduler, RolloutDriver, rescore};
 use trainyard_core::{Chance, Result};
-use trainyard_learn::{Batch, Draw, Grid, Group, PassRates, Rollout, Spawn};
+use trainyard_learn::{Batch, Draw, Group, PassRates, Rollout, Spawn, TokenGrid};
 use trainyard_lm::backend::Sampler;
 use trainyard_tables::Trajectory;
 
 /// Rollouts sampled in one step.
 #[derive(Default)]
-pub struct Collected {
+pub struct RolloutBatch {
     /// Rollouts of the update.
     pub batch: Batch,
     /// Rollouts outside the batch: failed, not selected, dropped, or of a group without a token in the loss.
@@ -25,10 +25,10 @@ pub struct Collected {
     pub left_out: usize,
     /// Number of rollouts with a place.
     placed: usize,
-    pub tally: Tally,
+    pub stats: RolloutStats,
 }
 
-impl Collected {
+impl RolloutBatch {
     pub fn of_step(step: u64) -> Self {
         Self { batch: Batch { step, groups: Vec::new() }, ..Self::default() }
     }
@@ -38,7 +38,7 @@ impl Collected {
         self.placed += 1;
     }
     /// Returns all rows in order, those of the batch with their advantages.
-    pub fn into_rows(self, advantages: Grid) -> Vec<Trajectory> {
+    pub fn into_rows(self, advantages: TokenGrid) -> Vec<Trajectory> {
         let update = u32::try_from(self.batch.step).ok();
         let learned = self.batch.groups.into_iter().flat_map(|g| g.rollouts).zip(advantages);
         let learned = learned.map(|(mut rollout, row)| {
@@ -52,18 +52,18 @@ impl Collected {
 }
 
 /// Members of a group, sorted before scoring.
-struct Sorted {
+struct SortedGroup {
     problem: usize,
     failed: Vec<Rollout>,
     chosen: Vec<Rollout>,
     others: Vec<Rollout>,
 }
 
-impl Run<'_> {
+impl RlRun<'_> {
     /// Draws until `problems_per_step` groups survive the filters, or the draws are used up.
-    pub(super) fn collect(&self, progress: &mut Progress) -> Result<Collected> {
+    pub(super) fn collect(&self, progress: &mut RlProgress) -> Result<RolloutBatch> {
         let step = progress.state.step;
-        let mut all = Collected::of_step(step);
+        let mut all = RolloutBatch::of_step(step);
         let chance = self.chance.child("step", &[step]);
         for draw_number in 0..self.config.resample.max_draws {
             let missing = self.config.problems_per_step.saturating_sub(all.batch.groups.len() + all.left_out);
@@ -77,8 +77,8 @@ impl Run<'_> {
             }
             let chance = chance.child("draw", &[draw_number]);
             let rollouts = self.sample(&format!("rl/{step}/{draw_number}"), &draw, progress, chance)?;
-            all.tally.draws += 1;
-            all.tally.critical_path(&rollouts, self.config.rollout.tool_wait);
+            all.stats.draws += 1;
+            all.stats.critical_path(&rollouts, self.config.rollout.tool_wait);
             self.absorb(by_group(rollouts, draw.problems.len()), &draw, progress, chance, &mut all)?;
         }
         self.complete(progress, &mut all.batch)?;
@@ -86,8 +86,13 @@ impl Run<'_> {
     }
 
     /// Creates a driver of episodes whose ids begin with `name`.
-    pub(super) fn driver<'s>(&'s self, sampler: &'s mut dyn Sampler, name: &str, chance: Chance) -> Driver<'s, 's> {
-        Driver {
+    pub(super) fn driver<'s>(
+        &'s self,
+        sampler: &'s mut dyn Sampler,
+        name: &str,
+        chance: Chance,
+    ) -> RolloutDriver<'s, 's> {
+        RolloutDriver {
             sampler,
             model: &self.policy.folder,
             environment: &*self.environment,
@@ -100,15 +105,15 @@ impl Run<'_> {
     }
 
     /// Runs the episodes of one draw.
-    fn sample(&self, name: &str, draw: &Draw, progress: &mut Progress, chance: Chance) -> Result<Vec<Rollout>> {
+    fn sample(&self, name: &str, draw: &Draw, progress: &mut RlProgress, chance: Chance) -> Result<Vec<Rollout>> {
         let size = self.config.rollout.group_size;
         let place = self.place(progress.state.step);
         let strategy = &mut *progress.parts.strategy;
         let spawns = strategy.start(draw, &self.pool, size, place, &chance.child("start", &[]));
-        let jobs: Vec<Job> = spawns.into_iter().map(|s| job(draw, s)).collect();
+        let jobs: Vec<EpisodeJob> = spawns.into_iter().map(|s| job(draw, s)).collect();
         let mut driver = self.driver(&mut *progress.sampler, name, chance);
         let mut rollouts = if strategy.needs().fork {
-            let forking = Forking::new(strategy, size, chance.child("strategy", &[]));
+            let forking = ForkScheduler::new(strategy, size, chance.child("strategy", &[]));
             driver.run_forking(&self.problems, &jobs, forking)?
         } else {
             driver.run(&self.problems, &jobs)?
@@ -130,15 +135,15 @@ impl Run<'_> {
         &self,
         members: Vec<Vec<Rollout>>,
         draw: &Draw,
-        progress: &mut Progress,
+        progress: &mut RlProgress,
         chance: Chance,
-        all: &mut Collected,
+        all: &mut RolloutBatch,
     ) -> Result<()> {
         let at = self.place(progress.state.step);
         let strategy = kind_of(&self.config.rollout.strategy);
         let rates = &mut progress.state.rates;
         let hopeless = |p: &&usize| matches!(rates.problem(**p), (1.., 0));
-        all.tally.hopeless_groups += draw.problems.iter().filter(hopeless).count() as u64;
+        all.stats.hopeless_groups += draw.problems.iter().filter(hopeless).count() as u64;
         let mut sorted = Vec::with_capacity(members.len());
         for (g, (members, &problem)) in members.into_iter().zip(&draw.problems).enumerate() {
             let (members, failed) = self.counted(members, g, rates, all);
@@ -148,23 +153,23 @@ impl Run<'_> {
             for (rollout, kept) in members.into_iter().zip(kept) {
                 if kept { chosen.push(rollout) } else { others.push(rollout) }
             }
-            sorted.push(Sorted { problem, failed, chosen, others });
+            sorted.push(SortedGroup { problem, failed, chosen, others });
         }
         let mut together = Vec::with_capacity(sorted.len());
-        for Sorted { problem, chosen, .. } in &mut sorted {
+        for SortedGroup { problem, chosen, .. } in &mut sorted {
             let correct = chosen.iter().map(|r| r.correct).collect();
             let members = chosen.iter_mut().map(|r| &mut r.trajectory).collect();
-            together.push(Scored { problem: &self.problems[*problem], members, correct });
+            together.push(ScoredGroup { problem: &self.problems[*problem], members, correct });
         }
         progress.rewards.score_groups(&mut together, at.step, at.steps)?;
         drop(together);
         let mut groups = Vec::with_capacity(sorted.len());
-        for Sorted { problem, failed, mut chosen, others } in sorted {
+        for SortedGroup { problem, failed, mut chosen, others } in sorted {
             for mut rollout in failed {
                 all.place(&mut rollout);
                 all.unused.push(rollout);
             }
-            all.tally.scored(&chosen);
+            all.stats.scored(&chosen);
             chosen.iter_mut().for_each(|r| all.place(r));
             for mut rollout in others {
                 all.place(&mut rollout);
@@ -173,7 +178,7 @@ impl Run<'_> {
             }
             groups.push(Group { problem, level: self.problems[problem].level, rollouts: chosen });
         }
-        all.tally.groups += groups.len() as u64;
+        all.stats.groups += groups.len() as u64;
         let names = rule_names(&self.config.filters);
         all.left_out += filter(&mut groups, &mut progress.parts.filters, &names, &mut all.unused);
         for group in groups {
@@ -193,13 +198,13 @@ impl Run<'_> {
         members: Vec<Rollout>,
         group: usize,
         rates: &mut PassRates,
-        all: &mut Collected,
+        all: &mut RolloutBatch,
     ) -> (Vec<Rollout>, Vec<Rollout>) {
         let (mut counted, mut failed) = (Vec::with_capacity(members.len()), Vec::new());
         for mut one in members {
             one.trajectory.model_digest = Some(self.policy.digest.clone());
             one.group = group;
-            all.tally.count(&one);
+            all.stats.count(&one);
             if one.failed() {
                 failed.push(one);
                 continue;
@@ -214,7 +219,7 @@ impl Run<'_> {
 
     /// Adds values that the parts need of a full batch. Gold answers are scored by the progress's sampler with its
     /// current weights.
-    pub(super) fn complete(&self, progress: &mut Progress, batch: &mut Batch) -> Result<()> {
+    pub(super) fn complete(&self, progress: &mut RlProgress, batch: &mut Batch) -> Result<()> {
         for (i, group) in batch.groups.iter_mut().enumerate() {
             group.rollouts.iter_mut().for_each(|r| r.group = i);
         }
@@ -234,13 +239,13 @@ impl Run<'_> {
 }
 
 /// Returns the job of a sequence that a strategy starts.
-pub(super) fn job(draw: &Draw, spawn: Spawn) -> Job {
-    Job {
+pub(super) fn job(draw: &Draw, spawn: Spawn) -> EpisodeJob {
+    EpisodeJob {
         problem: draw.problems[spawn.group],
         draw: repeats(draw, spawn.group),
         group: spawn.group as u32,
         sample: spawn.sample,
-        start: spawn.prefix.map_or(Start::Root, Start::Prefix),
+        start: spawn.prefix.map_or(EpisodeStart::Root, EpisodeStart::Prefix),
         scaffold: if spawn.scaffold.is_empty() { draw.scaffold.clone() } else { spawn.scaffold },
         max_turns: draw.max_turns,
     }

@@ -5,11 +5,11 @@
 //! [`super::parts`].
 
 use super::defaults;
-use super::sources::AsynchronousOptions as Asynchronous;
+use super::sources::AsyncOptions;
 use crate::config::{SamplingOptions, default_environment, default_rewards};
 use crate::optimize::OptimizerOptions;
-use crate::own_defaults::{self, OwnDefaults};
-use crate::parts::Parts;
+use crate::option_defaults::{self, OptionDefaults};
+use crate::parts::TrainParts;
 use crate::rollouts::ToolWait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ use trainyard_lm::template::TemplateOptions;
 /// maps merge key by key, lists replace, another `kind` drops the old one's siblings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub struct RlConfig {
     /// Environment that the problems are made for.
     #[serde(default = "default_environment")]
     #[schemars(extend("x-family" = "environments"))]
@@ -36,7 +36,7 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "TemplateOptions::is_default")]
     pub template: TemplateOptions,
     /// How episodes are sampled.
-    pub rollout: Rollout,
+    pub rollout: RolloutConfig,
     /// Components of the reward; their weighted sum is maximized.
     #[serde(default = "default_rewards")]
     #[schemars(extend("x-family" = "rewards"))]
@@ -91,7 +91,7 @@ pub struct Config {
     pub adapter: Option<AdapterOptions>,
     /// Value model, if a part needs one.
     #[serde(default)]
-    pub critic: Critic,
+    pub critic: CriticConfig,
     /// Steps between greedy evaluations on the problems of `validation`; 0 = only before the first and after the last
     /// step; null = 5.
     #[serde(default)]
@@ -121,7 +121,7 @@ pub struct Config {
 /// How episodes are sampled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Rollout {
+pub struct RolloutConfig {
     /// Which sequences are sampled for a problem, and which are kept.
     #[schemars(extend("x-family" = "strategies"))]
     pub strategy: Value,
@@ -154,7 +154,7 @@ pub struct Rollout {
     pub tool_wait: ToolWait,
     /// Options to sample while the policy is updated; null = sampling and updating alternate.
     #[serde(default)]
-    pub asynchronous: Option<Asynchronous>,
+    pub asynchronous: Option<AsyncOptions>,
     /// Backend of the rollouts, if not that of training. Rollouts of another backend get their old log-probabilities
     /// from the trained policy; those of the sampler are used by `loss.correction`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,14 +165,14 @@ pub struct Rollout {
 /// The value model of actor-critic methods: a copy of the first policy with one output per token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Critic {
+pub struct CriticConfig {
     /// Optimizer of the value model.
-    #[serde(deserialize_with = "own_defaults::read::<CriticOptimizer, _>")]
-    #[schemars(schema_with = "own_defaults::schema::<CriticOptimizer>")]
+    #[serde(deserialize_with = "option_defaults::read::<CriticOptimizer, _>")]
+    #[schemars(schema_with = "option_defaults::schema::<CriticOptimizer>")]
     pub optimizer: OptimizerOptions,
 }
 
-impl Default for Critic {
+impl Default for CriticConfig {
     fn default() -> Self {
         Self { optimizer: CriticOptimizer::defaults() }
     }
@@ -181,7 +181,7 @@ impl Default for Critic {
 /// Optimizer of the value model: no weight decay, and linear decay of the rate.
 pub struct CriticOptimizer;
 
-impl OwnDefaults for CriticOptimizer {
+impl OptionDefaults for CriticOptimizer {
     type Options = OptimizerOptions;
     fn defaults() -> OptimizerOptions {
         OptimizerOptions {
@@ -228,7 +228,7 @@ pub struct Loss {
 }
 
 /// Returns the schema of `advantage`: each branch also takes `modulations`.
-fn advantage_schema(parts: &Parts) -> Value {
+fn advantage_schema(parts: &TrainParts) -> Value {
     let mut schema = parts.learn.advantages.schema();
     let modulations = json!({
         "type": "array",
@@ -279,8 +279,8 @@ fn switch(description: &str) -> Value {
 }
 
 /// The stage's schema: what `algorithm` supplies is optional, `algorithm` itself is one of the compositions.
-pub fn schema(parts: &Parts) -> Value {
-    let mut schema = schemars::schema_for!(Config).to_value();
+pub fn schema(parts: &TrainParts) -> Value {
+    let mut schema = schemars::schema_for!(RlConfig).to_value();
     fill_schema(&mut schema, parts.learn.advantages.folder, &advantage_schema(parts));
     parts.fill_all(&mut schema);
     if let Some(map) = schema.as_object_mut() {
@@ -323,7 +323,7 @@ fn relax_kind(part: &mut Value) {
     map.insert("anyOf".into(), branches);
 }
 
-impl Config {
+impl RlConfig {
     /// Returns the sampling options of rollouts, without truncation of the distribution.
     pub fn sampling(&self) -> SamplingOptions {
         SamplingOptions {
@@ -368,11 +368,13 @@ impl Config {
             ("/resample/max_draws", self.resample.max_draws),
             ("/validate_problems", self.validate_problems as u64),
         ];
-        problems.extend(counts.into_iter().filter_map(|(at, count)| OptionProblem::outside(at, count, 1..)));
+        problems.extend(counts.into_iter().filter_map(|(at, count)| OptionProblem::out_of_range(at, count, 1..)));
         let staleness = self.rollout.asynchronous.as_ref().map(|a| a.max_staleness);
+        problems.extend(
+            staleness.and_then(|s| OptionProblem::out_of_range("/rollout/asynchronous/max_staleness", s, ..=1000)),
+        );
         problems
-            .extend(staleness.and_then(|s| OptionProblem::outside("/rollout/asynchronous/max_staleness", s, ..=1000)));
-        problems.extend(self.loss.horizon.and_then(|horizon| OptionProblem::outside("/loss/horizon", horizon, 1..)));
+            .extend(self.loss.horizon.and_then(|horizon| OptionProblem::out_of_range("/loss/horizon", horizon, 1..)));
         if self.rollout.asynchronous.is_some() && self.rollout.tool_wait == ToolWait::Batch {
             problems.push(
                 OptionProblem::new("/rollout/tool_wait", "asynchronous rollouts cannot wait for a batch")

@@ -6,19 +6,19 @@
 //! sampled token.
 
 use crate::contexts::by_context;
-use crate::model::Policy;
-use crate::optimize::{Learned, OptimizerOptions, Trainer, micro_batches};
+use crate::model::PolicyModel;
+use crate::optimize::{ModelTrainer, OptimizerOptions, TrainableParams, micro_batches};
 use std::path::Path;
 use trainyard_core::Result;
-use trainyard_learn::Grid;
-use trainyard_lm::backend::{Head, Place, Slopes};
+use trainyard_learn::TokenGrid;
+use trainyard_lm::backend::{LearnerHead, OutputGradients, TokenPosition};
 use trainyard_tables::Trajectory;
 
 const PREFIX: &str = "critic-";
 
 /// Value model with its optimizer.
 pub struct Critic {
-    trainer: Trainer,
+    trainer: ModelTrainer,
     micro_batch_tokens: usize,
 }
 
@@ -26,29 +26,29 @@ impl Critic {
     /// Creates a value model with all values 0. `total` = optimizer steps of the whole stage; `learned` is the trained
     /// part of the policy, so that with an adapter the value model is an adapter, too.
     pub fn new(
-        policy: &Policy,
+        policy: &PolicyModel,
         options: &OptimizerOptions,
         total: u64,
         micro_batch_tokens: usize,
-        learned: Learned,
+        learned: TrainableParams,
     ) -> Result<Self> {
-        let head = Head::Scores(1);
-        let trainer = Trainer::with_head(&*policy.backend, &policy.folder, options, total, head, learned)?;
+        let head = LearnerHead::Scores(1);
+        let trainer = ModelTrainer::with_head(&*policy.backend, &policy.folder, options, total, head, learned)?;
         Ok(Self { trainer, micro_batch_tokens })
     }
 
     /// Computes values at places of some sequences, and keeps the activations for the next [`Critic::backward`].
-    pub fn forward(&mut self, sequences: &[&[u32]], places: &[Place]) -> Result<Vec<f64>> {
+    pub fn forward(&mut self, sequences: &[&[u32]], places: &[TokenPosition]) -> Result<Vec<f64>> {
         Ok(self.trainer.forward(sequences, places, 1.0)?.values)
     }
     /// Computes values `[row][token]` where the masks are true, 0 elsewhere; no gradient.
-    pub fn values(&self, rows: &[&Trajectory], masks: &[&[bool]]) -> Result<Grid> {
-        let mut grid: Grid = rows.iter().map(|row| vec![0.0; row.token_ids.len()]).collect();
+    pub fn values(&self, rows: &[&Trajectory], masks: &[&[bool]]) -> Result<TokenGrid> {
+        let mut grid: TokenGrid = rows.iter().map(|row| vec![0.0; row.token_ids.len()]).collect();
         let used: Vec<usize> = (0..rows.len()).filter(|&i| masks[i].iter().skip(1).any(|m| *m)).collect();
         let lengths: Vec<usize> = used.iter().map(|&i| rows[i].token_ids.len()).collect();
         for part in micro_batches(&lengths, self.micro_batch_tokens) {
             let ids: Vec<usize> = part.iter().map(|&k| used[k]).collect();
-            let places = Place::of_masks(&ids.iter().map(|&i| masks[i]).collect::<Vec<_>>());
+            let places = TokenPosition::from_masks(&ids.iter().map(|&i| masks[i]).collect::<Vec<_>>());
             let (tokens, within) = by_context(ids.iter().map(|&i| rows[i]), &places);
             let values = self.trainer.evaluate(&tokens, &within, 1.0)?.values;
             for (place, value) in places.iter().zip(values) {
@@ -60,7 +60,7 @@ impl Critic {
 
     /// Adds the gradient of Σ slope·value of the last forward pass.
     pub fn backward(&mut self, slopes: &[f64]) -> Result<()> {
-        self.trainer.backward(&Slopes { values: slopes, ..Slopes::default() })
+        self.trainer.backward(&OutputGradients { values: slopes, ..OutputGradients::default() })
     }
     /// Takes one optimizer step with the accumulated gradients.
     pub fn step(&mut self) -> Result<()> {

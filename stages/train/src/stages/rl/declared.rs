@@ -1,23 +1,23 @@
 //! Declared metrics of `rl`: those of the loop; rewards and parts declare their own.
 
-use crate::Parts;
+use crate::TrainParts;
 use crate::programs;
 use trainyard_api::Slot;
-use trainyard_core::{Declared, Metric, Producers, Reduce};
+use trainyard_core::{DeclaredMetrics, MetricInfo, Producers, Reduce};
 use trainyard_envs::rewards::RewardList;
-use trainyard_learn::compose::Composed;
+use trainyard_learn::compose::ComposedParts;
 
 /// Metric that some samplers cannot provide.
 pub const ENTROPY: &str = "entropy";
 
 /// Declares the metrics of any options.
-pub fn any(parts: &Parts) -> Declared {
+pub fn any(parts: &TrainParts) -> DeclaredMetrics {
     let mut list = common();
     list.extend(validation());
     let names = parts.envs.rewards.names().into_iter().flat_map(|name| [name.to_string(), format!("{name}_<int>")]);
     list.extend(names.map(|name| component(&name)));
     let rewards = &parts.envs.rewards;
-    list.extend(rewards.declarable(true).into_iter().map(|metric| metric.of("rewards")));
+    list.extend(rewards.declarable(true).into_iter().map(|metric| metric.prefixed("rewards")));
     let learn = &parts.learn;
     list.extend(learn.curricula.declarable(false));
     list.extend(learn.strategies.declarable(false));
@@ -31,7 +31,7 @@ pub fn any(parts: &Parts) -> Declared {
 }
 
 /// Declares the metrics of these options; `entropies` = the sampler provides them.
-pub fn of(composed: &Composed, rewards: &RewardList, producers: &Producers, entropies: bool) -> Declared {
+pub fn of(composed: &ComposedParts, rewards: &RewardList, producers: &Producers, entropies: bool) -> DeclaredMetrics {
     let mut list = common();
     list.retain(|metric| entropies || metric.name != ENTROPY);
     if producers.get("validation").is_some_and(|behind| !behind.is_empty()) {
@@ -40,14 +40,14 @@ pub fn of(composed: &Composed, rewards: &RewardList, producers: &Producers, entr
     list.extend(rewards.components().iter().map(|name| component(name)));
     list.extend(rewards.declared().into_iter().map(over_steps));
     let parts = [
-        Slot::declared(std::slice::from_ref(&composed.curriculum)),
-        Slot::declared(std::slice::from_ref(&composed.strategy)),
-        Slot::declared(&composed.filters),
-        Slot::declared(std::slice::from_ref(&composed.advantage)),
-        Slot::declared(&composed.modulations),
-        Slot::declared(std::slice::from_ref(&composed.replay)),
-        Slot::declared(std::slice::from_ref(&composed.correction)),
-        Slot::declared(&composed.terms),
+        Slot::declared_metrics(std::slice::from_ref(&composed.curriculum)),
+        Slot::declared_metrics(std::slice::from_ref(&composed.strategy)),
+        Slot::declared_metrics(&composed.filters),
+        Slot::declared_metrics(std::slice::from_ref(&composed.advantage)),
+        Slot::declared_metrics(&composed.modulations),
+        Slot::declared_metrics(std::slice::from_ref(&composed.replay)),
+        Slot::declared_metrics(std::slice::from_ref(&composed.correction)),
+        Slot::declared_metrics(&composed.terms),
     ];
     list.extend(parts.concat().into_iter().map(over_steps));
     list.into()
@@ -55,33 +55,37 @@ pub fn of(composed: &Composed, rewards: &RewardList, producers: &Producers, entr
 
 /// Sets the default reduction of the parts' metrics, which are reported once per step: the mean over the last tenth of
 /// the steps.
-fn over_steps(mut metric: Metric) -> Metric {
+fn over_steps(mut metric: MetricInfo) -> MetricInfo {
     metric.reduce.get_or_insert(Reduce::LastTenth);
     metric
 }
 
 /// Declares a reward component, which may apply to some rollouts only, or to none.
-fn component(name: &str) -> Metric {
-    Metric::new(format!("rewards.{name}"), "reward", "Mean of this component of the reward, before its weight.")
+fn component(name: &str) -> MetricInfo {
+    MetricInfo::new(format!("rewards.{name}"), "reward", "Mean of this component of the reward, before its weight.")
         .higher()
-        .over(Reduce::LastTenth)
+        .reduced_by(Reduce::LastTenth)
         .optional()
-        .formerly(&format!("reward_{name}"))
+        .former_name(&format!("reward_{name}"))
 }
 
 /// Declares the metrics of every composition.
-fn common() -> Vec<Metric> {
-    [sampled(), programs(), per_level(), kept(), handed_to_the_update(), update(), counts()].concat()
+fn common() -> Vec<MetricInfo> {
+    [sampled(), programs(), per_level(), scored(), update_inputs(), update(), counts()].concat()
 }
 
 /// Declares metrics of all sampled rollouts.
-fn sampled() -> Vec<Metric> {
+fn sampled() -> Vec<MetricInfo> {
     use Reduce::{LastTenth, Sum, Whole};
-    let pass_rate = Metric::new("pass_rate", "share", "Share of sampled rollouts with a right answer, before filters.");
-    let pass_rate = pass_rate.higher().over(LastTenth);
-    let turns = Metric::new("turns", "turns per rollout", "Turns that the agent took.").over(LastTenth);
-    let last = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(LastTenth);
-    let whole = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(Whole);
+    let pass_rate =
+        MetricInfo::new("pass_rate", "share", "Share of sampled rollouts with a right answer, before filters.");
+    let pass_rate = pass_rate.higher().reduced_by(LastTenth);
+    let turns = MetricInfo::new("turns", "turns per rollout", "Turns that the agent took.").reduced_by(LastTenth);
+    let last = |name: &'static str, unit: &'static str, doc: &'static str| {
+        MetricInfo::new(name, unit, doc).reduced_by(LastTenth)
+    };
+    let whole =
+        |name: &'static str, unit: &'static str, doc: &'static str| MetricInfo::new(name, unit, doc).reduced_by(Whole);
     vec![
         pass_rate.initial(),
         pass_rate,
@@ -104,25 +108,30 @@ fn sampled() -> Vec<Metric> {
         whole("critical_path_tokens", "tokens per step", "Tokens that must be decoded one after the other.").lower(),
         whole("staleness", "updates", "Updates between the oldest token of a group and its own update.").lower(),
         whole("stale_groups", "groups per step", "Groups that were left out for their age.").lower(),
-        Metric::new("infrastructure_failures", "rollouts", "Rollouts that the infrastructure broke.").lower().over(Sum),
+        MetricInfo::new("infrastructure_failures", "rollouts", "Rollouts that the infrastructure broke.")
+            .lower()
+            .reduced_by(Sum),
     ]
 }
 
 /// Declares metrics of programs; only the environment `harness` starts them.
-fn programs() -> Vec<Metric> {
-    programs::declared().map(|metric| metric.over(Reduce::Whole)).collect()
+fn programs() -> Vec<MetricInfo> {
+    programs::declared().map(|metric| metric.reduced_by(Reduce::Whole)).collect()
 }
 
-fn per_level() -> Vec<Metric> {
+fn per_level() -> Vec<MetricInfo> {
     let doc = "Share of sampled rollouts of this level with a right answer.";
-    vec![Metric::new("pass_rate_level_<int>", "share", doc).higher().over(Reduce::LastTenth)]
+    vec![MetricInfo::new("pass_rate_level_<int>", "share", doc).higher().reduced_by(Reduce::LastTenth)]
 }
 
 /// Declares metrics of the rollouts selected by the strategy, before filters.
-fn kept() -> Vec<Metric> {
+fn scored() -> Vec<MetricInfo> {
     use Reduce::{LastTenth, Whole};
-    let last = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(LastTenth);
-    let slope = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(Whole);
+    let last = |name: &'static str, unit: &'static str, doc: &'static str| {
+        MetricInfo::new(name, unit, doc).reduced_by(LastTenth)
+    };
+    let slope =
+        |name: &'static str, unit: &'static str, doc: &'static str| MetricInfo::new(name, unit, doc).reduced_by(Whole);
     let reward = last("reward_mean", "reward", "Mean reward of the rollouts that the strategy kept.").higher();
     let groups = last("kept_groups_share", "share", "Share of groups that the filters left.").higher();
     let distinct = last("distinct_rewards", "rewards per group", "Different rewards within a group.").higher();
@@ -153,10 +162,13 @@ fn kept() -> Vec<Metric> {
 }
 
 /// Declares metrics of the rollouts and advantages of the update.
-fn handed_to_the_update() -> Vec<Metric> {
+fn update_inputs() -> Vec<MetricInfo> {
     use Reduce::{LastTenth, Whole};
-    let last = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(LastTenth);
-    let whole = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(Whole);
+    let last = |name: &'static str, unit: &'static str, doc: &'static str| {
+        MetricInfo::new(name, unit, doc).reduced_by(LastTenth)
+    };
+    let whole =
+        |name: &'static str, unit: &'static str, doc: &'static str| MetricInfo::new(name, unit, doc).reduced_by(Whole);
     vec![
         last("given_in_update", "share", "Share of the tokens in the loss that come from a demonstration."),
         last("given_learned_share", "share", "Share of the given tokens that are in the loss.").optional(),
@@ -185,50 +197,53 @@ fn handed_to_the_update() -> Vec<Metric> {
 }
 
 /// Declares metrics of the update itself; absent if no step had a token in the loss.
-fn update() -> Vec<Metric> {
+fn update() -> Vec<MetricInfo> {
     use Reduce::{LastTenth, Max, Whole};
-    let last = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(LastTenth);
+    let last = |name: &'static str, unit: &'static str, doc: &'static str| {
+        MetricInfo::new(name, unit, doc).reduced_by(LastTenth)
+    };
     let mut list = vec![
         last("loss", "loss", "Policy loss of an optimizer step."),
         last("grad_norm", "norm", "Norm of the gradient before it is clipped."),
-        Metric::new("grad_norm_max", "norm", "Largest norm of a gradient.").lower().over(Max),
-        Metric::new(
+        MetricInfo::new("grad_norm_max", "norm", "Largest norm of a gradient.").lower().reduced_by(Max),
+        MetricInfo::new(
             "kl",
             "nats per token",
             "k3 estimate of the divergence from the policy that the update starts from.",
         )
         .lower()
-        .over(Max),
+        .reduced_by(Max),
         last("policy_entropy", "nats per token", "Entropy of the policy at the tokens in the loss."),
-        Metric::new("silent_tokens", "share", "Share of the tokens in the loss without a gradient.").over(Whole),
-        Metric::new(
+        MetricInfo::new("silent_tokens", "share", "Share of the tokens in the loss without a gradient.")
+            .reduced_by(Whole),
+        MetricInfo::new(
             "given_gradient_share",
             "share",
             "Share of the gradient, by the logits of the tokens in the loss, that acts on tokens of a demonstration.",
         )
-        .over(Whole),
+        .reduced_by(Whole),
         last("token_weight_spread", "ratio", "Largest over smallest weight of a token in a minibatch."),
         last("optimizer_steps", "updates per step", "Optimizer steps."),
     ];
-    list = list.into_iter().map(Metric::optional).collect();
+    list = list.into_iter().map(MetricInfo::optional).collect();
     list.push(last("learning_rate", "rate", "Learning rate at the beginning of the step."));
     list
 }
 
-fn counts() -> Vec<Metric> {
+fn counts() -> Vec<MetricInfo> {
     vec![
-        Metric::new("steps", "steps", "Steps that were done."),
-        Metric::new("empty_steps", "steps", "Steps whose filters left nothing to learn from.").lower(),
+        MetricInfo::new("steps", "steps", "Steps that were done."),
+        MetricInfo::new("empty_steps", "steps", "Steps whose filters left nothing to learn from.").lower(),
     ]
 }
 
 /// Declares metrics of greedy episodes on the problems of the input `validation`.
-fn validation() -> Vec<Metric> {
-    let metric = |name: &'static str, doc: &'static str| Metric::new(name, "share", doc).higher();
+fn validation() -> Vec<MetricInfo> {
+    let metric = |name: &'static str, doc: &'static str| MetricInfo::new(name, "share", doc).higher();
     vec![
         metric("validation_accuracy", "Greedy pass rate of the weights that are kept."),
         metric("validation_accuracy_initial", "Greedy pass rate before the first step."),
         metric("validation_accuracy_last", "Greedy pass rate after the last step."),
-        Metric::new("validation_best_step", "step", "Step of the weights that are kept."),
+        MetricInfo::new("validation_best_step", "step", "Step of the weights that are kept."),
     ]
 }

@@ -3,10 +3,10 @@
 //! A mechanism that claims to keep something out of the update, or to give credit that other forms do not, must show it
 //! on any weights; recipes check these quantities.
 
-use trainyard_learn::{Batch, Grid, Group, Rollout, TurnSummary};
+use trainyard_learn::{Batch, Group, Rollout, TokenGrid, TurnSummary};
 
 /// Returns metrics of a batch and its advantages, by name.
-pub fn metrics(batch: &Batch, advantages: &Grid) -> Vec<(&'static str, f64)> {
+pub fn metrics(batch: &Batch, advantages: &TokenGrid) -> Vec<(&'static str, f64)> {
     let trained: Vec<&Rollout> = batch.rollouts().filter(|r| r.loss_tokens() > 0).collect();
     let share =
         |of: &dyn Fn(&Rollout) -> bool| trained.iter().filter(|r| of(r)).count() as f64 / trained.len().max(1) as f64;
@@ -65,14 +65,14 @@ fn tool_errors_in_passes(trained: &[&Rollout]) -> f64 {
 }
 
 /// Returns the mean over rollouts of the standard deviation of the advantage over their tokens.
-fn within_rollouts(batch: &Batch, advantages: &Grid) -> f64 {
+fn within_rollouts(batch: &Batch, advantages: &TokenGrid) -> f64 {
     let rows: Vec<Vec<f64>> =
         batch.rollouts().zip(advantages).map(|(r, a)| of_mask(r, a)).filter(|row| !row.is_empty()).collect();
     mean(&rows.iter().map(|row| deviation(row)).collect::<Vec<f64>>())
 }
 
 /// Returns the standard deviation over groups of the spread (standard deviation over rollouts) of their advantages.
-fn between_groups(batch: &Batch, advantages: &Grid) -> f64 {
+fn between_groups(batch: &Batch, advantages: &TokenGrid) -> f64 {
     let mut rows = advantages.iter();
     let spread = |group: &Group, rows: &mut std::slice::Iter<'_, Vec<f64>>| {
         let means: Vec<f64> = group.rollouts.iter().zip(rows.by_ref()).map(|(r, a)| mean(&of_mask(r, a))).collect();

@@ -1,41 +1,41 @@
 //! Learning from the rollouts of a step: values, advantages, replay, the update, and the rows that are kept.
 
-use super::collect::Collected;
+use super::collect::RolloutBatch;
 use super::critic::Critic;
 use super::effects;
-use super::parts::Parts;
+use super::parts::RlParts;
 use super::report::all_declared;
-use super::state::{Progress, Run};
-use super::tally::Tally;
-use super::update::{Sample, Update, UpdateReport};
+use super::rollout_stats::RolloutStats;
+use super::state::{RlProgress, RlRun};
+use super::update::{PolicyUpdate, UpdateReport, UpdateSample};
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Result};
-use trainyard_learn::{Batch, Grid, Group, Replayed, Rollout};
+use trainyard_learn::{Batch, Group, ReplayedRollout, Rollout, TokenGrid};
 use trainyard_tables::Trajectory;
 
 /// Advantages after all modulations, and the targets of the value model before them.
-struct Assigned {
-    advantages: Grid,
-    returns: Option<Grid>,
+struct AssignedAdvantages {
+    advantages: TokenGrid,
+    returns: Option<TokenGrid>,
 }
 
 /// Replayed rollouts of earlier steps, and the targets of the value model for them.
-struct Again {
-    rollouts: Vec<Replayed>,
-    returns: Option<Grid>,
+struct ReplayedRollouts {
+    rollouts: Vec<ReplayedRollout>,
+    returns: Option<TokenGrid>,
 }
 
-impl Run<'_> {
+impl RlRun<'_> {
     /// Runs one update on the collected rollouts.
     pub(super) fn learn(
         &self,
         context: &StageContext,
-        progress: &mut Progress,
-        mut collected: Collected,
+        progress: &mut RlProgress,
+        mut collected: RolloutBatch,
     ) -> Result<()> {
         let step = progress.state.step;
         if let Some(critic) = &progress.critic {
-            judge(critic, &mut collected.batch)?;
+            fill_values(critic, &mut collected.batch)?;
         }
         let batch = &collected.batch;
         let assigned = assign(&mut progress.parts, batch);
@@ -49,20 +49,20 @@ impl Run<'_> {
         let rate = progress.trainer.rate();
         let report = self.update(progress, &samples(batch, &assigned, &again))?;
         progress.state.empty_steps += u64::from(report.optimizer_steps == 0);
-        progress.state.failures += collected.tally.failures;
-        self.measure(context, progress, &collected.tally, batch.groups.len(), &report, rate)?;
+        progress.state.failures += collected.stats.failures;
+        self.measure(context, progress, &collected.stats, batch.groups.len(), &report, rate)?;
         let rows = collected.into_rows(assigned.advantages);
         progress.keep(rows, self.config.keep_rollouts);
         progress.state.step += 1;
         Ok(())
     }
 
-    fn update(&self, progress: &mut Progress, samples: &[Sample<'_>]) -> Result<UpdateReport> {
-        let update = Update {
+    fn update(&self, progress: &mut RlProgress, samples: &[UpdateSample<'_>]) -> Result<UpdateReport> {
+        let update = PolicyUpdate {
             terms: &progress.parts.terms,
             prefixes: &progress.parts.prefixes.terms,
             correction: &*progress.parts.correction,
-            recompute: self.policy.elsewhere.is_some(),
+            recompute: self.policy.sampling_backend.is_some(),
             aggregate: self.config.loss.aggregate,
             horizon: self.config.loss.horizon,
             epochs: self.config.epochs,
@@ -81,8 +81,8 @@ impl Run<'_> {
     fn measure(
         &self,
         context: &StageContext,
-        progress: &mut Progress,
-        tally: &Tally,
+        progress: &mut RlProgress,
+        tally: &RolloutStats,
         kept: usize,
         report: &UpdateReport,
         rate: f64,
@@ -104,7 +104,7 @@ impl Run<'_> {
 }
 
 /// Sets the values of the whole batch.
-fn judge(critic: &Critic, batch: &mut Batch) -> Result<()> {
+fn fill_values(critic: &Critic, batch: &mut Batch) -> Result<()> {
     let rows: Vec<&Trajectory> = batch.rollouts().map(|r| &r.trajectory).collect();
     let masks: Vec<&[bool]> = batch.rollouts().map(|r| r.mask.as_slice()).collect();
     let values = critic.values(&rows, &masks)?;
@@ -115,26 +115,26 @@ fn judge(critic: &Critic, batch: &mut Batch) -> Result<()> {
 }
 
 /// Computes the advantages, then applies the modulations.
-fn assign(parts: &mut Parts, batch: &Batch) -> Assigned {
+fn assign(parts: &mut RlParts, batch: &Batch) -> AssignedAdvantages {
     let mut advantages = parts.advantage.assign(batch);
     let returns = parts.advantage.returns(batch, &advantages);
     for modulation in &mut parts.modulations {
         modulation.apply(batch, &mut advantages);
     }
-    Assigned { advantages, returns }
+    AssignedAdvantages { advantages, returns }
 }
 
 /// Offers the batch to the replay part and draws from it.
-fn replay(parts: &mut Parts, batch: &Batch, assigned: &Assigned, chance: &Chance) -> Again {
+fn replay(parts: &mut RlParts, batch: &Batch, assigned: &AssignedAdvantages, chance: &Chance) -> ReplayedRollouts {
     parts.replay.offer(batch, &assigned.advantages);
     let rollouts = parts.replay.draw(batch.step, chance);
     let returns = assigned.returns.as_ref().and_then(|_| returns_of(parts, batch.step, &rollouts));
-    Again { rollouts, returns }
+    ReplayedRollouts { rollouts, returns }
 }
 
 /// Computes targets of the value model for replayed rollouts, from the values at the time of sampling.
-fn returns_of(parts: &mut Parts, step: u64, again: &[Replayed]) -> Option<Grid> {
-    let group = |r: &Replayed| Group {
+fn returns_of(parts: &mut RlParts, step: u64, again: &[ReplayedRollout]) -> Option<TokenGrid> {
+    let group = |r: &ReplayedRollout| Group {
         problem: r.rollout.problem,
         level: r.rollout.trajectory.level,
         rollouts: vec![r.rollout.clone()],
@@ -145,9 +145,13 @@ fn returns_of(parts: &mut Parts, step: u64, again: &[Replayed]) -> Option<Grid> 
 }
 
 /// Returns the new rollouts with their advantages, then the replayed ones, each as a separate group.
-fn samples<'a>(batch: &'a Batch, assigned: &'a Assigned, again: &'a Again) -> Vec<Sample<'a>> {
+fn samples<'a>(
+    batch: &'a Batch,
+    assigned: &'a AssignedAdvantages,
+    again: &'a ReplayedRollouts,
+) -> Vec<UpdateSample<'a>> {
     let pass_rates: Vec<f64> = batch.groups.iter().map(|g| pass_rate(&g.rollouts)).collect();
-    let fresh = batch.rollouts().enumerate().map(|(i, rollout)| Sample {
+    let fresh = batch.rollouts().enumerate().map(|(i, rollout)| UpdateSample {
         rollout,
         advantages: &assigned.advantages[i],
         returns: assigned.returns.as_ref().map(|grid| grid[i].as_slice()),
@@ -155,7 +159,7 @@ fn samples<'a>(batch: &'a Batch, assigned: &'a Assigned, again: &'a Again) -> Ve
         group: rollout.group,
         pass_rate: pass_rates[rollout.group],
     });
-    let replayed = again.rollouts.iter().enumerate().map(|(i, r)| Sample {
+    let replayed = again.rollouts.iter().enumerate().map(|(i, r)| UpdateSample {
         rollout: &r.rollout,
         advantages: &r.advantages,
         returns: again.returns.as_ref().map(|grid| grid[i].as_slice()),

@@ -9,57 +9,59 @@ mod critic;
 mod declared;
 mod defaults;
 mod effects;
+mod filtering;
+mod inputs;
 mod learn;
-mod open;
 pub mod parts;
 mod pool;
 mod report;
+mod rollout_stats;
 mod run;
 mod sources;
 mod state;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod trial;
 pub mod update;
 pub mod validate;
-mod verdicts;
 
-pub use config::Config;
+pub use config::RlConfig;
 
+use crate::backend_config::BACKEND_POINTER;
 use crate::config::{default_environment, default_rewards};
 use crate::model;
 use crate::native;
-use crate::optimize::Method;
+use crate::optimize::TrainingMethod;
 use crate::problems;
 use crate::rewards::Rewards;
-use crate::with_backend::PLACE;
-use open::{Opened, Opening, open};
-use parts::Parts;
-use run::Run;
+use inputs::{RlInputOptions, RlInputs, open};
+use parts::RlParts;
+use run::RlRun;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_api::stage::refuse;
-use trainyard_api::{Ports, Prepared, Stage, StageContext, Trial, Tried, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Facts, OptionProblem, Producers, Result, Wired};
+use trainyard_api::{Ports, PreparedOptions, Stage, StageContext, Trial, TrialEpisode, port};
+use trainyard_core::{
+    ArtifactKind, Cardinality, DeclaredMetrics, Facts, OptionProblem, Producers, Result, WiredInputs,
+};
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot};
 use trainyard_envs::rewards::RewardContext;
 use trainyard_envs::rewards::RewardList;
-use trainyard_learn::compose::{self, Composed};
-use trainyard_lm::backend::Offers;
+use trainyard_learn::compose::{self, ComposedParts};
+use trainyard_lm::backend::BackendFeatures;
 use trainyard_lm::backend::registry::BackendSlot;
-use trainyard_lm::memory::Training;
+use trainyard_lm::memory::TrainingMemory;
 use trainyard_lm::shape;
 use trainyard_tables::{read_trajectories, write_trajectories};
 
 /// Pointer to the backend of the rollouts in the options.
-const ELSEWHERE: &str = "/rollout/backend";
+const SAMPLING_BACKEND_POINTER: &str = "/rollout/backend";
 
 #[derive(Default)]
 pub struct Rl {
     /// Families of parts that the options may name.
-    pub parts: crate::Parts,
+    pub parts: crate::TrainParts,
 }
 
 impl Stage for Rl {
@@ -123,41 +125,51 @@ impl Stage for Rl {
             ],
         }
     }
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         declared::any(&self.parts)
     }
-    fn declared(&self, prepared: &PreparedRl, producers: &Producers) -> Declared {
+    fn declared_metrics(&self, prepared: &PreparedRl, producers: &Producers) -> DeclaredMetrics {
         declared::of(&prepared.composed, &prepared.rewards, producers, prepared.sampler().entropies)
     }
     fn schema(&self) -> Value {
         config::schema(&self.parts)
     }
     fn prepare(&self, options: Value) -> Result<PreparedRl> {
-        let mut options = compose::lay(&self.parts.learn, options)?;
-        let composed = Composed::read(&self.parts.learn, &mut options);
+        let mut options = compose::resolve_algorithm(&self.parts.learn, options)?;
+        let composed = ComposedParts::read(&self.parts.learn, &mut options);
         let environment = environments::read(&self.parts.envs.environments, &mut options, default_environment);
         if let Some(map) = options.as_object_mut() {
             map.entry("rewards").or_insert_with(default_rewards);
         }
         let rewards = RewardList::read(&self.parts.envs.rewards, &mut options["rewards"]);
-        let backend = BackendSlot::read(&self.parts.backends, PLACE, &mut options);
-        let elsewhere = BackendSlot::read_optional(&self.parts.backends, ELSEWHERE, &mut options);
-        let parts = Parts::build(&composed).ok();
-        Ok(PreparedRl { config: self.parse(options)?, composed, parts, environment, rewards, backend, elsewhere })
+        let backend = BackendSlot::read(&self.parts.backends, BACKEND_POINTER, &mut options);
+        let elsewhere = BackendSlot::read_optional(&self.parts.backends, SAMPLING_BACKEND_POINTER, &mut options);
+        let parts = RlParts::build(&composed).ok();
+        Ok(PreparedRl {
+            config: self.parse(options)?,
+            composed,
+            parts,
+            environment,
+            rewards,
+            backend,
+            sampling_backend: elsewhere,
+        })
     }
 
     fn run(&self, prepared: PreparedRl, context: &mut StageContext) -> Result<()> {
         refuse(prepared.problems_with(&context.wired()))?;
         let entropies = prepared.sampler().entropies;
-        let PreparedRl { config, composed, parts, environment, rewards, backend, elsewhere } = prepared;
+        let PreparedRl { config, composed, parts, environment, rewards, backend, sampling_backend: elsewhere } =
+            prepared;
         // Builds the parts again to get the error, if they could not be built earlier.
-        let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
+        let parts = parts.map_or_else(|| RlParts::build(&composed), Ok)?;
         let declared = declared::of(&composed, &rewards, &context.producers(), entropies).metrics;
         let needs_demonstrations = parts.needs().demonstrations;
-        let opening = Opening { config: &config, environment, backend, elsewhere, needs_demonstrations };
-        let Opened { policy, learns, episodes, host } = open(&self.parts, opening, context)?;
+        let opening =
+            RlInputOptions { config: &config, environment, backend, sampling_backend: elsewhere, needs_demonstrations };
+        let RlInputs { policy, learns, episodes, host } = open(&self.parts, opening, context)?;
         let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;
-        let run = Run::new(&config, (&policy, learns), episodes, declared.clone(), context)?;
+        let run = RlRun::new(&config, (&policy, learns), episodes, declared.clone(), context)?;
         let rewards = Rewards::new(&rewards, &RewardContext::of_host(&host))?;
         let outcome = run.run(parts, rewards, record.as_deref(), context)?;
         host.report(context);
@@ -167,12 +179,14 @@ impl Stage for Rl {
         write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
         report::write(context, &config, &declared, &outcome.state)
     }
-    fn trial(&self, prepared: PreparedRl, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>> {
+    fn trial(&self, prepared: PreparedRl, trial: &Trial, context: &mut StageContext) -> Result<Vec<TrialEpisode>> {
         refuse(prepared.problems_with(&context.wired()))?;
-        let PreparedRl { config, composed, parts, environment, rewards, backend, elsewhere } = prepared;
-        let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
+        let PreparedRl { config, composed, parts, environment, rewards, backend, sampling_backend: elsewhere } =
+            prepared;
+        let parts = parts.map_or_else(|| RlParts::build(&composed), Ok)?;
         let needs_demonstrations = parts.needs().demonstrations;
-        let opening = Opening { config: &config, environment, backend, elsewhere, needs_demonstrations };
+        let opening =
+            RlInputOptions { config: &config, environment, backend, sampling_backend: elsewhere, needs_demonstrations };
         let opened = open(&self.parts, opening, context)?;
         let rewards = Rewards::new(&rewards, &RewardContext::of_host(&opened.host))?;
         trial::trial(&config, opened, (parts, rewards), trial, context)
@@ -181,27 +195,27 @@ impl Stage for Rl {
 
 /// Options of `rl` with their parts. Parts are built once, so the checked parts are those that run.
 pub struct PreparedRl {
-    config: Config,
-    composed: Composed,
+    config: RlConfig,
+    composed: ComposedParts,
     /// `None` if any part has a problem.
-    parts: Option<Parts>,
+    parts: Option<RlParts>,
     environment: EnvironmentSlot,
     rewards: RewardList,
     backend: BackendSlot,
     /// Backend of the rollouts, if not that of training.
-    elsewhere: Option<BackendSlot>,
+    sampling_backend: Option<BackendSlot>,
 }
 
 impl PreparedRl {
     /// Returns the capabilities of the backend of the rollouts.
-    fn sampler(&self) -> Offers {
-        self.elsewhere.as_ref().unwrap_or(&self.backend).offers()
+    fn sampler(&self) -> BackendFeatures {
+        self.sampling_backend.as_ref().unwrap_or(&self.backend).features()
     }
 }
 
-impl Prepared for PreparedRl {
-    type Config = Config;
-    fn config(&self) -> &Config {
+impl PreparedOptions for PreparedRl {
+    type Config = RlConfig;
+    fn config(&self) -> &RlConfig {
         &self.config
     }
     fn problems(&self) -> Vec<OptionProblem> {
@@ -211,11 +225,11 @@ impl Prepared for PreparedRl {
         problems.extend(self.environment.problems());
         problems.extend(self.backend.problems());
         problems.extend(self.backend.problem_with_training());
-        if let Some(elsewhere) = &self.elsewhere {
+        if let Some(elsewhere) = &self.sampling_backend {
             problems.extend(elsewhere.problems());
             problems.extend(elsewhere.problem_with_weights());
         }
-        problems.extend(self.rewards.problems().into_iter().map(|problem| problem.within("/rewards")));
+        problems.extend(self.rewards.problems().into_iter().map(|problem| problem.with_prefix("/rewards")));
         if let (Some(parts), Ok(environment)) = (&self.parts, self.environment.build(&ToolHost::idle())) {
             problems.extend(parts.contradictions(&self.config, &*environment, &self.sampler()));
         }
@@ -223,7 +237,7 @@ impl Prepared for PreparedRl {
     }
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         let mut problems = self.backend.problems_with_gpus(gpus);
-        if let Some(elsewhere) = &self.elsewhere {
+        if let Some(elsewhere) = &self.sampling_backend {
             let others = elsewhere.problems_with_gpus(gpus);
             if gpus > 0 && (problems.is_empty() || others.is_empty()) {
                 // One of the two backends uses the GPUs.
@@ -237,30 +251,30 @@ impl Prepared for PreparedRl {
         self.parts.as_ref().map(|parts| parts.needs().names()).unwrap_or_default()
     }
 
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         shape::trained(inputs, self.config.adapter.as_ref())
     }
 
-    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let (config, changed) = (&self.config, self.config.adapter.as_ref().into());
-        let policy = config.optimizer.warning("/optimizer", Method::Rl, inputs, changed);
+        let policy = config.optimizer.warning("/optimizer", TrainingMethod::Rl, inputs, changed);
         let critic = self.parts.as_ref().is_some_and(|parts| parts.needs().values);
-        let critic =
-            critic.then(|| config.critic.optimizer.warning("/critic/optimizer", Method::Critic, inputs, changed));
+        let critic = critic
+            .then(|| config.critic.optimizer.warning("/critic/optimizer", TrainingMethod::Critic, inputs, changed));
         policy.into_iter().chain(critic.flatten()).collect()
     }
 
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let config = &self.config;
         let wired = |port: &str| inputs.get(port).is_some_and(|n| *n > 0);
-        let mut problems = problems::misfits(&config.environment, inputs, &["problems", "validation"]);
+        let mut problems = problems::environment_mismatches(&config.environment, inputs, &["problems", "validation"]);
         problems.extend(problems::lost_results(&config.environment, inputs, &["model"]));
         let adapter = config.adapter.as_ref();
-        let training = Training { adapter, tokens: config.micro_batch_tokens, samples: true };
+        let training = TrainingMemory { adapter, tokens: config.micro_batch_tokens, samples: true };
         problems.extend(shape::without_language_head(inputs, &["model"]));
-        problems.extend(shape::misfits(inputs, adapter));
+        problems.extend(shape::adapter_problems(inputs, adapter));
         problems.extend(shape::too_large(inputs, &training));
-        problems.extend(shape::not_native(&config.template, inputs, &["model"]));
+        problems.extend(shape::native_template_problems(&config.template, inputs, &["model"]));
         if !wired("demonstrations") && self.parts.as_ref().is_some_and(|parts| parts.needs().demonstrations) {
             let problem = OptionProblem::new("/demonstrations", "a part needs demonstrations, but none are connected");
             problems.push(problem.help("connect `demonstrations` to the trajectories that solve these problems"));
@@ -270,7 +284,7 @@ impl Prepared for PreparedRl {
                 OptionProblem::new("/validate_every", "there is nothing to validate on: no `validation` input");
             problems.push(problem.help("wire `validation` to held-out problems, or leave `validate_every` out"));
         }
-        if wired("record") && !self.sampler().draws {
+        if wired("record") && !self.sampler().reproducible_draws {
             let problem = OptionProblem::new("/record", "a record cannot be repeated where equal requests may differ");
             problems.push(problem.help("leave `rollout.backend` out, or `record`"));
         }

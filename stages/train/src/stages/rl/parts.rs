@@ -1,19 +1,19 @@
 //! Built parts of one composition: their combined needs, their contradictions, their state in checkpoints.
 
-use super::config::Config;
+use super::config::RlConfig;
 use serde_json::{Map, Value, json};
 use trainyard_api::Slot;
 use trainyard_api::family::prefixes;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_envs::Environment;
-use trainyard_learn::compose::Composed;
+use trainyard_learn::compose::ComposedParts;
 use trainyard_learn::corrections::Correction;
-use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Needs, Part, Replay, Strategy};
-use trainyard_lm::backend::{Forced, Offers};
+use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Needs, Replay, RlPart, Strategy};
+use trainyard_lm::backend::{BackendFeatures, ForcedScoring};
 
 /// Built parts: one of each kind, or a list in the order of the config.
-pub struct Parts {
+pub struct RlParts {
     /// Curriculum, which chooses the problems of a step.
     pub curriculum: Box<dyn Curriculum>,
     /// Strategy, which chooses the sequences to sample for a problem, and those to keep.
@@ -31,11 +31,11 @@ pub struct Parts {
     /// Loss terms; their sum is minimized.
     pub terms: Vec<Box<dyn LossTerm>>,
     /// Prefixes of the parts' metrics.
-    pub prefixes: Prefixes,
+    pub prefixes: MetricPrefixes,
 }
 
 /// Prefixes of the metrics of every part: its kind, with a number from the second part of a kind on.
-pub struct Prefixes {
+pub struct MetricPrefixes {
     curriculum: String,
     strategy: String,
     advantage: String,
@@ -45,8 +45,8 @@ pub struct Prefixes {
     pub terms: Vec<String>,
 }
 
-impl Prefixes {
-    fn of(composed: &Composed) -> Self {
+impl MetricPrefixes {
+    fn of(composed: &ComposedParts) -> Self {
         Self {
             curriculum: composed.curriculum.kind().to_string(),
             strategy: composed.strategy.kind().to_string(),
@@ -58,11 +58,11 @@ impl Prefixes {
     }
 }
 
-impl Parts {
+impl RlParts {
     /// Builds new parts. Errors: invalid, naming the part and the option.
-    pub fn build(composed: &Composed) -> Result<Self> {
+    pub fn build(composed: &ComposedParts) -> Result<Self> {
         Ok(Self {
-            prefixes: Prefixes::of(composed),
+            prefixes: MetricPrefixes::of(composed),
             curriculum: composed.curriculum.build(&())?,
             strategy: composed.strategy.build(&())?,
             filters: composed.filters.iter().map(|f| f.build(&())).collect::<Result<_>>()?,
@@ -75,23 +75,26 @@ impl Parts {
     }
 
     /// Returns every part with its place in the config.
-    fn each(&self) -> Vec<(String, &dyn Part)> {
-        let mut list: Vec<(String, &dyn Part)> = vec![
+    fn each(&self) -> Vec<(String, &dyn RlPart)> {
+        let mut list: Vec<(String, &dyn RlPart)> = vec![
             ("curriculum".into(), &*self.curriculum),
             ("rollout/strategy".into(), &*self.strategy),
             ("advantage".into(), &*self.advantage),
             ("replay".into(), &*self.replay),
             ("loss/correction".into(), &*self.correction),
         ];
-        list.extend(self.filters.iter().enumerate().map(|(i, p)| (format!("filters/{i}"), &**p as &dyn Part)));
+        list.extend(self.filters.iter().enumerate().map(|(i, p)| (format!("filters/{i}"), &**p as &dyn RlPart)));
         list.extend(
-            self.modulations.iter().enumerate().map(|(i, p)| (format!("advantage/modulations/{i}"), &**p as &dyn Part)),
+            self.modulations
+                .iter()
+                .enumerate()
+                .map(|(i, p)| (format!("advantage/modulations/{i}"), &**p as &dyn RlPart)),
         );
-        list.extend(self.terms.iter().enumerate().map(|(i, p)| (format!("loss/terms/{i}"), &**p as &dyn Part)));
+        list.extend(self.terms.iter().enumerate().map(|(i, p)| (format!("loss/terms/{i}"), &**p as &dyn RlPart)));
         list
     }
-    fn each_mut(&mut self) -> Vec<(String, &mut dyn Part)> {
-        let mut list: Vec<(String, &mut dyn Part)> = vec![
+    fn each_mut(&mut self) -> Vec<(String, &mut dyn RlPart)> {
+        let mut list: Vec<(String, &mut dyn RlPart)> = vec![
             ("curriculum".into(), &mut *self.curriculum),
             ("rollout/strategy".into(), &mut *self.strategy),
             ("advantage".into(), &mut *self.advantage),
@@ -99,16 +102,16 @@ impl Parts {
             ("loss/correction".into(), &mut *self.correction),
         ];
         list.extend(
-            self.filters.iter_mut().enumerate().map(|(i, p)| (format!("filters/{i}"), &mut **p as &mut dyn Part)),
+            self.filters.iter_mut().enumerate().map(|(i, p)| (format!("filters/{i}"), &mut **p as &mut dyn RlPart)),
         );
         list.extend(
             self.modulations
                 .iter_mut()
                 .enumerate()
-                .map(|(i, p)| (format!("advantage/modulations/{i}"), &mut **p as &mut dyn Part)),
+                .map(|(i, p)| (format!("advantage/modulations/{i}"), &mut **p as &mut dyn RlPart)),
         );
         list.extend(
-            self.terms.iter_mut().enumerate().map(|(i, p)| (format!("loss/terms/{i}"), &mut **p as &mut dyn Part)),
+            self.terms.iter_mut().enumerate().map(|(i, p)| (format!("loss/terms/{i}"), &mut **p as &mut dyn RlPart)),
         );
         list
     }
@@ -135,11 +138,11 @@ impl Parts {
     /// them.
     pub fn contradictions(
         &self,
-        config: &Config,
+        config: &RlConfig,
         environment: &dyn Environment,
-        sampler: &Offers,
+        sampler: &BackendFeatures,
     ) -> Vec<OptionProblem> {
-        let mut problems = self.unmet(config, environment, sampler);
+        let mut problems = self.unmet_needs(config, environment, sampler);
         if config.rollout.asynchronous.is_some() && !self.correction.recomputes() {
             problems.push(
                 OptionProblem::new(
@@ -149,25 +152,30 @@ impl Parts {
                 .help("use {kind: truncated}, {kind: masked} or {kind: sequence}"),
             );
         }
-        problems.extend(self.half_critics());
+        problems.extend(self.critic_mismatches());
         problems
     }
-    fn unmet(&self, config: &Config, environment: &dyn Environment, sampler: &Offers) -> Vec<OptionProblem> {
+    fn unmet_needs(
+        &self,
+        config: &RlConfig,
+        environment: &dyn Environment,
+        sampler: &BackendFeatures,
+    ) -> Vec<OptionProblem> {
         let in_turns = config.rollout.asynchronous.is_none();
         // A program cannot be started in the middle of an episode.
         let starts = environment.prompts();
         // Given tokens are scored by the sampler, under the distribution that rollouts are sampled from.
-        let scores_given = match sampler.forced {
-            Forced::Always => true,
-            Forced::Plain => config.rollout.temperature == 1.0,
-            Forced::Never => false,
+        let scores_given = match sampler.forced_scoring {
+            ForcedScoring::Always => true,
+            ForcedScoring::Plain => config.rollout.temperature == 1.0,
+            ForcedScoring::Never => false,
         };
         let offered = Needs {
             entropies: true,
             rollout_entropies: sampler.entropies,
             reference: true,
             values: true,
-            forced_scores: sampler.forced != Forced::Never,
+            forced_scores: sampler.forced_scoring != ForcedScoring::Never,
             fork: in_turns && starts,
             multi_turn: environment.max_turns() > 1,
             groups: config.rollout.group_size > 1,
@@ -190,7 +198,7 @@ impl Parts {
             "multi_turn" => "set `environment.max_turns` to at least 2",
             _ => "this stage does not offer it: choose another part",
         };
-        let of = |(at, part): (String, &dyn Part)| -> Vec<OptionProblem> {
+        let of = |(at, part): (String, &dyn RlPart)| -> Vec<OptionProblem> {
             let missing = part.needs().missing(offered);
             missing
                 .into_iter()
@@ -200,7 +208,7 @@ impl Parts {
         self.each().into_iter().flat_map(of).collect()
     }
     /// Reports an advantage that uses untrained values, and values that no part uses.
-    fn half_critics(&self) -> Vec<OptionProblem> {
+    fn critic_mismatches(&self) -> Vec<OptionProblem> {
         let valued: Vec<usize> =
             self.terms.iter().enumerate().filter(|(_, t)| t.needs().values).map(|(i, _)| i).collect();
         match (self.advantage.needs().values, valued.is_empty()) {
@@ -228,7 +236,7 @@ impl Parts {
             self.each().into_iter().map(|(at, p)| (at, p.save())).filter(|(_, s)| !s.is_null()).collect();
         Value::Object(states)
     }
-    /// Restores the state returned by [`Parts::save`]. Errors: data, naming the part whose state does not fit.
+    /// Restores the state returned by [`RlParts::save`]. Errors: data, naming the part whose state does not fit.
     pub fn load(&mut self, state: &Value) -> Result<()> {
         let states = state.as_object().ok_or_else(|| Error::data("the part states of the checkpoint are no map"))?;
         for (at, part) in self.each_mut() {

@@ -5,16 +5,21 @@
 
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
-use trainyard_learn::{Pool, PoolProblem};
-use trainyard_lm::template::{Chat, Conversation, Encoded};
+use trainyard_learn::{PoolProblem, ProblemPool};
+use trainyard_lm::template::{ChatEncoder, ConversationTokens, TokenizedConversation};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Builds the pool. Demonstrations are assigned to the problem whose id they have. `positions`: maximum number of
 /// tokens of the model.
-pub fn pool(problems: &[Problem], demonstrations: &[Trajectory], chat: &Chat, positions: usize) -> Result<Pool> {
+pub fn pool(
+    problems: &[Problem],
+    demonstrations: &[Trajectory],
+    chat: &ChatEncoder,
+    positions: usize,
+) -> Result<ProblemPool> {
     let mut by_problem: BTreeMap<&str, Vec<Vec<Vec<u32>>>> = BTreeMap::new();
     for row in demonstrations {
-        let encoded = Conversation::encode_row(chat, row)
+        let encoded = TokenizedConversation::encode_row(chat, row)
             .and_then(|encoded| fitting(encoded, positions))
             .map_err(|e| e.at(format!("row `{}` of input `demonstrations`", row.id)))?;
         by_problem.entry(&row.problem_id).or_default().push(own_turns(&encoded));
@@ -25,10 +30,10 @@ pub fn pool(problems: &[Problem], demonstrations: &[Trajectory], chat: &Chat, po
         hints: p.reference.iter().flat_map(|text| text.lines()).map(str::to_string).collect(),
         demonstrations: by_problem.get(p.id.as_str()).cloned().unwrap_or_default(),
     };
-    Ok(Pool { problems: problems.iter().map(one).collect() })
+    Ok(ProblemPool { problems: problems.iter().map(one).collect() })
 }
 
-fn fitting(encoded: Encoded, positions: usize) -> Result<Encoded> {
+fn fitting(encoded: ConversationTokens, positions: usize) -> Result<ConversationTokens> {
     if encoded.longest() <= positions {
         return Ok(encoded);
     }
@@ -38,7 +43,7 @@ fn fitting(encoded: Encoded, positions: usize) -> Result<Encoded> {
 }
 
 /// Returns the agent's tokens, turn by turn, the token that ends each turn included.
-fn own_turns(encoded: &Encoded) -> Vec<Vec<u32>> {
+fn own_turns(encoded: &ConversationTokens) -> Vec<Vec<u32>> {
     let mut turns: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
     for (t, _) in encoded.loss_mask.iter().enumerate().filter(|(_, m)| **m) {
         turns.entry(encoded.turn[t]).or_default().push(encoded.token_ids[t]);

@@ -4,28 +4,28 @@
 //! parts hold the formulas. The state that later steps depend on is in [`super::state`] and in every resume point, so a
 //! killed stage resumes to the same bytes.
 
-pub use super::state::{Run, State};
+pub use super::state::{RlRun, RlState};
 
-use super::config::Config;
+use super::config::RlConfig;
 use super::critic::Critic;
-use super::parts::Parts;
-use super::sources::{Asynchronous, Recorded, Source, Synchronous};
-use super::state::Progress;
+use super::parts::RlParts;
+use super::sources::{AsyncSource, RecordedSource, RolloutSource, SyncSource};
+use super::state::RlProgress;
 use super::{pool, validate};
-use crate::model::Policy;
-use crate::optimize::{Learned, Method, OptimizerOptions, Trainer};
+use crate::model::PolicyModel;
+use crate::optimize::{ModelTrainer, OptimizerOptions, TrainableParams, TrainingMethod};
 use crate::rewards::Rewards;
 use crate::spans::step_span;
 use std::collections::VecDeque;
 use trainyard_api::StageContext;
 use trainyard_api::checkpoint;
-use trainyard_core::{Chance, Metric, Result};
+use trainyard_core::{Chance, MetricInfo, Result};
 use trainyard_envs::Environment;
-use trainyard_lm::backend::{Learns, Parameters};
+use trainyard_lm::backend::{Parameters, TrainableParameters};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Environment with the problems of training and validation.
-pub struct Episodes {
+pub struct RlData {
     pub environment: Box<dyn Environment>,
     pub problems: Vec<Problem>,
     pub validation: Vec<Problem>,
@@ -33,22 +33,22 @@ pub struct Episodes {
 }
 
 /// Result of the stage.
-pub struct Outcome {
+pub struct RlOutcome {
     pub weights: Parameters,
-    pub state: State,
+    pub state: RlState,
     pub rollouts: Vec<Trajectory>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> RlRun<'a> {
     pub fn new(
-        config: &'a Config,
-        (policy, learns): (&'a Policy, Learns),
-        episodes: Episodes,
-        declared: Vec<Metric>,
+        config: &'a RlConfig,
+        (policy, learns): (&'a PolicyModel, TrainableParameters),
+        episodes: RlData,
+        declared: Vec<MetricInfo>,
         context: &StageContext,
     ) -> Result<Self> {
         let positions = policy.folder.config.positions();
-        let Episodes { environment, problems, validation, demonstrations } = episodes;
+        let RlData { environment, problems, validation, demonstrations } = episodes;
         Ok(Self {
             config,
             policy,
@@ -67,11 +67,11 @@ impl<'a> Run<'a> {
     /// Runs all steps. `parts` and `rewards` are new; `record` = the rollouts of an asynchronous run to repeat.
     pub fn run(
         self,
-        parts: Parts,
+        parts: RlParts,
         rewards: Rewards,
         record: Option<&[Trajectory]>,
         context: &StageContext,
-    ) -> Result<Outcome> {
+    ) -> Result<RlOutcome> {
         // Rollouts in flight at a step of a repeated run began before that step, so such a run always starts from its
         // beginning.
         let resumes = record.is_none();
@@ -80,10 +80,10 @@ impl<'a> Run<'a> {
             self.validate(context, &mut progress)?;
         }
         std::thread::scope(|scope| -> Result<()> {
-            let mut source: Box<dyn Source + '_> = match (record, &self.config.rollout.asynchronous) {
-                (Some(record), _) => Box::new(Recorded::new(&self, record, &progress)?),
-                (None, Some(options)) => Box::new(Asynchronous::start(&self, options, &progress, scope)?),
-                (None, None) => Box::new(Synchronous),
+            let mut source: Box<dyn RolloutSource + '_> = match (record, &self.config.rollout.asynchronous) {
+                (Some(record), _) => Box::new(RecordedSource::new(&self, record, &progress)?),
+                (None, Some(options)) => Box::new(AsyncSource::start(&self, options, &progress, scope)?),
+                (None, None) => Box::new(SyncSource),
             };
             while progress.state.step < self.config.steps {
                 let _span = step_span(progress.state.step);
@@ -99,25 +99,25 @@ impl<'a> Run<'a> {
             Some(best) => best,
             None => progress.trainer.weights()?,
         };
-        Ok(Outcome { weights, state: progress.state, rollouts: progress.rollouts.into() })
+        Ok(RlOutcome { weights, state: progress.state, rollouts: progress.rollouts.into() })
     }
 
     /// Starts from the newest checkpoint, or from the input model.
-    fn start(&self, parts: Parts, rewards: Rewards, resumes: bool, context: &StageContext) -> Result<Progress> {
+    fn start(&self, parts: RlParts, rewards: Rewards, resumes: bool, context: &StageContext) -> Result<RlProgress> {
         let (config, policy) = (self.config, self.policy);
         let settle = |options: &OptimizerOptions, method| options.settle(method, &policy.folder, self.learns, context);
-        let learned = Learned { learns: self.learns, seed: config.seed };
-        let optimizer = settle(&config.optimizer, Method::Rl);
-        let trainer = |total, learned| Trainer::new(&*policy.backend, &policy.folder, &optimizer, total, learned);
+        let learned = TrainableParams { learns: self.learns, seed: config.seed };
+        let optimizer = settle(&config.optimizer, TrainingMethod::Rl);
+        let trainer = |total, learned| ModelTrainer::new(&*policy.backend, &policy.folder, &optimizer, total, learned);
         let needs = parts.needs();
         let updates = config.updates();
         let critic = || {
-            let optimizer = settle(&config.critic.optimizer, Method::Critic);
+            let optimizer = settle(&config.critic.optimizer, TrainingMethod::Critic);
             Critic::new(policy, &optimizer, updates, config.micro_batch_tokens, learned)
         };
-        let fixed = Learned { learns: Learns::Nothing, ..learned };
-        let mut progress = Progress {
-            state: State::default(),
+        let fixed = TrainableParams { learns: TrainableParameters::Nothing, ..learned };
+        let mut progress = RlProgress {
+            state: RlState::default(),
             rewards,
             trainer: trainer(updates, learned)?,
             sampler: policy.sampler(self.threads)?,
@@ -128,7 +128,7 @@ impl<'a> Run<'a> {
             rollouts: VecDeque::new(),
             versions_are_steps: config.rollout.asynchronous.is_some(),
         };
-        if resumes && let Some((state, folder)) = checkpoint::latest::<State>(context)? {
+        if resumes && let Some((state, folder)) = checkpoint::latest::<RlState>(context)? {
             state.expect_tools(&self.environment.tools())?;
             progress.load(state, &folder)?;
         }
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
     }
 
     /// Validates, reports progress and saves a resume point after an update.
-    fn after_step(&self, resumes: bool, context: &StageContext, progress: &mut Progress) -> Result<()> {
+    fn after_step(&self, resumes: bool, context: &StageContext, progress: &mut RlProgress) -> Result<()> {
         let step = progress.state.step;
         let last = step == self.config.steps;
         let due = |every: u64| every > 0 && step.is_multiple_of(every);
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
     }
 
     /// Measures the greedy pass rate on the validation problems; the best weights are kept.
-    fn validate(&self, context: &StageContext, progress: &mut Progress) -> Result<()> {
+    fn validate(&self, context: &StageContext, progress: &mut RlProgress) -> Result<()> {
         if self.validation.is_empty() {
             return Ok(());
         }

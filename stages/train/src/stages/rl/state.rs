@@ -1,48 +1,48 @@
 //! State of the loop of `rl`: constant during the stage, changing, and stored in resume points.
 
-use super::config::Config;
+use super::config::RlConfig;
 use super::critic::Critic;
-use super::parts::Parts;
+use super::parts::RlParts;
 use crate::config::kv_memory;
-use crate::model::Policy;
-use crate::optimize::Trainer;
+use crate::model::PolicyModel;
+use crate::optimize::ModelTrainer;
 use crate::rewards::Rewards;
-use crate::rollouts::Limits;
+use crate::rollouts::EpisodeLimits;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::path::Path;
 use trainyard_api::CancelToken;
-use trainyard_api::curves::Curves;
-use trainyard_core::{Chance, Error, Metric, Result};
+use trainyard_api::curves::LearningCurves;
+use trainyard_core::{Chance, Error, MetricInfo, Result};
 use trainyard_envs::tools::difference;
 use trainyard_envs::{Environment, ToolSpec};
-use trainyard_learn::{PassRates, Pool, Progress as Place};
-use trainyard_lm::backend::{Learns, Parameters, Sampler};
+use trainyard_learn::{PassRates, ProblemPool, Progress as Place};
+use trainyard_lm::backend::{Parameters, Sampler, TrainableParameters};
 use trainyard_tables::{Problem, Trajectory, read_trajectories, write_trajectories};
 
 const ROLLOUTS: &str = "rollouts.parquet";
 const BEST: &str = "best.safetensors";
 
 /// State that is constant during the stage.
-pub struct Run<'a> {
-    pub config: &'a Config,
-    pub policy: &'a Policy,
+pub struct RlRun<'a> {
+    pub config: &'a RlConfig,
+    pub policy: &'a PolicyModel,
     /// Trained part of the policy.
-    pub learns: Learns,
+    pub learns: TrainableParameters,
     pub environment: Box<dyn Environment>,
     pub problems: Vec<Problem>,
     pub validation: Vec<Problem>,
     /// Problems in the form that curricula and strategies use.
-    pub pool: Pool,
+    pub pool: ProblemPool,
     pub chance: Chance,
     pub cancel: CancelToken,
     pub threads: usize,
     /// Declared metrics.
-    pub declared: Vec<Metric>,
+    pub declared: Vec<MetricInfo>,
 }
 
-impl Run<'_> {
+impl RlRun<'_> {
     /// Returns the random source of the whole run: a curriculum's passes span steps and draws, and its state holds its
     /// place in them.
     pub(super) fn curriculum_chance(&self) -> Chance {
@@ -51,9 +51,9 @@ impl Run<'_> {
     pub(super) fn place(&self, step: u64) -> Place {
         Place { step, steps: self.config.steps }
     }
-    pub(super) fn limits(&self) -> Limits {
+    pub(super) fn limits(&self) -> EpisodeLimits {
         let rollout = &self.config.rollout;
-        Limits {
+        EpisodeLimits {
             turn_tokens: rollout.max_turn_tokens,
             episode_tokens: rollout.max_episode_tokens,
             running: rollout.max_running,
@@ -65,12 +65,12 @@ impl Run<'_> {
 
 /// State of a checkpoint, in addition to weights, moments and kept rollouts.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct State {
+pub struct RlState {
     pub step: u64,
     pub rates: PassRates,
     pub parts: Value,
     pub rewards: Value,
-    pub curves: Curves,
+    pub curves: LearningCurves,
     /// Step and greedy pass rate of the best validation so far.
     pub best: Option<(u64, f64)>,
     /// Number of rollouts that the infrastructure ended.
@@ -85,14 +85,14 @@ pub struct State {
 }
 
 /// State that changes during the stage.
-pub struct Progress {
-    pub state: State,
-    pub parts: Parts,
+pub struct RlProgress {
+    pub state: RlState,
+    pub parts: RlParts,
     pub rewards: Rewards,
-    pub trainer: Trainer,
+    pub trainer: ModelTrainer,
     pub sampler: Box<dyn Sampler>,
     /// Input model, if a term measures the distance from it.
-    pub reference: Option<Trainer>,
+    pub reference: Option<ModelTrainer>,
     pub critic: Option<Critic>,
     /// Weights of the best validation so far.
     pub best: Option<Parameters>,
@@ -102,7 +102,7 @@ pub struct Progress {
     pub versions_are_steps: bool,
 }
 
-impl State {
+impl RlState {
     /// Rejects tools that differ from those of the previous attempt: the rollouts would not be comparable.
     pub fn expect_tools(&self, now: &[ToolSpec]) -> Result<()> {
         let what = self.tools.as_deref().and_then(|before| difference(before, now));
@@ -115,7 +115,7 @@ impl State {
     }
 }
 
-impl Progress {
+impl RlProgress {
     /// Returns the steps done, as the version of the weights.
     pub fn version(&self) -> u32 {
         u32::try_from(self.state.step).unwrap_or(u32::MAX)
@@ -134,7 +134,7 @@ impl Progress {
             self.rollouts.pop_front();
         }
     }
-    /// Writes all but [`State`] into a folder.
+    /// Writes all but [`RlState`] into a folder.
     pub fn save(&mut self, folder: &Path) -> Result<()> {
         self.trainer.save(folder, "")?;
         if let Some(critic) = &self.critic {
@@ -144,7 +144,7 @@ impl Progress {
         self.best.as_ref().map_or(Ok(()), |best| best.save(&folder.join(BEST)))
     }
     /// Restores the state written by [`Progress::save`].
-    pub fn load(&mut self, state: State, folder: &Path) -> Result<()> {
+    pub fn load(&mut self, state: RlState, folder: &Path) -> Result<()> {
         self.parts.load(&state.parts)?;
         self.rewards.load(&state.rewards)?;
         self.trainer.load(folder, "")?;

@@ -6,8 +6,8 @@ use crate::testing::{
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
-use trainyard_api::curves::Curves;
-use trainyard_api::report::Report;
+use trainyard_api::curves::LearningCurves;
+use trainyard_api::report::StageReport;
 use trainyard_api::{Stage, erase};
 use trainyard_core::{Digest, ErrorKind};
 use trainyard_learn::merge::merge;
@@ -56,7 +56,7 @@ fn reward_rises_and_the_best_weights_are_kept() {
     calm["optimizer"] = json!({"learning_rate": 1e-3});
     calm["checkpoint_every"] = json!(0);
     run_stage::<Rl>(calm.clone(), &mut context).unwrap();
-    let report = Report::read(context.output("report").unwrap()).unwrap();
+    let report = StageReport::read(context.output("report").unwrap()).unwrap();
     let series = |name: &str| {
         let all = report.curves.iter().flat_map(|c| &c.series);
         all.filter(|s| s.name == name).map(|s| s.points.iter().map(|p| p[1]).collect::<Vec<f64>>()).next().unwrap()
@@ -103,7 +103,7 @@ fn with(mut options: Value, over: Value) -> Value {
 
 #[test]
 fn every_composition_trains() {
-    for name in trainyard_learn::Parts::standard().algorithms.names() {
+    for name in trainyard_learn::LearnParts::standard().algorithms.names() {
         let folder = tempfile::tempdir().unwrap();
         let o = with(options(3), json!({"algorithm": name, "checkpoint_every": 0, "problems_per_step": 6}));
         let context = short(folder.path(), o.clone(), 2, None).unwrap_or_else(|e| panic!("{}: {e}", name));

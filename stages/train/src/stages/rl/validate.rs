@@ -1,11 +1,11 @@
 //! Greedy pass rate on held-out problems: one episode each, temperature 0.
 
-use super::state::Run;
-use crate::rollouts::{Driver, Job};
+use super::state::RlRun;
+use crate::rollouts::{EpisodeJob, RolloutDriver};
 use std::collections::BTreeMap;
 use trainyard_core::Result;
 use trainyard_lm::backend::Sampler;
-use trainyard_tables::{Problem, Sampling};
+use trainyard_tables::{Problem, SamplingParams};
 
 /// Greedy pass rates.
 pub struct GreedyRates {
@@ -44,16 +44,16 @@ pub fn equal_shares(problems: Vec<Problem>, most: usize) -> Vec<Problem> {
     problems.into_iter().enumerate().filter(|(i, _)| keep.next_if_eq(i).is_some()).map(|(_, p)| p).collect()
 }
 
-impl Run<'_> {
+impl RlRun<'_> {
     /// Measures greedy pass rates without infrastructure failures.
     pub(super) fn greedy(&self, sampler: &mut dyn Sampler) -> Result<GreedyRates> {
-        let jobs: Vec<Job> = (0..self.validation.len()).map(|i| Job::root(i, 0)).collect();
-        let mut driver = Driver {
+        let jobs: Vec<EpisodeJob> = (0..self.validation.len()).map(|i| EpisodeJob::root(i, 0)).collect();
+        let mut driver = RolloutDriver {
             sampler,
             model: &self.policy.folder,
             environment: &*self.environment,
             limits: self.limits(),
-            sampling: Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 },
+            sampling: SamplingParams { temperature: 0.0, top_p: 1.0, top_k: 0 },
             chance: self.chance.child("validation", &[]),
             name: "rl/validation".into(),
             cancel: &self.cancel,

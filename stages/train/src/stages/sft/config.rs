@@ -1,25 +1,25 @@
 //! Options of `sft`.
 
 use super::stop::{self, StopAt};
-use crate::optimize::{Method, OptimizerOptions};
+use crate::backend_config::TrainOptions;
+use crate::optimize::{OptimizerOptions, TrainingMethod};
 use crate::row_options;
-use crate::with_backend::TrainOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_core::{Facts, OptionProblem, Wired};
+use trainyard_core::{Facts, OptionProblem, WiredInputs};
 use trainyard_lm::adapter::AdapterOptions;
 use trainyard_lm::backend::registry;
 use trainyard_lm::checkpoint::SaveOptions;
-use trainyard_lm::memory::Training;
+use trainyard_lm::memory::TrainingMemory;
 use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
 
 /// Options of `sft`. Training ends at the first of `epochs`, `steps` and `tokens` that is given; 3 epochs if none is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct SftConfig {
     /// How the model's chat template is used. Rows bring the tools that they offer; `tools` says who writes calls: the
     /// template, or the rows' texts as they are.
     #[serde(skip_serializing_if = "TemplateOptions::is_default")]
@@ -71,7 +71,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for SftConfig {
     fn default() -> Self {
         Self {
             template: TemplateOptions::default(),
@@ -96,22 +96,22 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl SftConfig {
     /// Steps between measurements; 0 = none in between.
     pub fn validation_interval(&self) -> u64 {
         self.validate_every.unwrap_or(25)
     }
 }
 
-impl TrainOptions for Config {
+impl TrainOptions for SftConfig {
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.optimizer.problems("/optimizer");
         problems.extend(self.template.problems("/template"));
         problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
         problems.extend(self.save.problems("/save"));
-        problems.extend(OptionProblem::outside("/batch_tokens", self.batch_tokens, 1..));
-        problems.extend(OptionProblem::outside("/micro_batch_tokens", self.micro_batch_tokens, 1..));
-        problems.extend(OptionProblem::outside("/validation_share", self.validation_share, 0.0..=0.5));
+        problems.extend(OptionProblem::out_of_range("/batch_tokens", self.batch_tokens, 1..));
+        problems.extend(OptionProblem::out_of_range("/micro_batch_tokens", self.micro_batch_tokens, 1..));
+        problems.extend(OptionProblem::out_of_range("/validation_share", self.validation_share, 0.0..=0.5));
         let limits =
             [("/epochs", self.epochs), ("/steps", self.steps), ("/tokens", self.tokens), ("/patience", self.patience)];
         problems.extend(row_options::empty(&limits));
@@ -123,17 +123,17 @@ impl TrainOptions for Config {
         problems
     }
 
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         shape::trained(inputs, self.adapter.as_ref())
     }
 
-    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let changed = self.adapter.as_ref().into();
-        self.optimizer.warning("/optimizer", Method::Sft, inputs, changed).into_iter().collect()
+        self.optimizer.warning("/optimizer", TrainingMethod::Sft, inputs, changed).into_iter().collect()
     }
 
     /// Options that measure on held-out rows, where no row is held out; a model that memory cannot hold.
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let both = ["trajectories", "tokenized"].iter().all(|port| inputs.get(port).is_some_and(|n| *n > 0));
         let twice = both.then(|| {
             OptionProblem::new("/tokenized", "`trajectories` and `tokenized` are both wired").help("wire one of them")
@@ -143,14 +143,14 @@ impl TrainOptions for Config {
             ("/patience", self.patience.is_some()),
         ];
         let tokens = self.micro_batch_tokens.min(self.batch_tokens);
-        let training = Training { adapter: self.adapter.as_ref(), tokens, samples: false };
+        let training = TrainingMemory { adapter: self.adapter.as_ref(), tokens, samples: false };
         let mut problems = row_options::unmeasured(&measured, self.validation_share, inputs);
         problems.extend(twice);
         problems.extend(stop::problems_with(self.stop_at.as_ref(), inputs));
         problems.extend(shape::without_language_head(inputs, &["model"]));
-        problems.extend(shape::misfits(inputs, self.adapter.as_ref()));
+        problems.extend(shape::adapter_problems(inputs, self.adapter.as_ref()));
         problems.extend(shape::too_large(inputs, &training));
-        problems.extend(shape::not_native(&self.template, inputs, &["model"]));
+        problems.extend(shape::native_template_problems(&self.template, inputs, &["model"]));
         problems
     }
 }

@@ -5,12 +5,12 @@ use trainyard_api::InputArtifact;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Result};
 use trainyard_lm::ModelFolder;
-use trainyard_lm::examples::{Example, Tokenized, expect_same_text, tokenize, unpack};
-use trainyard_tables::{RowReader, TokenPack, Trajectory};
+use trainyard_lm::examples::{Example, TokenizedTrajectory, expect_same_text, tokenize, unpack};
+use trainyard_tables::{TableRowReader, TokenPack, Trajectory};
 
 /// The examples of some rows, and what was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Prepared {
+pub struct SftExamples {
     /// Examples with at least one token in the loss, in the order of the rows.
     pub examples: Vec<Example>,
     /// Rows that gave them.
@@ -24,8 +24,8 @@ pub struct Prepared {
 }
 
 /// Takes rows in order. `most` = tokens that a sequence may have.
-pub fn prepare(rows: Vec<Tokenized>, most: usize) -> Prepared {
-    let mut prepared = Prepared::default();
+pub fn prepare(rows: Vec<TokenizedTrajectory>, most: usize) -> SftExamples {
+    let mut prepared = SftExamples::default();
     for row in rows {
         prepared.masked_turns += row.masked_turns;
         let longest = row.longest();
@@ -48,10 +48,10 @@ pub fn encoded(
     model: &ModelFolder,
     mask_errored_turns: bool,
     what: &str,
-) -> Result<Vec<Tokenized>> {
+) -> Result<Vec<TokenizedTrajectory>> {
     let mut all = Vec::new();
     for artifact in artifacts {
-        for rows in RowReader::<Trajectory>::open(&artifact.parquet())? {
+        for rows in TableRowReader::<Trajectory>::open(&artifact.parquet())? {
             let rows = rows?;
             expect_same_text(model, &rows, what)?;
             for row in tokenize(model, &rows, mask_errored_turns) {
@@ -63,11 +63,11 @@ pub fn encoded(
 }
 
 /// Reads what `data/tokenize` made. Errors: data, if a pack is damaged.
-pub fn packed(artifacts: &[InputArtifact]) -> Result<Vec<Tokenized>> {
+pub fn packed(artifacts: &[InputArtifact]) -> Result<Vec<TokenizedTrajectory>> {
     let mut all = Vec::new();
     for artifact in artifacts {
         let path = artifact.parquet();
-        for packs in RowReader::<TokenPack>::open(&path)? {
+        for packs in TableRowReader::<TokenPack>::open(&path)? {
             for pack in packs? {
                 all.extend(unpack(&pack).at(path.display())?);
             }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn problems_are_held_out_whole() {
-        let row = |i: usize| Tokenized { problem_id: (i / 3).to_string(), ..Tokenized::default() };
+        let row = |i: usize| TokenizedTrajectory { problem_id: (i / 3).to_string(), ..TokenizedTrajectory::default() };
         let (train, held) = hold_out((0..30).map(row).collect(), |row| &row.problem_id, 0.2, &Chance::new(1));
         assert_eq!((train.len(), held.len()), (24, 6));
         let ids: BTreeSet<&str> = held.iter().map(|r| r.problem_id.as_str()).collect();

@@ -11,30 +11,30 @@ pub mod stop;
 #[cfg(test)]
 mod tests;
 
-pub use config::Config;
+pub use config::SftConfig;
 
-use crate::model::{self, Policy};
-use crate::optimize::{Learned, Method};
-use crate::parts::Parts;
-use crate::with_backend::{TrainOptions as _, WithBackend};
-use data::{Prepared, encoded, hold_out, packed, prepare};
-use prepared::Ready;
+use crate::backend_config::{BackendConfig, TrainOptions as _};
+use crate::model::{self, PolicyModel};
+use crate::optimize::{TrainableParams, TrainingMethod};
+use crate::parts::TrainParts;
+use data::{SftExamples, encoded, hold_out, packed, prepare};
+use prepared::PreparedSft;
 use serde_json::Value;
-use stop::Stop;
-use trainyard_api::report::Report;
+use stop::StopEvaluator;
+use trainyard_api::report::StageReport;
 use trainyard_api::stage::refuse;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Metric, Producers, Reduce, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, DeclaredMetrics, MetricInfo, Producers, Reduce, Result};
 use trainyard_lm::ModelFolder;
-use trainyard_lm::backend::Head;
-use trainyard_lm::examples::Tokenized;
-use trainyard_lm::stages::tokenize::{PORT, expect_made_for};
+use trainyard_lm::backend::LearnerHead;
+use trainyard_lm::examples::TokenizedTrajectory;
+use trainyard_lm::stages::tokenize::{PORT, expect_compatible_tokens};
 
 /// The stage kind `sft`, with the backends that it may compute on.
 #[derive(Default)]
 pub struct Sft {
     /// Families of parts that the options may name.
-    pub parts: Parts,
+    pub parts: TrainParts,
 }
 
 const DOC: &str = "\
@@ -55,38 +55,41 @@ Errors: trajectories of another tokenizer or template, a loss or gradient that i
 set.";
 
 /// With every validation metric, whether anything is held out or not.
-fn metrics() -> Vec<Metric> {
-    let validation = Metric::new(
+fn metrics() -> Vec<MetricInfo> {
+    let validation = MetricInfo::new(
         "validation_loss",
         "nats per token",
         "Loss on held-out trajectories, of the weights that are kept.",
     );
-    let initial = Metric::new(
+    let initial = MetricInfo::new(
         "validation_loss_initial",
         "nats per token",
         "Loss on held-out trajectories before the first step.",
     );
     vec![
-        Metric::new("loss", "nats per token", "Loss on the tokens that are learned.").lower().over(Reduce::LastTenth),
-        Metric::new("grad_norm", "norm", "Norm of the gradient before it is clipped.").over(Reduce::LastTenth),
-        Metric::new("steps", "steps", "Optimizer steps."),
-        Metric::new("tokens", "tokens", "Tokens that were read, prompts included."),
-        Metric::new("rows", "rows", "Trajectories that were learned from."),
-        Metric::new("rows_too_long", "rows", "Trajectories that do not fit into the context and were left out.")
+        MetricInfo::new("loss", "nats per token", "Loss on the tokens that are learned.")
+            .lower()
+            .reduced_by(Reduce::LastTenth),
+        MetricInfo::new("grad_norm", "norm", "Norm of the gradient before it is clipped.")
+            .reduced_by(Reduce::LastTenth),
+        MetricInfo::new("steps", "steps", "Optimizer steps."),
+        MetricInfo::new("tokens", "tokens", "Tokens that were read, prompts included."),
+        MetricInfo::new("rows", "rows", "Trajectories that were learned from."),
+        MetricInfo::new("rows_too_long", "rows", "Trajectories that do not fit into the context and were left out.")
             .lower(),
-        Metric::new("rows_without_loss", "rows", "Trajectories without a token to learn.").lower(),
-        Metric::new("masked_turns", "turns", "Turns that are in the context but not in the loss."),
+        MetricInfo::new("rows_without_loss", "rows", "Trajectories without a token to learn.").lower(),
+        MetricInfo::new("masked_turns", "turns", "Turns that are in the context but not in the loss."),
         validation.lower().optional(),
         initial.lower().optional(),
-        Metric::new("best_step", "step", "Step of the weights that are kept.").optional(),
-        Metric::new(stop::METRIC, "share", "Sampled episodes that are right at the end, with `stop_at`.")
+        MetricInfo::new("best_step", "step", "Step of the weights that are kept.").optional(),
+        MetricInfo::new(stop::METRIC, "share", "Sampled episodes that are right at the end, with `stop_at`.")
             .higher()
             .optional(),
     ]
 }
 
 impl Stage for Sft {
-    type Prepared = Ready;
+    type Prepared = PreparedSft;
     const NAME: &'static str = "sft";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "supervised fine-tuning on the agent's tokens of trajectories";
@@ -98,10 +101,10 @@ impl Stage for Sft {
 
     const FAMILIES: &'static [&'static str] = &["backends", "environments", "formats", "tools", "verifiers"];
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         metrics().into()
     }
-    fn declared(&self, prepared: &Ready, producers: &Producers) -> Declared {
+    fn declared_metrics(&self, prepared: &PreparedSft, producers: &Producers) -> DeclaredMetrics {
         let config = &prepared.trained.config;
         let mut list = metrics();
         list.retain(|m| config.stop_at.is_some() || m.name != stop::METRIC);
@@ -129,19 +132,19 @@ impl Stage for Sft {
         }
     }
     fn schema(&self) -> Value {
-        let mut schema = WithBackend::<Config>::schema(&self.parts);
+        let mut schema = BackendConfig::<SftConfig>::schema(&self.parts);
         self.parts.fill_environment(&mut schema);
         schema
     }
-    fn prepare(&self, mut options: Value) -> Result<Ready> {
+    fn prepare(&self, mut options: Value) -> Result<PreparedSft> {
         let environment = prepared::environment(&self.parts, &mut options);
-        let trained = WithBackend::read(&self.parts, options, |options| self.parse(options))?;
-        Ok(Ready { trained, environment })
+        let trained = BackendConfig::read(&self.parts, options, |options| self.parse(options))?;
+        Ok(PreparedSft { trained, environment })
     }
 
-    fn run(&self, prepared: Ready, context: &mut StageContext) -> Result<()> {
-        let Ready { trained: WithBackend { config, backend }, environment } = prepared;
-        let policy = Policy::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
+    fn run(&self, prepared: PreparedSft, context: &mut StageContext) -> Result<()> {
+        let PreparedSft { trained: BackendConfig { config, backend }, environment } = prepared;
+        let policy = PolicyModel::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
         let policy = policy.with_template(&config.template)?;
         let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
         let (train, held) = rows(&config, &policy.folder, context)?;
@@ -149,15 +152,15 @@ impl Stage for Sft {
         let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
         let (prepared, held) = (prepare(train, most), prepare(held, most));
         let plan = run::plan(&config, &prepared.examples)?;
-        let learned = Learned { learns, seed: config.seed };
-        let optimizer = config.optimizer.settle(Method::Sft, &policy.folder, learns, context);
+        let learned = TrainableParams { learns, seed: config.seed };
+        let optimizer = config.optimizer.settle(TrainingMethod::Sft, &policy.folder, learns, context);
         let open = |options| {
             let parts = (&environment, &self.parts);
-            Stop::open(options, parts, (&config.template, config.seed), &policy, context)
+            StopEvaluator::open(options, parts, (&config.template, config.seed), &policy, context)
         };
         let mut stop = config.stop_at.as_ref().map(open).transpose()?;
-        let trainer = policy.trainer(&optimizer, plan.len() as u64, Head::Own, learned)?;
-        let measured = run::Measured { held: &held.examples, stop: stop.as_mut() };
+        let trainer = policy.trainer(&optimizer, plan.len() as u64, LearnerHead::Own, learned)?;
+        let measured = run::SftEvaluation { held: &held.examples, stop: stop.as_mut() };
         let outcome = run::run(&config, trainer, (&prepared.examples, &plan), measured, context)?;
         if let Some(stop) = stop {
             stop.finish(outcome.state.accuracy, outcome.state.step, context)?;
@@ -169,13 +172,17 @@ impl Stage for Sft {
 }
 
 /// Tokens of the training rows and of the held-out rows.
-fn rows(config: &Config, model: &ModelFolder, context: &StageContext) -> Result<(Vec<Tokenized>, Vec<Tokenized>)> {
+fn rows(
+    config: &SftConfig,
+    model: &ModelFolder,
+    context: &StageContext,
+) -> Result<(Vec<TokenizedTrajectory>, Vec<TokenizedTrajectory>)> {
     refuse(config.problems_with(&context.wired()))?;
     let mask = config.mask_errored_turns;
     let all = match context.many(PORT) {
         [] => encoded(context.many("trajectories"), model, mask, "`trajectories`")?,
         packs => {
-            packs.iter().try_for_each(|artifact| expect_made_for(artifact, model, mask))?;
+            packs.iter().try_for_each(|artifact| expect_compatible_tokens(artifact, model, mask))?;
             packed(packs)?
         }
     };
@@ -188,8 +195,8 @@ fn rows(config: &Config, model: &ModelFolder, context: &StageContext) -> Result<
     }
 }
 
-fn write_report(context: &mut StageContext, state: &run::State, prepared: &Prepared, held: usize) -> Result<()> {
-    let mut report = Report::new("Supervised fine-tuning");
+fn write_report(context: &mut StageContext, state: &run::SftState, prepared: &SftExamples, held: usize) -> Result<()> {
+    let mut report = StageReport::new("Supervised fine-tuning");
     report.summary =
         format!("{} trajectories, {} optimizer steps, {} tokens read.", prepared.rows, state.step, state.tokens);
     let tail = (state.step as usize).div_ceil(10).max(1);
@@ -211,15 +218,15 @@ fn write_report(context: &mut StageContext, state: &run::State, prepared: &Prepa
         context.metric(name, value);
         report.metric(name, value);
     }
-    state.curves.draw(
+    state.curves.add_chart(
         &mut report,
         "Loss",
         "nats per token",
         &[("training", "loss"), ("validation", "validation_loss")],
     );
-    state.curves.draw(&mut report, "Gradient norm", "", &[("norm", "grad_norm")]);
-    state.curves.draw(&mut report, "Learning rate", "", &[("rate", "learning_rate")]);
-    state.curves.draw(&mut report, "Accuracy of sampled episodes", "share", &[("sampled", stop::METRIC)]);
+    state.curves.add_chart(&mut report, "Gradient norm", "", &[("norm", "grad_norm")]);
+    state.curves.add_chart(&mut report, "Learning rate", "", &[("rate", "learning_rate")]);
+    state.curves.add_chart(&mut report, "Accuracy of sampled episodes", "share", &[("sampled", stop::METRIC)]);
     if let Some(accuracy) = state.accuracy {
         report.metric(stop::METRIC, accuracy);
     }

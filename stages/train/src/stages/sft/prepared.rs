@@ -1,26 +1,26 @@
 //! Options of `sft` with the parts that they name.
 
-use super::Config;
+use super::SftConfig;
+use crate::backend_config::BackendConfig;
 use crate::config::default_environment;
 use crate::native;
-use crate::parts::Parts;
-use crate::with_backend::WithBackend;
+use crate::parts::TrainParts;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use trainyard_api::Prepared;
-use trainyard_core::{Facts, OptionProblem, Wired};
+use trainyard_api::PreparedOptions;
+use trainyard_core::{Facts, OptionProblem, WiredInputs};
 use trainyard_envs::environments::{self, EnvironmentSlot};
 
 /// Options, backend, and the environment of `stop_at`.
-pub struct Ready {
+pub struct PreparedSft {
     /// Options and backend.
-    pub trained: WithBackend<Config>,
+    pub trained: BackendConfig<SftConfig>,
     /// Environment of `stop_at`; the default one without it.
     pub environment: EnvironmentSlot,
 }
 
 /// Reads the environment of `stop_at` and fills in its defaults there.
-pub fn environment(parts: &Parts, options: &mut Value) -> EnvironmentSlot {
+pub fn environment(parts: &TrainParts, options: &mut Value) -> EnvironmentSlot {
     let family = &parts.envs.environments;
     match options.get_mut("stop_at").filter(|stop| stop.is_object()) {
         Some(stop) => environments::read(family, stop, default_environment),
@@ -28,10 +28,10 @@ pub fn environment(parts: &Parts, options: &mut Value) -> EnvironmentSlot {
     }
 }
 
-impl Prepared for Ready {
-    type Config = Config;
+impl PreparedOptions for PreparedSft {
+    type Config = SftConfig;
 
-    fn config(&self) -> &Config {
+    fn config(&self) -> &SftConfig {
         &self.trained.config
     }
 
@@ -39,7 +39,7 @@ impl Prepared for Ready {
         let mut problems = self.trained.problems();
         if let Some(stop) = &self.trained.config.stop_at {
             let own = self.environment.problems();
-            problems.extend(own.into_iter().map(|problem| problem.within("/stop_at")));
+            problems.extend(own.into_iter().map(|problem| problem.with_prefix("/stop_at")));
             problems.extend(native::problems(&stop.environment, &self.trained.config.template));
             let sampling = stop.sampling.distribution();
             problems.extend(self.trained.backend.problem_with_sampling("/stop_at/sampling", &sampling));
@@ -47,15 +47,15 @@ impl Prepared for Ready {
         problems
     }
 
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         self.trained.problems_with(inputs)
     }
 
-    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         self.trained.warnings_with(inputs)
     }
 
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         self.trained.facts(inputs)
     }
 

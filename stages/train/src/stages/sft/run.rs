@@ -4,29 +4,29 @@
 //! the step number of a checkpoint produces the same bytes. The input model is measured first and kept if no step beats
 //! it.
 
-use super::config::Config;
-use super::stop::{METRIC, Stop};
-use crate::optimize::{Trainer, epoch_batches, micro_batches};
+use super::config::SftConfig;
+use super::stop::{METRIC, StopEvaluator};
+use crate::optimize::{ModelTrainer, epoch_batches, micro_batches};
 use crate::spans::step_span;
 use serde::{Deserialize, Serialize};
 use trainyard_api::StageContext;
 use trainyard_api::checkpoint;
-use trainyard_api::curves::{Curves, finite};
+use trainyard_api::curves::{LearningCurves, finite};
 use trainyard_core::{Chance, Error, Result};
-use trainyard_lm::backend::{Parameters, Place, Slopes};
+use trainyard_lm::backend::{OutputGradients, Parameters, TokenPosition};
 use trainyard_lm::examples::Example;
 
 const BEST: &str = "best.safetensors";
 
 /// Contents of a checkpoint in addition to weights and moments.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct State {
+pub struct SftState {
     /// Optimizer steps done.
     pub step: u64,
     /// Tokens read.
     pub tokens: u64,
     /// Learning curves so far.
-    pub curves: Curves,
+    pub curves: LearningCurves,
     /// Step and loss of the best validation; step 0 is the input model.
     pub best: Option<(u64, f64)>,
     /// Validations since the best one.
@@ -37,19 +37,19 @@ pub struct State {
 }
 
 /// Measurements in addition to the training loss.
-pub struct Measured<'a> {
+pub struct SftEvaluation<'a> {
     /// Held-out examples; they choose the weights to keep, unless `stop` does.
     pub held: &'a [Example],
     /// Episodes that end the training.
-    pub stop: Option<&'a mut Stop>,
+    pub stop: Option<&'a mut StopEvaluator>,
 }
 
 /// The result of training.
-pub struct Outcome {
+pub struct SftOutcome {
     /// The weights to keep.
     pub weights: Parameters,
     /// State after the last step.
-    pub state: State,
+    pub state: SftState,
     /// Steps that the budget allows.
     pub planned: u64,
 }
@@ -57,18 +57,18 @@ pub struct Outcome {
 /// Trains on `train` as planned. The weights with the lowest loss on held-out examples are kept; without such examples,
 /// or where sampled episodes end the training, the last ones.
 pub fn run(
-    config: &Config,
-    mut trainer: Trainer,
+    config: &SftConfig,
+    mut trainer: ModelTrainer,
     (train, plan): (&[Example], &[Vec<usize>]),
-    Measured { held, mut stop }: Measured<'_>,
+    SftEvaluation { held, mut stop }: SftEvaluation<'_>,
     context: &StageContext,
-) -> Result<Outcome> {
+) -> Result<SftOutcome> {
     let total = plan.len() as u64;
     let keeps_best = stop.is_none();
     let every = config.validation_interval();
-    let mut state = State::default();
+    let mut state = SftState::default();
     let mut best: Option<Parameters> = None;
-    if let Some((saved, folder)) = checkpoint::latest::<State>(context)? {
+    if let Some((saved, folder)) = checkpoint::latest::<SftState>(context)? {
         trainer.load(&folder, "")?;
         state = saved;
         if state.best.is_some() && keeps_best {
@@ -104,19 +104,19 @@ pub fn run(
         Some(best) => best,
         None => trainer.weights()?,
     };
-    Ok(Outcome { weights, state, planned: total })
+    Ok(SftOutcome { weights, state, planned: total })
 }
 
-fn stopped(config: &Config, stop: Option<&Stop>, state: &State) -> bool {
+fn stopped(config: &SftConfig, stop: Option<&StopEvaluator>, state: &SftState) -> bool {
     let reached = stop.zip(state.accuracy).is_some_and(|(stop, accuracy)| stop.is_reached(accuracy));
     reached || config.patience.is_some_and(|p| state.stale >= p)
 }
 
 /// Measures the accuracy of sampled episodes where it is due.
 fn play(
-    stop: Option<&mut Stop>,
-    trainer: &Trainer,
-    state: &mut State,
+    stop: Option<&mut StopEvaluator>,
+    trainer: &ModelTrainer,
+    state: &mut SftState,
     total: u64,
     context: &StageContext,
 ) -> Result<()> {
@@ -128,7 +128,7 @@ fn play(
 }
 
 /// The members of every optimizer step, for the whole budget. Errors: data, without an example.
-pub fn plan(config: &Config, train: &[Example]) -> Result<Vec<Vec<usize>>> {
+pub fn plan(config: &SftConfig, train: &[Example]) -> Result<Vec<Vec<usize>>> {
     let lengths: Vec<usize> = train.iter().map(|e| e.tokens.len()).collect();
     if lengths.is_empty() {
         return Err(Error::data("no trajectory is left to learn from")
@@ -154,11 +154,11 @@ pub fn plan(config: &Config, train: &[Example]) -> Result<Vec<Vec<usize>>> {
 
 /// One optimizer step on the mean loss over the batch's tokens.
 fn step(
-    config: &Config,
-    trainer: &mut Trainer,
+    config: &SftConfig,
+    trainer: &mut ModelTrainer,
     train: &[Example],
     batch: &[usize],
-    state: &mut State,
+    state: &mut SftState,
     context: &StageContext,
 ) -> Result<()> {
     let members: Vec<&Example> = batch.iter().map(|&i| &train[i]).collect();
@@ -173,7 +173,7 @@ fn step(
         sum -= outputs.logprobs.iter().sum::<f64>();
         finite(sum, "the loss", state.step)?;
         let slopes = vec![-1.0 / targets as f64; places.len()];
-        trainer.backward(&Slopes { logprobs: &slopes, ..Slopes::default() })?;
+        trainer.backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() })?;
     }
     let report = trainer.step()?;
     let now = state.step;
@@ -188,10 +188,10 @@ fn step(
 }
 
 fn validate(
-    config: &Config,
-    trainer: &Trainer,
+    config: &SftConfig,
+    trainer: &ModelTrainer,
     held: &[Example],
-    (state, best): (&mut State, &mut Option<Parameters>),
+    (state, best): (&mut SftState, &mut Option<Parameters>),
     keeps_best: bool,
     context: &StageContext,
 ) -> Result<()> {
@@ -210,7 +210,7 @@ fn validate(
 }
 
 /// Nats per token in the loss.
-pub fn mean_loss(trainer: &Trainer, examples: &[Example], budget: usize) -> Result<f64> {
+pub fn mean_loss(trainer: &ModelTrainer, examples: &[Example], budget: usize) -> Result<f64> {
     let lengths: Vec<usize> = examples.iter().map(|e| e.tokens.len()).collect();
     let targets: usize = examples.iter().map(Example::loss_tokens).sum();
     let mut sum = 0.0;
@@ -221,7 +221,7 @@ pub fn mean_loss(trainer: &Trainer, examples: &[Example], budget: usize) -> Resu
     Ok(sum / targets.max(1) as f64)
 }
 
-fn inputs<'e>(examples: &[&'e Example]) -> (Vec<&'e [u32]>, Vec<Place>) {
+fn inputs<'e>(examples: &[&'e Example]) -> (Vec<&'e [u32]>, Vec<TokenPosition>) {
     let masks: Vec<&[bool]> = examples.iter().map(|e| e.mask.as_slice()).collect();
-    (examples.iter().map(|e| e.tokens.as_slice()).collect(), Place::of_masks(&masks))
+    (examples.iter().map(|e| e.tokens.as_slice()).collect(), TokenPosition::from_masks(&masks))
 }

@@ -4,19 +4,19 @@
 //! 0.77 on another. Practice that is compared between seeds starts from a measured pass rate instead.
 
 use crate::config::{SamplingOptions, default_environment, kv_memory};
-use crate::model::Policy;
+use crate::model::PolicyModel;
 use crate::native;
-use crate::optimize::Trainer;
-use crate::parts::Parts;
+use crate::optimize::ModelTrainer;
+use crate::parts::TrainParts;
 use crate::problems;
-use crate::rollouts::{Driver, Job, Limits, ToolWait};
+use crate::rollouts::{EpisodeJob, EpisodeLimits, RolloutDriver, ToolWait};
 use crate::stages::rl::validate::equal_shares;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 use trainyard_api::StageContext;
-use trainyard_core::{Chance, Error, OptionProblem, Result, Wired};
+use trainyard_core::{Chance, Error, OptionProblem, Result, WiredInputs};
 use trainyard_envs::environments::EnvironmentSlot;
 use trainyard_envs::{Environment, ToolHost};
 use trainyard_lm::ModelFolder;
@@ -84,8 +84,8 @@ impl StopAt {
             let message = format!("the accuracy is {}, but must be above 0 and at most 1", self.accuracy);
             problems.push(OptionProblem::new("/stop_at/accuracy", message));
         }
-        problems.extend(OptionProblem::outside("/stop_at/every", self.every, 1..));
-        problems.extend(OptionProblem::outside("/stop_at/episodes", self.episodes, 1..));
+        problems.extend(OptionProblem::out_of_range("/stop_at/every", self.every, 1..));
+        problems.extend(OptionProblem::out_of_range("/stop_at/episodes", self.episodes, 1..));
         problems
     }
 
@@ -100,7 +100,7 @@ impl StopAt {
 }
 
 /// Contradictions between `stop_at` and the wired inputs.
-pub fn problems_with(stop: Option<&StopAt>, inputs: &Wired) -> Vec<OptionProblem> {
+pub fn problems_with(stop: Option<&StopAt>, inputs: &WiredInputs) -> Vec<OptionProblem> {
     let wired = inputs.get(PORT).is_some_and(|n| *n > 0);
     match stop {
         None if wired => {
@@ -111,16 +111,16 @@ pub fn problems_with(stop: Option<&StopAt>, inputs: &Wired) -> Vec<OptionProblem
             let problem = OptionProblem::new("/stop_at", "`stop_at` has no problems to play");
             vec![problem.help("wire the input `problems` to problems that are not those of the test")]
         }
-        Some(stop) => problems::misfits(&stop.environment, inputs, &[PORT])
+        Some(stop) => problems::environment_mismatches(&stop.environment, inputs, &[PORT])
             .into_iter()
-            .map(|problem| problem.within("/stop_at"))
+            .map(|problem| problem.with_prefix("/stop_at"))
             .collect(),
         None => Vec::new(),
     }
 }
 
 /// Plays the measuring episodes during a training.
-pub struct Stop {
+pub struct StopEvaluator {
     options: StopAt,
     /// Tokenizer and template; the weights are the trainer's.
     folder: ModelFolder,
@@ -131,15 +131,15 @@ pub struct Stop {
     host: Arc<ToolHost>,
 }
 
-impl Stop {
+impl StopEvaluator {
     /// Opens environment, problems and sampler, while `policy` still holds its weights.
     ///
     /// Errors: data and invalid, naming the input: no problem, problems of the split `test` or of another environment.
     pub fn open(
         options: &StopAt,
-        (slot, parts): (&EnvironmentSlot, &Parts),
+        (slot, parts): (&EnvironmentSlot, &TrainParts),
         (template, seed): (&TemplateOptions, u64),
-        policy: &Policy,
+        policy: &PolicyModel,
         context: &StageContext,
     ) -> Result<Self> {
         let problems = problems::read(context.input(PORT)?, PORT)?;
@@ -169,14 +169,14 @@ impl Stop {
 
     /// Share of right episodes under the trainer's weights; infrastructure failures are left out. Draws are the same in
     /// every measurement.
-    pub fn measure(&mut self, trainer: &Trainer, step: u64, context: &StageContext) -> Result<f64> {
+    pub fn measure(&mut self, trainer: &ModelTrainer, step: u64, context: &StageContext) -> Result<f64> {
         self.sampler.set_weights(&trainer.weights()?, u32::try_from(step).unwrap_or(u32::MAX))?;
         let sampling = &self.options.sampling;
-        let mut driver = Driver {
+        let mut driver = RolloutDriver {
             sampler: &mut *self.sampler,
             model: &self.folder,
             environment: &*self.environment,
-            limits: Limits {
+            limits: EpisodeLimits {
                 turn_tokens: sampling.max_turn_tokens,
                 episode_tokens: sampling.max_episode_tokens,
                 running: sampling.max_running,
@@ -189,7 +189,8 @@ impl Stop {
             cancel: &context.cancel,
         };
         let count = self.problems.len();
-        let jobs: Vec<Job> = (0..self.options.episodes).map(|i| Job::root(i % count, (i / count) as u32)).collect();
+        let jobs: Vec<EpisodeJob> =
+            (0..self.options.episodes).map(|i| EpisodeJob::root(i % count, (i / count) as u32)).collect();
         let played = driver.run(&self.problems, &jobs)?;
         let counted: Vec<bool> = played.iter().filter(|one| !one.failed()).map(|one| one.correct).collect();
         if counted.is_empty() {

@@ -5,7 +5,7 @@ use crate::testing::{
 };
 use serde_json::{Value, json};
 use std::path::Path;
-use trainyard_api::Prepared as _;
+use trainyard_api::PreparedOptions as _;
 use trainyard_core::{ArtifactKind, Digest, ErrorKind};
 use trainyard_lm::examples::{expect_same_text, tokenize};
 use trainyard_lm::stages::tokenize::Tokenize;
@@ -30,7 +30,7 @@ fn digests(context: &StageContext) -> Vec<Digest> {
     ["model", "report"].iter().map(|p| digest_of(context.output(p).unwrap())).collect()
 }
 
-fn prepared(model: &ModelFolder, rows: &[Trajectory], mask: bool, most: usize) -> Prepared {
+fn prepared(model: &ModelFolder, rows: &[Trajectory], mask: bool, most: usize) -> SftExamples {
     prepare(tokenize(model, rows, mask).into_iter().map(Result::unwrap).collect(), most)
 }
 

@@ -1,7 +1,7 @@
 //! Cards of exported data and models: content, provenance and how to read it, in the format of the Hugging Face hub. A
 //! pure function of the manifest.
 
-use crate::names::Found;
+use crate::names::ResolvedOutput;
 use std::fmt::Write as _;
 use std::path::Path;
 use trainyard_core::error::io_error;
@@ -10,7 +10,7 @@ use trainyard_core::{ArtifactKind, Manifest, Output, Result};
 const FILE: &str = "README.md";
 
 /// Files that an export wrote into a folder.
-pub struct Written<'a> {
+pub struct ExportSummary<'a> {
     /// Name of the file of rows.
     pub file: String,
     pub format: &'a str,
@@ -32,7 +32,7 @@ pub fn write(folder: &Path, card: &str) -> Result<Option<String>> {
 }
 
 /// Returns the card of rows in another program's format.
-pub fn of_rows(found: &Found, written: &Written<'_>) -> String {
+pub fn rows_card(found: &ResolvedOutput, written: &ExportSummary<'_>) -> String {
     let form = written.form.map(|form| format!(" in the form `{form}`")).unwrap_or_default();
     let mut text = data_head(&written.file, &[written.format, written.form.unwrap_or("rows")]);
     let _ = writeln!(text, "# {} of {}\n", title(found.output().kind), found.manifest.provenance.workflow);
@@ -54,7 +54,7 @@ pub fn of_rows(found: &Found, written: &Written<'_>) -> String {
 }
 
 /// Returns the card of an artifact's own files.
-pub fn of_artifact(found: &Found) -> String {
+pub fn artifact_card(found: &ResolvedOutput) -> String {
     let output = found.output();
     let mut text = match output.kind {
         ArtifactKind::Model => model_head(output),

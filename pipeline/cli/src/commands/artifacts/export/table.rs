@@ -1,21 +1,27 @@
 //! Rows of a table, unchanged, in one file.
 
-use super::written::{Exported, expect_no_card};
+use super::export_result::{ExportResult, expect_no_card};
 use crate::args::ExportArgs;
 use crate::commands::artifacts::fetch;
-use crate::names::Found;
+use crate::names::ResolvedOutput;
 use crate::output::conversation::PER_TOKEN;
-use crate::session::Session;
+use crate::session::AppSession;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
-use trainyard_tables::{BatchReader, BatchWriter, Part};
+use trainyard_tables::{BatchReader, BatchWriter, ReadSlice};
 
 /// Exports rows of a table to one file. CSV and JSON Lines leave out the columns of tokens unless requested: they are
 /// most of the bytes and mean nothing without the tokenizer.
-pub fn table(session: &Session, args: &ExportArgs, found: &Found, ending: &str, to: &Path) -> Result<Exported> {
+pub fn table(
+    session: &AppSession,
+    args: &ExportArgs,
+    found: &ResolvedOutput,
+    ending: &str,
+    to: &Path,
+) -> Result<ExportResult> {
     expect_no_card(args)?;
     let (_folder, table) = fetch::table(session, &args.artifact, found)?;
     let all: Vec<String> = trainyard_tables::read_schema(&table)?.fields().iter().map(|f| f.name().clone()).collect();
@@ -34,7 +40,7 @@ pub fn table(session: &Session, args: &ExportArgs, found: &Found, ending: &str, 
             rows
         }
     };
-    Ok(Exported { files: vec![to.display().to_string()], rows: Some(rows), left_out, ..Exported::default() })
+    Ok(ExportResult { files: vec![to.display().to_string()], rows: Some(rows), left_out, ..ExportResult::default() })
 }
 
 fn columns(all: &[String], asked: &[String], ending: &str) -> Result<Vec<String>> {
@@ -54,7 +60,7 @@ fn is_trajectories(all: &[String]) -> bool {
 }
 
 fn copy_table(table: &Path, wanted: &[String], to: &Path) -> Result<u64> {
-    let reader = BatchReader::open_part(table, &Part { columns: Some(wanted), ..Part::default() })?;
+    let reader = BatchReader::open_part(table, &ReadSlice { columns: Some(wanted), ..ReadSlice::default() })?;
     let mut writer = BatchWriter::create(to, reader.schema())?;
     for batch in reader {
         writer.write(&batch?)?;

@@ -7,9 +7,9 @@ use super::super::effects::bound;
 use super::pooled::{PooledRow, rows};
 use super::result::SeedResult;
 use serde::Serialize;
-use trainyard_core::metric::address;
-use trainyard_core::{Comparison, Of};
-use trainyard_spec::plan::Check;
+use trainyard_core::metric::qualified_name;
+use trainyard_core::{Comparison, ComparisonField};
+use trainyard_spec::plan::MetricCheck;
 use trainyard_spec::recipe::RecipeResult;
 use trainyard_spec::{Plan, recipe};
 
@@ -18,7 +18,7 @@ const FEWEST_PROBLEMS: u64 = 400;
 
 /// Judgment over the seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Judgment {
+pub struct SeedJudgment {
     /// The outcome; `None` where nothing can be said: the premise fails, or there is too little data.
     pub result: Option<RecipeResult>,
     /// Why it is not `shown`.
@@ -39,7 +39,7 @@ pub struct JudgedCheck {
     /// Metric of the row.
     pub metric: String,
     /// Number of the row that is checked.
-    pub of: Option<Of>,
+    pub of: Option<ComparisonField>,
     /// Lower bound.
     pub min: Option<f64>,
     /// Upper bound.
@@ -56,32 +56,38 @@ impl JudgedCheck {
     /// `effect check failed: effect: avg.low is -0.01, must be at least 0`.
     fn failure(&self) -> String {
         let value = self.value.map_or_else(|| "missing".to_string(), |v| format!("{v:.4}"));
-        let name = address(&self.metric, self.of);
+        let name = qualified_name(&self.metric, self.of);
         let bound = bound(self.min, self.max);
         format!("{} check failed: {}: {name} is {value}, must be {bound}", self.role, self.stage)
     }
 
     /// `low at least 0`.
-    pub fn asked(&self) -> String {
+    pub fn requirement_text(&self) -> String {
         let of = self.of.map(|of| format!("{} ", of.name())).unwrap_or_default();
         of + &bound(self.min, self.max)
     }
 }
 
 /// Judges all checks with a role.
-pub fn judge(plan: &Plan, results: &[SeedResult]) -> Judgment {
+pub fn judge(plan: &Plan, results: &[SeedResult]) -> SeedJudgment {
     let rows = rows(results);
     let checks: Vec<JudgedCheck> = plan
         .nodes
         .iter()
         .flat_map(|node| node.checks.iter().map(move |check| (node.key.0.as_str(), check)))
-        .filter_map(|(stage, check)| Some(one(stage, check, check.role.as_deref()?, &rows, results)))
+        .filter_map(|(stage, check)| Some(judge_check(stage, check, check.role.as_deref()?, &rows, results)))
         .collect();
     let (result, reasons) = outcome(&checks, &rows, results.len());
-    Judgment { result, reasons, checks, rows }
+    SeedJudgment { result, reasons, checks, rows }
 }
 
-fn one(stage: &str, check: &Check, role: &str, rows: &[PooledRow], results: &[SeedResult]) -> JudgedCheck {
+fn judge_check(
+    stage: &str,
+    check: &MetricCheck,
+    role: &str,
+    rows: &[PooledRow],
+    results: &[SeedResult],
+) -> JudgedCheck {
     let row = rows.iter().find(|r| r.stage == stage && r.row.metric == check.metric);
     let within = |v: f64| check.min.is_none_or(|min| v >= min) && check.max.is_none_or(|max| v <= max);
     let value = if recipe::is_pooled(role) {
@@ -103,16 +109,16 @@ fn one(stage: &str, check: &Check, role: &str, rows: &[PooledRow], results: &[Se
 }
 
 /// The number of a pooled row that a check of this role means.
-fn pooled_value(row: &PooledRow, of: Of, role: &str) -> Option<f64> {
+fn pooled_value(row: &PooledRow, of: ComparisonField, role: &str) -> Option<f64> {
     match (of, role) {
-        (Of::Low, "guard" | "premise") => row.one_sided.map(|bounds| bounds.0),
-        (Of::High, "guard" | "premise") => row.one_sided.map(|bounds| bounds.1),
+        (ComparisonField::Low, "guard" | "premise") => row.one_sided.map(|bounds| bounds.0),
+        (ComparisonField::High, "guard" | "premise") => row.one_sided.map(|bounds| bounds.1),
         _ => row.row.get(of),
     }
 }
 
 /// The value of the seed that is nearest to failing a check, or beyond its bounds by most; `None` if a seed lacks it.
-fn nearest(check: &Check, stage: &str, results: &[SeedResult]) -> Option<f64> {
+fn nearest(check: &MetricCheck, stage: &str, results: &[SeedResult]) -> Option<f64> {
     let of = check.of?;
     let values: Vec<f64> =
         results.iter().map(|r| r.row(stage, &check.metric)?.row.get(of)).collect::<Option<Vec<f64>>>()?;
@@ -125,7 +131,7 @@ fn nearest(check: &Check, stage: &str, results: &[SeedResult]) -> Option<f64> {
 }
 
 /// Whether the two-sided interval lies wholly on the wrong side: of 0 for an effect, of its bound for a guard.
-fn harms(check: &Check, role: &str, row: &Comparison) -> bool {
+fn harms(check: &MetricCheck, role: &str, row: &Comparison) -> bool {
     let Some((low, high)) = row.low.zip(row.high) else { return false };
     match (role, check.min, check.max) {
         ("effect", Some(_), None) => high < 0.0,

@@ -1,11 +1,11 @@
 use super::super::result::SeedRow;
 use super::*;
 use trainyard_core::Digest;
-use trainyard_spec::plan::Severity;
+use trainyard_spec::plan::CheckSeverity;
 
-fn check(role: &str, metric: &str, of: Of, min: Option<f64>, max: Option<f64>) -> Check {
+fn check(role: &str, metric: &str, of: ComparisonField, min: Option<f64>, max: Option<f64>) -> MetricCheck {
     let role = Some(role.to_string());
-    Check { metric: metric.into(), of: Some(of), min, max, severity: Severity::Error, role, pooled: true }
+    MetricCheck { metric: metric.into(), of: Some(of), min, max, severity: CheckSeverity::Error, role, pooled: true }
 }
 
 /// Three seeds of a method that gains, whose baseline learns and whose placebo does not move.
@@ -38,15 +38,17 @@ fn seeds(gains: [f64; 3], moved: f64) -> Vec<SeedResult> {
 /// As `judge`, with the checks that most recipes have.
 fn outcome_of(results: &[SeedResult]) -> (Option<RecipeResult>, Vec<String>) {
     let asked = [
-        ("moves", check("mechanism", "avg", Of::Difference, Some(0.05), None)),
-        ("learned", check("premise", "avg", Of::Difference, Some(0.1), None)),
-        ("effect", check("effect", "avg", Of::Low, Some(0.0), None)),
-        ("placebo", check("placebo", "avg", Of::Low, None, Some(0.0))),
-        ("half", check("guard", "avg", Of::Low, Some(-0.03), None)),
+        ("moves", check("mechanism", "avg", ComparisonField::Difference, Some(0.05), None)),
+        ("learned", check("premise", "avg", ComparisonField::Difference, Some(0.1), None)),
+        ("effect", check("effect", "avg", ComparisonField::Low, Some(0.0), None)),
+        ("placebo", check("placebo", "avg", ComparisonField::Low, None, Some(0.0))),
+        ("half", check("guard", "avg", ComparisonField::Low, Some(-0.03), None)),
     ];
     let rows = rows(results);
-    let judged: Vec<JudgedCheck> =
-        asked.iter().map(|(stage, check)| one(stage, check, check.role.as_deref().unwrap(), &rows, results)).collect();
+    let judged: Vec<JudgedCheck> = asked
+        .iter()
+        .map(|(stage, check)| judge_check(stage, check, check.role.as_deref().unwrap(), &rows, results))
+        .collect();
     outcome(&judged, &rows, results.len())
 }
 
@@ -96,8 +98,8 @@ fn guards_have_one_sided_bounds() {
         r.rows[4].row.difference = Some(d);
     }
     let guard = |min: f64| {
-        let check = check("guard", "avg", Of::Low, Some(min), None);
-        one("half", &check, "guard", &rows(&results), &results)
+        let check = check("guard", "avg", ComparisonField::Low, Some(min), None);
+        judge_check("half", &check, "guard", &rows(&results), &results)
     };
     assert!(guard(-0.031).passed && !guard(-0.030).passed, "{:?}", guard(-0.03).value);
 }

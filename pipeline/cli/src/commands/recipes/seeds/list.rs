@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use trainyard_core::{Error, Result};
 
 /// Most seeds of one command.
-const MOST: usize = 1_000;
+const MAX_SEEDS: usize = 1_000;
 
 /// Reads a list. Errors: invalid, naming the entry: no number, an empty range, a seed that repeats.
 pub fn parse(text: &str) -> Result<Vec<u64>> {
@@ -19,8 +19,8 @@ pub fn parse(text: &str) -> Result<Vec<u64>> {
         if first > last {
             return Err(wrong());
         }
-        if last - first >= MOST as u64 {
-            return Err(Error::invalid(format!("`{entry}` names more than {MOST} seeds")));
+        if last - first >= MAX_SEEDS as u64 {
+            return Err(Error::invalid(format!("`{entry}` names more than {MAX_SEEDS} seeds")));
         }
         seeds.extend(first..=last);
     }

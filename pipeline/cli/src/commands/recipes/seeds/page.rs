@@ -1,10 +1,10 @@
 //! The part of a system's page that its result files fill: result, seeds one by one, pooled checks.
 
-use super::judge::{JudgedCheck, Judgment};
+use super::judge::{JudgedCheck, SeedJudgment};
 use super::pooled::PooledRow;
 use super::result::SeedResult;
-use crate::commands::recipes::effects::{rounded, shown};
-use crate::commands::recipes::found::Found;
+use crate::commands::recipes::effects::{rounded, value_text};
+use crate::commands::recipes::loaded_recipe::LoadedRecipe;
 use std::fmt::Write as _;
 use trainyard_core::Comparison;
 use trainyard_spec::recipe::RecipeResult;
@@ -20,7 +20,7 @@ pub fn word(result: Option<RecipeResult>) -> &'static str {
 }
 
 /// Claim, result, and the figures of all seeds.
-pub fn write(found: &Found, results: &[SeedResult], judgment: &Judgment, text: &mut String) {
+pub fn write(found: &LoadedRecipe, results: &[SeedResult], judgment: &SeedJudgment, text: &mut String) {
     let recipe = &found.recipe;
     let _ = write!(text, "\n## Claim\n\n{}\n\nWorld: {}.\n\n## Result\n\n", recipe.claim, recipe.world);
     if results.is_empty() {
@@ -45,27 +45,29 @@ pub fn write(found: &Found, results: &[SeedResult], judgment: &Judgment, text: &
     }
 }
 
-fn by_seed(results: &[SeedResult], judgment: &Judgment, text: &mut String) {
+fn by_seed(results: &[SeedResult], judgment: &SeedJudgment, text: &mut String) {
     let columns = checked_rows(judgment);
     let heads: Vec<String> = columns.iter().map(|r| format!("`{}`: {}", r.stage, r.row.metric)).collect();
     let _ = writeln!(text, "\n### Seeds\n\n| seed | {} |\n|--:|{}", heads.join(" | "), "--:|".repeat(columns.len()));
     for result in results {
         let cell = |column: &&PooledRow| {
-            result.row(&column.stage, &column.row.metric).map_or_else(|| shown(None), |r| sides(&r.row))
+            result.row(&column.stage, &column.row.metric).map_or_else(|| value_text(None), |r| sides(&r.row))
         };
         let cells: Vec<String> = columns.iter().map(cell).collect();
         let _ = writeln!(text, "| {} | {} |", result.seed, cells.join(" | "));
     }
 }
 
-fn pooled(judgment: &Judgment, text: &mut String) {
+fn pooled(judgment: &SeedJudgment, text: &mut String) {
     text.push_str("\n### All seeds\n\n| row | means | difference | bootstrap | problems |\n|---|--:|--:|--:|--:|\n");
     for row in &judgment.rows {
         let name = format!("`{}`: {}", row.stage, row.row.metric);
-        let n = row.row.n.map_or_else(|| shown(None), |n| n.to_string());
-        let difference =
-            row.row.difference.map_or_else(|| shown(None), |d| rounded(d) + &interval(row.row.low.zip(row.row.high)));
-        let bootstrap = row.bootstrap.map_or_else(|| shown(None), |b| interval(Some(b)));
+        let n = row.row.n.map_or_else(|| value_text(None), |n| n.to_string());
+        let difference = row
+            .row
+            .difference
+            .map_or_else(|| value_text(None), |d| rounded(d) + &interval(row.row.low.zip(row.row.high)));
+        let bootstrap = row.bootstrap.map_or_else(|| value_text(None), |b| interval(Some(b)));
         let _ = writeln!(text, "| {name} | {} | {difference} | {} | {n} |", means(&row.row), bootstrap.trim());
     }
     text.push_str(
@@ -89,11 +91,11 @@ fn checked(check: &JudgedCheck) -> String {
         (true, false) => "yes",
     };
     let name = format!("`{}`: {}", check.stage, check.metric);
-    format!("| {} | {name} | {} | {} | {holds} |", check.role, shown(check.value), check.asked())
+    format!("| {} | {name} | {} | {} | {holds} |", check.role, value_text(check.value), check.requirement_text())
 }
 
 /// Rows with a check, each once, in the order of the plan.
-fn checked_rows(judgment: &Judgment) -> Vec<&PooledRow> {
+fn checked_rows(judgment: &SeedJudgment) -> Vec<&PooledRow> {
     let is_checked =
         |row: &&PooledRow| judgment.checks.iter().any(|c| c.stage == row.stage && c.metric == row.row.metric);
     judgment.rows.iter().filter(is_checked).collect()
@@ -107,8 +109,8 @@ fn sides(row: &Comparison) -> String {
 
 fn means(row: &Comparison) -> String {
     match row.b {
-        Some(b) => format!("{} → {}", rounded(b), shown(row.a)),
-        None => shown(row.a),
+        Some(b) => format!("{} → {}", rounded(b), value_text(row.a)),
+        None => value_text(row.a),
     }
 }
 
@@ -122,7 +124,7 @@ fn capital(word: &str) -> String {
 }
 
 /// The effect in one clause for the index: `avg 0.45 → 0.55, 0.1 [0.05, 0.15]`.
-pub fn clause(judgment: &Judgment) -> String {
+pub fn clause(judgment: &SeedJudgment) -> String {
     let effect = judgment.checks.iter().find(|c| c.role == "effect");
     let row = effect.and_then(|c| judgment.rows.iter().find(|r| r.stage == c.stage && r.row.metric == c.metric));
     match row.map(|r| &r.row) {

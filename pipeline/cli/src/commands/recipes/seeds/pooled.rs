@@ -2,8 +2,8 @@
 
 use super::result::{SeedResult, SeedRow};
 use serde::Serialize;
-use trainyard_core::{Chance, Comparison, Of};
-use trainyard_learn::statistics::{Pooled, mean, two_level_bootstrap};
+use trainyard_core::{Chance, Comparison, ComparisonField};
+use trainyard_learn::statistics::{PooledEstimate, mean, two_level_bootstrap};
 
 /// Resamples of the bootstrap.
 const RESAMPLES: usize = 2_000;
@@ -36,16 +36,16 @@ pub fn rows(results: &[SeedResult]) -> Vec<PooledRow> {
 
 fn pooled(row: &SeedRow, results: &[SeedResult]) -> Option<PooledRow> {
     let found: Vec<&SeedRow> = results.iter().map(|r| r.row(&row.stage, &row.row.metric)).collect::<Option<_>>()?;
-    let of = |of: Of| found.iter().map(|r| r.row.get(of)).collect::<Option<Vec<f64>>>();
-    let value = |side: Of| of(side).and_then(|values| mean(&values));
-    let difference = of(Of::Difference).and_then(|values| Pooled::of(&values));
+    let of = |of: ComparisonField| found.iter().map(|r| r.row.get(of)).collect::<Option<Vec<f64>>>();
+    let value = |side: ComparisonField| of(side).and_then(|values| mean(&values));
+    let difference = of(ComparisonField::Difference).and_then(|values| PooledEstimate::of(&values));
     let interval = |tail: f64| difference.and_then(|pooled| pooled.interval(tail));
     let (low, high) = interval(TWO_SIDED).unzip();
     let problems: Vec<Vec<f64>> = found.iter().map(|r| spread(&r.differences)).collect();
     let problems: Vec<&[f64]> = problems.iter().map(Vec::as_slice).collect();
     let row_of = Comparison {
-        a: value(Of::A),
-        b: value(Of::B),
+        a: value(ComparisonField::A),
+        b: value(ComparisonField::B),
         difference: difference.map(|pooled| pooled.value),
         low,
         high,

@@ -3,7 +3,7 @@
 //! A file holds only what is computed, no time and no host, so a repeated seed gives the same bytes.
 
 use super::super::effects::manifests;
-use super::super::found::Found;
+use super::super::loaded_recipe::LoadedRecipe;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ impl SeedResult {
 }
 
 /// Reads the comparisons of a finished run from the store.
-pub async fn of_store(recipe: &Found, seed: u64, plan: &Plan, world: &RunContext) -> Result<SeedResult> {
+pub async fn of_store(recipe: &LoadedRecipe, seed: u64, plan: &Plan, world: &RunContext) -> Result<SeedResult> {
     let mut rows = Vec::new();
     for (stage, manifest) in manifests(plan, world, |node| node.kind == "compare").await? {
         let Some(manifest) = manifest else {

@@ -1,13 +1,13 @@
 //! The outcome of a recipe's seeds on a terminal.
 
-use super::judge::{JudgedCheck, Judgment};
+use super::judge::{JudgedCheck, SeedJudgment};
 use super::result::SeedResult;
 use crate::commands::recipes::effects::rounded;
-use crate::commands::recipes::found::Found;
+use crate::commands::recipes::loaded_recipe::LoadedRecipe;
 use crate::output::human::table;
 
 /// The checks with their pooled values, the result, and what contradicts the declared one.
-pub fn outcome(recipe: &Found, results: &[SeedResult], judgment: &Judgment) -> String {
+pub fn outcome(recipe: &LoadedRecipe, results: &[SeedResult], judgment: &SeedJudgment) -> String {
     let seeds: Vec<String> = results.iter().map(|r| r.seed.to_string()).collect();
     let rows: Vec<Vec<String>> = judgment.checks.iter().map(|check| row(check, judgment)).collect();
     let heads = ["role", "stage", "metric", "baseline", "treatment", "difference", "asked", "holds"];
@@ -21,7 +21,7 @@ pub fn outcome(recipe: &Found, results: &[SeedResult], judgment: &Judgment) -> S
     text
 }
 
-fn row(check: &JudgedCheck, judgment: &Judgment) -> Vec<String> {
+fn row(check: &JudgedCheck, judgment: &SeedJudgment) -> Vec<String> {
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_string(), rounded);
     let pooled = judgment.rows.iter().find(|r| r.stage == check.stage && r.row.metric == check.metric);
     let cells = match pooled.map(|r| &r.row) {
@@ -34,5 +34,5 @@ fn row(check: &JudgedCheck, judgment: &Judgment) -> Vec<String> {
     let [baseline, treatment, difference] = cells;
     let holds = if check.passed { "yes" } else { "no" };
     let texts = [&check.role, &check.stage, &check.metric].map(String::clone);
-    texts.into_iter().chain([baseline, treatment, difference, check.asked(), holds.to_string()]).collect()
+    texts.into_iter().chain([baseline, treatment, difference, check.requirement_text(), holds.to_string()]).collect()
 }

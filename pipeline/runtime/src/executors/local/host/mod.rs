@@ -10,14 +10,14 @@
 mod protocol;
 mod wire;
 
-pub use protocol::{Order, Said, is_host};
+pub use protocol::{HostReport, HostRequest, is_host};
 
 use super::Launcher;
 use super::ending::unexplained;
 use super::processes::kill_tree;
 use crate::executors::lines::for_each_line;
-use crate::executors::{Ended, Reports, Task};
-use crate::slots::Held;
+use crate::executors::{AttemptExit, AttemptReporter, AttemptTask};
+use crate::slots::SlotGuard;
 use protocol::host_url;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -33,55 +33,60 @@ use tokio::sync::oneshot;
 use trainyard_core::attempt::AttemptResult;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, Result};
-use wire::{Parcel, send_all};
+use wire::{HostMessage, send_all};
 
 /// How long an unneeded host may take to end.
-const LEAVE: Duration = Duration::from_secs(3);
+const EXIT_GRACE: Duration = Duration::from_secs(3);
 /// Poll interval for its end.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Number of hosts started by this process, for unique names.
 static HOSTS: AtomicU64 = AtomicU64::new(0);
 
 /// Hosts of an executor by the URL of their store, each started on first use.
 #[derive(Default)]
-pub(super) struct Hosts(Mutex<BTreeMap<String, Host>>);
+pub(super) struct HostPool(Mutex<BTreeMap<String, HostProcess>>);
 
 /// How an attempt on a host ended.
-pub(super) enum End {
+pub(super) enum HostedEnd {
     /// Reported by the host.
-    Said { stored: bool, result: Option<Box<AttemptResult>>, error: Option<Error> },
+    Reported { stored: bool, result: Option<Box<AttemptResult>>, error: Option<Error> },
     /// The host died.
     Died(Error),
 }
 
 /// Attempt carried by a host.
-pub(super) struct Hosted {
+pub(super) struct HostedAttempt {
     pub id: u64,
-    orders: UnboundedSender<Parcel>,
-    pub end: oneshot::Receiver<End>,
+    requests: UnboundedSender<HostMessage>,
+    pub end: oneshot::Receiver<HostedEnd>,
 }
 
-struct Host {
+struct HostProcess {
     next: u64,
-    orders: UnboundedSender<Parcel>,
-    attempts: Attempts,
+    requests: UnboundedSender<HostMessage>,
+    attempts: UnfinishedAttempts,
     /// Socket of the orders; shutting it down ends the host.
     socket: UnixStream,
     child: Arc<Mutex<Child>>,
 }
 
 /// Attempts of a host by number; `None` once it has died.
-type Attempts = Arc<Mutex<Option<HashMap<u64, Attempt>>>>;
+type UnfinishedAttempts = Arc<Mutex<Option<HashMap<u64, UnfinishedAttempt>>>>;
 
-struct Attempt {
-    reports: Arc<dyn Reports>,
-    end: oneshot::Sender<End>,
+struct UnfinishedAttempt {
+    reports: Arc<dyn AttemptReporter>,
+    end: oneshot::Sender<HostedEnd>,
 }
 
-impl Hosts {
+impl HostPool {
     /// Passes an attempt to the host. Must be called in a tokio runtime.
-    pub fn begin(&self, launcher: &Launcher, task: &Task, held: Option<&Held>) -> Result<Hosted, Ended> {
+    pub fn begin(
+        &self,
+        launcher: &Launcher,
+        task: &AttemptTask,
+        held: Option<&SlotGuard>,
+    ) -> Result<HostedAttempt, AttemptExit> {
         let lock = held.map(|held| held.handle().try_clone().map(Into::into)).transpose();
         let lock = lock.map_err(|e| lost(launcher, &e))?;
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,13 +94,13 @@ impl Hosts {
         hosts.retain(|_, host| lock_attempts(&host.attempts).is_some());
         let host = match hosts.entry(store.to_string()) {
             Entry::Occupied(host) => host.into_mut(),
-            Entry::Vacant(place) => place.insert(Host::start(launcher, store).map_err(|e| lost(launcher, &e))?),
+            Entry::Vacant(place) => place.insert(HostProcess::start(launcher, store).map_err(|e| lost(launcher, &e))?),
         };
         host.begin(task, lock)
     }
 }
 
-impl Host {
+impl HostProcess {
     fn start(launcher: &Launcher, store: &str) -> std::io::Result<Self> {
         let url = host_url(store, HOSTS.fetch_add(1, Ordering::Relaxed));
         let (ours, theirs) = UnixStream::pair()?;
@@ -106,61 +111,65 @@ impl Host {
         ours.set_nonblocking(true)?;
         let (orders, parcels) = unbounded_channel();
         tokio::spawn(send_all(tokio::net::UnixStream::from_std(ours)?, parcels));
-        let attempts = Attempts::new(Mutex::new(Some(HashMap::new())));
+        let attempts = UnfinishedAttempts::new(Mutex::new(Some(HashMap::new())));
         let child = Arc::new(Mutex::new(child));
         if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
-            tokio::spawn(hear_errors(tokio::process::ChildStderr::from_std(stderr)?, attempts.clone()));
+            tokio::spawn(read_stderr(tokio::process::ChildStderr::from_std(stderr)?, attempts.clone()));
             let stdout = tokio::process::ChildStdout::from_std(stdout)?;
-            tokio::spawn(hear(stdout, attempts.clone(), child.clone(), url));
+            tokio::spawn(read_reports(stdout, attempts.clone(), child.clone(), url));
         }
-        Ok(Self { next: 0, orders, attempts, socket, child })
+        Ok(Self { next: 0, requests: orders, attempts, socket, child })
     }
 
-    fn begin(&mut self, task: &Task, lock: Option<OwnedFd>) -> Result<Hosted, Ended> {
+    fn begin(&mut self, task: &AttemptTask, lock: Option<OwnedFd>) -> Result<HostedAttempt, AttemptExit> {
         let (id, (end, ended)) = (self.next, oneshot::channel());
         self.next += 1;
         // If the host has died since the check, the sender is dropped here, which ends the attempt.
         if let Some(attempts) = lock_attempts(&self.attempts).as_mut() {
-            attempts.insert(id, Attempt { reports: task.reports.clone(), end });
+            attempts.insert(id, UnfinishedAttempt { reports: task.reports.clone(), end });
         }
-        let order =
-            Order::Start { id, url: task.url(), spec: Box::new(task.spec.as_ref().clone()), lock: lock.is_some() };
-        let hosted = Hosted { id, orders: self.orders.clone(), end: ended };
-        hosted.send(&order, lock).map_err(|error| Ended::with(AttemptOutcome::Failed, error))?;
+        let order = HostRequest::Start {
+            id,
+            url: task.url(),
+            spec: Box::new(task.spec.as_ref().clone()),
+            lock: lock.is_some(),
+        };
+        let hosted = HostedAttempt { id, requests: self.requests.clone(), end: ended };
+        hosted.send(&order, lock).map_err(|error| AttemptExit::with_error(AttemptOutcome::Failed, error))?;
         Ok(hosted)
     }
 }
 
-impl Hosted {
+impl HostedAttempt {
     /// Sends an order. Errors: bug (it has no JSON form).
-    fn send(&self, order: &Order, lock: Option<OwnedFd>) -> Result<()> {
+    fn send(&self, order: &HostRequest, lock: Option<OwnedFd>) -> Result<()> {
         let mut line = serde_json::to_vec(order).map_err(|e| Error::bug("an order has no JSON form").caused_by(&e))?;
         line.push(b'\n');
         // If the host is gone, the attempt's channel is closed.
-        let _ = self.orders.send(Parcel { line, lock });
+        let _ = self.requests.send(HostMessage { line, lock });
         Ok(())
     }
     /// Sends an order for this attempt.
-    pub fn order(&self, order: &Order) {
+    pub fn send_request(&self, order: &HostRequest) {
         if let Err(error) = self.send(order, None) {
             tracing::debug!(%error, "an order was not sent");
         }
     }
     /// Returns when the attempt ends.
-    pub async fn ended(&mut self) -> End {
-        let died = || End::Died(Error::lost("the process that carried the attempt's command is gone"));
+    pub async fn ended(&mut self) -> HostedEnd {
+        let died = || HostedEnd::Died(Error::lost("the process that carried the attempt's command is gone"));
         (&mut self.end).await.unwrap_or_else(|_| died())
     }
 }
 
-impl Drop for Host {
+impl Drop for HostProcess {
     /// Closes the host's orders, which ends it, and waits for its end: no process may be left when a run is over.
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..LEAVE.as_millis() / LOOK.as_millis() {
+        for _ in 0..EXIT_GRACE.as_millis() / POLL_INTERVAL.as_millis() {
             match child.try_wait() {
-                Ok(None) => std::thread::sleep(LOOK),
+                Ok(None) => std::thread::sleep(POLL_INTERVAL),
                 Ok(Some(_)) | Err(_) => return,
             }
         }
@@ -170,18 +179,23 @@ impl Drop for Host {
 }
 
 /// Forwards the reports of a host until it ends.
-async fn hear(stdout: impl tokio::io::AsyncRead + Unpin, attempts: Attempts, child: Arc<Mutex<Child>>, url: String) {
-    for_each_line(stdout, |line| match serde_json::from_str::<Said>(line) {
-        Ok(Said::Message { id, message }) => {
+async fn read_reports(
+    stdout: impl tokio::io::AsyncRead + Unpin,
+    attempts: UnfinishedAttempts,
+    child: Arc<Mutex<Child>>,
+    url: String,
+) {
+    for_each_line(stdout, |line| match serde_json::from_str::<HostReport>(line) {
+        Ok(HostReport::Message { id, message }) => {
             let reports = lock_attempts(&attempts).as_ref().and_then(|all| Some(all.get(&id)?.reports.clone()));
             if let Some(reports) = reports {
                 reports.message(message);
             }
         }
-        Ok(Said::Ended { id, stored, result, error }) => {
+        Ok(HostReport::Ended { id, stored, result, error }) => {
             if let Some(attempt) = lock_attempts(&attempts).as_mut().and_then(|all| all.remove(&id)) {
                 // A closed channel means that the attempt was stopped.
-                let _ = attempt.end.send(End::Said { stored, result, error });
+                let _ = attempt.end.send(HostedEnd::Reported { stored, result, error });
             }
         }
         Err(_) => tracing::info!("the host says: {line}"),
@@ -198,12 +212,12 @@ async fn hear(stdout: impl tokio::io::AsyncRead + Unpin, attempts: Attempts, chi
     // A command that is just being started may not have its own mark yet.
     kill_tree(Some(pid), &url).await;
     for attempt in left.into_values() {
-        let _ = attempt.end.send(End::Died(error.clone()));
+        let _ = attempt.end.send(HostedEnd::Died(error.clone()));
     }
 }
 
 /// Forwards stderr of a host to its attempt if it has exactly one; otherwise the source of a line is unknown.
-async fn hear_errors(stderr: impl tokio::io::AsyncRead + Unpin, attempts: Attempts) {
+async fn read_stderr(stderr: impl tokio::io::AsyncRead + Unpin, attempts: UnfinishedAttempts) {
     for_each_line(stderr, |line| {
         let only = {
             let attempts = lock_attempts(&attempts);
@@ -218,10 +232,10 @@ async fn hear_errors(stderr: impl tokio::io::AsyncRead + Unpin, attempts: Attemp
     .await;
 }
 
-fn lock_attempts(attempts: &Attempts) -> MutexGuard<'_, Option<HashMap<u64, Attempt>>> {
+fn lock_attempts(attempts: &UnfinishedAttempts) -> MutexGuard<'_, Option<HashMap<u64, UnfinishedAttempt>>> {
     attempts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lost(launcher: &Launcher, error: &std::io::Error) -> Ended {
-    Ended::with(AttemptOutcome::Lost, launcher.fault(error))
+fn lost(launcher: &Launcher, error: &std::io::Error) -> AttemptExit {
+    AttemptExit::with_error(AttemptOutcome::Lost, launcher.fault(error))
 }

@@ -10,7 +10,7 @@ const PREFIX: &str = "host-";
 /// Order of the engine. A host never gets the same attempt number twice.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum HostRequest {
     /// Run an attempt.
     Start {
         /// Number of the attempt.
@@ -38,7 +38,7 @@ pub enum Order {
 /// Report of the host.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub enum HostReport {
     /// Message of an attempt.
     Message {
         /// Number of the attempt.
@@ -65,7 +65,7 @@ const LONGEST: usize = 512 * 1024;
 /// Maximum characters of an error that does not fit into a line.
 const SHORT: usize = 4_096;
 
-impl Said {
+impl HostReport {
     /// Encodes one line, with its newline. An end that is too long for a line is shortened rather than dropped.
     pub fn to_line(&self) -> Vec<u8> {
         match (encode(self), self) {
@@ -84,7 +84,7 @@ impl Said {
     }
 }
 
-fn encode(said: &Said) -> Option<Vec<u8>> {
+fn encode(said: &HostReport) -> Option<Vec<u8>> {
     let mut line = serde_json::to_vec(said).ok()?;
     line.push(b'\n');
     Some(line)
@@ -108,9 +108,9 @@ mod tests {
     fn the_end_of_an_attempt_fits_a_line_whatever_it_says() {
         let long = Error::data("x".repeat(2 * LONGEST)).caused_by(&std::io::Error::other("y".repeat(LONGEST)));
         for (stored, error) in [(false, Some(long)), (true, None), (false, Some(Error::data("short")))] {
-            let line = Said::Ended { id: 7, stored, result: None, error: error.clone() }.to_line();
+            let line = HostReport::Ended { id: 7, stored, result: None, error: error.clone() }.to_line();
             assert!(line.len() <= LONGEST && line.ends_with(b"\n"));
-            let Ok(Said::Ended { id: 7, stored: found, error: told, .. }) = serde_json::from_slice(&line) else {
+            let Ok(HostReport::Ended { id: 7, stored: found, error: told, .. }) = serde_json::from_slice(&line) else {
                 panic!("{}", String::from_utf8_lossy(&line))
             };
             assert_eq!((found, told.map(|e| e.kind)), (stored, error.map(|e| e.kind)));

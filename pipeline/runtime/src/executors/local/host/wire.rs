@@ -9,13 +9,13 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Encoded order, with the lock to transfer.
-pub(super) struct Parcel {
+pub(super) struct HostMessage {
     pub line: Vec<u8>,
     pub lock: Option<OwnedFd>,
 }
 
 /// Sends until all senders of orders are gone, or the host is gone.
-pub(super) async fn send_all(stream: UnixStream, mut parcels: UnboundedReceiver<Parcel>) {
+pub(super) async fn send_all(stream: UnixStream, mut parcels: UnboundedReceiver<HostMessage>) {
     while let Some(parcel) = parcels.recv().await {
         if let Err(error) = send(&stream, &parcel).await {
             // The reader of its output detects the end of the host.
@@ -25,7 +25,7 @@ pub(super) async fn send_all(stream: UnixStream, mut parcels: UnboundedReceiver<
     }
 }
 
-async fn send(stream: &UnixStream, parcel: &Parcel) -> std::io::Result<()> {
+async fn send(stream: &UnixStream, parcel: &HostMessage) -> std::io::Result<()> {
     let mut lock = parcel.lock.as_ref();
     let mut rest = &parcel.line[..];
     while !rest.is_empty() {

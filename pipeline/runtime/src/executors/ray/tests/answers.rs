@@ -1,6 +1,6 @@
 //! Unsuccessful and missing responses.
 
-use super::server::{Asked, Server};
+use super::server::{RecordedRequest, Server};
 use super::{handle, ray, share, task};
 use crate::executors::Executor;
 use serde_json::json;
@@ -11,7 +11,7 @@ const REFUSED: &str = include_str!("fixtures/refused.txt");
 
 /// Returns the error of a submission if all requests get this response.
 async fn submitted(status: u16, body: &'static str) -> Error {
-    let server = Server::new(move |_: &Asked| (status, body.to_string())).await;
+    let server = Server::new(move |_: &RecordedRequest| (status, body.to_string())).await;
     let executor = ray(&server.address, json!({})).unwrap();
     let answers = executor.submit(&[task("a", share(1)).await]).await;
     answers.into_iter().next().unwrap().unwrap_err()
@@ -48,7 +48,7 @@ async fn what_may_pass_is_retryable() {
 
 #[tokio::test]
 async fn a_gate_that_answers_404_loses_no_job() {
-    let server = Server::new(|_: &Asked| (404, "<html>no such page</html>".to_string())).await;
+    let server = Server::new(|_: &RecordedRequest| (404, "<html>no such page</html>".to_string())).await;
     let executor = ray(&server.address, json!({})).unwrap();
     let error = executor.poll(&[handle("trainyard-a")]).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Retryable);
@@ -76,7 +76,7 @@ async fn a_cluster_that_is_away_is_retryable_and_names_its_address() {
 
 #[tokio::test]
 async fn a_page_that_is_no_dashboard_is_named() {
-    let server = Server::new(|_: &Asked| (200, "<html>\n<h1>Welcome</h1>\n</html>\n".to_string())).await;
+    let server = Server::new(|_: &RecordedRequest| (200, "<html>\n<h1>Welcome</h1>\n</html>\n".to_string())).await;
     let error = ray(&server.address, json!({})).unwrap().poll(&[handle("trainyard-a")]).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.to_string().contains("is not a Ray dashboard"), "{error}");
@@ -85,14 +85,14 @@ async fn a_page_that_is_no_dashboard_is_named() {
 #[tokio::test]
 async fn long_answers_are_cut() {
     let long = format!("{}\nthe end {}", "x".repeat(6 << 20), "y".repeat(10_000));
-    let server = Server::new(move |_: &Asked| (400, long.clone())).await;
+    let server = Server::new(move |_: &RecordedRequest| (400, long.clone())).await;
     let error = ray(&server.address, json!({})).unwrap().poll(&[handle("trainyard-a")]).await.unwrap_err();
     assert!(error.message.len() < 1_000, "{} bytes", error.message.len());
 }
 
 #[tokio::test]
 async fn the_token_is_sent_and_never_shown() {
-    let server = Server::new(|_: &Asked| (403, "Forbidden: Invalid authentication token".to_string())).await;
+    let server = Server::new(|_: &RecordedRequest| (403, "Forbidden: Invalid authentication token".to_string())).await;
     // A variable that every process has, so that the test need not modify its environment.
     let executor = ray(&server.address, json!({"token": "env:PATH"})).unwrap();
     let error = executor.poll(&[handle("trainyard-a")]).await.unwrap_err();
@@ -104,7 +104,7 @@ async fn the_token_is_sent_and_never_shown() {
 
 #[tokio::test]
 async fn a_token_that_is_not_there_is_named_before_anything_is_sent() {
-    let server = Server::new(|_: &Asked| (200, "[]".to_string())).await;
+    let server = Server::new(|_: &RecordedRequest| (200, "[]".to_string())).await;
     let executor = ray(&server.address, json!({"token": "env:TRAINYARD_NO_SUCH_VARIABLE"})).unwrap();
     let error = executor.poll(&[handle("trainyard-a")]).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);

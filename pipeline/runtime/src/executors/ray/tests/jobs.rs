@@ -1,8 +1,8 @@
 //! Statuses of Ray's jobs, and the states of attempts derived from them.
 
-use super::server::{Asked, Server};
+use super::server::{RecordedRequest, Server};
 use super::{handle, ray, share, task};
-use crate::executors::{Control, Ended, Executor, State};
+use crate::executors::{AttemptExit, AttemptState, Control, Executor};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use trainyard_core::event::AttemptOutcome;
@@ -28,7 +28,7 @@ const WRONG_AMOUNT: &str = include_str!("fixtures/wrong_amount.json");
 
 /// Starts a cluster with one job.
 async fn cluster(job: &'static str) -> Server {
-    Server::new(move |asked: &Asked| match asked.line.as_str() {
+    Server::new(move |asked: &RecordedRequest| match asked.line.as_str() {
         line if line.ends_with("/stop") => (200, r#"{"stopped": true}"#.to_string()),
         line if line.starts_with("GET /api/jobs/") => (200, job.to_string()),
         line if line.starts_with("GET /api/v0/nodes?") => (200, NODES.to_string()),
@@ -38,7 +38,7 @@ async fn cluster(job: &'static str) -> Server {
     .await
 }
 
-async fn state(job: &'static str) -> State {
+async fn state(job: &'static str) -> AttemptState {
     let server = cluster(job).await;
     ray(&server.address, json!({})).unwrap().poll(&[handle("trainyard-a")]).await.unwrap().remove(0)
 }
@@ -46,20 +46,20 @@ async fn state(job: &'static str) -> State {
 /// Returns outcome and error of a job that failed.
 async fn end(job: &'static str) -> (AttemptOutcome, Error) {
     match state(job).await {
-        State::Ended(Ended { outcome, result: None, error: Some(error) }) => (outcome, error),
+        AttemptState::Ended(AttemptExit { outcome, result: None, error: Some(error) }) => (outcome, error),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
 async fn a_running_job_has_started_and_a_success_has_ended_well() {
-    assert_eq!(state(RUNNING).await, State::Started);
-    assert_eq!(state(SUCCEEDED).await, State::Ended(Ended::well()));
+    assert_eq!(state(RUNNING).await, AttemptState::Started);
+    assert_eq!(state(SUCCEEDED).await, AttemptState::Ended(AttemptExit::succeeded_unread()));
 }
 
 #[tokio::test]
 async fn a_pending_job_says_why_in_ray_s_words() {
-    let State::Pending { why: Some(why) } = state(PENDING).await else { panic!("it is pending") };
+    let AttemptState::Pending { why: Some(why) } = state(PENDING).await else { panic!("it is pending") };
     assert!(why.contains("It may be waiting for resources"), "{why}");
 }
 
@@ -68,7 +68,7 @@ async fn a_pending_job_that_no_node_can_hold_says_so() {
     let mut job: Value = serde_json::from_str(PENDING).unwrap();
     job["metadata"]["trainyard.request"] = json!(r#"{"CPU":1.0,"b200":1.0}"#);
     let job: &'static str = job.to_string().leak();
-    let State::Pending { why: Some(why) } = state(job).await else { panic!("it is pending") };
+    let AttemptState::Pending { why: Some(why) } = state(job).await else { panic!("it is pending") };
     assert!(why.starts_with("no node has CPU: 1, b200: 1; the nearest, 127.0.0.2, has too little b200"), "{why}");
 }
 
@@ -111,13 +111,13 @@ async fn an_error_quotes_the_end_of_the_output() {
 
 #[tokio::test]
 async fn a_job_that_ray_does_not_know_is_lost() {
-    let unknown = |asked: &Asked| {
+    let unknown = |asked: &RecordedRequest| {
         let id = asked.line.split('/').nth(3).unwrap_or_default();
         (404, format!("Job {id} does not exist"))
     };
     let server = Server::new(unknown).await;
     let executor = ray(&server.address, json!({})).unwrap();
-    let State::Ended(ended) = executor.poll(&[handle("trainyard-a")]).await.unwrap().remove(0) else {
+    let AttemptState::Ended(ended) = executor.poll(&[handle("trainyard-a")]).await.unwrap().remove(0) else {
         panic!("it is over")
     };
     assert_eq!(ended.outcome, AttemptOutcome::Lost);
@@ -130,7 +130,7 @@ async fn a_job_that_ray_does_not_know_is_lost() {
 async fn a_running_job_is_over_when_its_state_says_so_and_is_asked_again_until_then() {
     let stopped = std::sync::Arc::new(AtomicBool::new(false));
     let now = stopped.clone();
-    let server = Server::new(move |asked: &Asked| match asked.line.as_str() {
+    let server = Server::new(move |asked: &RecordedRequest| match asked.line.as_str() {
         line if line.ends_with("/stop") => (200, r#"{"stopped": true}"#.to_string()),
         _ if now.load(Ordering::SeqCst) => (200, STOPPED.to_string()),
         _ => (200, RUNNING.to_string()),
@@ -140,10 +140,10 @@ async fn a_running_job_is_over_when_its_state_says_so_and_is_asked_again_until_t
     let handles = [handle("trainyard-a")];
     executor.cancel(&handles[0], Control::Cancel).await.unwrap();
     for _ in 0..2 {
-        assert_eq!(executor.poll(&handles).await.unwrap(), [State::Started]);
+        assert_eq!(executor.poll(&handles).await.unwrap(), [AttemptState::Started]);
     }
     stopped.store(true, Ordering::SeqCst);
-    let State::Ended(ended) = executor.poll(&handles).await.unwrap().remove(0) else { panic!("it is over") };
+    let AttemptState::Ended(ended) = executor.poll(&handles).await.unwrap().remove(0) else { panic!("it is over") };
     assert_eq!(ended.outcome, AttemptOutcome::Cancelled);
     assert_eq!(ended.error.unwrap().message, "the attempt was stopped", "it was us");
     let stop = "POST /api/jobs/trainyard-a/stop";
@@ -156,13 +156,13 @@ async fn a_pending_job_is_over_when_ray_has_taken_the_request_to_stop() {
     let executor = ray(&server.address, json!({})).unwrap();
     let handles = [handle("trainyard-a")];
     executor.cancel(&handles[0], Control::Cancel).await.unwrap();
-    let State::Ended(ended) = executor.poll(&handles).await.unwrap().remove(0) else { panic!("it is over") };
+    let AttemptState::Ended(ended) = executor.poll(&handles).await.unwrap().remove(0) else { panic!("it is over") };
     assert_eq!(ended.outcome, AttemptOutcome::Cancelled);
 }
 
 #[tokio::test]
 async fn a_pending_job_without_a_supervisor_goes_on() {
-    let server = Server::new(|asked: &Asked| match asked.line.as_str() {
+    let server = Server::new(|asked: &RecordedRequest| match asked.line.as_str() {
         line if line.ends_with("/stop") => (200, r#"{"stopped": false}"#.to_string()),
         line if line.starts_with("GET /api/jobs/") => (200, PENDING.to_string()),
         _ => (404, String::new()),
@@ -171,7 +171,7 @@ async fn a_pending_job_without_a_supervisor_goes_on() {
     let executor = ray(&server.address, json!({})).unwrap();
     let handles = [handle("trainyard-a")];
     executor.cancel(&handles[0], Control::Cancel).await.unwrap();
-    assert!(matches!(executor.poll(&handles).await.unwrap()[0], State::Pending { .. }));
+    assert!(matches!(executor.poll(&handles).await.unwrap()[0], AttemptState::Pending { .. }));
 }
 
 /// Returns Ray's list of these jobs, and of a driver that was not submitted.
@@ -190,7 +190,7 @@ async fn many_are_found_with_one_request_and_the_missing_are_asked_for_by_name()
     let ids: Vec<String> = (0..20).map(|number| format!("trainyard-{number}")).collect();
     let known: Vec<&str> = ids.iter().map(String::as_str).filter(|id| *id != "trainyard-7").collect();
     let all = list(&known);
-    let server = Server::new(move |asked: &Asked| match asked.line.as_str() {
+    let server = Server::new(move |asked: &RecordedRequest| match asked.line.as_str() {
         "GET /api/jobs/" => (200, all.clone()),
         _ => (404, "Job trainyard-7 does not exist".to_string()),
     })
@@ -198,8 +198,8 @@ async fn many_are_found_with_one_request_and_the_missing_are_asked_for_by_name()
     let handles: Vec<_> = ids.iter().map(|id| handle(id)).collect();
     let states = ray(&server.address, json!({})).unwrap().poll(&handles).await.unwrap();
     for (number, state) in states.iter().enumerate() {
-        let lost = matches!(state, State::Ended(ended) if ended.outcome == AttemptOutcome::Lost);
-        assert_eq!((lost, *state == State::Started), (number == 7, number != 7), "{number}: {state:?}");
+        let lost = matches!(state, AttemptState::Ended(ended) if ended.outcome == AttemptOutcome::Lost);
+        assert_eq!((lost, *state == AttemptState::Started), (number == 7, number != 7), "{number}: {state:?}");
     }
     assert_eq!(server.lines(), ["GET /api/jobs/", "GET /api/jobs/trainyard-7"]);
 }
@@ -209,7 +209,7 @@ async fn a_list_that_costs_more_than_the_jobs_in_it_is_not_read_again() {
     let ids: Vec<String> = (0..20).map(|number| format!("trainyard-{number}")).collect();
     let old: Vec<String> = (0..400).map(|number| format!("old-{number}")).collect();
     let all = list(&ids.iter().chain(&old).map(String::as_str).collect::<Vec<_>>());
-    let server = Server::new(move |asked: &Asked| match asked.line.as_str() {
+    let server = Server::new(move |asked: &RecordedRequest| match asked.line.as_str() {
         "GET /api/jobs/" => (200, all.clone()),
         _ => (200, RUNNING.to_string()),
     })
@@ -217,7 +217,7 @@ async fn a_list_that_costs_more_than_the_jobs_in_it_is_not_read_again() {
     let executor = ray(&server.address, json!({})).unwrap();
     let handles: Vec<_> = ids.iter().map(|id| handle(id)).collect();
     for _ in 0..3 {
-        assert_eq!(executor.poll(&handles).await.unwrap(), vec![State::Started; 20]);
+        assert_eq!(executor.poll(&handles).await.unwrap(), vec![AttemptState::Started; 20]);
     }
     assert_eq!(server.lines().iter().filter(|line| *line == "GET /api/jobs/").count(), 1);
     assert_eq!(server.lines().len(), 1 + 2 * 20);
@@ -227,13 +227,13 @@ async fn a_list_that_costs_more_than_the_jobs_in_it_is_not_read_again() {
 async fn the_end_of_the_output_is_shown() {
     let logs: String = (0..20_000).map(|line| format!("line {line}\n")).collect();
     let body = json!({"logs": logs}).to_string();
-    let server = Server::new(move |_: &Asked| (200, body.clone())).await;
+    let server = Server::new(move |_: &RecordedRequest| (200, body.clone())).await;
     let text = ray(&server.address, json!({})).unwrap().logs(&handle("trainyard-a")).await.unwrap();
     assert!(text.len() <= 64 << 10 && text.starts_with("line ") && text.ends_with("line 19999\n"), "{}", text.len());
-    let server = Server::new(|_: &Asked| (200, OUTPUT.to_string())).await;
+    let server = Server::new(|_: &RecordedRequest| (200, OUTPUT.to_string())).await;
     let text = ray(&server.address, json!({})).unwrap().logs(&handle("trainyard-a")).await.unwrap();
     assert!(text.contains("\nhello\nGPUS=0\n"), "{text}");
-    let server = Server::new(|_: &Asked| (404, "Job trainyard-a does not exist".to_string())).await;
+    let server = Server::new(|_: &RecordedRequest| (404, "Job trainyard-a does not exist".to_string())).await;
     assert_eq!(ray(&server.address, json!({})).unwrap().logs(&handle("trainyard-a")).await.unwrap(), "");
 }
 

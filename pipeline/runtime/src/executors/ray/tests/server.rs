@@ -6,7 +6,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct RecordedRequest {
     /// Method and path: `GET /api/jobs/`.
     pub line: String,
     /// All header lines, in lower case.
@@ -14,31 +14,31 @@ pub struct Asked {
     pub body: String,
 }
 
-type Answers = dyn Fn(&Asked) -> (u16, String) + Send + Sync;
+type Answers = dyn Fn(&RecordedRequest) -> (u16, String) + Send + Sync;
 
 pub struct Server {
     pub address: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<RecordedRequest>>>,
     task: JoinHandle<()>,
 }
 
 impl Server {
     /// Starts a server that responds to every request with a status and a body.
-    pub async fn new(answers: impl Fn(&Asked) -> (u16, String) + Send + Sync + 'static) -> Self {
+    pub async fn new(answers: impl Fn(&RecordedRequest) -> (u16, String) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let (asked, answers): (Arc<Mutex<Vec<Asked>>>, Arc<Answers>) = (Arc::default(), Arc::new(answers));
+        let (asked, answers): (Arc<Mutex<Vec<RecordedRequest>>>, Arc<Answers>) = (Arc::default(), Arc::new(answers));
         let kept = asked.clone();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(serve(stream, answers.clone(), kept.clone()));
             }
         });
-        Self { address, asked, task }
+        Self { address, requests: asked, task }
     }
     /// Returns the requests so far.
-    pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    pub fn asked(&self) -> Vec<RecordedRequest> {
+        self.requests.lock().unwrap().clone()
     }
     /// Returns method and path of the requests so far.
     pub fn lines(&self) -> Vec<String> {
@@ -53,7 +53,7 @@ impl Drop for Server {
 }
 
 /// Handles one request; then the connection is closed.
-async fn serve(mut stream: TcpStream, answers: Arc<Answers>, kept: Arc<Mutex<Vec<Asked>>>) {
+async fn serve(mut stream: TcpStream, answers: Arc<Answers>, kept: Arc<Mutex<Vec<RecordedRequest>>>) {
     let Some(asked) = read(&mut stream).await else { return };
     let (status, body) = answers(&asked);
     kept.lock().unwrap().push(asked);
@@ -62,7 +62,7 @@ async fn serve(mut stream: TcpStream, answers: Arc<Answers>, kept: Arc<Mutex<Vec
     let _ = stream.shutdown().await;
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Asked> {
+async fn read(stream: &mut TcpStream) -> Option<RecordedRequest> {
     let mut bytes = Vec::new();
     let head = loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -82,5 +82,5 @@ async fn read(stream: &mut TcpStream) -> Option<Asked> {
         }
     }
     let body = String::from_utf8_lossy(&bytes[head + 4..]).into_owned();
-    Some(Asked { line: line.trim_end_matches(" HTTP/1.1").to_string(), headers, body })
+    Some(RecordedRequest { line: line.trim_end_matches(" HTTP/1.1").to_string(), headers, body })
 }

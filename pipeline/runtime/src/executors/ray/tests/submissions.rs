@@ -1,11 +1,11 @@
 //! Submitted jobs and their results.
 
-use super::server::{Asked, Server};
+use super::server::{RecordedRequest, Server};
 use super::{ray, share, task};
 use crate::executors::{Executor, MARK};
 use serde_json::{Value, json};
 use trainyard_core::ErrorKind;
-use trainyard_engine::Share;
+use trainyard_engine::MachineShare;
 
 const SUBMITTED: &str = include_str!("fixtures/submitted.json");
 const EXISTS: &str = include_str!("fixtures/exists.txt");
@@ -13,7 +13,7 @@ const NODES: &str = include_str!("fixtures/nodes.json");
 
 /// Starts a cluster with this response to submissions.
 async fn cluster(status: u16, body: &'static str) -> Server {
-    Server::new(move |asked: &Asked| match asked.line.as_str() {
+    Server::new(move |asked: &RecordedRequest| match asked.line.as_str() {
         "POST /api/jobs/" => (status, body.to_string()),
         line if line.starts_with("GET /api/v0/nodes?") => (200, NODES.to_string()),
         line => panic!("nobody should ask {line}"),
@@ -37,7 +37,7 @@ async fn a_job_has_the_name_the_amounts_and_the_command_of_its_attempt() {
             "runtime_env": {"config": {"eager_install": false}},
         }),
     );
-    let task = task("sft", Share { memory: 1 << 30, gpus: vec![3, 4], ..share(2) }).await;
+    let task = task("sft", MachineShare { memory: 1 << 30, gpus: vec![3, 4], ..share(2) }).await;
     let handles = executor.unwrap().submit(std::slice::from_ref(&task)).await;
     assert_eq!(handles[0].as_ref().unwrap().0, task.key());
     let mut job = submitted(&server).remove(0);
@@ -71,7 +71,7 @@ async fn an_attempt_without_gpus_sees_none() {
 async fn a_second_submission_is_the_first() {
     let task = task("a", share(1)).await;
     let exists = EXISTS.replace("trainyard-ok", &task.key());
-    let server = Server::new(move |asked: &Asked| match asked.line.as_str() {
+    let server = Server::new(move |asked: &RecordedRequest| match asked.line.as_str() {
         "POST /api/jobs/" => (500, exists.clone()),
         _ => (200, NODES.to_string()),
     })
@@ -88,7 +88,7 @@ async fn many_are_answered_in_order() {
         tasks.push(task(&format!("a{number}"), share(1)).await);
     }
     let handles = ray(&server.address, json!({})).unwrap().submit(&tasks).await;
-    let keys: Vec<_> = tasks.iter().map(crate::executors::Task::key).collect();
+    let keys: Vec<_> = tasks.iter().map(crate::executors::AttemptTask::key).collect();
     assert_eq!(handles.into_iter().map(|handle| handle.unwrap().0).collect::<Vec<_>>(), keys);
     assert_eq!(server.lines().iter().filter(|line| line.starts_with("GET")).count(), 1, "nodes are asked for once");
 }
@@ -116,7 +116,7 @@ async fn what_no_node_can_hold_is_submitted_where_nodes_may_join() {
 
 #[tokio::test]
 async fn a_cluster_that_tells_no_nodes_refuses_nothing() {
-    let server = Server::new(|asked: &Asked| match asked.line.as_str() {
+    let server = Server::new(|asked: &RecordedRequest| match asked.line.as_str() {
         "POST /api/jobs/" => (200, SUBMITTED.to_string()),
         _ => (404, "404: Not Found".to_string()),
     })

@@ -1,15 +1,15 @@
 //! Typed access to the arguments of a call. A number is not accepted as a text.
 
-use super::super::records::Address;
+use super::super::records::PostalAddress;
 use serde_json::{Map, Value};
 
 /// The arguments of one call.
-pub struct Arguments<'a> {
+pub struct ShopToolArguments<'a> {
     tool: &'a str,
     map: &'a Map<String, Value>,
 }
 
-impl<'a> Arguments<'a> {
+impl<'a> ShopToolArguments<'a> {
     /// Returns the arguments of a call to `tool`.
     pub fn new(tool: &'a str, map: &'a Map<String, Value>) -> Self {
         Self { tool, map }
@@ -26,9 +26,9 @@ impl<'a> Arguments<'a> {
         list.ok_or_else(|| format!("argument `{name}` of tool `{}` must be a list of strings", self.tool))
     }
     /// Returns the address in the arguments `address1` to `zip`.
-    pub fn address(&self) -> Result<Address, String> {
+    pub fn address(&self) -> Result<PostalAddress, String> {
         let field = |name: &str| self.text(name).map(str::to_string);
-        Ok(Address {
+        Ok(PostalAddress {
             address1: field("address1")?,
             address2: field("address2")?,
             city: field("city")?,

@@ -1,11 +1,11 @@
 //! Tools for delivered orders, whose items can be returned or exchanged once.
 
-use super::arguments::Arguments;
-use super::items::{covers, exchange, method, order_with_status, places};
-use super::tool::{METHOD, ORDER, ServiceTool, ToolOutput, shown, texts};
+use super::arguments::ShopToolArguments;
+use super::items::{covers, exchange, item_positions, method, order_with_status};
+use super::tool::{METHOD, ORDER, ShopTool, ToolOutput, shown, texts};
 use crate::environments::customer_service::database::Shop;
 
-pub static EXCHANGE: ServiceTool = ServiceTool {
+pub static EXCHANGE: ShopTool = ShopTool {
     name: "exchange_delivered_order_items",
     description: "Exchanges items of a delivered order for other variants of the same products: once for each order, \
                   so all at once. The customer must have confirmed it.",
@@ -19,7 +19,7 @@ pub static EXCHANGE: ServiceTool = ServiceTool {
     run: exchange_items,
 };
 
-pub static RETURN: ServiceTool = ServiceTool {
+pub static RETURN: ShopTool = ShopTool {
     name: "return_delivered_order_items",
     description: "Returns items of a delivered order. The customer must have confirmed it, and gets an email about the \
                   way back.",
@@ -34,7 +34,7 @@ fn sorted(ids: &[&str]) -> Vec<String> {
     sorted
 }
 
-fn exchange_items(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn exchange_items(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     let mut order = order_with_status(shop, arguments.text("order_id")?, "delivered")?;
     let (old, new) = (arguments.texts("item_ids")?, arguments.texts("new_item_ids")?);
     let change = exchange(shop, &order, &old, &new)?;
@@ -50,7 +50,7 @@ fn exchange_items(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     said
 }
 
-fn return_items(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn return_items(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     let mut order = order_with_status(shop, arguments.text("order_id")?, "delivered")?;
     let method_id = arguments.text("payment_method_id")?;
     let gift_card = method(shop, &order.user_id, method_id)?.source == "gift_card";
@@ -59,7 +59,7 @@ fn return_items(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
         return Err("a refund goes to the original means of payment or to a gift card".to_string());
     }
     let ids = arguments.texts("item_ids")?;
-    places(&order, &ids)?;
+    item_positions(&order, &ids)?;
     order.status = "return requested".to_string();
     order.return_items = Some(sorted(&ids));
     order.return_payment_method_id = Some(method_id.to_string());

@@ -1,14 +1,14 @@
 //! Tools without records: arithmetic, and handing the conversation to a person.
 
-use super::arguments::Arguments;
-use super::tool::{ServiceTool, ToolOutput, text};
+use super::arguments::ShopToolArguments;
+use super::tool::{ShopTool, ToolOutput, text};
 use crate::environments::customer_service::database::Shop;
 use crate::tools::calculator::evaluate;
 
 /// The tool that hands the conversation to a person.
 pub const TRANSFER: &str = "transfer_to_human_agents";
 
-pub static CALCULATE: ServiceTool = ServiceTool {
+pub static CALCULATE: ShopTool = ShopTool {
     name: "calculate",
     description: "Calculates an expression of numbers, + - * / and parentheses, rounded to two places.",
     parameters: &[text("expression", "such as (2 + 3) * 4.5")],
@@ -16,7 +16,7 @@ pub static CALCULATE: ServiceTool = ServiceTool {
     run: calculate,
 };
 
-pub static TRANSFER_TOOL: ServiceTool = ServiceTool {
+pub static TRANSFER_TOOL: ShopTool = ShopTool {
     name: TRANSFER,
     description: "Hands the conversation to a person, if the customer asks for one or if rules and tools do not allow \
                   what they need.",
@@ -25,7 +25,7 @@ pub static TRANSFER_TOOL: ServiceTool = ServiceTool {
     run: transfer,
 };
 
-fn calculate(_shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn calculate(_shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     let expression = arguments.text("expression")?;
     if let Some(c) = expression.chars().find(|c| !(c.is_ascii_digit() || "+-*/(). ".contains(*c))) {
         return Err(format!("`{c}` cannot stand in an expression"));
@@ -35,7 +35,7 @@ fn calculate(_shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     Ok(format!("{:?}", (value * 100.0).round() / 100.0))
 }
 
-fn transfer(_shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn transfer(_shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     arguments.text("summary")?;
     Ok("Transfer successful".to_string())
 }

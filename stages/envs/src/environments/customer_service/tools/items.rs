@@ -1,16 +1,16 @@
 //! Shared by the tools that change items or payment methods.
 
 use crate::environments::customer_service::database::Shop;
-use crate::environments::customer_service::records::{Cents, Order, PaymentMethod, Variant};
+use crate::environments::customer_service::records::{Cents, PaymentMethod, ShopOrder, Variant};
 
 /// Returns the order with this id, if it has this status.
-pub fn order_with_status(shop: &Shop, id: &str, status: &str) -> Result<Order, String> {
+pub fn order_with_status(shop: &Shop, id: &str, status: &str) -> Result<ShopOrder, String> {
     let order = shop.order(id).ok_or("order not found")?;
     if order.status == status { Ok(order.clone()) } else { Err(format!("the order is {}, not {status}", order.status)) }
 }
 
 /// Returns the positions in an order of the items with these ids. An id that is listed twice means two items.
-pub fn places(order: &Order, ids: &[&str]) -> Result<Vec<usize>, String> {
+pub fn item_positions(order: &ShopOrder, ids: &[&str]) -> Result<Vec<usize>, String> {
     let mut places: Vec<usize> = Vec::with_capacity(ids.len());
     for id in ids {
         let place = (0..order.items.len()).find(|i| !places.contains(i) && order.items[*i].item_id == *id);
@@ -20,14 +20,14 @@ pub fn places(order: &Order, ids: &[&str]) -> Result<Vec<usize>, String> {
 }
 
 /// Items of an order with their new variants, and the total price difference for the customer.
-pub struct Exchange {
+pub struct ItemExchange {
     pub pairs: Vec<(usize, Variant)>,
     pub difference: Cents,
 }
 
 /// Pairs old items with available variants of the same products.
-pub fn exchange(shop: &Shop, order: &Order, old: &[&str], new: &[&str]) -> Result<Exchange, String> {
-    let places = places(order, old)?;
+pub fn exchange(shop: &Shop, order: &ShopOrder, old: &[&str], new: &[&str]) -> Result<ItemExchange, String> {
+    let places = item_positions(order, old)?;
     if old.len() != new.len() {
         return Err("the numbers of old and new items differ".to_string());
     }
@@ -43,7 +43,7 @@ pub fn exchange(shop: &Shop, order: &Order, old: &[&str], new: &[&str]) -> Resul
         difference += variant.price.0 - item.price.0;
         pairs.push((place, variant.clone()));
     }
-    Ok(Exchange { pairs, difference: Cents(difference) })
+    Ok(ItemExchange { pairs, difference: Cents(difference) })
 }
 
 /// Returns one of a user's payment methods.

@@ -1,12 +1,12 @@
 //! Tools that find and show records. Names and emails ignore case; ids and zip codes do not.
 
-use super::arguments::Arguments;
-use super::tool::{ORDER, ServiceTool, ToolOutput, shown, text};
+use super::arguments::ShopToolArguments;
+use super::tool::{ORDER, ShopTool, ToolOutput, shown, text};
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::User;
 use std::collections::BTreeMap;
 
-pub static USER_BY_EMAIL: ServiceTool = ServiceTool {
+pub static USER_BY_EMAIL: ShopTool = ShopTool {
     name: "find_user_id_by_email",
     description: "Finds the id of a user by email.",
     parameters: &[text("email", "the user's email")],
@@ -14,7 +14,7 @@ pub static USER_BY_EMAIL: ServiceTool = ServiceTool {
     run: user_by_email,
 };
 
-pub static USER_BY_NAME: ServiceTool = ServiceTool {
+pub static USER_BY_NAME: ShopTool = ShopTool {
     name: "find_user_id_by_name_zip",
     description: "Finds the id of a user by name and zip code, for users who do not know their email.",
     parameters: &[
@@ -26,7 +26,7 @@ pub static USER_BY_NAME: ServiceTool = ServiceTool {
     run: user_by_name,
 };
 
-pub static USER: ServiceTool = ServiceTool {
+pub static USER: ShopTool = ShopTool {
     name: "get_user_details",
     description: "Shows a user: address, means of payment, ids of orders.",
     parameters: &[text("user_id", "id of the user, such as ada_moss_1001")],
@@ -34,7 +34,7 @@ pub static USER: ServiceTool = ServiceTool {
     run: user,
 };
 
-pub static ORDER_DETAILS: ServiceTool = ServiceTool {
+pub static ORDER_DETAILS: ShopTool = ShopTool {
     name: "get_order_details",
     description: "Shows an order: items, status, address, payments, shipment.",
     parameters: &[ORDER],
@@ -42,7 +42,7 @@ pub static ORDER_DETAILS: ServiceTool = ServiceTool {
     run: order,
 };
 
-pub static PRODUCT: ServiceTool = ServiceTool {
+pub static PRODUCT: ShopTool = ShopTool {
     name: "get_product_details",
     description: "Shows a product with its variants: options, prices, what is available.",
     parameters: &[text("product_id", "id of the product, which is no item id")],
@@ -50,7 +50,7 @@ pub static PRODUCT: ServiceTool = ServiceTool {
     run: product,
 };
 
-pub static ITEM: ServiceTool = ServiceTool {
+pub static ITEM: ShopTool = ShopTool {
     name: "get_item_details",
     description: "Shows one variant of a product.",
     parameters: &[text("item_id", "id of the item, which is no product id")],
@@ -58,7 +58,7 @@ pub static ITEM: ServiceTool = ServiceTool {
     run: item,
 };
 
-pub static PRODUCT_TYPES: ServiceTool = ServiceTool {
+pub static PRODUCT_TYPES: ShopTool = ShopTool {
     name: "list_all_product_types",
     description: "Lists all products by name with their ids.",
     parameters: &[],
@@ -71,12 +71,12 @@ fn find(shop: &Shop, is_it: impl Fn(&User) -> bool) -> ToolOutput {
     found.ok_or_else(|| "user not found".to_string())
 }
 
-fn user_by_email(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn user_by_email(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     let email = arguments.text("email")?.to_lowercase();
     find(shop, |user| user.email.to_lowercase() == email)
 }
 
-fn user_by_name(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn user_by_name(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     let (first, last) = (arguments.text("first_name")?.to_lowercase(), arguments.text("last_name")?.to_lowercase());
     let zip = arguments.text("zip")?;
     find(shop, |user| {
@@ -86,23 +86,23 @@ fn user_by_name(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     })
 }
 
-fn user(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn user(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     shown(shop.user(arguments.text("user_id")?).ok_or("user not found")?)
 }
 
-fn order(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn order(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     shown(shop.order(arguments.text("order_id")?).ok_or("order not found")?)
 }
 
-fn product(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn product(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     shown(shop.product(arguments.text("product_id")?).ok_or("product not found")?)
 }
 
-fn item(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn item(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     shown(shop.variant(arguments.text("item_id")?).ok_or("item not found")?)
 }
 
-fn product_types(shop: &mut Shop, _arguments: &Arguments<'_>) -> ToolOutput {
+fn product_types(shop: &mut Shop, _arguments: &ShopToolArguments<'_>) -> ToolOutput {
     let types: BTreeMap<&str, &str> = shop.products().map(|p| (p.name.as_str(), p.product_id.as_str())).collect();
     shown(&types)
 }

@@ -14,14 +14,14 @@ mod lookup;
 mod pending;
 mod tool;
 
-pub use arguments::Arguments;
+pub use arguments::ShopToolArguments;
 pub use general::TRANSFER;
-pub use tool::{ServiceTool, ToolOutput};
+pub use tool::{ShopTool, ToolOutput};
 
 use crate::tools::ToolSpec;
 
 /// All tools, sorted.
-pub static TOOLS: [&ServiceTool; 16] = [
+pub static TOOLS: [&ShopTool; 16] = [
     &general::CALCULATE,
     &pending::CANCEL,
     &delivered::EXCHANGE,
@@ -41,7 +41,7 @@ pub static TOOLS: [&ServiceTool; 16] = [
 ];
 
 /// Returns the tool with this name.
-pub fn tool(name: &str) -> Option<&'static ServiceTool> {
+pub fn tool(name: &str) -> Option<&'static ShopTool> {
     TOOLS.into_iter().find(|t| t.name == name)
 }
 

@@ -1,8 +1,8 @@
 //! Tools for pending orders, which can be cancelled or changed, and for the user's address.
 
-use super::arguments::Arguments;
+use super::arguments::ShopToolArguments;
 use super::items::{covers, credit, exchange, method, order_with_status};
-use super::tool::{METHOD, ORDER, Parameter, ServiceTool, ToolOutput, shown, text, texts};
+use super::tool::{METHOD, ORDER, ShopTool, ShopToolParameter, ToolOutput, shown, text, texts};
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::{Cents, Payment};
 
@@ -10,14 +10,14 @@ const REASONS: [&str; 2] = ["no longer needed", "ordered by mistake"];
 /// The status after items were changed, which rules out another change and cancelling.
 const ITEMS_CHANGED: &str = "pending (item modified)";
 
-const LINE_1: Parameter = text("address1", "first line of the address");
-const LINE_2: Parameter = text("address2", "second line of the address, may be empty");
-const CITY: Parameter = text("city", "city");
-const STATE: Parameter = text("state", "state, such as CA");
-const COUNTRY: Parameter = text("country", "country, such as USA");
-const ZIP: Parameter = text("zip", "zip code");
+const LINE_1: ShopToolParameter = text("address1", "first line of the address");
+const LINE_2: ShopToolParameter = text("address2", "second line of the address, may be empty");
+const CITY: ShopToolParameter = text("city", "city");
+const STATE: ShopToolParameter = text("state", "state, such as CA");
+const COUNTRY: ShopToolParameter = text("country", "country, such as USA");
+const ZIP: ShopToolParameter = text("zip", "zip code");
 
-pub static CANCEL: ServiceTool = ServiceTool {
+pub static CANCEL: ShopTool = ShopTool {
     name: "cancel_pending_order",
     description: "Cancels a whole pending order and refunds it. The customer must have confirmed it.",
     parameters: &[ORDER, text("reason", "`no longer needed` or `ordered by mistake`")],
@@ -25,7 +25,7 @@ pub static CANCEL: ServiceTool = ServiceTool {
     run: cancel,
 };
 
-pub static ADDRESS: ServiceTool = ServiceTool {
+pub static ADDRESS: ShopTool = ShopTool {
     name: "modify_pending_order_address",
     description: "Changes the address of a pending order. The customer must have confirmed it.",
     parameters: &[ORDER, LINE_1, LINE_2, CITY, STATE, COUNTRY, ZIP],
@@ -33,7 +33,7 @@ pub static ADDRESS: ServiceTool = ServiceTool {
     run: address,
 };
 
-pub static ITEMS: ServiceTool = ServiceTool {
+pub static ITEMS: ShopTool = ShopTool {
     name: "modify_pending_order_items",
     description: "Changes items of a pending order to other variants of the same products: once for each order, so all \
                   at once. The customer must have confirmed it.",
@@ -47,7 +47,7 @@ pub static ITEMS: ServiceTool = ServiceTool {
     run: items,
 };
 
-pub static PAYMENT: ServiceTool = ServiceTool {
+pub static PAYMENT: ShopTool = ShopTool {
     name: "modify_pending_order_payment",
     description: "Changes the means of payment of a pending order. The customer must have confirmed it.",
     parameters: &[ORDER, METHOD],
@@ -55,7 +55,7 @@ pub static PAYMENT: ServiceTool = ServiceTool {
     run: payment,
 };
 
-pub static USER_ADDRESS: ServiceTool = ServiceTool {
+pub static USER_ADDRESS: ShopTool = ShopTool {
     name: "modify_user_address",
     description: "Changes the address of a user. The customer must have confirmed it.",
     parameters: &[text("user_id", "id of the user"), LINE_1, LINE_2, CITY, STATE, COUNTRY, ZIP],
@@ -63,7 +63,7 @@ pub static USER_ADDRESS: ServiceTool = ServiceTool {
     run: user_address,
 };
 
-fn cancel(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn cancel(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     let mut order = order_with_status(shop, arguments.text("order_id")?, "pending")?;
     let reason = arguments.text("reason")?;
     if !REASONS.contains(&reason) {
@@ -89,7 +89,7 @@ fn cancel(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     said
 }
 
-fn address(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn address(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     let mut order = shop.order(arguments.text("order_id")?).ok_or("order not found")?.clone();
     if !order.status.starts_with("pending") {
         return Err(format!("the order is {}, not pending", order.status));
@@ -100,7 +100,7 @@ fn address(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     said
 }
 
-fn items(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn items(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     let mut order = order_with_status(shop, arguments.text("order_id")?, "pending")?;
     let (old, new) = (arguments.texts("item_ids")?, arguments.texts("new_item_ids")?);
     let change = exchange(shop, &order, &old, &new)?;
@@ -124,7 +124,7 @@ fn items(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     said
 }
 
-fn payment(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn payment(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     let mut order = shop.order(arguments.text("order_id")?).ok_or("order not found")?.clone();
     if !order.status.starts_with("pending") {
         return Err(format!("the order is {}, not pending", order.status));
@@ -147,7 +147,7 @@ fn payment(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     said
 }
 
-fn user_address(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
+fn user_address(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     let mut user = shop.user(arguments.text("user_id")?).ok_or("user not found")?.clone();
     user.address = arguments.address()?;
     let said = shown(&user);

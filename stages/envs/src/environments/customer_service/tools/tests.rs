@@ -1,7 +1,7 @@
 use super::*;
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::database::ShopDatabase;
-use crate::environments::customer_service::records::{Cents, Order};
+use crate::environments::customer_service::records::{Cents, ShopOrder};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn call(shop: &mut Shop, name: &str, arguments: Value) -> ToolOutput {
     tool(name).unwrap().call(shop, &arguments)
 }
 
-fn order(shop: &Shop, id: &str) -> Order {
+fn order(shop: &Shop, id: &str) -> ShopOrder {
     shop.order(id).unwrap().clone()
 }
 
@@ -22,7 +22,7 @@ fn balance(shop: &Shop, user: &str, card: &str) -> i64 {
 }
 
 /// Returns (type, cents, payment method) of every payment.
-fn payments(order: &Order) -> Vec<(&str, i64, &str)> {
+fn payments(order: &ShopOrder) -> Vec<(&str, i64, &str)> {
     order
         .payment_history
         .iter()

@@ -1,6 +1,6 @@
 //! Tools of the shop: arguments and implementation.
 
-use super::arguments::Arguments;
+use super::arguments::ShopToolArguments;
 use crate::environments::customer_service::database::Shop;
 use crate::tools::ToolSpec;
 use serde_json::{Map, Value, json};
@@ -8,20 +8,20 @@ use serde_json::{Map, Value, json};
 /// Output of a tool, or the reason for which it did nothing.
 pub type ToolOutput = Result<String, String>;
 
-pub struct ServiceTool {
+pub struct ShopTool {
     /// The name in calls.
     pub name: &'static str,
     /// Description for the agent.
     pub description: &'static str,
     /// Arguments, all required.
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [ShopToolParameter],
     /// Whether it changes the database.
     pub changes: bool,
     /// The implementation; arguments are checked first.
-    pub run: fn(&mut Shop, &Arguments<'_>) -> ToolOutput,
+    pub run: fn(&mut Shop, &ShopToolArguments<'_>) -> ToolOutput,
 }
 
-pub struct Parameter {
+pub struct ShopToolParameter {
     /// The name in calls.
     pub name: &'static str,
     /// Whether it is a list of strings instead of a string.
@@ -30,18 +30,18 @@ pub struct Parameter {
     pub description: &'static str,
 }
 
-pub(super) const fn text(name: &'static str, description: &'static str) -> Parameter {
-    Parameter { name, list: false, description }
+pub(super) const fn text(name: &'static str, description: &'static str) -> ShopToolParameter {
+    ShopToolParameter { name, list: false, description }
 }
-pub(super) const fn texts(name: &'static str, description: &'static str) -> Parameter {
-    Parameter { name, list: true, description }
+pub(super) const fn texts(name: &'static str, description: &'static str) -> ShopToolParameter {
+    ShopToolParameter { name, list: true, description }
 }
 
-pub(super) const ORDER: Parameter = text("order_id", "id of the order with its sign, such as #W0000000");
-pub(super) const METHOD: Parameter =
+pub(super) const ORDER: ShopToolParameter = text("order_id", "id of the order with its sign, such as #W0000000");
+pub(super) const METHOD: ShopToolParameter =
     text("payment_method_id", "id of one of the customer's means of payment, such as gift_card_0000000");
 
-impl ServiceTool {
+impl ShopTool {
     /// Runs a call. A call that fails changes nothing.
     pub fn call(&self, shop: &mut Shop, arguments: &Value) -> ToolOutput {
         let Some(map) = arguments.as_object() else {
@@ -51,10 +51,10 @@ impl ServiceTool {
             let known: Vec<&str> = self.parameters.iter().map(|p| p.name).collect();
             return Err(format!("tool `{}` has no argument `{unknown}`; it has: {}", self.name, known.join(", ")));
         }
-        (self.run)(shop, &Arguments::new(self.name, map))
+        (self.run)(shop, &ShopToolArguments::new(self.name, map))
     }
     pub(super) fn spec(&self) -> ToolSpec {
-        let schema = |p: &Parameter| match p.list {
+        let schema = |p: &ShopToolParameter| match p.list {
             true => json!({"description": p.description, "items": {"type": "string"}, "type": "array"}),
             false => json!({"description": p.description, "type": "string"}),
         };

@@ -1,8 +1,8 @@
 //! Draws the numbers and structure of a story, without its words.
 
 use super::phrases::{self, FORMS};
-use super::story::{Distractor, Operation, Story, StoryStep};
-use trainyard_core::chance::Draws;
+use super::story::{Distractor, Story, StoryOperation, StoryStep};
+use trainyard_core::chance::PhiloxRng;
 
 /// Bounds of a level.
 struct Bounds {
@@ -27,7 +27,7 @@ fn bounds(level: u32) -> Bounds {
 }
 
 impl Story {
-    pub fn draw(level: u32, draws: &mut Draws) -> Self {
+    pub fn draw(level: u32, draws: &mut PhiloxRng) -> Self {
         let bounds = bounds(level);
         let start = draws.between(2, bounds.given);
         let start_form = draws.below(phrases::STARTS) as usize;
@@ -54,15 +54,15 @@ impl Story {
 
 /// Returns an operation that is possible at this amount, each kind equally likely. A division never follows a
 /// multiplication, so that stories do not undo themselves.
-fn next_step(amount: i64, last: Option<Operation>, bounds: &Bounds, draws: &mut Draws) -> StoryStep {
-    let mut possible: Vec<(Operation, Vec<i64>)> = Vec::new();
-    for operation in Operation::ALL {
+fn next_step(amount: i64, last: Option<StoryOperation>, bounds: &Bounds, draws: &mut PhiloxRng) -> StoryStep {
+    let mut possible: Vec<(StoryOperation, Vec<i64>)> = Vec::new();
+    for operation in StoryOperation::ALL {
         let numbers: Vec<i64> = match operation {
-            Operation::Add => ends(2, bounds.given.min(bounds.amount - amount)),
-            Operation::Subtract => ends(1, bounds.given.min(amount - 1)),
-            Operation::Multiply => ends(2, bounds.factor.min(bounds.amount / amount)),
-            Operation::Divide if last == Some(Operation::Multiply) => Vec::new(),
-            Operation::Divide => (2..=bounds.factor.min(amount - 1)).filter(|d| amount % d == 0).collect(),
+            StoryOperation::Add => ends(2, bounds.given.min(bounds.amount - amount)),
+            StoryOperation::Subtract => ends(1, bounds.given.min(amount - 1)),
+            StoryOperation::Multiply => ends(2, bounds.factor.min(bounds.amount / amount)),
+            StoryOperation::Divide if last == Some(StoryOperation::Multiply) => Vec::new(),
+            StoryOperation::Divide => (2..=bounds.factor.min(amount - 1)).filter(|d| amount % d == 0).collect(),
         };
         if !numbers.is_empty() {
             possible.push((operation, numbers));
@@ -70,7 +70,7 @@ fn next_step(amount: i64, last: Option<Operation>, bounds: &Bounds, draws: &mut 
     }
     let (operation, numbers) = draws.choose(&possible).clone();
     let number = match (operation, numbers.as_slice()) {
-        (Operation::Divide, divisors) => *draws.choose(divisors),
+        (StoryOperation::Divide, divisors) => *draws.choose(divisors),
         (_, [low, high]) => draws.between(*low, *high),
         (_, only) => only[0],
     };

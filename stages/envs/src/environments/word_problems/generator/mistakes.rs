@@ -5,7 +5,7 @@
 //! one after any result. The programs really run when demonstrations are made, so the error messages are authentic.
 
 use super::story::{Story, program_lines};
-use trainyard_core::chance::Draws;
+use trainyard_core::chance::PhiloxRng;
 
 /// The kind of a slip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,14 +18,14 @@ pub enum Mistake {
 
 /// A program that a demonstration sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
+pub struct ProgramAttempt {
     pub lines: Vec<String>,
     /// Kind of the mistake; `None` = the reference.
     pub mistake: Option<Mistake>,
 }
 
 /// Returns a mistaken program: an unknown name or a syntax slip, equally likely.
-pub fn mistaken(story: &Story, draws: &mut Draws) -> Attempt {
+pub fn mistaken(story: &Story, draws: &mut PhiloxRng) -> ProgramAttempt {
     let mut lines = program_lines(story);
     let mistake = if draws.below(2) == 0 {
         unknown_name(&mut lines, draws);
@@ -34,18 +34,18 @@ pub fn mistaken(story: &Story, draws: &mut Draws) -> Attempt {
         syntax(&mut lines, draws);
         Mistake::Syntax
     };
-    Attempt { lines, mistake: Some(mistake) }
+    ProgramAttempt { lines, mistake: Some(mistake) }
 }
 
 /// Writes `y+=7` instead of `x+=7`, or a final `y`.
-fn unknown_name(lines: &mut [String], draws: &mut Draws) {
+fn unknown_name(lines: &mut [String], draws: &mut PhiloxRng) {
     let at = 1 + draws.below(lines.len() as u64 - 1) as usize;
     let name = *draws.choose(&["y", "n", "a"]);
     lines[at] = lines[at].replacen('x', name, 1);
 }
 
 /// Inserts a garbled sign, a trailing operator or a stray parenthesis on any line but the last.
-fn syntax(lines: &mut [String], draws: &mut Draws) {
+fn syntax(lines: &mut [String], draws: &mut PhiloxRng) {
     let at = draws.below(lines.len() as u64 - 1) as usize;
     let line = &lines[at];
     lines[at] = match draws.below(3) {

@@ -20,11 +20,11 @@ mod mistakes;
 mod phrases;
 mod story;
 
-pub use mistakes::{Attempt, Mistake};
+pub use mistakes::{Mistake, ProgramAttempt};
 pub use phrases::ITEMS;
 
-use phrases::Words;
-use story::{Operation, Story, program_lines};
+use phrases::StoryWords;
+use story::{Story, StoryOperation, program_lines};
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
@@ -58,10 +58,10 @@ impl GeneratedProblem {
         self.attempts(mistake_rate, chance).into_iter().map(|attempt| attempt.lines.join("\n")).collect()
     }
     /// Like [`GeneratedProblem::demonstration`], with the kind of mistake.
-    pub fn attempts(&self, mistake_rate: f64, chance: &Chance) -> Vec<Attempt> {
+    pub fn attempts(&self, mistake_rate: f64, chance: &Chance) -> Vec<ProgramAttempt> {
         let mut draws = chance.at("mistake", &[]);
         let mistaken = (draws.uniform() < mistake_rate).then(|| mistakes::mistaken(&self.story, &mut draws));
-        mistaken.into_iter().chain([Attempt { lines: self.solution_lines.clone(), mistake: None }]).collect()
+        mistaken.into_iter().chain([ProgramAttempt { lines: self.solution_lines.clone(), mistake: None }]).collect()
     }
 }
 
@@ -70,7 +70,7 @@ pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedProblem {
     let level = level.clamp(1, MAX_LEVEL);
     let mut draws = chance.at("word-problem", &[u64::from(level), index]);
     let story = Story::draw(level, &mut draws);
-    let words = Words::draw(&mut draws);
+    let words = StoryWords::draw(&mut draws);
     let canonical = story.canonical();
     let problem = Problem {
         id: format!("wp{level}-{}", Digest::of(canonical.as_bytes()).short()),
@@ -92,7 +92,7 @@ fn expression(story: &Story) -> String {
     let mut text = story.start.to_string();
     let mut is_sum = false;
     for step in &story.steps {
-        let additive = matches!(step.operation, Operation::Add | Operation::Subtract);
+        let additive = matches!(step.operation, StoryOperation::Add | StoryOperation::Subtract);
         if is_sum && !additive {
             text = format!("({text})");
         }

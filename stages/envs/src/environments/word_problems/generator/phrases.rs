@@ -1,8 +1,8 @@
 //! Wording of a story, short enough that five steps with two distractors stay within 200 characters. Template ids enter
 //! the canonical form, so the order of templates is fixed.
 
-use super::story::{Operation, Story};
-use trainyard_core::chance::Draws;
+use super::story::{Story, StoryOperation};
+use trainyard_core::chance::PhiloxRng;
 
 /// Templates of the first sentence.
 pub const STARTS: u64 = 3;
@@ -33,7 +33,7 @@ pub const ITEMS: [&str; 12] =
 
 /// The names and items of a story.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Words {
+pub struct StoryWords {
     name: &'static str,
     pronoun: &'static str,
     item: &'static str,
@@ -42,8 +42,8 @@ pub struct Words {
     other_item: &'static str,
 }
 
-impl Words {
-    pub fn draw(draws: &mut Draws) -> Self {
+impl StoryWords {
+    pub fn draw(draws: &mut PhiloxRng) -> Self {
         let mut two = |count: usize| {
             let first = draws.below(count as u64) as usize;
             let second = (first + 1 + draws.below(count as u64 - 1) as usize) % count;
@@ -62,7 +62,7 @@ impl Words {
 }
 
 /// Returns the text of a problem.
-pub fn question(story: &Story, words: &Words) -> String {
+pub fn question(story: &Story, words: &StoryWords) -> String {
     let mut sentences = vec![start(story, words)];
     for place in 0..=story.steps.len() {
         sentences.extend(
@@ -70,12 +70,12 @@ pub fn question(story: &Story, words: &Words) -> String {
         );
         sentences.extend(story.steps.get(place).map(|s| operation(s.operation, s.form, s.number, words)));
     }
-    sentences.push(asked(story.question_form, words));
+    sentences.push(question_sentence(story.question_form, words));
     sentences.join(" ")
 }
 
-fn start(story: &Story, words: &Words) -> String {
-    let Words { name, item, .. } = words;
+fn start(story: &Story, words: &StoryWords) -> String {
+    let StoryWords { name, item, .. } = words;
     let n = story.start;
     match story.start_form {
         0 => format!("{name} has {n} {item}."),
@@ -84,26 +84,26 @@ fn start(story: &Story, words: &Words) -> String {
     }
 }
 
-fn operation(operation: Operation, form: usize, n: i64, words: &Words) -> String {
-    let Words { pronoun, .. } = words;
+fn operation(operation: StoryOperation, form: usize, n: i64, words: &StoryWords) -> String {
+    let StoryWords { pronoun, .. } = words;
     match (operation, form) {
-        (Operation::Add, 0) => format!("{pronoun} buys {n}."),
-        (Operation::Add, 1) => format!("{pronoun} finds {n} more."),
-        (Operation::Add, _) => format!("{pronoun} gets {n}."),
-        (Operation::Subtract, 0) => format!("{pronoun} gives away {n}."),
-        (Operation::Subtract, 1) => format!("{pronoun} loses {n}."),
-        (Operation::Subtract, _) => format!("{pronoun} sells {n}."),
-        (Operation::Multiply, 0) => format!("Now it is times {n}."),
-        (Operation::Multiply, 1) => format!("It grows {n} fold."),
-        (Operation::Multiply, _) => format!("{pronoun} has {n} times that."),
-        (Operation::Divide, 0) => format!("{pronoun} keeps one in {n}."),
-        (Operation::Divide, 1) => format!("{pronoun} splits it {n} ways."),
-        (Operation::Divide, _) => format!("{n} share it evenly."),
+        (StoryOperation::Add, 0) => format!("{pronoun} buys {n}."),
+        (StoryOperation::Add, 1) => format!("{pronoun} finds {n} more."),
+        (StoryOperation::Add, _) => format!("{pronoun} gets {n}."),
+        (StoryOperation::Subtract, 0) => format!("{pronoun} gives away {n}."),
+        (StoryOperation::Subtract, 1) => format!("{pronoun} loses {n}."),
+        (StoryOperation::Subtract, _) => format!("{pronoun} sells {n}."),
+        (StoryOperation::Multiply, 0) => format!("Now it is times {n}."),
+        (StoryOperation::Multiply, 1) => format!("It grows {n} fold."),
+        (StoryOperation::Multiply, _) => format!("{pronoun} has {n} times that."),
+        (StoryOperation::Divide, 0) => format!("{pronoun} keeps one in {n}."),
+        (StoryOperation::Divide, 1) => format!("{pronoun} splits it {n} ways."),
+        (StoryOperation::Divide, _) => format!("{n} share it evenly."),
     }
 }
 
-fn distractor(form: usize, n: i64, words: &Words) -> String {
-    let Words { other, other_item, .. } = words;
+fn distractor(form: usize, n: i64, words: &StoryWords) -> String {
+    let StoryWords { other, other_item, .. } = words;
     match form {
         0 => format!("{other} is {n}."),
         1 => format!("{other} has {n} {other_item}."),
@@ -112,8 +112,8 @@ fn distractor(form: usize, n: i64, words: &Words) -> String {
     }
 }
 
-fn asked(form: usize, words: &Words) -> String {
-    let Words { item, .. } = words;
+fn question_sentence(form: usize, words: &StoryWords) -> String {
+    let StoryWords { item, .. } = words;
     match form {
         0 => format!("How many {item}?"),
         1 => "How many now?".to_string(),

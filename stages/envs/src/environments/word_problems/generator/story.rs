@@ -2,14 +2,14 @@
 
 /// Effect of a sentence on the amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
+pub enum StoryOperation {
     Add,
     Subtract,
     Multiply,
     Divide,
 }
 
-impl Operation {
+impl StoryOperation {
     pub const ALL: [Self; 4] = [Self::Add, Self::Subtract, Self::Multiply, Self::Divide];
     /// Returns the sign before the `=` of an augmented assignment, and in expressions.
     pub fn sign(self) -> &'static str {
@@ -33,7 +33,7 @@ impl Operation {
 /// One operation with its number and the form of its sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoryStep {
-    pub operation: Operation,
+    pub operation: StoryOperation,
     pub number: i64,
     pub form: usize,
 }

@@ -59,7 +59,8 @@ fn numbers_amounts_and_lengths_stay_in_bounds() {
             let story = &generated.story;
             assert!(amounts(story).iter().all(|a| (1..=amount_limits[at]).contains(a)), "{story:?}");
             assert!(story.steps.iter().all(|s| s.number <= given_limits[at]) && story.start <= given_limits[at]);
-            let divisions = story.steps.iter().zip(amounts(story)).filter(|(s, _)| s.operation == Operation::Divide);
+            let divisions =
+                story.steps.iter().zip(amounts(story)).filter(|(s, _)| s.operation == StoryOperation::Divide);
             assert!(divisions.into_iter().all(|(s, before)| before % s.number == 0));
             distractors.insert(story.distractors.len());
             longest = longest.max(generated.problem.question().len());
@@ -130,7 +131,7 @@ fn story_wording() {
     let story = Story {
         start: 12,
         start_form: 0,
-        steps: [(Operation::Add, 7, 0), (Operation::Multiply, 3, 1), (Operation::Divide, 19, 1)]
+        steps: [(StoryOperation::Add, 7, 0), (StoryOperation::Multiply, 3, 1), (StoryOperation::Divide, 19, 1)]
             .map(|(operation, number, form)| story::StoryStep { operation, number, form })
             .to_vec(),
         distractors: vec![story::Distractor { before: 0, number: 41, form: 2 }],
@@ -142,7 +143,7 @@ fn story_wording() {
     assert_eq!(program_lines(&story), ["x=12", "x+=7", "x*=3", "x//=19", "x"]);
     assert_eq!(expression(&story), "(12+7)*3//19");
     assert_eq!(story.amount(), 3);
-    let text = phrases::question(&story, &Words::draw(&mut Chance::new(1).at("w", &[]))).replace("She", "He");
+    let text = phrases::question(&story, &StoryWords::draw(&mut Chance::new(1).at("w", &[]))).replace("She", "He");
     assert!(
         text.ends_with(". It is 41 km off. He buys 7. It grows 3 fold. He splits it 19 ways. How many now?"),
         "{text}"

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 use trainyard_core::{Error, Result};
-use trainyard_http::Call;
-use trainyard_tables::Sampling;
+use trainyard_http::JsonRequest;
+use trainyard_tables::SamplingParams;
 
 /// Distribution of the returned log-probabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meaning {
+pub enum LogprobsMode {
     /// The distribution that was sampled from.
     Sampled,
     /// The distribution before truncation by top-k and top-p.
@@ -18,31 +18,31 @@ pub enum Meaning {
 
 /// The model's name in requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
+pub struct ServedModelName {
     /// The served model.
     pub model: String,
     /// An adapter of the model that the server has loaded.
     pub adapter: Option<String>,
 }
 
-impl Name {
+impl ServedModelName {
     /// Returns the name for the `model` field of a request: adapters are separate models.
-    pub fn of_request(&self) -> &str {
+    pub fn request_model(&self) -> &str {
         self.adapter.as_ref().unwrap_or(&self.model)
     }
 }
 
 /// Request for a turn.
 #[derive(Debug, Clone, Copy)]
-pub struct Ask<'a> {
-    pub model: &'a Name,
+pub struct EndpointTurnRequest<'a> {
+    pub model: &'a ServedModelName,
     /// All tokens so far.
     pub tokens: &'a [u32],
-    pub sampling: Sampling,
+    pub sampling: SamplingParams,
     /// Stop tokens, which end the turn and are part of the result.
     pub stop: &'a [u32],
     /// Maximum number of tokens to sample.
-    pub most: usize,
+    pub max_tokens: usize,
     pub seed: u64,
     /// Number of most probable tokens to list for the first token.
     pub top: usize,
@@ -50,7 +50,7 @@ pub struct Ask<'a> {
 
 /// Result of a turn.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Told {
+pub struct EndpointTurnOutput {
     /// Tokens, including a stop token.
     pub tokens: Vec<u32>,
     /// Log-probabilities, one per token; NaN where the server returns no value.
@@ -64,42 +64,42 @@ pub trait Dialect: Send + Sync {
     /// Returns the name in messages.
     fn name(&self) -> &'static str;
     /// Builds the request for a turn.
-    fn turn(&self, ask: &Ask<'_>) -> Call;
+    fn turn_request(&self, ask: &EndpointTurnRequest<'_>) -> JsonRequest;
     /// Parses the response to a turn. Errors: data, naming the missing or invalid field.
-    fn told(&self, answer: &Value) -> Result<Told>;
+    fn parse_turn(&self, answer: &Value) -> Result<EndpointTurnOutput>;
     /// Builds the request for log-probabilities of a given sequence, or `None` if the server has no such request.
-    fn force(&self, model: &Name, tokens: &[u32]) -> Option<Call>;
+    fn prompt_logprobs_request(&self, model: &ServedModelName, tokens: &[u32]) -> Option<JsonRequest>;
     /// Parses the log-probabilities, one per token; the first is 0.
-    fn forced(&self, answer: &Value, tokens: &[u32]) -> Result<Vec<f32>>;
+    fn parse_prompt_logprobs(&self, answer: &Value, tokens: &[u32]) -> Result<Vec<f32>>;
     /// Builds the request for the token ids of a text, with special tokens parsed and none added. The default is the
     /// form of vLLM and SGLang.
-    fn tokenize(&self, model: &Name, text: &str) -> Call {
-        Call::post("/tokenize", json!({"model": model.model, "prompt": text, "add_special_tokens": false}))
+    fn tokenize(&self, model: &ServedModelName, text: &str) -> JsonRequest {
+        JsonRequest::post("/tokenize", json!({"model": model.model, "prompt": text, "add_special_tokens": false}))
     }
     /// Returns the request for the length of the context, and the pointer to the value in the response.
-    fn context(&self) -> (Call, &'static str) {
-        (Call::get("/v1/models"), "/data/0/max_model_len")
+    fn context(&self) -> (JsonRequest, &'static str) {
+        (JsonRequest::get("/v1/models"), "/data/0/max_model_len")
     }
     /// Returns the meaning of log-probabilities, where it is known without a probe.
-    fn meaning(&self) -> Option<Meaning> {
+    fn logprobs_mode(&self) -> Option<LogprobsMode> {
         None
     }
     /// Returns the protocol for weight updates, or `None` if they are not supported.
-    fn hand_over(&self) -> Option<&dyn HandOver> {
+    fn weight_updates(&self) -> Option<&dyn WeightUpdateApi> {
         None
     }
 }
 
 /// A server's protocol for weight updates.
-pub trait HandOver: Send + Sync {
+pub trait WeightUpdateApi: Send + Sync {
     /// Builds the requests, in order, that load weights from a folder.
-    fn reload(&self, folder: &str, version: u32) -> Vec<Call>;
+    fn reload(&self, folder: &str, version: u32) -> Vec<JsonRequest>;
     /// Builds the request that loads an adapter under a name.
-    fn load_adapter(&self, name: &str, folder: &str) -> Call;
+    fn load_adapter(&self, name: &str, folder: &str) -> JsonRequest;
     /// Builds the request that unloads an adapter.
-    fn unload_adapter(&self, name: &str) -> Call;
+    fn unload_adapter(&self, name: &str) -> JsonRequest;
     /// Checks the response. Errors: invalid, if it reports a failure.
-    fn done(&self, answer: &Value) -> Result<()>;
+    fn check_response(&self, answer: &Value) -> Result<()>;
 }
 
 /// Returns the value at a pointer. Errors: data, naming the pointer.
@@ -114,10 +114,10 @@ pub(super) fn missing(pointer: &str) -> Error {
 }
 
 pub(super) fn list<'a>(answer: &'a Value, pointer: &str) -> Result<&'a Vec<Value>> {
-    at(answer, pointer)?.as_array().ok_or_else(|| odd(pointer))
+    at(answer, pointer)?.as_array().ok_or_else(|| malformed(pointer))
 }
 
-pub(super) fn odd(what: &str) -> Error {
+pub(super) fn malformed(what: &str) -> Error {
     Error::data(format!("`{}` of the answer is not understood", what.trim_start_matches('/').replace('/', ".")))
         .help("name the kind of the server in `server`")
 }
@@ -125,12 +125,12 @@ pub(super) fn odd(what: &str) -> Error {
 /// Reads a list of token ids.
 pub fn ids(list: &[Value], what: &str) -> Result<Vec<u32>> {
     let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
-    list.iter().map(id).collect::<Option<_>>().ok_or_else(|| odd(what))
+    list.iter().map(id).collect::<Option<_>>().ok_or_else(|| malformed(what))
 }
 
 /// Reads a log-probability: finite, and above 0 by rounding only.
 pub(super) fn logprob(value: &Value, what: &str) -> Result<f32> {
-    let number = value.as_f64().ok_or_else(|| odd(what))?;
+    let number = value.as_f64().ok_or_else(|| malformed(what))?;
     if number.is_finite() && number <= 1e-3 {
         return Ok(number.min(0.0) as f32);
     }

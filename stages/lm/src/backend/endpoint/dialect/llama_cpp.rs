@@ -5,10 +5,12 @@
 //! that ends within a multi-byte character comes without either. Turns end only at the model's end tokens; the caller
 //! drops tokens that a server sampled after another stop token.
 
-use super::form::{Ask, Dialect, Meaning, Name, Told, ids, list, logprob, odd};
+use super::form::{
+    Dialect, EndpointTurnOutput, EndpointTurnRequest, LogprobsMode, ServedModelName, ids, list, logprob, malformed,
+};
 use serde_json::{Value, json};
 use trainyard_core::{Error, Result};
-use trainyard_http::Call;
+use trainyard_http::JsonRequest;
 
 pub struct LlamaCpp;
 
@@ -16,12 +18,12 @@ impl Dialect for LlamaCpp {
     fn name(&self) -> &'static str {
         "llama.cpp"
     }
-    fn turn(&self, ask: &Ask<'_>) -> Call {
+    fn turn_request(&self, ask: &EndpointTurnRequest<'_>) -> JsonRequest {
         let sampling = ask.sampling;
         let plain = sampling.top_p >= 1.0 && sampling.top_k == 0 && sampling.temperature == 1.0;
         let body = json!({
             "prompt": ask.tokens,
-            "n_predict": ask.most,
+            "n_predict": ask.max_tokens,
             "temperature": sampling.temperature,
             "top_k": sampling.top_k,
             "top_p": sampling.top_p,
@@ -35,9 +37,9 @@ impl Dialect for LlamaCpp {
             "cache_prompt": true,
             "stream": false,
         });
-        Call::post("/completion", body)
+        JsonRequest::post("/completion", body)
     }
-    fn told(&self, answer: &Value) -> Result<Told> {
+    fn parse_turn(&self, answer: &Value) -> Result<EndpointTurnOutput> {
         if answer.get("truncated").and_then(Value::as_bool) == Some(true) {
             return Err(Error::data("the server has cut the prompt to its context")
                 .help("start it with a longer context (`--ctx-size`), shared by its slots (`--parallel`)"));
@@ -58,24 +60,24 @@ impl Dialect for LlamaCpp {
             }
         }
         if entries.next().is_some() {
-            return Err(odd("completion_probabilities"));
+            return Err(malformed("completion_probabilities"));
         }
-        Ok(Told { tokens, logprobs, top })
+        Ok(EndpointTurnOutput { tokens, logprobs, top })
     }
-    fn force(&self, _model: &Name, _tokens: &[u32]) -> Option<Call> {
+    fn prompt_logprobs_request(&self, _model: &ServedModelName, _tokens: &[u32]) -> Option<JsonRequest> {
         None
     }
-    fn forced(&self, _answer: &Value, _tokens: &[u32]) -> Result<Vec<f32>> {
+    fn parse_prompt_logprobs(&self, _answer: &Value, _tokens: &[u32]) -> Result<Vec<f32>> {
         Err(Error::bug("llama.cpp was not asked for a given sequence"))
     }
-    fn tokenize(&self, _model: &Name, text: &str) -> Call {
-        Call::post("/tokenize", json!({"content": text, "add_special": false, "parse_special": true}))
+    fn tokenize(&self, _model: &ServedModelName, text: &str) -> JsonRequest {
+        JsonRequest::post("/tokenize", json!({"content": text, "add_special": false, "parse_special": true}))
     }
-    fn context(&self) -> (Call, &'static str) {
-        (Call::get("/props"), "/default_generation_settings/n_ctx")
+    fn context(&self) -> (JsonRequest, &'static str) {
+        (JsonRequest::get("/props"), "/default_generation_settings/n_ctx")
     }
-    fn meaning(&self) -> Option<Meaning> {
-        Some(Meaning::Sampled)
+    fn logprobs_mode(&self) -> Option<LogprobsMode> {
+        Some(LogprobsMode::Sampled)
     }
 }
 
@@ -87,7 +89,7 @@ fn of_entry(entry: &Value) -> Result<f32> {
     }
     match entry.get("prob").and_then(Value::as_f64) {
         Some(probability) if probability > 0.0 && probability <= 1.0 + 1e-3 => Ok(probability.min(1.0).ln() as f32),
-        _ => Err(odd(what)),
+        _ => Err(malformed(what)),
     }
 }
 

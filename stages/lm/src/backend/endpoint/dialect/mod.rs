@@ -8,5 +8,5 @@ mod server;
 mod sglang;
 mod vllm;
 
-pub use form::{Ask, Dialect, HandOver, Meaning, Name, Told, ids};
-pub use server::Server;
+pub use form::{Dialect, EndpointTurnOutput, EndpointTurnRequest, LogprobsMode, ServedModelName, WeightUpdateApi, ids};
+pub use server::InferenceServerKind;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Supported servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Server {
+pub enum InferenceServerKind {
     /// `vllm serve`, 0.10.2 or later, which returns token ids.
     Vllm,
     /// `sglang.launch_server`.
@@ -19,7 +19,7 @@ pub enum Server {
     LlamaCpp,
 }
 
-impl Server {
+impl InferenceServerKind {
     /// Returns the server's dialect.
     pub fn dialect(self) -> &'static dyn Dialect {
         match self {

@@ -1,10 +1,13 @@
 //! SGLang: `/generate` with `return_logprob`, `logprob_start_len` for given sequences, `/update_weights_from_disk`,
 //! adapters by `/load_lora_adapter`.
 
-use super::form::{Ask, Dialect, HandOver, Name, Told, at, ids, list, logprob, odd};
+use super::form::{
+    Dialect, EndpointTurnOutput, EndpointTurnRequest, ServedModelName, WeightUpdateApi, at, ids, list, logprob,
+    malformed,
+};
 use serde_json::{Value, json};
 use trainyard_core::{Error, Result};
-use trainyard_http::Call;
+use trainyard_http::JsonRequest;
 
 pub struct Sglang;
 
@@ -13,20 +16,20 @@ const GENERATE: &str = "/generate";
 /// Reads `[log-probability, token id, text]`.
 fn pair(entry: &Value, what: &str) -> Result<(f32, u32)> {
     let id = entry.pointer("/1").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
-    let number = entry.pointer("/0").ok_or_else(|| odd(what))?;
-    Ok((logprob(number, what)?, id.ok_or_else(|| odd(what))?))
+    let number = entry.pointer("/0").ok_or_else(|| malformed(what))?;
+    Ok((logprob(number, what)?, id.ok_or_else(|| malformed(what))?))
 }
 
 impl Dialect for Sglang {
     fn name(&self) -> &'static str {
         "SGLang"
     }
-    fn turn(&self, ask: &Ask<'_>) -> Call {
+    fn turn_request(&self, ask: &EndpointTurnRequest<'_>) -> JsonRequest {
         let sampling = ask.sampling;
         let mut body = json!({
             "input_ids": ask.tokens,
             "sampling_params": {
-                "max_new_tokens": ask.most,
+                "max_new_tokens": ask.max_tokens,
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
                 "top_k": if sampling.top_k == 0 { -1 } else { i64::from(sampling.top_k) },
@@ -49,7 +52,7 @@ impl Dialect for Sglang {
         }
         with_adapter(body, ask.model)
     }
-    fn told(&self, answer: &Value) -> Result<Told> {
+    fn parse_turn(&self, answer: &Value) -> Result<EndpointTurnOutput> {
         let what = "meta_info.output_token_logprobs";
         let pairs = list(answer, "/meta_info/output_token_logprobs")?;
         let pairs = pairs.iter().map(|entry| pair(entry, what)).collect::<Result<Vec<(f32, u32)>>>()?;
@@ -62,9 +65,9 @@ impl Dialect for Sglang {
         let top = answer.pointer("/meta_info/output_top_logprobs/0").and_then(Value::as_array);
         let top = top.into_iter().flatten().map(|entry| pair(entry, "meta_info.output_top_logprobs"));
         let top = top.map(|found| found.map(|(number, id)| (id, f64::from(number)))).collect::<Result<_>>()?;
-        Ok(Told { tokens, logprobs, top })
+        Ok(EndpointTurnOutput { tokens, logprobs, top })
     }
-    fn force(&self, model: &Name, tokens: &[u32]) -> Option<Call> {
+    fn prompt_logprobs_request(&self, model: &ServedModelName, tokens: &[u32]) -> Option<JsonRequest> {
         let body = json!({
             "input_ids": tokens,
             "sampling_params": {"max_new_tokens": 1, "temperature": 0.0},
@@ -73,11 +76,11 @@ impl Dialect for Sglang {
         });
         Some(with_adapter(body, model))
     }
-    fn forced(&self, answer: &Value, tokens: &[u32]) -> Result<Vec<f32>> {
+    fn parse_prompt_logprobs(&self, answer: &Value, tokens: &[u32]) -> Result<Vec<f32>> {
         let what = "meta_info.input_token_logprobs";
         let entries = list(answer, "/meta_info/input_token_logprobs")?;
         if entries.len() != tokens.len() {
-            return Err(odd(what));
+            return Err(malformed(what));
         }
         let one = |(entry, token): (&Value, &u32)| match pair(entry, what)? {
             (number, id) if id == *token => Ok(number),
@@ -85,23 +88,23 @@ impl Dialect for Sglang {
         };
         std::iter::once(Ok(0.0)).chain(entries.iter().zip(tokens).skip(1).map(one)).collect()
     }
-    fn hand_over(&self) -> Option<&dyn HandOver> {
+    fn weight_updates(&self) -> Option<&dyn WeightUpdateApi> {
         Some(self)
     }
 }
 
-impl HandOver for Sglang {
-    fn reload(&self, folder: &str, version: u32) -> Vec<Call> {
+impl WeightUpdateApi for Sglang {
+    fn reload(&self, folder: &str, version: u32) -> Vec<JsonRequest> {
         let body = json!({"model_path": folder, "weight_version": version.to_string(), "flush_cache": true});
-        vec![Call::post("/update_weights_from_disk", body)]
+        vec![JsonRequest::post("/update_weights_from_disk", body)]
     }
-    fn load_adapter(&self, name: &str, folder: &str) -> Call {
-        Call::post("/load_lora_adapter", json!({"lora_name": name, "lora_path": folder}))
+    fn load_adapter(&self, name: &str, folder: &str) -> JsonRequest {
+        JsonRequest::post("/load_lora_adapter", json!({"lora_name": name, "lora_path": folder}))
     }
-    fn unload_adapter(&self, name: &str) -> Call {
-        Call::post("/unload_lora_adapter", json!({"lora_name": name}))
+    fn unload_adapter(&self, name: &str) -> JsonRequest {
+        JsonRequest::post("/unload_lora_adapter", json!({"lora_name": name}))
     }
-    fn done(&self, answer: &Value) -> Result<()> {
+    fn check_response(&self, answer: &Value) -> Result<()> {
         if at(answer, "/success")?.as_bool() == Some(true) {
             return Ok(());
         }
@@ -111,9 +114,9 @@ impl HandOver for Sglang {
 }
 
 /// Adds the adapter's key to the body: the server has one model, and a separate key names an adapter of it.
-fn with_adapter(mut body: Value, model: &Name) -> Call {
+fn with_adapter(mut body: Value, model: &ServedModelName) -> JsonRequest {
     if let Some(adapter) = &model.adapter {
         body["lora_path"] = json!(adapter);
     }
-    Call::post(GENERATE, body)
+    JsonRequest::post(GENERATE, body)
 }

@@ -3,10 +3,13 @@
 //!
 //! All sampling options are sent, because a server takes missing ones from the model's generation config.
 
-use super::form::{Ask, Dialect, HandOver, Name, Told, at, ids, list, logprob, missing, odd};
+use super::form::{
+    Dialect, EndpointTurnOutput, EndpointTurnRequest, ServedModelName, WeightUpdateApi, at, ids, list, logprob,
+    malformed, missing,
+};
 use serde_json::{Value, json};
 use trainyard_core::Result;
-use trainyard_http::Call;
+use trainyard_http::JsonRequest;
 
 pub struct Vllm;
 
@@ -16,11 +19,11 @@ impl Dialect for Vllm {
     fn name(&self) -> &'static str {
         "vLLM"
     }
-    fn turn(&self, ask: &Ask<'_>) -> Call {
+    fn turn_request(&self, ask: &EndpointTurnRequest<'_>) -> JsonRequest {
         let mut body = json!({
-            "model": ask.model.of_request(),
+            "model": ask.model.request_model(),
             "prompt": ask.tokens,
-            "max_tokens": ask.most,
+            "max_tokens": ask.max_tokens,
             "temperature": ask.sampling.temperature,
             "top_p": ask.sampling.top_p,
             "top_k": ask.sampling.top_k,
@@ -42,33 +45,33 @@ impl Dialect for Vllm {
         if ask.sampling.temperature == 0.0 {
             (body["top_p"], body["top_k"]) = (json!(1.0), json!(0));
         }
-        Call::post(COMPLETIONS, body)
+        JsonRequest::post(COMPLETIONS, body)
     }
-    fn told(&self, answer: &Value) -> Result<Told> {
+    fn parse_turn(&self, answer: &Value) -> Result<EndpointTurnOutput> {
         let choice = at(answer, "/choices/0")?;
         let tokens = ids(list(choice, "/token_ids")?, "token_ids")?;
         let numbers = list(choice, "/logprobs/token_logprobs")?;
         if numbers.len() != tokens.len() {
-            return Err(odd("logprobs.token_logprobs"));
+            return Err(malformed("logprobs.token_logprobs"));
         }
         let logprobs = numbers.iter().map(|n| logprob(n, "token_logprobs")).collect::<Result<_>>()?;
         let top = choice.pointer("/logprobs/top_logprobs/0").and_then(Value::as_object);
         let pair =
             |(name, number): (&String, &Value)| Some((name.strip_prefix("token_id:")?.parse().ok()?, number.as_f64()?));
-        Ok(Told { tokens, logprobs, top: top.into_iter().flatten().filter_map(pair).collect() })
+        Ok(EndpointTurnOutput { tokens, logprobs, top: top.into_iter().flatten().filter_map(pair).collect() })
     }
-    fn force(&self, model: &Name, tokens: &[u32]) -> Option<Call> {
+    fn prompt_logprobs_request(&self, model: &ServedModelName, tokens: &[u32]) -> Option<JsonRequest> {
         let body = json!({
-            "model": model.of_request(), "prompt": tokens, "max_tokens": 1, "temperature": 0.0,
+            "model": model.request_model(), "prompt": tokens, "max_tokens": 1, "temperature": 0.0,
             "add_special_tokens": false, "prompt_logprobs": 0, "return_token_ids": true,
         });
-        Some(Call::post(COMPLETIONS, body))
+        Some(JsonRequest::post(COMPLETIONS, body))
     }
-    fn forced(&self, answer: &Value, tokens: &[u32]) -> Result<Vec<f32>> {
+    fn parse_prompt_logprobs(&self, answer: &Value, tokens: &[u32]) -> Result<Vec<f32>> {
         let what = "prompt_logprobs";
         let entries = list(answer, "/choices/0/prompt_logprobs")?;
         if entries.len() != tokens.len() {
-            return Err(odd(what));
+            return Err(malformed(what));
         }
         let one = |(entry, token): (&Value, &u32)| {
             let number = entry.pointer(&format!("/{token}/logprob")).ok_or_else(|| missing("/prompt_logprobs"))?;
@@ -76,24 +79,24 @@ impl Dialect for Vllm {
         };
         std::iter::once(Ok(0.0)).chain(entries.iter().zip(tokens).skip(1).map(one)).collect()
     }
-    fn hand_over(&self) -> Option<&dyn HandOver> {
+    fn weight_updates(&self) -> Option<&dyn WeightUpdateApi> {
         Some(self)
     }
 }
 
-impl HandOver for Vllm {
-    fn reload(&self, folder: &str, _version: u32) -> Vec<Call> {
+impl WeightUpdateApi for Vllm {
+    fn reload(&self, folder: &str, _version: u32) -> Vec<JsonRequest> {
         let body = json!({"method": "reload_weights", "kwargs": {"weights_path": folder}});
         // The prompt cache was computed by the earlier weights.
-        vec![Call::post("/collective_rpc", body), Call::post("/reset_prefix_cache", json!({}))]
+        vec![JsonRequest::post("/collective_rpc", body), JsonRequest::post("/reset_prefix_cache", json!({}))]
     }
-    fn load_adapter(&self, name: &str, folder: &str) -> Call {
-        Call::post("/v1/load_lora_adapter", json!({"lora_name": name, "lora_path": folder}))
+    fn load_adapter(&self, name: &str, folder: &str) -> JsonRequest {
+        JsonRequest::post("/v1/load_lora_adapter", json!({"lora_name": name, "lora_path": folder}))
     }
-    fn unload_adapter(&self, name: &str) -> Call {
-        Call::post("/v1/unload_lora_adapter", json!({"lora_name": name}))
+    fn unload_adapter(&self, name: &str) -> JsonRequest {
+        JsonRequest::post("/v1/unload_lora_adapter", json!({"lora_name": name}))
     }
-    fn done(&self, _answer: &Value) -> Result<()> {
+    fn check_response(&self, _answer: &Value) -> Result<()> {
         // The response is only a status.
         Ok(())
     }

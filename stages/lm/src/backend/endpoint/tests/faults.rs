@@ -1,8 +1,8 @@
 //! Servers that fail, return wrong values or are unreachable.
 
-use super::super::dialect::Server;
+use super::super::dialect::InferenceServerKind;
+use super::super::mock_server::{MODEL, MockModelServer, MockServerFault, MockServerOptions};
 use super::super::options::Endpoint;
-use super::super::served::{MODEL, Served, Started, Vice};
 use super::kit::{PLAIN, open, options, refusal, request, turn};
 use crate::backend::conformance::model;
 use crate::backend::endpoint::EndpointBackend;
@@ -11,16 +11,19 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use trainyard_core::{ErrorKind, SecretName, Secrets};
 
-fn served(server: Server) -> Served {
-    Served::start(server, &model(), Started::default()).unwrap()
+fn served(server: InferenceServerKind) -> MockModelServer {
+    MockModelServer::start(server, &model(), MockServerOptions::default()).unwrap()
 }
 
-fn edit(change: impl Fn(&mut Value) + Send + 'static) -> Vice {
-    Vice::Edit(Box::new(change))
+fn edit(change: impl Fn(&mut Value) + Send + 'static) -> MockServerFault {
+    MockServerFault::Edit(Box::new(change))
 }
 
-const TURNS: [(Server, &str); 3] =
-    [(Server::Vllm, "/v1/completions"), (Server::Sglang, "/generate"), (Server::LlamaCpp, "/completion")];
+const TURNS: [(InferenceServerKind, &str); 3] = [
+    (InferenceServerKind::Vllm, "/v1/completions"),
+    (InferenceServerKind::Sglang, "/generate"),
+    (InferenceServerKind::LlamaCpp, "/completion"),
+];
 
 #[test]
 fn what_passes_is_tried_again_and_changes_nothing() {
@@ -29,16 +32,16 @@ fn what_passes_is_tried_again_and_changes_nothing() {
         let mut sampler = open(options(server, &served.url()), &model()).unwrap();
         let calm = turn(&mut *sampler, request(PLAIN, 5)).unwrap();
         let vices = [
-            Vice::Status(429, vec![("retry-after", "1")], r#"{"error": {"message": "slow down"}}"#.into()),
-            Vice::Status(503, vec![], "loading".into()),
-            Vice::Close,
-            Vice::Cut,
-            Vice::Half,
-            Vice::Drip(Duration::from_millis(2)),
-            Vice::Late(Duration::from_millis(200)),
+            MockServerFault::Status(429, vec![("retry-after", "1")], r#"{"error": {"message": "slow down"}}"#.into()),
+            MockServerFault::Status(503, vec![], "loading".into()),
+            MockServerFault::Close,
+            MockServerFault::Cut,
+            MockServerFault::Half,
+            MockServerFault::Drip(Duration::from_millis(2)),
+            MockServerFault::Late(Duration::from_millis(200)),
         ];
         for vice in vices {
-            served.next(path, vice);
+            served.inject_fault(path, vice);
             assert_eq!(turn(&mut *sampler, request(PLAIN, 5)).unwrap().token_ids, calm.token_ids);
         }
     }
@@ -46,27 +49,30 @@ fn what_passes_is_tried_again_and_changes_nothing() {
 
 #[test]
 fn what_does_not_pass_ends_the_attempt_and_may_be_retried() {
-    let served = served(Server::Vllm);
-    let mut sampler = open(options(Server::Vllm, &served.url()), &model()).unwrap();
+    let served = served(InferenceServerKind::Vllm);
+    let mut sampler = open(options(InferenceServerKind::Vllm, &served.url()), &model()).unwrap();
     for _ in 0..2 {
-        served.next("/v1/completions", Vice::Status(500, vec![], r#"{"detail": "out of\nmemory"}"#.into()));
+        served.inject_fault(
+            "/v1/completions",
+            MockServerFault::Status(500, vec![], r#"{"detail": "out of\nmemory"}"#.into()),
+        );
     }
     let error = turn(&mut *sampler, request(PLAIN, 5)).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Retryable);
     assert!(error.message.contains("answers 500: out of memory (2 tries)"), "{error}");
 
-    let mut sampler = open(options(Server::Vllm, &served.url()), &model()).unwrap();
-    served.next("/v1/completions", Vice::Status(429, vec![("retry-after", "86400")], String::new()));
+    let mut sampler = open(options(InferenceServerKind::Vllm, &served.url()), &model()).unwrap();
+    served.inject_fault("/v1/completions", MockServerFault::Status(429, vec![("retry-after", "86400")], String::new()));
     let error = turn(&mut *sampler, request(PLAIN, 5)).unwrap_err();
     assert!(error.kind == ErrorKind::Retryable && error.message.contains("asks to wait for 86400 s"), "{error}");
 
-    let quick = Endpoint { timeout: "1500ms".into(), attempts: 1, ..options(Server::Vllm, &served.url()) };
+    let quick = Endpoint { timeout: "1500ms".into(), attempts: 1, ..options(InferenceServerKind::Vllm, &served.url()) };
     let mut sampler = open(quick, &model()).unwrap();
-    served.next("/v1/completions", Vice::Late(Duration::from_secs(5)));
+    served.inject_fault("/v1/completions", MockServerFault::Late(Duration::from_secs(5)));
     let error = turn(&mut *sampler, request(PLAIN, 5)).unwrap_err();
     assert!(error.kind == ErrorKind::Retryable && error.message.contains("did not answer within 1.5s"), "{error}");
 
-    let gone = Endpoint { attempts: 1, ..options(Server::Vllm, "http://127.0.0.1:9") };
+    let gone = Endpoint { attempts: 1, ..options(InferenceServerKind::Vllm, "http://127.0.0.1:9") };
     let error = refusal(gone, &model());
     assert!(error.kind == ErrorKind::Retryable && error.message.contains("cannot be reached"), "{error}");
 }
@@ -74,31 +80,41 @@ fn what_does_not_pass_ends_the_attempt_and_may_be_retried() {
 #[test]
 fn answers_without_what_was_asked_for_are_refused_by_name() {
     type Change = fn(&mut Value);
-    let cases: [(Server, &str, Change, &str); 9] = [
-        (Server::Vllm, "/v1/completions", |a| a["choices"][0]["token_ids"] = Value::Null, "`token_ids`"),
-        (Server::Vllm, "/v1/completions", |a| a["choices"][0]["logprobs"] = Value::Null, "`logprobs.token_logprobs`"),
-        (Server::Vllm, "/v1/completions", |a| a["choices"] = json!([]), "`choices.0`"),
+    let cases: [(InferenceServerKind, &str, Change, &str); 9] = [
+        (InferenceServerKind::Vllm, "/v1/completions", |a| a["choices"][0]["token_ids"] = Value::Null, "`token_ids`"),
         (
-            Server::Vllm,
+            InferenceServerKind::Vllm,
+            "/v1/completions",
+            |a| a["choices"][0]["logprobs"] = Value::Null,
+            "`logprobs.token_logprobs`",
+        ),
+        (InferenceServerKind::Vllm, "/v1/completions", |a| a["choices"] = json!([]), "`choices.0`"),
+        (
+            InferenceServerKind::Vllm,
             "/v1/completions",
             |a| a["choices"][0]["logprobs"]["token_logprobs"] = json!([]),
             "token_logprobs",
         ),
-        (Server::Vllm, "/v1/completions", |a| a["choices"][0]["logprobs"]["token_logprobs"][0] = json!(3.5), "3.5"),
         (
-            Server::Sglang,
+            InferenceServerKind::Vllm,
+            "/v1/completions",
+            |a| a["choices"][0]["logprobs"]["token_logprobs"][0] = json!(3.5),
+            "3.5",
+        ),
+        (
+            InferenceServerKind::Sglang,
             "/generate",
             |a| a["meta_info"]["output_token_logprobs"] = Value::Null,
             "output_token_logprobs",
         ),
-        (Server::Sglang, "/generate", |a| a["output_ids"] = json!([1, 2]), "`output_ids`"),
-        (Server::LlamaCpp, "/completion", |a| a["tokens"] = Value::Null, "`tokens`"),
-        (Server::LlamaCpp, "/completion", |a| a["truncated"] = json!(true), "cut the prompt"),
+        (InferenceServerKind::Sglang, "/generate", |a| a["output_ids"] = json!([1, 2]), "`output_ids`"),
+        (InferenceServerKind::LlamaCpp, "/completion", |a| a["tokens"] = Value::Null, "`tokens`"),
+        (InferenceServerKind::LlamaCpp, "/completion", |a| a["truncated"] = json!(true), "cut the prompt"),
     ];
     for (server, path, change, named) in cases {
         let served = served(server);
         // The first request is that of the probe.
-        served.next(path, edit(change));
+        served.inject_fault(path, edit(change));
         let error = refusal(options(server, &served.url()), &model());
         assert!(error.kind == ErrorKind::Data && error.to_string().contains(named), "{named}: {error}");
     }
@@ -106,19 +122,19 @@ fn answers_without_what_was_asked_for_are_refused_by_name() {
 
 #[test]
 fn tokens_that_the_model_lacks_are_refused() {
-    let served = served(Server::Vllm);
-    let mut sampler = open(options(Server::Vllm, &served.url()), &model()).unwrap();
-    served.next("/v1/completions", edit(|a| a["choices"][0]["token_ids"][0] = json!(100_000)));
+    let served = served(InferenceServerKind::Vllm);
+    let mut sampler = open(options(InferenceServerKind::Vllm, &served.url()), &model()).unwrap();
+    served.inject_fault("/v1/completions", edit(|a| a["choices"][0]["token_ids"][0] = json!(100_000)));
     let error = turn(&mut *sampler, request(PLAIN, 3)).unwrap_err();
     assert!(error.kind == ErrorKind::Data && error.to_string().contains("100000"), "{error}");
 }
 
 #[test]
 fn a_server_that_never_samples_does_not_hold_the_stage_for_ever() {
-    let served = served(Server::Sglang);
-    let mut sampler = open(options(Server::Sglang, &served.url()), &model()).unwrap();
+    let served = served(InferenceServerKind::Sglang);
+    let mut sampler = open(options(InferenceServerKind::Sglang, &served.url()), &model()).unwrap();
     for _ in 0..3 {
-        served.next(
+        served.inject_fault(
             "/generate",
             edit(|a| {
                 a["output_ids"] = json!([]);
@@ -132,32 +148,35 @@ fn a_server_that_never_samples_does_not_hold_the_stage_for_ever() {
 
 #[test]
 fn what_is_no_such_server_is_refused() {
-    let served = served(Server::Vllm);
-    served.next("/v1/models", Vice::Text("<html>It works!</html>".into()));
-    let error = refusal(options(Server::Vllm, &served.url()), &model());
+    let served = served(InferenceServerKind::Vllm);
+    served.inject_fault("/v1/models", MockServerFault::Text("<html>It works!</html>".into()));
+    let error = refusal(options(InferenceServerKind::Vllm, &served.url()), &model());
     assert!(error.kind == ErrorKind::Data && error.message.contains("no JSON"), "{error}");
-    served.next("/v1/models", Vice::Status(302, vec![("location", "http://example.org/")], String::new()));
-    let error = refusal(options(Server::Vllm, &served.url()), &model());
+    served.inject_fault(
+        "/v1/models",
+        MockServerFault::Status(302, vec![("location", "http://example.org/")], String::new()),
+    );
+    let error = refusal(options(InferenceServerKind::Vllm, &served.url()), &model());
     assert!(error.kind == ErrorKind::Invalid && error.message.contains("elsewhere"), "{error}");
 }
 
 #[test]
 fn another_model_is_refused() {
-    let served = served(Server::Vllm);
-    let named = |name: &str| Endpoint { model: Some(name.into()), ..options(Server::Vllm, &served.url()) };
+    let served = served(InferenceServerKind::Vllm);
+    let named = |name: &str| Endpoint { model: Some(name.into()), ..options(InferenceServerKind::Vllm, &served.url()) };
     assert!(open(named(MODEL), &model()).is_ok());
     let error = refusal(named("qwen"), &model());
     assert!(error.message.contains("serves no model `qwen`") && error.help.unwrap().contains(MODEL));
 
-    served.next("/v1/models", edit(|a| a["data"] = json!([{"id": "a"}, {"id": "b"}])));
-    let error = refusal(options(Server::Vllm, &served.url()), &model());
+    served.inject_fault("/v1/models", edit(|a| a["data"] = json!([{"id": "a"}, {"id": "b"}])));
+    let error = refusal(options(InferenceServerKind::Vllm, &served.url()), &model());
     assert!(error.help.unwrap().contains("name one by `model`; it lists: a, b"), "{}", error.message);
 
-    for server in [Server::Vllm, Server::Sglang, Server::LlamaCpp] {
-        let served = Served::start(server, &model(), Started::default()).unwrap();
+    for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang, InferenceServerKind::LlamaCpp] {
+        let served = MockModelServer::start(server, &model(), MockServerOptions::default()).unwrap();
         for _ in 0..8 {
             // Texts are compared in pairs; the end tokens alone are shorter.
-            served.next(
+            served.inject_fault(
                 "/tokenize",
                 edit(|a| {
                     if let Some(token) = a["tokens"].get_mut(2) {
@@ -174,12 +193,12 @@ fn another_model_is_refused() {
 
 #[test]
 fn the_key_goes_to_the_server_and_its_lack_is_named() {
-    let started = Started { key: Some("sesame".into()), ..Started::default() };
-    let served = Served::start(Server::Vllm, &model(), started).unwrap();
-    let error = refusal(options(Server::Vllm, &served.url()), &model());
+    let started = MockServerOptions { key: Some("sesame".into()), ..MockServerOptions::default() };
+    let served = MockModelServer::start(InferenceServerKind::Vllm, &model(), started).unwrap();
+    let error = refusal(options(InferenceServerKind::Vllm, &served.url()), &model());
     assert!(error.kind == ErrorKind::Invalid && error.help.as_ref().unwrap().contains("{secret: NAME}"), "{error}");
     let api_key = Some(SecretName { secret: "LLM".into() });
-    let options = Endpoint { api_key, ..options(Server::Vllm, &served.url()) };
+    let options = Endpoint { api_key, ..options(InferenceServerKind::Vllm, &served.url()) };
     let with = |value: &str| {
         let secrets = Secrets::new([("LLM".to_string(), value.to_string())]);
         EndpointBackend::new(options.clone(), &secrets).sampler(&model(), &SamplerOptions { threads: 1 }).map(|_| ())

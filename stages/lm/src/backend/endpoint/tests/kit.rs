@@ -1,20 +1,20 @@
 //! A backend that starts a server for every model, and helpers of the tests.
 
-use super::super::dialect::Server;
-use super::super::options::{Endpoint, Weights};
-use super::super::served::{Served, Started};
+use super::super::dialect::InferenceServerKind;
+use super::super::mock_server::{MockModelServer, MockServerOptions};
+use super::super::options::{Endpoint, WeightTransferOptions};
 use crate::backend::conformance;
 use crate::backend::endpoint::EndpointBackend;
-use crate::backend::{Backend, Gpus, Learner, LearnerOptions, Offers, Parameters, Sampler, SamplerOptions};
+use crate::backend::{Backend, BackendFeatures, Gpus, Learner, LearnerOptions, Parameters, Sampler, SamplerOptions};
 use crate::folder::ModelFolder;
-use crate::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
+use crate::generate::{DrawKey, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState};
 use serde_json::json;
 use tempfile::TempDir;
 use trainyard_core::{Chance, Error, Result, Secrets};
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Options for a server, as a file gives them.
-pub fn options(server: Server, url: &str) -> Endpoint {
+pub fn options(server: InferenceServerKind, url: &str) -> Endpoint {
     let name = serde_json::to_value(server).unwrap();
     serde_json::from_value(json!({"url": url, "server": name, "timeout": "20s", "attempts": 2})).unwrap()
 }
@@ -38,34 +38,37 @@ pub fn finish(sampler: &mut dyn Sampler) -> Result<()> {
 }
 
 /// Returns a request for a turn of at most `most` tokens after a prompt of the suite's model.
-pub fn request(sampling: Sampling, most: usize) -> Request {
+pub fn request(sampling: SamplingParams, most: usize) -> SequenceRequest {
     let draw = DrawKey { chance: Chance::new(3), problem: 10, sample: 0 };
-    Request { tokens: vec![10, 11, 12], draw, sampling, stop_tokens: Vec::new(), max_new_tokens: most }
+    SequenceRequest { tokens: vec![10, 11, 12], draw, sampling, stop_tokens: Vec::new(), max_new_tokens: most }
 }
 
 /// Samples one turn.
-pub fn turn(sampler: &mut dyn Sampler, request: Request) -> Result<SequenceState> {
+pub fn turn(sampler: &mut dyn Sampler, request: SequenceRequest) -> Result<SequenceState> {
     let id = sampler.start(request)?;
     finish(sampler)?;
     Ok(sampler.remove(id))
 }
 
-pub const PLAIN: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
-pub const GREEDY: Sampling = Sampling { temperature: 0.0, ..PLAIN };
+pub const PLAIN: SamplingParams = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
+pub const GREEDY: SamplingParams = SamplingParams { temperature: 0.0, ..PLAIN };
 
 /// The endpoint with a separate server per sampler.
-pub struct Fronted {
-    server: Server,
-    started: Started,
+pub struct MockServerBackend {
+    server: InferenceServerKind,
+    options: MockServerOptions,
 }
 
-impl Fronted {
-    pub fn new(server: Server, started: Started) -> Self {
-        Self { server, started }
+impl MockServerBackend {
+    pub fn new(server: InferenceServerKind, started: MockServerOptions) -> Self {
+        Self { server, options: started }
     }
     fn options(&self, url: &str, folder: &TempDir) -> Endpoint {
-        let weights = Weights { folder: folder.path().display().to_string(), seen_as: None };
-        Endpoint { weights: (self.server != Server::LlamaCpp).then_some(weights), ..options(self.server, url) }
+        let weights = WeightTransferOptions { folder: folder.path().display().to_string(), seen_as: None };
+        Endpoint {
+            weights: (self.server != InferenceServerKind::LlamaCpp).then_some(weights),
+            ..options(self.server, url)
+        }
     }
     /// Returns the options, without weights for the variants of the decoder that no `config.json` describes. An adapter
     /// needs no config.
@@ -76,17 +79,17 @@ impl Fronted {
     }
 }
 
-impl Backend for Fronted {
+impl Backend for MockServerBackend {
     fn kind(&self) -> &'static str {
         "endpoint"
     }
-    fn offers(&self) -> Offers {
+    fn features(&self) -> BackendFeatures {
         let folder = tempfile::tempdir().unwrap();
-        let own = EndpointBackend::new(self.options("http://127.0.0.1:1", &folder), &Secrets::default()).offers();
+        let own = EndpointBackend::new(self.options("http://127.0.0.1:1", &folder), &Secrets::default()).features();
         // These servers know the draws of the seeds.
-        Offers { draws: true, ..own }
+        BackendFeatures { reproducible_draws: true, ..own }
     }
-    fn refuses(&self, sampling: &Sampling) -> Option<(String, String)> {
+    fn refuses(&self, sampling: &SamplingParams) -> Option<(String, String)> {
         EndpointBackend::new(options(self.server, "http://127.0.0.1:1"), &Secrets::default()).refuses(sampling)
     }
     fn gpus(&self) -> Gpus {
@@ -100,21 +103,21 @@ impl Backend for Fronted {
     }
     fn sampler(&self, model: &ModelFolder, _options: &SamplerOptions) -> Result<Box<dyn Sampler>> {
         let folder = tempfile::tempdir().unwrap();
-        let server = Served::start(self.server, model, self.started.clone())?;
+        let server = MockModelServer::start(self.server, model, self.options.clone())?;
         let inner = open(self.options_for(model, &server.url(), &folder), model)?;
-        Ok(Box::new(Kept { inner, _server: server, _folder: folder }))
+        Ok(Box::new(MockServerSampler { inner, _server: server, _folder: folder }))
     }
 }
 
 /// A sampler that owns its server.
-struct Kept {
+struct MockServerSampler {
     inner: Box<dyn Sampler>,
-    _server: Served,
+    _server: MockModelServer,
     _folder: TempDir,
 }
 
-impl Sampler for Kept {
-    fn start(&mut self, request: Request) -> Result<SequenceId> {
+impl Sampler for MockServerSampler {
+    fn start(&mut self, request: SequenceRequest) -> Result<SequenceId> {
         self.inner.start(request)
     }
     fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
@@ -129,7 +132,7 @@ impl Sampler for Kept {
     fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
         self.inner.resume(id, max_new_tokens)
     }
-    fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>> {
+    fn step(&mut self) -> Result<Vec<(SequenceId, SequenceFinish)>> {
         self.inner.step()
     }
     fn running(&self) -> usize {
@@ -153,7 +156,7 @@ impl Sampler for Kept {
     fn version(&self) -> u32 {
         self.inner.version()
     }
-    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>> {
+    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &SamplingParams) -> Result<Vec<SequenceLogprobs>> {
         self.inner.logprobs_of(sequences, sampling)
     }
     fn score_labels(&self) -> usize {

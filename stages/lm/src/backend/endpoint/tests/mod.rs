@@ -6,16 +6,16 @@ mod real;
 mod semantics;
 mod weights;
 
-use super::dialect::Server;
-use super::served::Started;
+use super::dialect::InferenceServerKind;
+use super::mock_server::MockServerOptions;
 use crate::backend::conformance;
-use kit::Fronted;
+use kit::MockServerBackend;
 
 /// Runs the suite of all backends over servers that draw as the reference does. Real servers have a different random
 /// generator.
 pub fn conforms() {
-    for server in [Server::Vllm, Server::Sglang, Server::LlamaCpp] {
-        let started = Started { processed: true, keys: conformance::draws(), ..Started::default() };
-        conformance::suite(&Fronted::new(server, started));
+    for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang, InferenceServerKind::LlamaCpp] {
+        let started = MockServerOptions { processed: true, keys: conformance::draws(), ..MockServerOptions::default() };
+        conformance::suite(&MockServerBackend::new(server, started));
     }
 }

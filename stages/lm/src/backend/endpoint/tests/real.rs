@@ -1,12 +1,12 @@
 //! A real llama.cpp server with a real model, where both are available.
 
-use super::super::dialect::Server;
+use super::super::dialect::InferenceServerKind;
 use super::kit::{open, options, turn};
-use crate::generate::{DrawKey, Request};
+use crate::generate::{DrawKey, SequenceRequest};
 use crate::gguf;
 use std::path::PathBuf;
 use trainyard_core::Chance;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Set TRAINYARD_TEST_GGUF to SmolLM2-135M-Instruct-Q4_1, and TRAINYARD_TEST_LLAMA_CPP to the URL of a llama.cpp server
 /// that has this file.
@@ -18,20 +18,20 @@ fn a_real_server_samples_what_the_reference_finds_likely() {
         return;
     };
     let model = gguf::load(&file, None).unwrap();
-    let mut sampler = open(options(Server::LlamaCpp, &url), &model).unwrap();
+    let mut sampler = open(options(InferenceServerKind::LlamaCpp, &url), &model).unwrap();
     let mut reference = model.generator(2).unwrap();
     let text =
         "<|im_start|>user\nTom has 3 apples and buys 5 more. How many has he?<|im_end|>\n<|im_start|>assistant\n";
     let prompt = model.chat.tokenizer().encode(text).unwrap();
-    let greedy = Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 };
-    let plain = Sampling { temperature: 1.0, ..greedy };
-    for sampling in [greedy, plain, Sampling { temperature: 0.7, top_p: 0.95, top_k: 40 }] {
+    let greedy = SamplingParams { temperature: 0.0, top_p: 1.0, top_k: 0 };
+    let plain = SamplingParams { temperature: 1.0, ..greedy };
+    for sampling in [greedy, plain, SamplingParams { temperature: 0.7, top_p: 0.95, top_k: 40 }] {
         let mut off: Vec<f64> = Vec::new();
         for sample in 0..4 {
             let draw = DrawKey { chance: Chance::new(1), problem: 0, sample };
             let state = turn(
                 &mut *sampler,
-                Request {
+                SequenceRequest {
                     tokens: prompt.clone(),
                     draw,
                     sampling,

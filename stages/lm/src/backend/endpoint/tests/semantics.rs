@@ -1,27 +1,29 @@
 //! Requests to each server, and the interpretation of its numbers.
 
-use super::super::dialect::Server;
-use super::super::served::{Served, Started, Vice};
+use super::super::dialect::InferenceServerKind;
+use super::super::mock_server::{MockModelServer, MockServerFault, MockServerOptions};
 use super::kit::{GREEDY, PLAIN, open, options, refusal, request, turn};
 use crate::backend::conformance::model;
 use crate::backend::endpoint::EndpointBackend;
 use crate::backend::{Backend as _, Sampler};
-use crate::generate::{Finish, Request, SequenceState};
+use crate::generate::{SequenceFinish, SequenceRequest, SequenceState};
 use serde_json::{Value, json};
 use trainyard_core::{ErrorKind, Secrets};
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
-const WARM: Sampling = Sampling { temperature: 0.7, ..PLAIN };
-const TRUNCATED: Sampling = Sampling { temperature: 0.9, top_p: 0.8, top_k: 7 };
+const WARM: SamplingParams = SamplingParams { temperature: 0.7, ..PLAIN };
+const TRUNCATED: SamplingParams = SamplingParams { temperature: 0.9, top_p: 0.8, top_k: 7 };
 
-fn served(server: Server, processed: bool) -> (Served, Box<dyn Sampler>) {
-    let served = Served::start(server, &model(), Started { processed, ..Started::default() }).unwrap();
+fn served(server: InferenceServerKind, processed: bool) -> (MockModelServer, Box<dyn Sampler>) {
+    let served =
+        MockModelServer::start(server, &model(), MockServerOptions { processed, ..MockServerOptions::default() })
+            .unwrap();
     let sampler = open(options(server, &served.url()), &model()).unwrap();
     (served, sampler)
 }
 
 /// Panics unless the recorded numbers are those of the sampled distribution.
-fn expect_own_numbers(state: &SequenceState, sampling: &Sampling) {
+fn expect_own_numbers(state: &SequenceState, sampling: &SamplingParams) {
     let mut generator = model().generator(1).unwrap();
     let expected = generator.logprobs_of(&[&state.token_ids], sampling).unwrap().remove(0).logprobs;
     for (t, sampled) in state.loss_mask.iter().enumerate().filter(|(_, sampled)| **sampled) {
@@ -34,11 +36,11 @@ fn expect_own_numbers(state: &SequenceState, sampling: &Sampling) {
 #[test]
 fn numbers_are_those_of_what_was_sampled_from_or_nothing_is_sampled() {
     for (server, processed, answered) in [
-        (Server::Vllm, true, vec![PLAIN, GREEDY, WARM, TRUNCATED]),
-        (Server::Vllm, false, vec![PLAIN, GREEDY]),
-        (Server::Sglang, true, vec![PLAIN, GREEDY, WARM]),
-        (Server::Sglang, false, vec![PLAIN, GREEDY]),
-        (Server::LlamaCpp, false, vec![PLAIN, GREEDY, WARM, TRUNCATED]),
+        (InferenceServerKind::Vllm, true, vec![PLAIN, GREEDY, WARM, TRUNCATED]),
+        (InferenceServerKind::Vllm, false, vec![PLAIN, GREEDY]),
+        (InferenceServerKind::Sglang, true, vec![PLAIN, GREEDY, WARM]),
+        (InferenceServerKind::Sglang, false, vec![PLAIN, GREEDY]),
+        (InferenceServerKind::LlamaCpp, false, vec![PLAIN, GREEDY, WARM, TRUNCATED]),
     ] {
         let (_server, mut sampler) = served(server, processed);
         for sampling in [PLAIN, GREEDY, WARM, TRUNCATED] {
@@ -57,24 +59,28 @@ fn numbers_are_those_of_what_was_sampled_from_or_nothing_is_sampled() {
 
 #[test]
 fn what_can_be_known_before_is_refused_before() {
-    let of = |server: Server, sampling: Sampling| {
+    let of = |server: InferenceServerKind, sampling: SamplingParams| {
         EndpointBackend::new(options(server, "http://h:1"), &Secrets::default()).refuses(&sampling)
     };
-    assert!(of(Server::Sglang, TRUNCATED).unwrap().0.contains("top-k and top-p"));
-    for (server, sampling) in [(Server::Sglang, WARM), (Server::Vllm, TRUNCATED), (Server::LlamaCpp, TRUNCATED)] {
+    assert!(of(InferenceServerKind::Sglang, TRUNCATED).unwrap().0.contains("top-k and top-p"));
+    for (server, sampling) in [
+        (InferenceServerKind::Sglang, WARM),
+        (InferenceServerKind::Vllm, TRUNCATED),
+        (InferenceServerKind::LlamaCpp, TRUNCATED),
+    ] {
         assert_eq!(of(server, sampling), None);
     }
 }
 
 /// Returns the last request to a path.
-fn last(served: &Served, path: &str) -> Value {
-    served.seen().into_iter().rfind(|(of, _)| of == path).unwrap().1
+fn last(served: &MockModelServer, path: &str) -> Value {
+    served.requests().into_iter().rfind(|(of, _)| of == path).unwrap().1
 }
 
 #[test]
 fn every_option_of_sampling_is_sent() {
-    let ask = Request { stop_tokens: vec![5, 6], ..request(TRUNCATED, 9) };
-    let (vllm, mut sampler) = served(Server::Vllm, true);
+    let ask = SequenceRequest { stop_tokens: vec![5, 6], ..request(TRUNCATED, 9) };
+    let (vllm, mut sampler) = served(InferenceServerKind::Vllm, true);
     turn(&mut *sampler, ask.clone()).unwrap();
     let mut body = last(&vllm, "/v1/completions");
     assert!(body["seed"].take().as_u64().is_some_and(|seed| seed < 1 << 63));
@@ -86,8 +92,8 @@ fn every_option_of_sampling_is_sent() {
     });
     assert_eq!(body, expected);
 
-    let (sglang, mut sampler) = served(Server::Sglang, true);
-    turn(&mut *sampler, Request { sampling: WARM, ..ask.clone() }).unwrap();
+    let (sglang, mut sampler) = served(InferenceServerKind::Sglang, true);
+    turn(&mut *sampler, SequenceRequest { sampling: WARM, ..ask.clone() }).unwrap();
     let mut body = last(&sglang, "/generate");
     assert!(body["sampling_params"]["sampling_seed"].take().as_u64().is_some_and(|seed| seed < 1 << 31));
     let expected = json!({
@@ -101,7 +107,7 @@ fn every_option_of_sampling_is_sent() {
     });
     assert_eq!(body, expected);
 
-    let (llama, mut sampler) = served(Server::LlamaCpp, true);
+    let (llama, mut sampler) = served(InferenceServerKind::LlamaCpp, true);
     turn(&mut *sampler, ask).unwrap();
     let mut body = last(&llama, "/completion");
     assert!(body["seed"].take().as_u64().is_some_and(|seed| seed < u64::from(u32::MAX)));
@@ -115,25 +121,25 @@ fn every_option_of_sampling_is_sent() {
 
 #[test]
 fn a_turn_ends_at_the_stages_own_stop_tokens() {
-    for server in [Server::Vllm, Server::Sglang, Server::LlamaCpp] {
+    for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang, InferenceServerKind::LlamaCpp] {
         let (_server, mut sampler) = served(server, true);
         let free = turn(&mut *sampler, request(GREEDY, 8)).unwrap();
         let stop = free.token_ids[6];
         let first = free.token_ids[3..].iter().position(|t| *t == stop).unwrap() + 4;
         // llama.cpp does not know this token as an end token and continues sampling.
-        let state = turn(&mut *sampler, Request { stop_tokens: vec![stop], ..request(GREEDY, 8) }).unwrap();
-        assert_eq!(state.finish, Some(Finish::Stop(stop)), "{server:?}");
+        let state = turn(&mut *sampler, SequenceRequest { stop_tokens: vec![stop], ..request(GREEDY, 8) }).unwrap();
+        assert_eq!(state.finish, Some(SequenceFinish::Stop(stop)), "{server:?}");
         assert_eq!(state.token_ids, free.token_ids[..first], "{server:?}");
     }
 }
 
 #[test]
 fn a_token_without_a_probability_has_none_here() {
-    let (server, mut sampler) = served(Server::LlamaCpp, true);
+    let (server, mut sampler) = served(InferenceServerKind::LlamaCpp, true);
     let without = Box::new(|answer: &mut Value| {
         answer["completion_probabilities"].as_array_mut().unwrap().remove(1);
     });
-    server.next("/completion", Vice::Edit(without));
+    server.inject_fault("/completion", MockServerFault::Edit(without));
     let state = turn(&mut *sampler, request(GREEDY, 4)).unwrap();
     let unknown = state.logprobs.iter().filter(|number| number.is_nan()).count();
     assert_eq!((state.token_ids.len(), unknown), (7, 1));
@@ -141,24 +147,26 @@ fn a_token_without_a_probability_has_none_here() {
 
 #[test]
 fn the_shorter_context_counts() {
-    for server in [Server::Vllm, Server::Sglang, Server::LlamaCpp] {
-        let started = Started { context: Some(20), ..Started::default() };
-        let served = Served::start(server, &model(), started).unwrap();
+    for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang, InferenceServerKind::LlamaCpp] {
+        let started = MockServerOptions { context: Some(20), ..MockServerOptions::default() };
+        let served = MockModelServer::start(server, &model(), started).unwrap();
         let mut sampler = open(options(server, &served.url()), &model()).unwrap();
         assert_eq!(sampler.positions(), 20);
-        let error = sampler.start(Request { tokens: vec![10; 20], ..request(PLAIN, 4) }).unwrap_err();
+        let error = sampler.start(SequenceRequest { tokens: vec![10; 20], ..request(PLAIN, 4) }).unwrap_err();
         assert!(error.message.contains("leave no position"), "{error}");
         let state = turn(&mut *sampler, request(PLAIN, 40)).unwrap();
-        assert_eq!((state.token_ids.len(), state.finish), (20, Some(Finish::Length)));
+        assert_eq!((state.token_ids.len(), state.finish), (20, Some(SequenceFinish::Length)));
     }
 }
 
 #[test]
 fn a_server_of_another_kind_is_told_apart() {
-    for (there, here) in
-        [(Server::Vllm, Server::LlamaCpp), (Server::LlamaCpp, Server::Vllm), (Server::Vllm, Server::Sglang)]
-    {
-        let served = Served::start(there, &model(), Started::default()).unwrap();
+    for (there, here) in [
+        (InferenceServerKind::Vllm, InferenceServerKind::LlamaCpp),
+        (InferenceServerKind::LlamaCpp, InferenceServerKind::Vllm),
+        (InferenceServerKind::Vllm, InferenceServerKind::Sglang),
+    ] {
+        let served = MockModelServer::start(there, &model(), MockServerOptions::default()).unwrap();
         let error = refusal(options(here, &served.url()), &model());
         assert!(error.to_string().contains(&served.url()) && error.help.is_some(), "{there:?} {here:?}: {error}");
     }

@@ -1,13 +1,15 @@
 //! Weight updates of a server.
 
-use super::super::dialect::Server;
-use super::super::options::{Endpoint, Weights};
-use super::super::served::{Served, Started, Vice};
+use super::super::dialect::InferenceServerKind;
+use super::super::mock_server::{MockModelServer, MockServerFault, MockServerOptions};
+use super::super::options::{Endpoint, WeightTransferOptions};
 use super::kit::{GREEDY, PLAIN, finish, open, options, refusal, request, turn};
 use crate::adapter::{Adapter, AdapterOptions};
 use crate::backend::conformance::model;
 use crate::backend::cpu::Cpu;
-use crate::backend::{Backend as _, LearnerOptions, Learns, Parameters, Place, SamplerOptions, Slopes};
+use crate::backend::{
+    Backend as _, LearnerOptions, OutputGradients, Parameters, SamplerOptions, TokenPosition, TrainableParameters,
+};
 use crate::folder::ModelFolder;
 use serde_json::json;
 use std::path::Path;
@@ -15,19 +17,19 @@ use std::time::Duration;
 use tempfile::TempDir;
 use trainyard_core::{Chance, ErrorKind};
 
-fn handed(server: Server, url: &str, folder: &Path) -> Endpoint {
-    let weights = Weights { folder: folder.display().to_string(), seen_as: None };
+fn handed(server: InferenceServerKind, url: &str, folder: &Path) -> Endpoint {
+    let weights = WeightTransferOptions { folder: folder.display().to_string(), seen_as: None };
     Endpoint { weights: Some(weights), ..options(server, url) }
 }
 
 /// Returns weights after some steps.
-fn learned(model: &ModelFolder, learns: Learns) -> Parameters {
-    let mut learner = Cpu.learner(model, &LearnerOptions { learns, ..LearnerOptions::default() }).unwrap();
+fn learned(model: &ModelFolder, learns: TrainableParameters) -> Parameters {
+    let mut learner = Cpu.learner(model, &LearnerOptions { trainable: learns, ..LearnerOptions::default() }).unwrap();
     let tokens: &[u32] = &[10, 11, 12, 13, 14, 15];
-    let places = Place::of_masks(&[vec![true; 6]]);
+    let places = TokenPosition::from_masks(&[vec![true; 6]]);
     for _ in 0..5 {
         learner.forward(&[tokens], &places, 1.0).unwrap();
-        learner.backward(&Slopes { logprobs: &[-1.0; 5], ..Slopes::default() }).unwrap();
+        learner.backward(&OutputGradients { logprobs: &[-1.0; 5], ..OutputGradients::default() }).unwrap();
         learner.step(3e-2).unwrap();
     }
     learner.weights().unwrap()
@@ -55,38 +57,38 @@ fn folders(at: &TempDir) -> Vec<String> {
 
 #[test]
 fn new_weights_are_those_of_the_learner() {
-    for server in [Server::Vllm, Server::Sglang] {
+    for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang] {
         let shared = tempfile::tempdir().unwrap();
-        let other = ModelFolder::with_parameters(&model(), &learned(&model(), Learns::All)).unwrap();
+        let other = ModelFolder::with_parameters(&model(), &learned(&model(), TrainableParameters::All)).unwrap();
         // The server was started with other weights than the stage has.
-        let served = Served::start(server, &other, Started::default()).unwrap();
+        let served = MockModelServer::start(server, &other, MockServerOptions::default()).unwrap();
         let mut sampler = open(handed(server, &served.url(), shared.path()), &model()).unwrap();
         let first = turn(&mut *sampler, request(GREEDY, 8)).unwrap();
         assert_eq!(first.token_ids, expected(&model()), "the stage's own come first");
-        sampler.set_weights(&learned(&model(), Learns::All), 3).unwrap();
+        sampler.set_weights(&learned(&model(), TrainableParameters::All), 3).unwrap();
         let second = turn(&mut *sampler, request(GREEDY, 8)).unwrap();
         assert_eq!(second.token_ids, expected(&other));
         assert_ne!(first.token_ids, second.token_ids);
         assert_eq!((first.weights_version[5], second.weights_version[5], sampler.version()), (0, 3, 3));
         assert_eq!(folders(&shared), ["trainyard-weights-3"], "earlier versions are taken away");
         let reloads =
-            || served.seen().iter().filter(|(path, _)| path.contains("weights") || path.contains("rpc")).count();
+            || served.requests().iter().filter(|(path, _)| path.contains("weights") || path.contains("rpc")).count();
         let before = reloads();
-        sampler.set_weights(&learned(&model(), Learns::All), 3).unwrap();
+        sampler.set_weights(&learned(&model(), TrainableParameters::All), 3).unwrap();
         assert_eq!(reloads(), before, "the server has them");
     }
 }
 
 #[test]
 fn adapters_go_by_themselves() {
-    for server in [Server::Vllm, Server::Sglang] {
+    for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang] {
         let shared = tempfile::tempdir().unwrap();
         let model = adapted();
-        let served = Served::start(server, &model, Started::default()).unwrap();
+        let served = MockModelServer::start(server, &model, MockServerOptions::default()).unwrap();
         let options = handed(server, &served.url(), shared.path());
         let mut sampler = open(options.clone(), &model).unwrap();
         assert_eq!(turn(&mut *sampler, request(GREEDY, 8)).unwrap().token_ids, expected(&model));
-        let weights = learned(&model, Learns::Adapter);
+        let weights = learned(&model, TrainableParameters::Adapter);
         sampler.set_weights(&weights, 1).unwrap();
         let after = model.with_parameters(&weights).unwrap();
         let state = turn(&mut *sampler, request(GREEDY, 8)).unwrap();
@@ -103,13 +105,13 @@ fn adapters_go_by_themselves() {
 #[test]
 fn a_turn_in_flight_ends_under_the_weights_that_it_began_under() {
     let shared = tempfile::tempdir().unwrap();
-    let served = Served::start(Server::Vllm, &model(), Started::default()).unwrap();
-    let mut sampler = open(handed(Server::Vllm, &served.url(), shared.path()), &model()).unwrap();
-    served.next("/v1/completions", Vice::Late(Duration::from_millis(400)));
+    let served = MockModelServer::start(InferenceServerKind::Vllm, &model(), MockServerOptions::default()).unwrap();
+    let mut sampler = open(handed(InferenceServerKind::Vllm, &served.url(), shared.path()), &model()).unwrap();
+    served.inject_fault("/v1/completions", MockServerFault::Late(Duration::from_millis(400)));
     let id = sampler.start(request(GREEDY, 4)).unwrap();
     sampler.step().unwrap();
     assert_eq!(sampler.running(), 1, "the server takes its time");
-    sampler.set_weights(&learned(&model(), Learns::All), 1).unwrap();
+    sampler.set_weights(&learned(&model(), TrainableParameters::All), 1).unwrap();
     finish(&mut *sampler).unwrap();
     sampler.append(id, &[13], 4).unwrap();
     finish(&mut *sampler).unwrap();
@@ -122,21 +124,21 @@ fn a_turn_in_flight_ends_under_the_weights_that_it_began_under() {
 #[test]
 fn weights_that_do_not_arrive_are_an_error() {
     let shared = tempfile::tempdir().unwrap();
-    let served = Served::start(Server::Vllm, &model(), Started::default()).unwrap();
-    let mut fixed = open(options(Server::Vllm, &served.url()), &model()).unwrap();
-    let error = fixed.set_weights(&learned(&model(), Learns::All), 1).unwrap_err();
+    let served = MockModelServer::start(InferenceServerKind::Vllm, &model(), MockServerOptions::default()).unwrap();
+    let mut fixed = open(options(InferenceServerKind::Vllm, &served.url()), &model()).unwrap();
+    let error = fixed.set_weights(&learned(&model(), TrainableParameters::All), 1).unwrap_err();
     assert!(error.kind == ErrorKind::Invalid && error.help.unwrap().contains("weights: {folder"));
 
-    let mut sampler = open(handed(Server::Vllm, &served.url(), shared.path()), &model()).unwrap();
-    served.next("/collective_rpc", Vice::Status(404, vec![], r#"{"detail": "Not Found"}"#.into()));
-    let error = sampler.set_weights(&learned(&model(), Learns::All), 1).unwrap_err();
+    let mut sampler = open(handed(InferenceServerKind::Vllm, &served.url(), shared.path()), &model()).unwrap();
+    served.inject_fault("/collective_rpc", MockServerFault::Status(404, vec![], r#"{"detail": "Not Found"}"#.into()));
+    let error = sampler.set_weights(&learned(&model(), TrainableParameters::All), 1).unwrap_err();
     assert!(error.help.as_ref().unwrap().contains("VLLM_SERVER_DEV_MODE=1"), "{error}");
 
-    let served = Served::start(Server::Sglang, &model(), Started::default()).unwrap();
-    let mut sampler = open(handed(Server::Sglang, &served.url(), shared.path()), &model()).unwrap();
+    let served = MockModelServer::start(InferenceServerKind::Sglang, &model(), MockServerOptions::default()).unwrap();
+    let mut sampler = open(handed(InferenceServerKind::Sglang, &served.url(), shared.path()), &model()).unwrap();
     let failed = |a: &mut serde_json::Value| *a = json!({"success": false, "message": "no such folder"});
-    served.next("/update_weights_from_disk", Vice::Edit(Box::new(failed)));
-    let error = sampler.set_weights(&learned(&model(), Learns::All), 1).unwrap_err();
+    served.inject_fault("/update_weights_from_disk", MockServerFault::Edit(Box::new(failed)));
+    let error = sampler.set_weights(&learned(&model(), TrainableParameters::All), 1).unwrap_err();
     assert!(error.message.contains("did not take the weights: no such folder"), "{error}");
 }
 
@@ -147,18 +149,19 @@ fn the_server_may_see_the_folder_elsewhere() {
     let real = shared.path().join("real");
     std::fs::create_dir(&real).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    let served = Served::start(Server::Vllm, &model(), Started::default()).unwrap();
-    let weights = Weights { folder: real.display().to_string(), seen_as: Some(link.display().to_string()) };
-    let options = Endpoint { weights: Some(weights), ..options(Server::Vllm, &served.url()) };
+    let served = MockModelServer::start(InferenceServerKind::Vllm, &model(), MockServerOptions::default()).unwrap();
+    let weights =
+        WeightTransferOptions { folder: real.display().to_string(), seen_as: Some(link.display().to_string()) };
+    let options = Endpoint { weights: Some(weights), ..options(InferenceServerKind::Vllm, &served.url()) };
     open(options, &model()).unwrap();
-    let asked = served.seen().into_iter().find(|(path, _)| path == "/collective_rpc").unwrap().1;
+    let asked = served.requests().into_iter().find(|(path, _)| path == "/collective_rpc").unwrap().1;
     assert_eq!(asked["kwargs"]["weights_path"], json!(link.join("trainyard-weights-0")));
 }
 
 #[test]
 fn a_server_that_was_not_given_an_adapter_is_not_taken_for_the_model() {
     let model = adapted();
-    let server = Served::start(Server::LlamaCpp, &model, Started::default()).unwrap();
-    let refused = refusal(options(Server::LlamaCpp, &server.url()), &model);
+    let server = MockModelServer::start(InferenceServerKind::LlamaCpp, &model, MockServerOptions::default()).unwrap();
+    let refused = refusal(options(InferenceServerKind::LlamaCpp, &server.url()), &model);
     assert!(refused.message.contains("has an adapter") && refused.help.unwrap().contains("model/merge"));
 }

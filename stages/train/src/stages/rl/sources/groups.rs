@@ -1,17 +1,17 @@
 //! Groups that are sampled and used one by one, in asynchronous and repeated runs.
 
-use crate::stages::rl::collect::Collected;
-use crate::stages::rl::state::{Progress, Run};
+use crate::stages::rl::collect::RolloutBatch;
+use crate::stages::rl::state::{RlProgress, RlRun};
 use trainyard_core::{Error, Result};
 use trainyard_learn::{Draw, Rollout};
 
-impl Run<'_> {
+impl RlRun<'_> {
     /// Scores and filters one group. Its rows are named by the step that uses it, and by the group's number.
     pub(super) fn use_group(
         &self,
         mut members: Vec<Rollout>,
-        progress: &mut Progress,
-        all: &mut Collected,
+        progress: &mut RlProgress,
+        all: &mut RolloutBatch,
     ) -> Result<()> {
         // A group is used in the order of its samples, whichever ended first.
         members.sort_by_key(|m| m.trajectory.sample);
@@ -25,7 +25,7 @@ impl Run<'_> {
         self.absorb(vec![members], &draw, progress, self.chance.child("group", &[u64::from(number)]), all)
     }
     /// Adds values that parts need of a full batch, under the current weights.
-    pub(super) fn complete_fresh(&self, progress: &mut Progress, all: &mut Collected) -> Result<()> {
+    pub(super) fn complete_fresh(&self, progress: &mut RlProgress, all: &mut RolloutBatch) -> Result<()> {
         if progress.parts.needs().forced_scores {
             progress.refresh_sampler()?;
         }

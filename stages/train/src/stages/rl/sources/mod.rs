@@ -3,29 +3,29 @@
 //! The loop of [`super::run`] takes the next batch from a source, learns from it, and notifies the source. Sources
 //! differ in when rollouts are sampled, and under which weights; [`super::collect`] processes the groups.
 
-mod asynchronous;
+mod async_source;
 mod groups;
-mod intake;
 mod options;
-mod paced;
-mod recorded;
-mod schedule;
-mod synchronous;
+mod pending_groups;
+mod recorded_source;
+mod replay_schedule;
+mod scheduled_sampler;
+mod sync_source;
 mod worker;
 
-pub(super) use asynchronous::Asynchronous;
-pub use options::Asynchronous as AsynchronousOptions;
-pub(super) use recorded::Recorded;
-pub(super) use synchronous::Synchronous;
+pub(super) use async_source::AsyncSource;
+pub use options::AsyncOptions;
+pub(super) use recorded_source::RecordedSource;
+pub(super) use sync_source::SyncSource;
 
-use super::collect::Collected;
-use super::state::{Progress, Run};
+use super::collect::RolloutBatch;
+use super::state::{RlProgress, RlRun};
 use trainyard_core::Result;
 
 /// Source of rollouts, step by step.
-pub(super) trait Source {
+pub(super) trait RolloutSource {
     /// Returns the rollouts of the next update, with all values that the parts need.
-    fn next(&mut self, run: &Run<'_>, progress: &mut Progress) -> Result<Collected>;
+    fn next(&mut self, run: &RlRun<'_>, progress: &mut RlProgress) -> Result<RolloutBatch>;
     /// Notifies the source of an update: subsequent sampling uses its weights.
-    fn learned(&mut self, progress: &Progress) -> Result<()>;
+    fn learned(&mut self, progress: &RlProgress) -> Result<()>;
 }

@@ -1,27 +1,27 @@
 //! Sampling outside of the step, for asynchronous and repeated runs.
 
-use crate::rollouts::{Driver, Limits};
-use crate::stages::rl::state::Run;
+use crate::rollouts::{EpisodeLimits, RolloutDriver};
+use crate::stages::rl::state::RlRun;
 use trainyard_api::CancelToken;
 use trainyard_core::Chance;
 use trainyard_envs::Environment;
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::Sampler;
-use trainyard_tables::{Problem, Sampling};
+use trainyard_tables::{Problem, SamplingParams};
 
 /// State of a driver, except its sampler.
-pub struct Worker<'a> {
+pub struct RolloutWorker<'a> {
     pub model: &'a ModelFolder,
     pub environment: &'a dyn Environment,
     pub problems: &'a [Problem],
-    pub limits: Limits,
-    pub sampling: Sampling,
+    pub limits: EpisodeLimits,
+    pub sampling: SamplingParams,
     pub chance: Chance,
     pub cancel: &'a CancelToken,
 }
 
-impl<'a> Worker<'a> {
-    pub fn of(run: &'a Run<'_>) -> Self {
+impl<'a> RolloutWorker<'a> {
+    pub fn of(run: &'a RlRun<'_>) -> Self {
         Self {
             model: &run.policy.folder,
             environment: &*run.environment,
@@ -32,8 +32,8 @@ impl<'a> Worker<'a> {
             cancel: &run.cancel,
         }
     }
-    pub fn driver<'s>(&'s self, sampler: &'s mut dyn Sampler) -> Driver<'s, 'a> {
-        Driver {
+    pub fn driver<'s>(&'s self, sampler: &'s mut dyn Sampler) -> RolloutDriver<'s, 'a> {
+        RolloutDriver {
             sampler,
             model: self.model,
             environment: self.environment,

@@ -88,17 +88,22 @@ fn an_attempt_goes_on_with_the_tools_of_the_one_before() {
         description: String::new(),
         parameters: json!({"type": "object"}),
     };
-    let state = run::State { tools: Some(vec![tool("echo"), tool("count")]), ..run::State::default() };
-    let state: run::State = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
+    let state = run::RlState { tools: Some(vec![tool("echo"), tool("count")]), ..run::RlState::default() };
+    let state: run::RlState = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
     assert!(state.expect_tools(&[tool("count"), tool("echo")]).is_ok());
     let error = state.expect_tools(&[tool("count"), tool("add")]).unwrap_err();
     assert!(error.message.ends_with("of the attempt before: `echo` is gone, `add` is new"), "{error}");
-    assert!(run::State::default().expect_tools(&[tool("echo")]).is_ok(), "older resume points do not say");
+    assert!(run::RlState::default().expect_tools(&[tool("echo")]).is_ok(), "older resume points do not say");
 }
 
 #[test]
 fn curves_are_part_of_the_state() {
-    let state = run::State { step: 3, best: Some((2, 0.1 + 0.2)), curves: Curves::default(), ..run::State::default() };
-    let copy: run::State = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
+    let state = run::RlState {
+        step: 3,
+        best: Some((2, 0.1 + 0.2)),
+        curves: LearningCurves::default(),
+        ..run::RlState::default()
+    };
+    let copy: run::RlState = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
     assert_eq!(copy.best, state.best);
 }

@@ -1,14 +1,14 @@
-//! Rollouts in the form that loss terms use: the columns of a [`TokenBatch`].
+//! Rollouts in the form that loss terms use: the columns of a [`LossBatch`].
 
 use crate::contexts::by_context;
 use std::collections::BTreeMap;
 use trainyard_learn::corrections::Correction;
-use trainyard_learn::{Grid, Rollout, TokenBatch};
-use trainyard_lm::backend::Place;
+use trainyard_learn::{LossBatch, Rollout, TokenGrid};
+use trainyard_lm::backend::TokenPosition;
 
 /// Rollout of the update with the values added to it.
 #[derive(Debug, Clone, Copy)]
-pub struct Sample<'a> {
+pub struct UpdateSample<'a> {
     pub rollout: &'a Rollout,
     /// Advantage per token.
     pub advantages: &'a [f64],
@@ -22,7 +22,7 @@ pub struct Sample<'a> {
     pub pass_rate: f64,
 }
 
-impl<'a> Sample<'a> {
+impl<'a> UpdateSample<'a> {
     /// Returns the token ids of the whole sequence, prompt included.
     pub fn tokens(&self) -> &'a [u32] {
         &self.rollout.trajectory.token_ids
@@ -40,12 +40,12 @@ impl<'a> Sample<'a> {
 /// One minibatch: its members, and the weight of every token.
 pub(super) struct Minibatch<'a> {
     pub members: &'a [usize],
-    pub weights: Grid,
+    pub weights: TokenGrid,
     pub seed: u64,
 }
 
 /// Model outputs at the places of some samples under the current weights, in one order.
-pub(super) struct Current {
+pub(super) struct CurrentOutputs {
     pub logprobs: Vec<f64>,
     pub entropies: Vec<f64>,
     pub values: Option<Vec<f64>>,
@@ -53,36 +53,36 @@ pub(super) struct Current {
 
 /// Log-probabilities that do not change during the update, by sample: of the policy before the update, of the reference
 /// policy.
-pub(super) struct Earlier {
+pub(super) struct FixedLogprobs {
     pub proximal: Option<BTreeMap<usize, Vec<f64>>>,
     pub reference: Option<BTreeMap<usize, Vec<f64>>>,
 }
 
 #[expect(clippy::too_many_arguments, reason = "these are the columns of the batch; a struct would only rename them")]
 pub(super) fn token_batch(
-    samples: &[Sample<'_>],
+    samples: &[UpdateSample<'_>],
     ids: &[usize],
-    weights: Grid,
-    places: &[Place],
-    now: &Current,
-    earlier: &Earlier,
+    weights: TokenGrid,
+    places: &[TokenPosition],
+    now: &CurrentOutputs,
+    earlier: &FixedLogprobs,
     correction: &dyn Correction,
     seed: u64,
-) -> TokenBatch {
+) -> LossBatch {
     let members = || ids.iter().map(|&i| &samples[i]);
-    let spread = |values: &[f64]| -> Grid {
-        let mut grid: Grid = members().map(|s| vec![0.0; s.tokens().len()]).collect();
+    let spread = |values: &[f64]| -> TokenGrid {
+        let mut grid: TokenGrid = members().map(|s| vec![0.0; s.tokens().len()]).collect();
         for (p, v) in places.iter().zip(values) {
             grid[p.sequence][p.token] = *v;
         }
         grid
     };
-    let rows = |grid: &BTreeMap<usize, Vec<f64>>| -> Grid { ids.iter().map(|i| grid[i].clone()).collect() };
-    let behavior: Grid = members().map(|s| s.rollout.old_logprobs.clone()).collect();
+    let rows = |grid: &BTreeMap<usize, Vec<f64>>| -> TokenGrid { ids.iter().map(|i| grid[i].clone()).collect() };
+    let behavior: TokenGrid = members().map(|s| s.rollout.old_logprobs.clone()).collect();
     let mask: Vec<Vec<bool>> = members().map(|s| s.rollout.mask.clone()).collect();
     let proximal = earlier.proximal.as_ref().map(rows);
     let correction = proximal.as_ref().map(|p| correction.weights(p, &behavior, &mask));
-    TokenBatch {
+    LossBatch {
         logprobs: spread(&now.logprobs),
         old_logprobs: proximal.unwrap_or(behavior),
         advantages: members().map(|s| s.advantages.to_vec()).collect(),
@@ -104,16 +104,20 @@ pub(super) fn token_batch(
 }
 
 /// Returns the places of the tokens in the loss.
-pub(super) fn places(samples: &[Sample<'_>], ids: &[usize]) -> Vec<Place> {
-    Place::of_masks(&ids.iter().map(|&i| samples[i].mask()).collect::<Vec<_>>())
+pub(super) fn places(samples: &[UpdateSample<'_>], ids: &[usize]) -> Vec<TokenPosition> {
+    TokenPosition::from_masks(&ids.iter().map(|&i| samples[i].mask()).collect::<Vec<_>>())
 }
 
 /// Returns the sequences of some samples, one for each context, and the places in them.
-pub(super) fn inputs<'a>(samples: &[Sample<'a>], ids: &[usize], places: &[Place]) -> (Vec<&'a [u32]>, Vec<Place>) {
+pub(super) fn inputs<'a>(
+    samples: &[UpdateSample<'a>],
+    ids: &[usize],
+    places: &[TokenPosition],
+) -> (Vec<&'a [u32]>, Vec<TokenPosition>) {
     by_context(ids.iter().map(|&i| &samples[i].rollout.trajectory), places)
 }
 
 /// Returns the values of a grid at places.
-pub(super) fn pick(grid: &Grid, places: &[Place]) -> Vec<f64> {
+pub(super) fn pick(grid: &TokenGrid, places: &[TokenPosition]) -> Vec<f64> {
     places.iter().map(|p| grid[p.sequence][p.token]).collect()
 }

@@ -10,23 +10,23 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
-pub use columns::Sample;
+pub use columns::UpdateSample;
 pub use sums::UpdateReport;
 
 use super::critic::Critic;
-use crate::optimize::{Trainer, micro_batches};
-use columns::{Current, Earlier, Minibatch, inputs, pick, places, token_batch};
+use crate::optimize::{ModelTrainer, micro_batches};
+use columns::{CurrentOutputs, FixedLogprobs, Minibatch, inputs, pick, places, token_batch};
 use std::collections::BTreeMap;
-use sums::{Sums, Total};
+use sums::{LossTotal, Sums};
 use trainyard_api::curves::finite;
 use trainyard_core::{Chance, Result};
 use trainyard_learn::corrections::Correction;
-use trainyard_learn::{Aggregate, Grid, LossTerm, Scope};
-use trainyard_lm::backend::Slopes;
+use trainyard_learn::{Aggregate, LossTerm, TermScope, TokenGrid};
+use trainyard_lm::backend::OutputGradients;
 use trainyard_tables::Trajectory;
 
 /// Inputs and options of an update.
-pub struct Update<'a> {
+pub struct PolicyUpdate<'a> {
     /// Loss terms; their sum is minimized.
     pub terms: &'a [Box<dyn LossTerm>],
     /// Prefix of each term's metrics.
@@ -51,22 +51,22 @@ pub struct Update<'a> {
     /// Sampling temperature that log-probabilities are computed at.
     pub temperature: f64,
     /// Policy that `kl` measures the distance from, if a term needs it.
-    pub reference: Option<&'a Trainer>,
+    pub reference: Option<&'a ModelTrainer>,
     /// Source of the order of samples.
     pub chance: Chance,
     /// Step of the stage, from 0, for error messages.
     pub step: u64,
 }
 
-impl Update<'_> {
+impl PolicyUpdate<'_> {
     /// Runs all epochs and minibatches. Samples without a token in the loss are left out.
     ///
     /// Errors: data, naming the step, if a loss or a gradient is not finite.
     pub fn run(
         &self,
-        trainer: &mut Trainer,
+        trainer: &mut ModelTrainer,
         mut critic: Option<&mut Critic>,
-        samples: &[Sample<'_>],
+        samples: &[UpdateSample<'_>],
     ) -> Result<UpdateReport> {
         let used: Vec<usize> = (0..samples.len()).filter(|&i| samples[i].learns()).collect();
         if used.is_empty() {
@@ -75,9 +75,9 @@ impl Update<'_> {
         let recomputes = self.recompute || self.correction.recomputes();
         let proximal = if recomputes { Some(self.logprobs_of(trainer, samples, &used)?) } else { None };
         let reference = self.reference.map(|r| self.logprobs_of(r, samples, &used)).transpose()?;
-        let earlier = Earlier { proximal, reference };
+        let earlier = FixedLogprobs { proximal, reference };
         let mut sums = Sums::default();
-        let owned: Vec<Grid>;
+        let owned: Vec<TokenGrid>;
         let permuted = if self.reuse_by_chance {
             let updates = self.epochs * self.minibatches as u64;
             owned = (1..updates).map(|n| permuted::advantages(samples, &used, &self.permutation(n))).collect();
@@ -110,9 +110,9 @@ impl Update<'_> {
     }
 
     /// Returns the members of every minibatch of an epoch. A term that compares within groups gets whole groups.
-    fn order(&self, samples: &[Sample<'_>], used: &[usize], epoch: u64) -> Vec<Vec<usize>> {
+    fn order(&self, samples: &[UpdateSample<'_>], used: &[usize], epoch: u64) -> Vec<Vec<usize>> {
         let mut draws = self.chance.at("minibatches", &[self.step, epoch]);
-        let whole_groups = self.terms.iter().any(|t| t.scope() == Scope::Minibatch && t.needs().groups);
+        let whole_groups = self.terms.iter().any(|t| t.scope() == TermScope::Minibatch && t.needs().groups);
         let mut units: Vec<Vec<usize>> = used.iter().map(|&i| vec![i]).collect();
         if whole_groups {
             let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -125,16 +125,16 @@ impl Update<'_> {
 
     fn minibatch(
         &self,
-        trainer: &mut Trainer,
+        trainer: &mut ModelTrainer,
         mut critic: Option<&mut Critic>,
-        samples: &[Sample<'_>],
+        samples: &[UpdateSample<'_>],
         batch: &Minibatch<'_>,
-        earlier: &Earlier,
+        earlier: &FixedLogprobs,
         sums: &mut Sums,
     ) -> Result<()> {
         let members = batch.members;
         let lengths: Vec<usize> = members.iter().map(|&i| samples[i].tokens().len()).collect();
-        let whole = if self.terms.iter().any(|t| t.scope() == Scope::Minibatch) {
+        let whole = if self.terms.iter().any(|t| t.scope() == TermScope::Minibatch) {
             Some(self.whole(trainer, critic.as_deref(), samples, batch, earlier)?)
         } else {
             None
@@ -152,11 +152,11 @@ impl Update<'_> {
             let total = match &whole {
                 Some(all) => all.rows(&part),
                 None => {
-                    let weights: Grid = part.iter().map(|&k| batch.weights[k].clone()).collect();
-                    let current = Current { logprobs: outputs.logprobs, entropies: outputs.entropies, values };
+                    let weights: TokenGrid = part.iter().map(|&k| batch.weights[k].clone()).collect();
+                    let current = CurrentOutputs { logprobs: outputs.logprobs, entropies: outputs.entropies, values };
                     let batch =
                         token_batch(samples, &ids, weights, &places, &current, earlier, self.correction, batch.seed);
-                    Total::of(self.terms, &batch, sums)
+                    LossTotal::of(self.terms, &batch, sums)
                 }
             };
             loss += finite(total.loss, "the policy loss", self.step)?;
@@ -166,7 +166,7 @@ impl Update<'_> {
             for ((place, slope), logprob) in places.iter().zip(&logprobs).zip(&now) {
                 sums.learned(*slope, *logprob, place.token < samples[ids[place.sequence]].rollout.given);
             }
-            trainer.backward(&Slopes { logprobs: &logprobs, entropies: &entropies, values: &[] })?;
+            trainer.backward(&OutputGradients { logprobs: &logprobs, entropies: &entropies, values: &[] })?;
             if let (Some(critic), Some(slopes)) = (critic.as_deref_mut(), &total.values) {
                 critic.backward(&pick(slopes, &places))?;
             }
@@ -182,12 +182,12 @@ impl Update<'_> {
     /// Evaluates all terms on the whole minibatch, for terms that compare its sequences.
     fn whole(
         &self,
-        trainer: &Trainer,
+        trainer: &ModelTrainer,
         critic: Option<&Critic>,
-        samples: &[Sample<'_>],
+        samples: &[UpdateSample<'_>],
         batch: &Minibatch<'_>,
-        earlier: &Earlier,
-    ) -> Result<Total> {
+        earlier: &FixedLogprobs,
+    ) -> Result<LossTotal> {
         let members = batch.members;
         let (logprobs, entropies) = self.evaluate(trainer, samples, members)?;
         let places = places(samples, members);
@@ -197,20 +197,30 @@ impl Update<'_> {
             c.values(&rows, &masks)
         });
         let values = values.transpose()?.map(|grid| pick(&grid, &places));
-        let now = Current { logprobs: pick(&logprobs, &places), entropies: pick(&entropies, &places), values };
+        let now = CurrentOutputs { logprobs: pick(&logprobs, &places), entropies: pick(&entropies, &places), values };
         let weights = batch.weights.clone();
         let batch = token_batch(samples, members, weights, &places, &now, earlier, self.correction, batch.seed);
-        Ok(Total::apart(self.terms, &batch))
+        Ok(LossTotal::separate(self.terms, &batch))
     }
 
     /// Computes log-probabilities of some samples under a model, by sample.
-    fn logprobs_of(&self, model: &Trainer, samples: &[Sample<'_>], ids: &[usize]) -> Result<BTreeMap<usize, Vec<f64>>> {
+    fn logprobs_of(
+        &self,
+        model: &ModelTrainer,
+        samples: &[UpdateSample<'_>],
+        ids: &[usize],
+    ) -> Result<BTreeMap<usize, Vec<f64>>> {
         let (logprobs, _) = self.evaluate(model, samples, ids)?;
         Ok(ids.iter().copied().zip(logprobs).collect())
     }
     /// Computes log-probabilities and entropies, `[member][token]`, without gradients.
-    fn evaluate(&self, model: &Trainer, samples: &[Sample<'_>], ids: &[usize]) -> Result<(Grid, Grid)> {
-        let empty = || -> Grid { ids.iter().map(|&i| vec![0.0; samples[i].tokens().len()]).collect() };
+    fn evaluate(
+        &self,
+        model: &ModelTrainer,
+        samples: &[UpdateSample<'_>],
+        ids: &[usize],
+    ) -> Result<(TokenGrid, TokenGrid)> {
+        let empty = || -> TokenGrid { ids.iter().map(|&i| vec![0.0; samples[i].tokens().len()]).collect() };
         let (mut logprobs, mut entropies) = (empty(), empty());
         let lengths: Vec<usize> = ids.iter().map(|&i| samples[i].tokens().len()).collect();
         for part in micro_batches(&lengths, self.micro_batch_tokens) {

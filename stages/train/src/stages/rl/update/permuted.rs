@@ -1,13 +1,13 @@
 //! Advantages permuted among rollouts, as a placebo of reusing rollouts.
 
-use super::columns::Sample;
+use super::columns::UpdateSample;
 use trainyard_core::Chance;
-use trainyard_learn::Grid;
+use trainyard_learn::TokenGrid;
 
 /// Returns advantages in which every rollout of `used` has the mean advantage of another one on all its tokens in the
 /// loss.
-pub fn advantages(samples: &[Sample<'_>], used: &[usize], chance: &Chance) -> Grid {
-    let mut grid: Grid = samples.iter().map(|s| s.advantages.to_vec()).collect();
+pub fn advantages(samples: &[UpdateSample<'_>], used: &[usize], chance: &Chance) -> TokenGrid {
+    let mut grid: TokenGrid = samples.iter().map(|s| s.advantages.to_vec()).collect();
     let mut drawn: Vec<f64> = used.iter().map(|&i| mean(&samples[i])).collect();
     chance.at("advantages", &[]).shuffle(&mut drawn);
     for (&i, advantage) in used.iter().zip(drawn) {
@@ -19,12 +19,12 @@ pub fn advantages(samples: &[Sample<'_>], used: &[usize], chance: &Chance) -> Gr
 }
 
 /// Returns the samples with these advantages.
-pub fn samples<'a>(samples: &[Sample<'a>], advantages: &'a Grid) -> Vec<Sample<'a>> {
-    samples.iter().zip(advantages).map(|(s, row)| Sample { advantages: row, ..*s }).collect()
+pub fn samples<'a>(samples: &[UpdateSample<'a>], advantages: &'a TokenGrid) -> Vec<UpdateSample<'a>> {
+    samples.iter().zip(advantages).map(|(s, row)| UpdateSample { advantages: row, ..*s }).collect()
 }
 
 /// Returns the mean advantage of the tokens in the loss.
-fn mean(sample: &Sample<'_>) -> f64 {
+fn mean(sample: &UpdateSample<'_>) -> f64 {
     let learned = || sample.advantages.iter().zip(sample.mask()).filter(|(_, learned)| **learned).map(|(a, _)| *a);
     learned().sum::<f64>() / learned().count().max(1) as f64
 }
@@ -38,8 +38,9 @@ mod tests {
     fn every_rollout_gets_the_advantage_of_one_of_them() {
         let rollouts: Vec<Rollout> =
             (0..12).map(|i| Rollout { mask: vec![false, true, i % 2 == 0], ..Rollout::default() }).collect();
-        let own: Grid = (0..12).map(|i| vec![0.0, f64::from(i), if i % 2 == 0 { f64::from(i) } else { 0.0 }]).collect();
-        let sample = |i: usize| Sample {
+        let own: TokenGrid =
+            (0..12).map(|i| vec![0.0, f64::from(i), if i % 2 == 0 { f64::from(i) } else { 0.0 }]).collect();
+        let sample = |i: usize| UpdateSample {
             rollout: &rollouts[i],
             advantages: &own[i],
             returns: None,
@@ -47,7 +48,7 @@ mod tests {
             group: i,
             pass_rate: 0.5,
         };
-        let all: Vec<Sample<'_>> = (0..12).map(sample).collect();
+        let all: Vec<UpdateSample<'_>> = (0..12).map(sample).collect();
         let used: Vec<usize> = (1..12).collect();
         let grid = advantages(&all, &used, &Chance::new(5));
         let mut firsts: Vec<f64> = grid[1..].iter().map(|row| row[1]).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use trainyard_learn::losses::divergence;
-use trainyard_learn::{Grid, LossTerm, Term, TokenBatch};
+use trainyard_learn::{LossBatch, LossTerm, TermValue, TokenGrid};
 use trainyard_lm::optimizer::StepReport;
 
 /// Means over the tokens (or optimizer steps) of an update.
@@ -38,7 +38,7 @@ pub(super) struct Sums {
 
 impl Sums {
     /// Adds the token weights of a minibatch.
-    pub fn weigh(&mut self, weights: &Grid) {
+    pub fn weigh(&mut self, weights: &TokenGrid) {
         self.weight_spread += spread_of(weights);
     }
     /// Adds the entropies of the tokens of a micro-batch.
@@ -91,20 +91,20 @@ impl Sums {
 }
 
 /// Sum of all loss terms on a batch.
-pub(super) struct Total {
+pub(super) struct LossTotal {
     pub loss: f64,
     /// Derivatives by log-probability, entropy and value, `[sequence][token]`.
-    pub logprobs: Grid,
-    pub entropies: Option<Grid>,
-    pub values: Option<Grid>,
+    pub logprobs: TokenGrid,
+    pub entropies: Option<TokenGrid>,
+    pub values: Option<TokenGrid>,
     /// Sums of the terms that are not in [`Sums`] yet.
     sums: BTreeMap<(usize, &'static str), f64>,
     divergence: f64,
 }
 
-impl Total {
+impl LossTotal {
     /// Evaluates all terms on a batch; their sums go into `sums`.
-    pub fn of(terms: &[Box<dyn LossTerm>], batch: &TokenBatch, sums: &mut Sums) -> Self {
+    pub fn of(terms: &[Box<dyn LossTerm>], batch: &LossBatch, sums: &mut Sums) -> Self {
         let mut total = Self {
             loss: 0.0,
             logprobs: batch.zeros(),
@@ -115,7 +115,7 @@ impl Total {
         };
         sums.divergence += divergence(batch);
         for (place, term) in terms.iter().enumerate() {
-            let Term { loss, d_logprobs, d_entropies, d_values, sums: term_sums } = term.value(batch);
+            let TermValue { loss, d_logprobs, d_entropies, d_values, sums: term_sums } = term.value(batch);
             total.loss += loss;
             add(&mut total.logprobs, &d_logprobs);
             if let Some(slopes) = d_entropies {
@@ -130,8 +130,8 @@ impl Total {
         }
         total
     }
-    /// Evaluates all terms on a batch; their sums stay here until [`Total::add_to`].
-    pub fn apart(terms: &[Box<dyn LossTerm>], batch: &TokenBatch) -> Self {
+    /// Evaluates all terms on a batch; their sums stay here until [`LossTotal::add_to`].
+    pub fn separate(terms: &[Box<dyn LossTerm>], batch: &LossBatch) -> Self {
         let mut sums = Sums::default();
         let mut total = Self::of(terms, batch, &mut sums);
         total.sums = sums.terms;
@@ -140,7 +140,7 @@ impl Total {
     }
     /// Returns the rows of some members; their loss is counted with the whole.
     pub fn rows(&self, members: &[usize]) -> Self {
-        let rows = |grid: &Grid| -> Grid { members.iter().map(|&k| grid[k].clone()).collect() };
+        let rows = |grid: &TokenGrid| -> TokenGrid { members.iter().map(|&k| grid[k].clone()).collect() };
         Self {
             loss: 0.0,
             logprobs: rows(&self.logprobs),
@@ -159,7 +159,7 @@ impl Total {
 }
 
 /// Returns the ratio of the largest to the smallest weight of a token in the loss.
-fn spread_of(weights: &Grid) -> f64 {
+fn spread_of(weights: &TokenGrid) -> f64 {
     let (low, high) = weights
         .iter()
         .flatten()
@@ -168,7 +168,7 @@ fn spread_of(weights: &Grid) -> f64 {
     if high > 0.0 { high / low } else { 1.0 }
 }
 
-fn add(sum: &mut Grid, term: &Grid) {
+fn add(sum: &mut TokenGrid, term: &TokenGrid) {
     for (s, t) in sum.iter_mut().flatten().zip(term.iter().flatten()) {
         *s += t;
     }

@@ -1,14 +1,14 @@
 use super::*;
-use crate::optimize::{Learned, OptimizerOptions};
+use crate::optimize::{OptimizerOptions, TrainableParams};
 use crate::testing::tiny_model;
 use serde_json::json;
-use trainyard_learn::part::{Needs, Part};
-use trainyard_learn::{Rollout, Term, TokenBatch, registry};
-use trainyard_lm::backend::{Learns, Place, cpu::Cpu};
+use trainyard_learn::part::{Needs, RlPart};
+use trainyard_learn::{LossBatch, Rollout, TermValue, registry};
+use trainyard_lm::backend::{TokenPosition, TrainableParameters, cpu::Cpu};
 use trainyard_lm::optimizer::Decay;
 use trainyard_tables::Trajectory;
 
-fn trainer() -> Trainer {
+fn trainer() -> ModelTrainer {
     let model = tiny_model(16, 1, 5);
     let options = OptimizerOptions {
         learning_rate: Some(1e-2),
@@ -17,7 +17,8 @@ fn trainer() -> Trainer {
         weight_decay: 0.0,
         ..OptimizerOptions::default()
     };
-    Trainer::new(&Cpu, &model, &options, 10, Learned { learns: Learns::All, seed: 0 }).unwrap()
+    ModelTrainer::new(&Cpu, &model, &options, 10, TrainableParams { learns: TrainableParameters::All, seed: 0 })
+        .unwrap()
 }
 
 fn terms(list: serde_json::Value) -> Vec<Box<dyn LossTerm>> {
@@ -27,12 +28,12 @@ fn terms(list: serde_json::Value) -> Vec<Box<dyn LossTerm>> {
 /// Rollouts with an advantage per token.
 struct Data {
     rollouts: Vec<Rollout>,
-    advantages: Grid,
+    advantages: TokenGrid,
 }
 
 impl Data {
-    fn samples(&self) -> Vec<Sample<'_>> {
-        let sample = |(i, rollout): (usize, _)| Sample {
+    fn samples(&self) -> Vec<UpdateSample<'_>> {
+        let sample = |(i, rollout): (usize, _)| UpdateSample {
             rollout,
             advantages: self.advantages[i].as_slice(),
             returns: None,
@@ -45,12 +46,12 @@ impl Data {
 }
 
 /// Returns four rollouts whose recorded log-probabilities are the trainer's own.
-fn data(trainer: &Trainer) -> Data {
+fn data(trainer: &ModelTrainer) -> Data {
     let make = |i: usize| {
         let token_ids: Vec<u32> = (0..5 + i).map(|t| (7 * i + 3 * t) as u32 % 50 + 10).collect();
         let mask: Vec<bool> = (0..token_ids.len()).map(|t| t > 1 && t != 3).collect();
         let sign = if i.is_multiple_of(2) { 1.0 } else { -1.0 };
-        let places = Place::of_masks(&[&mask]);
+        let places = TokenPosition::from_masks(&[&mask]);
         let logprobs = trainer.evaluate(&[&token_ids], &places, 1.0).unwrap().logprobs;
         let mut old_logprobs = vec![0.0; token_ids.len()];
         places.iter().zip(logprobs).for_each(|(p, l)| old_logprobs[p.token] = l);
@@ -65,14 +66,14 @@ fn data(trainer: &Trainer) -> Data {
 struct Options<'a> {
     terms: &'a [Box<dyn LossTerm>],
     correction: &'a dyn Correction,
-    reference: Option<&'a Trainer>,
+    reference: Option<&'a ModelTrainer>,
     micro: usize,
 }
 
-fn run(trainer: &mut Trainer, data: &Data, o: &Options<'_>) -> Result<UpdateReport> {
+fn run(trainer: &mut ModelTrainer, data: &Data, o: &Options<'_>) -> Result<UpdateReport> {
     // Every list of these tests begins with a term on ratios.
     let prefixes: Vec<String> = ["clip", "kl", "third"].map(String::from).into();
-    let update = Update {
+    let update = PolicyUpdate {
         recompute: false,
         terms: o.terms,
         prefixes: &prefixes,
@@ -91,7 +92,7 @@ fn run(trainer: &mut Trainer, data: &Data, o: &Options<'_>) -> Result<UpdateRepo
     update.run(trainer, None, &data.samples())
 }
 
-fn weights(trainer: &Trainer) -> Vec<f32> {
+fn weights(trainer: &ModelTrainer) -> Vec<f32> {
     trainer.weights().unwrap().0.values().flat_map(|p| p.values.to_vec()).collect()
 }
 
@@ -116,7 +117,7 @@ fn good_tokens_become_likelier_and_bad_ones_less() {
             && report.metrics["grad_norm"] > 0.0
     );
     for (rollout, before) in data.rollouts.iter().zip(before) {
-        let places = Place::of_masks(&[&rollout.mask]);
+        let places = TokenPosition::from_masks(&[&rollout.mask]);
         let after = t.evaluate(&[&rollout.trajectory.token_ids], &places, 1.0).unwrap().logprobs;
         let change = after.iter().sum::<f64>() - before;
         assert!(change * rollout.trajectory.reward > 0.0, "{change}");
@@ -125,18 +126,18 @@ fn good_tokens_become_likelier_and_bad_ones_less() {
 
 /// Term that requires the whole minibatch and otherwise computes another term.
 struct Whole(Box<dyn LossTerm>);
-impl Part for Whole {
+impl RlPart for Whole {
     fn needs(&self) -> Needs {
         self.0.needs()
     }
 }
 impl LossTerm for Whole {
-    fn value(&self, batch: &TokenBatch) -> Term {
+    fn value(&self, batch: &LossBatch) -> TermValue {
         assert_eq!(batch.mask.len(), 4, "all sequences at once");
         self.0.value(batch)
     }
-    fn scope(&self) -> Scope {
-        Scope::Minibatch
+    fn scope(&self) -> TermScope {
+        TermScope::Minibatch
     }
 }
 

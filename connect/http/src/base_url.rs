@@ -1,0 +1,54 @@
+//! Address of a service.
+
+use reqwest::Url;
+use std::fmt;
+use trainyard_core::{Error, Result};
+
+/// Base of a service's paths: `http://gpu-7:8000`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseUrl(Url);
+
+impl BaseUrl {
+    /// Reads an absolute URL. A last part `/v1`, as in OpenAI's clients, is dropped: paths are given in full.
+    ///
+    /// Errors: invalid, for another scheme, a query, or credentials, which would be shown together with the address.
+    pub fn read(text: &str) -> Result<Self> {
+        let Self(mut url) = Self::exact(text)?;
+        let path = url.path().trim_end_matches('/');
+        let path = path.strip_suffix("/v1").unwrap_or(path).to_string();
+        url.set_path(&path);
+        Ok(Self(url))
+    }
+    /// Reads an address like [`BaseUrl::read`], for a service with one path, which is unchanged.
+    pub fn exact(text: &str) -> Result<Self> {
+        let wrong = |why: String| Error::invalid(why).help("write it as in `http://127.0.0.1:8000`");
+        let url = Url::parse(text).map_err(|e| wrong(format!("`{text}` is no URL: {e}")))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Error::invalid("the URL holds a user or a password")
+                .help("leave them out, and give a key by `api_key: {secret: NAME}`"));
+        }
+        if !["http", "https"].contains(&url.scheme()) || url.host().is_none() {
+            return Err(wrong(format!("`{text}` is no http or https URL")));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(wrong(format!("`{text}` has a query or a fragment")));
+        }
+        Ok(Self(url))
+    }
+    /// Returns the address itself.
+    pub(crate) fn url(&self) -> Url {
+        self.0.clone()
+    }
+    /// Returns the URL of a path below the address, which begins with a slash.
+    pub(crate) fn join(&self, path: &str) -> Url {
+        let mut url = self.0.clone();
+        url.set_path(&format!("{}{path}", self.0.path().trim_end_matches('/')));
+        url
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str().trim_end_matches('/'))
+    }
+}

@@ -1,0 +1,236 @@
+//! OpenAI's completions: literal texts and token ids, with vLLM's extensions.
+
+use super::chat_write::usage;
+use super::common;
+use super::fields::{FieldResult, RequestFields};
+use super::stream::{ResponseIdentity, ServerSentEvent, StreamWriter};
+use super::tokens;
+use crate::error::ModelApiError;
+use crate::request::{ApiKind, ModelPrompt, ModelRequest};
+use crate::response::{ApiFinishReason, ChoiceDelta, ModelResponse, ResponseChoice, SampledToken};
+use serde_json::{Map, Value, json};
+
+/// Default limit of sampled tokens in OpenAI's API.
+const MOST: usize = 16;
+
+/// Reads a request. Errors: an invalid field, by its path.
+pub fn read(body: &Value) -> FieldResult<ModelRequest> {
+    let fields = RequestFields::new(body, "")?;
+    // No tokens are added to a prompt here, so `add_special_tokens` is accepted where it requires that.
+    fields.expect_neutral(&[("suffix", &[json!("")]), ("echo", &[json!(false)])])?;
+    let prompt = prompt(&fields)?;
+    let mut asked = ModelRequest::new(ApiKind::Completions, fields.text("model")?.unwrap_or_default(), prompt);
+    common::sampling(&fields, &mut asked)?;
+    asked.max_tokens = Some(common::limit(&fields, &["max_tokens"])?.unwrap_or(MOST));
+    asked.logprobs = common::top(&fields, "logprobs")?;
+    Ok(asked)
+}
+
+fn prompt(fields: &RequestFields<'_>) -> FieldResult<ModelPrompt> {
+    let several = || fields.wrong("prompt", "holds several prompts; send a request for each");
+    let of_list = |list: &[Value]| match list {
+        [] => Err(fields.wrong("prompt", "is empty")),
+        [Value::String(text)] => Ok(ModelPrompt::Text(text.clone())),
+        [Value::String(_), ..] | [Value::Array(_), _, ..] => Err(several()),
+        ids => {
+            let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
+            let ids: Option<Vec<u32>> = ids.iter().map(id).collect();
+            ids.map(ModelPrompt::Tokens).ok_or_else(|| fields.wrong("prompt", "must be a text or a list of token ids"))
+        }
+    };
+    match fields.get("prompt") {
+        None => Err(fields.wrong("prompt", "is missing")),
+        Some(Value::String(text)) if text.is_empty() => Err(fields.wrong("prompt", "is empty")),
+        Some(Value::String(text)) => Ok(ModelPrompt::Text(text.clone())),
+        Some(Value::Array(list)) => match list.as_slice() {
+            [Value::Array(inner)] => of_list(inner),
+            list => of_list(list),
+        },
+        Some(_) => Err(fields.wrong("prompt", "must be a text or a list of token ids")),
+    }
+}
+
+/// Writes the whole response.
+pub fn write(asked: &ModelRequest, answered: &ModelResponse, stamp: &ResponseIdentity) -> Value {
+    let choice = |(index, choice): (usize, &ResponseChoice)| {
+        let mut value = part(asked, index, &full_text(choice), &choice.tokens, 0);
+        end(&mut value, &choice.finish);
+        value["prompt_logprobs"] = prompt_logprobs(answered);
+        if asked.token_ids {
+            value["prompt_token_ids"] = json!(answered.prompt_ids);
+        }
+        value
+    };
+    let mut answer = head(asked, stamp);
+    answer["choices"] = answered.choices.iter().enumerate().map(choice).collect();
+    answer["usage"] = usage(&answered.usage);
+    answer
+}
+
+/// Returns the full text, including thoughts: this form does not separate parts of a text.
+fn full_text(choice: &ResponseChoice) -> String {
+    format!("{}{}", choice.thinking, choice.text)
+}
+
+fn head(asked: &ModelRequest, stamp: &ResponseIdentity) -> Value {
+    json!({"id": stamp.id, "object": "text_completion", "created": stamp.created, "model": asked.model})
+}
+
+/// Returns the addition of a text after `offset` characters.
+fn part(asked: &ModelRequest, index: usize, text: &str, list: &[SampledToken], offset: usize) -> Value {
+    let mut value = json!({
+        "index": index, "text": text, "finish_reason": null, "logprobs": logprobs(asked, list, offset),
+    });
+    if asked.token_ids {
+        value["token_ids"] = json!(tokens::ids(list));
+    }
+    value
+}
+
+fn end(value: &mut Value, finish: &ApiFinishReason) {
+    value["finish_reason"] = json!(tokens::finish(finish));
+    value["stop_reason"] = tokens::stop_reason(finish);
+}
+
+fn logprobs(asked: &ModelRequest, list: &[SampledToken], offset: usize) -> Value {
+    if asked.logprobs.is_none() {
+        return Value::Null;
+    }
+    let mut at = offset;
+    let mut place = |token: &SampledToken| {
+        let here = at;
+        at += token.text.chars().count();
+        here
+    };
+    let offsets: Vec<usize> = list.iter().map(&mut place).collect();
+    let top = |token: &SampledToken| {
+        let pairs = token.top.iter().map(|top| (tokens::name(asked, top.id, &top.text), json!(top.logprob)));
+        let own = (tokens::name(asked, token.id, &token.text), json!(token.logprob));
+        pairs.chain([own]).collect::<Map<String, Value>>()
+    };
+    json!({
+        "tokens": list.iter().map(|token| tokens::name(asked, token.id, &token.text)).collect::<Vec<_>>(),
+        "token_logprobs": list.iter().map(|token| token.logprob).collect::<Vec<_>>(),
+        "top_logprobs": list.iter().map(top).collect::<Vec<_>>(),
+        "text_offset": offsets,
+    })
+}
+
+/// Returns log-probabilities of the prompt, as vLLM lists them: null for the first token.
+fn prompt_logprobs(answered: &ModelResponse) -> Value {
+    let Some(logprobs) = &answered.prompt_logprobs else { return Value::Null };
+    let one = |(id, logprob): (&u32, &f32)| json!({id.to_string(): {"logprob": logprob}});
+    let rest = answered.prompt_ids.iter().zip(logprobs).skip(1).map(one);
+    std::iter::once(Value::Null).chain(rest).collect()
+}
+
+/// The response in chunks.
+pub struct CompletionsStreamWriter {
+    asked: ModelRequest,
+    stamp: ResponseIdentity,
+    /// Characters of the tokens of every choice so far.
+    offsets: Vec<usize>,
+}
+
+impl CompletionsStreamWriter {
+    pub fn new(asked: &ModelRequest, stamp: &ResponseIdentity) -> Self {
+        Self { asked: asked.clone(), stamp: stamp.clone(), offsets: vec![0; asked.n] }
+    }
+    fn chunk(&self, choices: Value) -> ServerSentEvent {
+        let mut chunk = head(&self.asked, &self.stamp);
+        chunk["choices"] = choices;
+        ServerSentEvent::plain(chunk)
+    }
+}
+
+impl StreamWriter for CompletionsStreamWriter {
+    fn begin(&mut self) -> Vec<ServerSentEvent> {
+        Vec::new()
+    }
+    fn write_delta(&mut self, piece: &ChoiceDelta) -> Vec<ServerSentEvent> {
+        let text = format!("{}{}", piece.thinking, piece.text);
+        let listed = self.asked.token_ids || self.asked.logprobs.is_some();
+        let told = listed && !piece.tokens.is_empty();
+        if text.is_empty() && !told {
+            return Vec::new();
+        }
+        let offset = self.offsets.get(piece.choice).copied().unwrap_or(0);
+        if let Some(at) = self.offsets.get_mut(piece.choice) {
+            *at += piece.tokens.iter().map(|token| token.text.chars().count()).sum::<usize>();
+        }
+        vec![self.chunk(json!([part(&self.asked, piece.choice, &text, &piece.tokens, offset)]))]
+    }
+    fn end(&mut self, answered: &ModelResponse) -> Vec<ServerSentEvent> {
+        let last = |(index, choice): (usize, &ResponseChoice)| {
+            let mut value = part(&self.asked, index, "", &[], 0);
+            value["logprobs"] = Value::Null;
+            end(&mut value, &choice.finish);
+            self.chunk(json!([value]))
+        };
+        let mut events: Vec<ServerSentEvent> = answered.choices.iter().enumerate().map(last).collect();
+        if self.asked.stream_usage {
+            let mut chunk = head(&self.asked, &self.stamp);
+            (chunk["choices"], chunk["usage"]) = (json!([]), usage(&answered.usage));
+            events.push(ServerSentEvent::plain(chunk));
+        }
+        events.push(ServerSentEvent { name: None, data: None });
+        events
+    }
+    fn fail(&mut self, refusal: &ModelApiError) -> Vec<ServerSentEvent> {
+        vec![ServerSentEvent::plain(refusal.body(ApiKind::Completions)), ServerSentEvent { name: None, data: None }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::response::TopLogprob;
+
+    #[test]
+    fn prompts_are_texts_or_ids() {
+        let of = |prompt: Value| read(&json!({"model": "m", "prompt": prompt}));
+        assert_eq!(of(json!("a")).unwrap().prompt, ModelPrompt::Text("a".into()));
+        assert_eq!(of(json!(["a"])).unwrap().prompt, ModelPrompt::Text("a".into()));
+        for ids in [json!([1, 2]), json!([[1, 2]])] {
+            assert_eq!(of(ids).unwrap().prompt, ModelPrompt::Tokens(vec![1, 2]));
+        }
+        assert_eq!(of(json!("a")).unwrap().max_tokens, Some(16));
+        for wrong in [json!(""), json!([]), json!([[]]), json!(["a", "b"]), json!([[1], [2]]), json!([-1]), json!(3)] {
+            assert_eq!(of(wrong.clone()).unwrap_err().param.as_deref(), Some("prompt"), "{wrong}");
+        }
+        assert!(read(&json!({"prompt": "a", "echo": true})).is_err() && read(&json!({})).is_err());
+    }
+
+    /// The request is that of the backend `endpoint` to a vLLM server.
+    #[test]
+    fn extensions_of_vllm_are_read_and_answered() {
+        let asked = read(&json!({
+            "model": "m", "prompt": [1, 2], "max_tokens": 3, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0,
+            "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0, "seed": u64::MAX >> 1,
+            "stop_token_ids": [4], "ignore_eos": true, "include_stop_str_in_output": true,
+            "skip_special_tokens": false, "add_special_tokens": false, "logprobs": 1, "return_token_ids": true,
+            "return_tokens_as_token_ids": true, "prompt_logprobs": 0,
+        }))
+        .unwrap();
+        assert_eq!((asked.seed, asked.logprobs, asked.prompt_logprobs), (Some(u64::MAX >> 1), Some(1), true));
+        let top = vec![TopLogprob { id: 7, text: "x".into(), logprob: -0.1 }];
+        let choice = ResponseChoice {
+            text: "ab".into(),
+            tokens: vec![SampledToken { id: 3, text: "ab".into(), logprob: Some(-2.0), top }],
+            finish: ApiFinishReason::Token(4),
+            ..ResponseChoice::default()
+        };
+        let answered = ModelResponse {
+            choices: vec![choice],
+            prompt_ids: vec![1, 2],
+            prompt_logprobs: Some(vec![0.0, -1.5]),
+            ..ModelResponse::default()
+        };
+        let answer = write(&asked, &answered, &ResponseIdentity { id: "cmpl-1".into(), created: 5 });
+        let choice = &answer["choices"][0];
+        assert_eq!((&choice["token_ids"], &choice["stop_reason"]), (&json!([3]), &json!(4)));
+        assert_eq!(choice["logprobs"]["top_logprobs"], json!([{"token_id:7": -0.1f32, "token_id:3": -2.0}]));
+        assert_eq!(choice["logprobs"]["token_logprobs"], json!([-2.0]));
+        assert_eq!(choice["prompt_logprobs"], json!([null, {"2": {"logprob": -1.5}}]));
+    }
+}

@@ -1,0 +1,318 @@
+//! Responses of OpenAI's API of that name: items, and the events that build them.
+
+use super::stream::{ResponseIdentity, ServerSentEvent, StreamWriter};
+use super::tokens;
+use crate::error::ModelApiError;
+use crate::request::ModelRequest;
+use crate::response::{ApiFinishReason, ApiToolCall, ChoiceDelta, ModelResponse, ResponseChoice, SampledToken};
+use serde_json::{Value, json};
+
+/// Writes the whole response.
+pub fn write(asked: &ModelRequest, answered: &ModelResponse, stamp: &ResponseIdentity) -> Value {
+    let nothing = ResponseChoice::default();
+    let choice = answered.choices.first().unwrap_or(&nothing);
+    let cut = choice.finish == ApiFinishReason::Length;
+    let mut items = Vec::new();
+    if !choice.thinking.is_empty() {
+        items.push(reasoning(&id("rs", stamp, items.len()), &choice.thinking, "completed"));
+    }
+    if !choice.text.is_empty() || choice.calls.is_empty() {
+        let status = if cut { "incomplete" } else { "completed" };
+        items.push(message(&id("msg", stamp, items.len()), status, json!([part(asked, &choice.text, &choice.tokens)])));
+    }
+    for call in &choice.calls {
+        items.push(call_item(&id("fc", stamp, items.len()), call, "completed"));
+    }
+    let mut answer = response(asked, stamp, if cut { "incomplete" } else { "completed" });
+    answer["output"] = json!(items);
+    if cut {
+        answer["incomplete_details"] = json!({"reason": "max_output_tokens"});
+    }
+    let usage = &answered.usage;
+    answer["usage"] = json!({
+        "input_tokens": usage.prompt, "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": usage.sampled, "output_tokens_details": {"reasoning_tokens": usage.thinking},
+        "total_tokens": usage.prompt + usage.sampled,
+    });
+    if asked.token_ids {
+        answer["prompt_token_ids"] = json!(answered.prompt_ids);
+        answer["token_ids"] = json!(tokens::ids(&choice.tokens));
+    }
+    answer
+}
+
+fn response(asked: &ModelRequest, stamp: &ResponseIdentity, status: &str) -> Value {
+    let mut answer = json!({
+        "id": stamp.id, "object": "response", "created_at": stamp.created, "status": status, "model": asked.model,
+        "error": null, "incomplete_details": null, "instructions": null, "output": [], "metadata": {},
+        "parallel_tool_calls": true, "tool_choice": "auto", "tools": [], "temperature": null, "top_p": null,
+        "max_output_tokens": null, "previous_response_id": null, "truncation": "disabled", "usage": null,
+        "text": {"format": {"type": "text"}}, "store": asked.store, "background": false,
+    });
+    for (key, value) in &asked.echo {
+        answer[key] = value.clone();
+    }
+    answer
+}
+
+fn id(prefix: &str, stamp: &ResponseIdentity, index: usize) -> String {
+    format!("{prefix}_{}_{index}", stamp.id.trim_start_matches("resp_"))
+}
+
+fn reasoning(id: &str, text: &str, status: &str) -> Value {
+    json!({
+        "id": id, "type": "reasoning", "status": status, "summary": [],
+        "content": [{"type": "reasoning_text", "text": text}],
+    })
+}
+
+fn message(id: &str, status: &str, content: Value) -> Value {
+    json!({"id": id, "type": "message", "status": status, "role": "assistant", "content": content})
+}
+
+fn part(asked: &ModelRequest, text: &str, list: &[SampledToken]) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs(asked, list)})
+}
+
+fn logprobs(asked: &ModelRequest, list: &[SampledToken]) -> Vec<Value> {
+    let list = if asked.logprobs.is_some() { list } else { &[] };
+    list.iter().map(|token| tokens::listed(asked, token)).collect()
+}
+
+fn call_item(id: &str, call: &ApiToolCall, status: &str) -> Value {
+    json!({
+        "id": id, "type": "function_call", "status": status, "call_id": call.id, "name": call.name,
+        "arguments": call.arguments,
+    })
+}
+
+/// An item under construction.
+enum OpenItem {
+    Thinking(String),
+    Text(String),
+}
+
+/// The response as events.
+pub struct ResponsesStreamWriter {
+    asked: ModelRequest,
+    stamp: ResponseIdentity,
+    number: u64,
+    /// Number of finished items.
+    items: usize,
+    open: Option<OpenItem>,
+    has_text: bool,
+    /// Tokens of the message under construction.
+    tokens: Vec<SampledToken>,
+}
+
+impl ResponsesStreamWriter {
+    pub fn new(asked: &ModelRequest, stamp: &ResponseIdentity) -> Self {
+        let (asked, stamp) = (asked.clone(), stamp.clone());
+        Self { asked, stamp, number: 0, items: 0, open: None, has_text: false, tokens: Vec::new() }
+    }
+    fn event(&mut self, name: &'static str, mut data: Value) -> ServerSentEvent {
+        data["sequence_number"] = json!(self.number);
+        self.number += 1;
+        ServerSentEvent::named(name, data)
+    }
+    fn id(&self, prefix: &str) -> String {
+        id(prefix, &self.stamp, self.items)
+    }
+    /// Adds to a thought, beginning one if necessary.
+    fn write_thinking(&mut self, text: &str, events: &mut Vec<ServerSentEvent>) {
+        if !matches!(self.open, Some(OpenItem::Thinking(_))) {
+            self.close(events, "completed");
+            let mut item = reasoning(&self.id("rs"), "", "in_progress");
+            item["content"] = json!([]);
+            let index = self.items;
+            events.push(self.event("response.output_item.added", json!({"output_index": index, "item": item})));
+            self.open = Some(OpenItem::Thinking(String::new()));
+        }
+        if let Some(OpenItem::Thinking(all)) = &mut self.open {
+            all.push_str(text);
+        }
+        let data = self.place("rs", json!({"delta": text}));
+        events.push(self.event("response.reasoning_text.delta", data));
+    }
+    /// Adds to the message, beginning one if necessary.
+    fn write_text(&mut self, text: &str, list: &[SampledToken], events: &mut Vec<ServerSentEvent>) {
+        if !matches!(self.open, Some(OpenItem::Text(_))) {
+            self.close(events, "completed");
+            let item = message(&self.id("msg"), "in_progress", json!([]));
+            let index = self.items;
+            events.push(self.event("response.output_item.added", json!({"output_index": index, "item": item})));
+            let data = self.place("msg", json!({"part": part(&self.asked, "", &[])}));
+            events.push(self.event("response.content_part.added", data));
+            self.open = Some(OpenItem::Text(String::new()));
+            self.has_text = true;
+        }
+        if let Some(OpenItem::Text(all)) = &mut self.open {
+            all.push_str(text);
+        }
+        self.tokens.extend_from_slice(list);
+        if !text.is_empty() {
+            let data = self.place("msg", json!({"delta": text, "logprobs": logprobs(&self.asked, list)}));
+            events.push(self.event("response.output_text.delta", data));
+        }
+    }
+    fn place(&self, prefix: &str, mut data: Value) -> Value {
+        data["item_id"] = json!(self.id(prefix));
+        data["output_index"] = json!(self.items);
+        data["content_index"] = json!(0);
+        data
+    }
+    /// Ends the open item.
+    fn close(&mut self, events: &mut Vec<ServerSentEvent>, status: &str) {
+        let item = match self.open.take() {
+            None => return,
+            Some(OpenItem::Thinking(text)) => {
+                let data = self.place("rs", json!({"text": text}));
+                events.push(self.event("response.reasoning_text.done", data));
+                reasoning(&self.id("rs"), &text, status)
+            }
+            Some(OpenItem::Text(text)) => {
+                let list = std::mem::take(&mut self.tokens);
+                let part = part(&self.asked, &text, &list);
+                let data = self.place("msg", json!({"text": text, "logprobs": part["logprobs"]}));
+                events.push(self.event("response.output_text.done", data));
+                let data = self.place("msg", json!({"part": part}));
+                events.push(self.event("response.content_part.done", data));
+                message(&self.id("msg"), status, json!([part]))
+            }
+        };
+        let index = self.items;
+        events.push(self.event("response.output_item.done", json!({"output_index": index, "item": item})));
+        self.items += 1;
+    }
+    fn call(&mut self, call: &ApiToolCall, events: &mut Vec<ServerSentEvent>) {
+        self.close(events, "completed");
+        let (id, index) = (self.id("fc"), self.items);
+        let empty = ApiToolCall { arguments: String::new(), ..call.clone() };
+        let added = json!({"output_index": index, "item": call_item(&id, &empty, "in_progress")});
+        events.push(self.event("response.output_item.added", added));
+        let delta = json!({"item_id": id, "output_index": index, "delta": call.arguments});
+        events.push(self.event("response.function_call_arguments.delta", delta));
+        let done = json!({"item_id": id, "output_index": index, "name": call.name, "arguments": call.arguments});
+        events.push(self.event("response.function_call_arguments.done", done));
+        let item = json!({"output_index": index, "item": call_item(&id, call, "completed")});
+        events.push(self.event("response.output_item.done", item));
+        self.items += 1;
+    }
+}
+
+impl StreamWriter for ResponsesStreamWriter {
+    fn begin(&mut self) -> Vec<ServerSentEvent> {
+        let answer = response(&self.asked, &self.stamp, "in_progress");
+        ["response.created", "response.in_progress"]
+            .into_iter()
+            .map(|name| self.event(name, json!({"response": answer})))
+            .collect()
+    }
+    fn write_delta(&mut self, piece: &ChoiceDelta) -> Vec<ServerSentEvent> {
+        let mut events = Vec::new();
+        if !piece.thinking.is_empty() {
+            self.write_thinking(&piece.thinking, &mut events);
+        }
+        if !piece.text.is_empty() {
+            self.write_text(&piece.text, &piece.tokens, &mut events);
+        }
+        for call in &piece.calls {
+            self.call(call, &mut events);
+        }
+        events
+    }
+    fn end(&mut self, answered: &ModelResponse) -> Vec<ServerSentEvent> {
+        let mut events = Vec::new();
+        let cut = answered.choices.first().is_some_and(|choice| choice.finish == ApiFinishReason::Length);
+        let called = answered.choices.first().is_some_and(|choice| !choice.calls.is_empty());
+        if !self.has_text && !called {
+            self.write_text("", &[], &mut events);
+        }
+        self.close(&mut events, if cut { "incomplete" } else { "completed" });
+        let answer = write(&self.asked, answered, &self.stamp);
+        let name = if cut { "response.incomplete" } else { "response.completed" };
+        events.push(self.event(name, json!({"response": answer})));
+        events
+    }
+    fn fail(&mut self, refusal: &ModelApiError) -> Vec<ServerSentEvent> {
+        let mut answer = response(&self.asked, &self.stamp, "failed");
+        answer["error"] = json!({"code": refusal.code.unwrap_or("server_error"), "message": refusal.message});
+        vec![self.event("response.failed", json!({"response": answer}))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{ApiKind, ModelPrompt};
+    use crate::response::Usage;
+
+    fn asked() -> ModelRequest {
+        let mut asked = ModelRequest::new(ApiKind::Responses, "m", ModelPrompt::Messages(Vec::new()));
+        asked.echo.insert("instructions".into(), json!("Be brief."));
+        asked
+    }
+    fn stamp() -> ResponseIdentity {
+        ResponseIdentity { id: "resp_x".into(), created: 5 }
+    }
+    fn answered(finish: ApiFinishReason) -> ModelResponse {
+        let call = ApiToolCall { id: "a".into(), name: "sum".into(), arguments: "{}".into() };
+        let calls = if finish == ApiFinishReason::Calls { vec![call] } else { Vec::new() };
+        let choice =
+            ResponseChoice { thinking: "hm".into(), text: "I add.".into(), calls, finish, ..ResponseChoice::default() };
+        ModelResponse {
+            choices: vec![choice],
+            usage: Usage { prompt: 3, sampled: 4, thinking: 1 },
+            ..ModelResponse::default()
+        }
+    }
+
+    #[test]
+    fn events_build_the_items_of_the_answer() {
+        let answered = answered(ApiFinishReason::Calls);
+        let mut stream = ResponsesStreamWriter::new(&asked(), &stamp());
+        let mut events = stream.begin();
+        let text = |thinking: &str, text: &str| ChoiceDelta {
+            thinking: thinking.into(),
+            text: text.into(),
+            ..ChoiceDelta::default()
+        };
+        for piece in [text("h", ""), text("m", "I "), text("", "add.")] {
+            events.extend(stream.write_delta(&piece));
+        }
+        events.extend(
+            stream.write_delta(&ChoiceDelta { calls: answered.choices[0].calls.clone(), ..ChoiceDelta::default() }),
+        );
+        events.extend(stream.end(&answered));
+        let names: Vec<&str> = events.iter().filter_map(|event| event.name).collect();
+        let text = ["response.output_text.delta"; 2];
+        let expected = [
+            &["response.created", "response.in_progress", "response.output_item.added"][..],
+            &["response.reasoning_text.delta", "response.reasoning_text.delta", "response.reasoning_text.done"],
+            &["response.output_item.done", "response.output_item.added", "response.content_part.added"],
+            &text,
+            &["response.output_text.done", "response.content_part.done", "response.output_item.done"],
+            &["response.output_item.added", "response.function_call_arguments.delta"],
+            &["response.function_call_arguments.done", "response.output_item.done", "response.completed"],
+        ];
+        assert_eq!(names, expected.concat());
+        let data: Vec<&Value> = events.iter().filter_map(|event| event.data.as_ref()).collect();
+        assert!(data.iter().enumerate().all(|(i, data)| data["sequence_number"] == json!(i)));
+        let done = data.iter().filter(|data| data["type"] == "response.output_item.done");
+        let built: Vec<Value> = done.map(|data| data["item"].clone()).collect();
+        let whole = &data[data.len() - 1]["response"];
+        assert_eq!(json!(built), whole["output"], "the events make what the answer says");
+        assert_eq!((&whole["instructions"], &whole["usage"]["total_tokens"]), (&json!("Be brief."), &json!(7)));
+    }
+
+    #[test]
+    fn a_turn_that_was_cut_is_incomplete() {
+        let answer = write(&asked(), &answered(ApiFinishReason::Length), &stamp());
+        assert_eq!((&answer["status"], &answer["output"][1]["status"]), (&json!("incomplete"), &json!("incomplete")));
+        assert_eq!(answer["incomplete_details"]["reason"], "max_output_tokens");
+        let empty = write(&asked(), &ModelResponse::default(), &stamp());
+        assert_eq!(empty["output"][0]["content"][0]["text"], "", "an empty turn is an empty message");
+        let failed = ResponsesStreamWriter::new(&asked(), &stamp()).fail(&ModelApiError::new(500, "broken"));
+        assert_eq!(failed[0].data.as_ref().unwrap()["response"]["error"]["message"], "broken");
+    }
+}

@@ -1,0 +1,55 @@
+//! Streamed answers: events for pieces.
+
+use crate::error::ModelApiError;
+use crate::response::{ChoiceDelta, ModelResponse};
+use serde_json::Value;
+
+/// Identity of an answer, in its form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResponseIdentity {
+    /// Id, unique on this server: the form's prefix and random letters.
+    pub id: String,
+    /// Seconds since 1970-01-01 UTC.
+    pub created: i64,
+}
+
+/// A server-sent event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerSentEvent {
+    /// Name, in forms that name events.
+    pub name: Option<&'static str>,
+    /// Data; `None` for the text `[DONE]`, which ends the streams of OpenAI's older forms.
+    pub data: Option<Value>,
+}
+
+impl ServerSentEvent {
+    /// Creates an event without a name.
+    pub fn plain(data: Value) -> Self {
+        Self { name: None, data: Some(data) }
+    }
+    /// Creates an event whose name is the `type` of its data.
+    pub fn named(name: &'static str, mut data: Value) -> Self {
+        data["type"] = Value::from(name);
+        Self { name: Some(name), data: Some(data) }
+    }
+    /// Returns the text on the wire.
+    pub fn text(&self) -> String {
+        let data = self.data.as_ref().map_or("[DONE]".to_string(), Value::to_string);
+        match self.name {
+            Some(name) => format!("event: {name}\ndata: {data}\n\n"),
+            None => format!("data: {data}\n\n"),
+        }
+    }
+}
+
+/// Writes the events of one answer.
+pub trait StreamWriter: Send {
+    /// Returns the events before the first piece.
+    fn begin(&mut self) -> Vec<ServerSentEvent>;
+    /// Returns the events of a piece of one of the choices.
+    fn write_delta(&mut self, piece: &ChoiceDelta) -> Vec<ServerSentEvent>;
+    /// Returns the events that end the stream after all pieces.
+    fn end(&mut self, answered: &ModelResponse) -> Vec<ServerSentEvent>;
+    /// Returns the events of a failure within the stream.
+    fn fail(&mut self, refusal: &ModelApiError) -> Vec<ServerSentEvent>;
+}

@@ -1,0 +1,51 @@
+//! Tokens in OpenAI's responses.
+
+use crate::request::ModelRequest;
+use crate::response::{ApiFinishReason, SampledToken};
+use serde_json::{Value, json};
+
+/// Returns a token's name, in the form that the request selects.
+pub fn name(asked: &ModelRequest, id: u32, text: &str) -> String {
+    if asked.tokens_as_ids { format!("token_id:{id}") } else { text.to_string() }
+}
+
+/// Returns the bytes of a token's text; null where the token ends within a character.
+pub fn bytes(text: &str) -> Value {
+    if text.contains('\u{fffd}') { Value::Null } else { json!(text.as_bytes()) }
+}
+
+/// Returns a token with its log-probability and the most probable alternatives, as chat completions and responses list
+/// it.
+pub fn listed(asked: &ModelRequest, token: &SampledToken) -> Value {
+    let top = token
+        .top
+        .iter()
+        .map(|top| json!({"token": name(asked, top.id, &top.text), "logprob": top.logprob, "bytes": bytes(&top.text)}));
+    json!({
+        "token": name(asked, token.id, &token.text), "logprob": token.logprob, "bytes": bytes(&token.text),
+        "top_logprobs": top.collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the token ids of a turn.
+pub fn ids(tokens: &[SampledToken]) -> Vec<u32> {
+    tokens.iter().map(|token| token.id).collect()
+}
+
+/// Returns the reason of a turn's end under OpenAI's name.
+pub fn finish(finish: &ApiFinishReason) -> &'static str {
+    match finish {
+        ApiFinishReason::End | ApiFinishReason::Text(_) | ApiFinishReason::Token(_) => "stop",
+        ApiFinishReason::Calls => "tool_calls",
+        ApiFinishReason::Length => "length",
+    }
+}
+
+/// Returns the stop text or token id of the request that ended a turn, as vLLM reports it, or null.
+pub fn stop_reason(finish: &ApiFinishReason) -> Value {
+    match finish {
+        ApiFinishReason::Text(text) => json!(text),
+        ApiFinishReason::Token(id) => json!(id),
+        ApiFinishReason::End | ApiFinishReason::Calls | ApiFinishReason::Length => Value::Null,
+    }
+}

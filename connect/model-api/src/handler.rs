@@ -1,0 +1,93 @@
+//! The interface between the server and the source of its answers.
+
+use crate::error::ModelApiError;
+use crate::request::ModelRequest;
+use crate::response::{ChoiceDelta, ModelResponse};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Sender of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Caller {
+    /// Path before the API's own: empty for `/v1/chat/completions`, `/e/7` for `/e/7/v1/chat/completions`.
+    pub base: String,
+    /// Key of the request (`Authorization: Bearer` or `x-api-key`).
+    pub key: Option<String>,
+}
+
+/// A model in the list of `/v1/models`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelCard {
+    /// Name in requests.
+    pub name: String,
+    /// Maximum tokens of a prompt with its answer, if known.
+    pub positions: Option<usize>,
+}
+
+/// Message from a desk during an answer.
+#[derive(Debug)]
+pub enum ResponseEvent {
+    /// A piece of one of the choices.
+    Delta(ChoiceDelta),
+    /// The end: the whole answer, including pieces that were sent before.
+    Done(Box<ModelResponse>),
+    /// The request failed.
+    Failed(ModelApiError),
+}
+
+/// Sender of the answer. May be used from any thread, and never blocks. If it is dropped without an end, the request
+/// fails with status 500.
+#[derive(Debug)]
+pub struct ResponseSender(UnboundedSender<ResponseEvent>);
+
+impl ResponseSender {
+    /// Creates a sender and its receiver.
+    pub fn new() -> (Self, UnboundedReceiver<ResponseEvent>) {
+        let (sender, receiver) = unbounded_channel();
+        (Self(sender), receiver)
+    }
+    /// Sends a piece. Only required for streams: missing pieces are made from the whole answer.
+    pub fn send_delta(&self, piece: ChoiceDelta) {
+        let _ = self.0.send(ResponseEvent::Delta(piece));
+    }
+    /// Ends with the whole answer.
+    pub fn finish(self, answered: ModelResponse) {
+        let _ = self.0.send(ResponseEvent::Done(Box::new(answered)));
+    }
+    /// Ends with a refusal.
+    pub fn fail(self, refusal: ModelApiError) {
+        let _ = self.0.send(ResponseEvent::Failed(refusal));
+    }
+    /// Returns whether the client has disconnected.
+    pub fn is_disconnected(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
+/// A request with the sender of its answer.
+#[derive(Debug)]
+pub struct PendingRequest {
+    pub request: ModelRequest,
+    pub caller: Caller,
+    /// Receives the answer.
+    pub reply: ResponseSender,
+}
+
+/// Answers requests. Methods are called on threads of the server and must not block for long.
+pub trait ModelHandler: Send + Sync + 'static {
+    /// Returns the models that a caller may name. Errors: a caller without a valid key, an episode that is over.
+    fn models(&self, caller: &Caller) -> Result<Vec<ModelCard>, ModelApiError>;
+    /// Returns whether requests may use any name for the only model.
+    fn accepts_any_model(&self) -> bool {
+        false
+    }
+    /// Takes a request; its reply may be used now or later.
+    fn handle(&self, question: PendingRequest);
+    /// Returns the token ids of a literal text, with special tokens parsed.
+    fn tokenize(&self, _caller: &Caller, _text: &str) -> Result<Vec<u32>, ModelApiError> {
+        Err(ModelApiError::new(404, "texts are not tokenized here"))
+    }
+    /// Returns the number of tokens of a request's prompt.
+    fn count_tokens(&self, _caller: &Caller, _asked: &ModelRequest) -> Result<usize, ModelApiError> {
+        Err(ModelApiError::new(404, "tokens are not counted here"))
+    }
+}

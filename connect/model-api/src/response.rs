@@ -1,0 +1,147 @@
+//! Answers of a desk: whole turns, and the pieces in which they are streamed.
+
+use serde_json::{Value, json};
+use trainyard_tables::Message;
+
+/// Why a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ApiFinishReason {
+    /// An end token of the model.
+    #[default]
+    End,
+    /// A stop text of the request.
+    Text(String),
+    /// A stop token of the request.
+    Token(u32),
+    /// Tool calls that require results.
+    Calls,
+    /// The limit of tokens.
+    Length,
+}
+
+/// A tool call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApiToolCall {
+    /// Id, unique in its conversation.
+    pub id: String,
+    /// Name of the tool.
+    pub name: String,
+    /// JSON object as text, as the model wrote it where its format preserves that.
+    pub arguments: String,
+}
+
+/// One of the most probable tokens at a place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopLogprob {
+    pub id: u32,
+    pub text: String,
+    /// Log-probability in nats.
+    pub logprob: f32,
+}
+
+/// A sampled token.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SampledToken {
+    pub id: u32,
+    /// Text of the token alone; U+FFFD where it ends within a character.
+    pub text: String,
+    /// Log-probability in nats, under the distribution that it was drawn from, or `None` where the sampler does not
+    /// know it.
+    pub logprob: Option<f32>,
+    /// The most probable tokens at its place, as many as requested.
+    pub top: Vec<TopLogprob>,
+}
+
+/// An addition to a turn. The sum of all pieces is the turn.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChoiceDelta {
+    /// Index of the choice, from 0.
+    pub choice: usize,
+    /// Reasoning before the answer.
+    pub thinking: String,
+    /// Text of the answer, without calls.
+    pub text: String,
+    /// Complete calls.
+    pub calls: Vec<ApiToolCall>,
+    /// Sampled tokens, including those of thoughts, calls and the end.
+    pub tokens: Vec<SampledToken>,
+}
+
+impl ChoiceDelta {
+    /// Returns whether the piece is empty.
+    pub fn is_empty(&self) -> bool {
+        self.thinking.is_empty() && self.text.is_empty() && self.calls.is_empty() && self.tokens.is_empty()
+    }
+}
+
+/// A whole turn.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ResponseChoice {
+    /// Reasoning before the answer; may be empty.
+    pub thinking: String,
+    /// Text of the answer, without calls.
+    pub text: String,
+    /// Calls in order.
+    pub calls: Vec<ApiToolCall>,
+    /// Sampled tokens, including those of thoughts, calls and the end.
+    pub tokens: Vec<SampledToken>,
+    /// Reason of the end.
+    pub finish: ApiFinishReason,
+}
+
+impl ResponseChoice {
+    /// Adds a piece of this turn.
+    pub fn add(&mut self, piece: &ChoiceDelta) {
+        self.thinking.push_str(&piece.thinking);
+        self.text.push_str(&piece.text);
+        self.calls.extend(piece.calls.iter().cloned());
+        self.tokens.extend(piece.tokens.iter().cloned());
+    }
+    /// Returns the whole turn as a piece.
+    pub fn to_delta(&self, choice: usize) -> ChoiceDelta {
+        let Self { thinking, text, calls, tokens, .. } = self.clone();
+        ChoiceDelta { choice, thinking, text, calls, tokens }
+    }
+    /// Returns the turn as the assistant's message that a later request would send back, with calls in OpenAI's form.
+    pub fn message(&self) -> Message {
+        Message {
+            tool_calls: calls_text(&self.calls),
+            reasoning_content: (!self.thinking.is_empty()).then(|| self.thinking.clone()),
+            ..Message::new("assistant", self.text.clone())
+        }
+    }
+}
+
+/// Returns calls in OpenAI's form as JSON text, or `None` without calls.
+pub fn calls_text(calls: &[ApiToolCall]) -> Option<String> {
+    let list: Vec<Value> = calls.iter().map(call_json).collect();
+    (!list.is_empty()).then(|| Value::Array(list).to_string())
+}
+
+/// Returns a call in OpenAI's form.
+pub fn call_json(call: &ApiToolCall) -> Value {
+    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
+}
+
+/// Token counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub prompt: usize,
+    /// Sampled tokens, in all choices together.
+    pub sampled: usize,
+    /// Reasoning tokens among the sampled ones.
+    pub thinking: usize,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ModelResponse {
+    /// Turns, as many as requested.
+    pub choices: Vec<ResponseChoice>,
+    /// Token ids of the prompt; empty if unknown.
+    pub prompt_ids: Vec<u32>,
+    /// Log-probability of each of them under the model's own distribution, if requested; the first is 0.
+    pub prompt_logprobs: Option<Vec<f32>>,
+    pub usage: Usage,
+}

@@ -1,0 +1,39 @@
+//! State shared by all requests.
+
+use super::conversations::ConversationCache;
+use super::settings::ModelApiSettings;
+use crate::apis::ResponseIdentity;
+use crate::handler::ModelHandler;
+use crate::request::ApiKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// State shared by all requests.
+pub struct ModelApiState {
+    pub handler: Arc<dyn ModelHandler>,
+    pub settings: ModelApiSettings,
+    /// Whether the server is reachable from this machine only.
+    pub loopback: bool,
+    pub conversations: ConversationCache,
+    answers: AtomicU64,
+}
+
+impl ModelApiState {
+    pub fn new(desk: Arc<dyn ModelHandler>, settings: ModelApiSettings, loopback: bool) -> Self {
+        let kept = ConversationCache::new(settings.max_conversations);
+        Self { handler: desk, settings, loopback, conversations: kept, answers: AtomicU64::new(0) }
+    }
+    /// Returns the identity of the next answer.
+    pub fn next_identity(&self, form: ApiKind) -> ResponseIdentity {
+        let number = self.answers.fetch_add(1, Ordering::Relaxed);
+        let mut draws = self.settings.chance.at("answer", &[number]);
+        let prefix = match form {
+            ApiKind::Chat => "chatcmpl-",
+            ApiKind::Completions => "cmpl-",
+            ApiKind::Responses => "resp_",
+            ApiKind::Messages => "msg_",
+        };
+        let id = format!("{prefix}{:016x}{:08x}", draws.next_u64(), draws.next_u32());
+        ResponseIdentity { id, created: self.settings.clock.unix_millis() / 1000 }
+    }
+}

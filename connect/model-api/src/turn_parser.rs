@@ -1,0 +1,256 @@
+//! Incremental parsing of a model's text into thoughts, text, and the calls that end it.
+//!
+//! Markup may arrive in parts, so text that could become markup is held back until it is unambiguous. The parser of
+//! their format reads calls: from the first sign of one on, all text is kept separately.
+
+/// Opening and closing tags of a thought, by model family.
+pub const THINKING_TAGS: [(&str, &str); 3] =
+    [("<think>", "</think>"), ("<|channel>thought", "<channel|>"), ("[THINK]", "[/THINK]")];
+
+/// A sign that calls begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallMarker {
+    /// A text at any place.
+    Anywhere(&'static str),
+    /// A text at the start of the answer, after optional white space.
+    AtStart(&'static str),
+}
+
+/// Returns the signs of a format of calls by its name; empty for an unknown format, whose calls are never separated.
+pub fn call_markers(format: &str) -> &'static [CallMarker] {
+    match format {
+        "hermes" | "qwen" | "code" | "toolrl" => &[CallMarker::Anywhere("<tool_call>")],
+        "mistral" => &[CallMarker::Anywhere("[TOOL_CALLS]")],
+        "llama3" => &[CallMarker::Anywhere("<|python_tag|>"), CallMarker::AtStart("{")],
+        _ => &[],
+    }
+}
+
+/// Text that is unambiguous.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ParsedText {
+    /// Text of the thought.
+    pub thinking: String,
+    /// Text of the answer.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TurnParserState {
+    /// The text so far is only white space.
+    Start,
+    /// In a thought that this text ends.
+    Thought(&'static str),
+    /// After a thought: white space is skipped.
+    AfterThought,
+    Text,
+    Calls,
+}
+
+/// Parser of a streamed turn.
+#[derive(Debug, Clone)]
+pub struct TurnParser {
+    markers: &'static [CallMarker],
+    state: TurnParserState,
+    /// Whether the thought has had more than white space.
+    has_thought_text: bool,
+    buffer: String,
+    calls: String,
+}
+
+impl TurnParser {
+    /// Creates a parser of calls with these signs; without any, calls are not separated. `opened` is the end of the
+    /// prompt, which may open a thought.
+    pub fn new(signs: &'static [CallMarker], opened: &str) -> Self {
+        let opened = opened.trim_end();
+        let thought = THINKING_TAGS.iter().find(|(open, _)| opened.ends_with(open));
+        let state = thought.map_or(TurnParserState::Start, |(_, close)| TurnParserState::Thought(close));
+        Self { markers: signs, state, has_thought_text: false, buffer: String::new(), calls: String::new() }
+    }
+    /// Creates a parser of a turn without markup: all of it is text.
+    pub fn plain() -> Self {
+        Self {
+            markers: &[],
+            state: TurnParserState::Text,
+            has_thought_text: false,
+            buffer: String::new(),
+            calls: String::new(),
+        }
+    }
+    /// Returns whether the parser is within a thought.
+    pub fn is_thinking(&self) -> bool {
+        matches!(self.state, TurnParserState::Thought(_))
+    }
+    /// Returns whether calls have begun.
+    pub fn in_calls(&self) -> bool {
+        self.state == TurnParserState::Calls
+    }
+    /// Returns the text of the calls so far, including markup.
+    pub fn call_text(&self) -> &str {
+        &self.calls
+    }
+    /// Parses more of the turn.
+    pub fn feed(&mut self, text: &str) -> ParsedText {
+        self.buffer.push_str(text);
+        let mut said = ParsedText::default();
+        while self.step(&mut said, false) {}
+        said
+    }
+    /// Ends the turn: text that was held back becomes final.
+    pub fn end(&mut self) -> ParsedText {
+        let mut said = ParsedText::default();
+        while self.step(&mut said, true) {}
+        said
+    }
+    /// Parses a part of the held text; returns whether there may be another.
+    fn step(&mut self, said: &mut ParsedText, last: bool) -> bool {
+        match self.state {
+            TurnParserState::Calls => {
+                self.calls.push_str(&std::mem::take(&mut self.buffer));
+                false
+            }
+            TurnParserState::Start => self.parse_start(last),
+            TurnParserState::AfterThought => {
+                self.buffer = self.buffer.trim_start().to_string();
+                if self.buffer.is_empty() {
+                    return false;
+                }
+                self.state = TurnParserState::Start;
+                true
+            }
+            TurnParserState::Thought(close) => self.parse_thought(close, said, last),
+            TurnParserState::Text => self.parse_text(said, last),
+        }
+    }
+    /// Parses a thought, without the white space at both ends.
+    fn parse_thought(&mut self, close: &str, said: &mut ParsedText, last: bool) -> bool {
+        if !self.has_thought_text {
+            self.buffer = self.buffer.trim_start().to_string();
+        }
+        if let Some(at) = self.buffer.find(close) {
+            said.thinking.push_str(self.buffer[..at].trim_end());
+            self.buffer.drain(..at + close.len());
+            self.state = TurnParserState::AfterThought;
+            return true;
+        }
+        let clear = self.buffer[..self.safe_len(&[close], last)].trim_end().len();
+        self.has_thought_text |= clear > 0;
+        said.thinking.extend(self.buffer.drain(..clear));
+        false
+    }
+    /// Determines the start of the turn.
+    fn parse_start(&mut self, last: bool) -> bool {
+        let begun = self.buffer.trim_start();
+        if begun.is_empty() && !last {
+            return false;
+        }
+        if let Some((open, close)) = THINKING_TAGS.iter().find(|(open, _)| begun.starts_with(open)) {
+            self.buffer = begun[open.len()..].to_string();
+            self.state = TurnParserState::Thought(close);
+            return true;
+        }
+        let first = |sign: &CallMarker| matches!(sign, CallMarker::AtStart(text) if begun.starts_with(text));
+        if self.markers.iter().any(first) {
+            self.state = TurnParserState::Calls;
+            return true;
+        }
+        let could = THINKING_TAGS.iter().any(|(open, _)| open.starts_with(begun));
+        if could && !last {
+            return false;
+        }
+        self.state = TurnParserState::Text;
+        true
+    }
+    fn parse_text(&mut self, said: &mut ParsedText, last: bool) -> bool {
+        let anywhere = self.markers.iter().filter_map(|sign| match sign {
+            CallMarker::Anywhere(text) => Some(*text),
+            CallMarker::AtStart(_) => None,
+        });
+        let anywhere: Vec<&str> = anywhere.collect();
+        if let Some(at) = anywhere.iter().filter_map(|sign| self.buffer.find(sign)).min() {
+            // White space before a call belongs to the call, in case it is shown as text.
+            let spoken = self.buffer[..at].trim_end().len();
+            said.text.extend(self.buffer.drain(..spoken));
+            self.state = TurnParserState::Calls;
+            return true;
+        }
+        let mut clear = self.safe_len(&anywhere, last);
+        if !last && !anywhere.is_empty() {
+            // White space may precede a call.
+            clear = self.buffer[..clear].trim_end().len();
+        }
+        said.text.extend(self.buffer.drain(..clear));
+        false
+    }
+    /// Returns the bytes of the held text that cannot begin a marker.
+    fn safe_len(&self, markers: &[&str], last: bool) -> usize {
+        if last { self.buffer.len() } else { safe_prefix_len(&self.buffer, markers) }
+    }
+}
+
+/// Returns the bytes at the start of a text that cannot be part of one of the markers, whatever follows.
+pub fn safe_prefix_len(text: &str, markers: &[&str]) -> usize {
+    let begins = |at: usize| markers.iter().any(|marker| marker.starts_with(&text[at..]));
+    let longest = markers.iter().map(|marker| marker.len()).max().unwrap_or(0);
+    let from = text.floor_char_boundary(text.len().saturating_sub(longest));
+    text[from..].char_indices().map(|(at, _)| from + at).find(|at| begins(*at)).unwrap_or(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns thought, text and calls of a turn that is fed in parts of `size` characters.
+    fn read(format: &str, opened: &str, turn: &str, size: usize) -> (String, String, String) {
+        let mut speech = TurnParser::new(call_markers(format), opened);
+        let mut all = ParsedText::default();
+        let characters: Vec<char> = turn.chars().collect();
+        for part in characters.chunks(size) {
+            let said = speech.feed(&part.iter().collect::<String>());
+            all.thinking += &said.thinking;
+            all.text += &said.text;
+        }
+        let said = speech.end();
+        (all.thinking + &said.thinking, all.text + &said.text, speech.call_text().to_string())
+    }
+
+    #[test]
+    fn turns_are_taken_apart_however_they_come() {
+        let cases = [
+            ("hermes", "", "Hello <b>.", ("", "Hello <b>.", "")),
+            ("hermes", "", "I add.\n<tool_call>\n{}</tool_call> x", ("", "I add.", "\n<tool_call>\n{}</tool_call> x")),
+            ("hermes", "", "<think>\nhm\n</think>\n\nFour <t", ("hm", "Four <t", "")),
+            ("hermes", "<|im_start|>assistant\n<think>\n", "hm\n</think>\n\nFour", ("hm", "Four", "")),
+            ("hermes", "<think>\n\n</think>\n\n", "Four", ("", "Four", "")),
+            ("hermes", "", "<think>never\n\nends </th", ("never\n\nends </th", "", "")),
+            ("hermes", "", "<think></think><tool_call>", ("", "", "<tool_call>")),
+            ("mistral", "", "[THINK]a[/THINK][TOOL_CALLS][{}]", ("a", "", "[TOOL_CALLS][{}]")),
+            ("llama3", "", " {\"name\": 1}", ("", "", " {\"name\": 1}")),
+            ("llama3", "", "a {b}", ("", "a {b}", "")),
+            ("none", "", "<tool_call>", ("", "<tool_call>", "")),
+            ("hermes", "", "  ", ("", "  ", "")),
+            ("hermes", "", "tail \n", ("", "tail \n", "")),
+        ];
+        for (format, opened, turn, (thinking, text, calls)) in cases {
+            for size in [1, 2, 3, 100] {
+                let found = read(format, opened, turn, size);
+                assert_eq!(found, (thinking.into(), text.into(), calls.into()), "{turn:?} by {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn plain_turns_have_no_markup() {
+        let mut speech = TurnParser::plain();
+        assert_eq!(speech.feed("<think>a").text, "<think>a");
+        assert_eq!(speech.feed("<tool_call>").text, "<tool_call>");
+    }
+
+    #[test]
+    fn only_beginnings_of_markers_are_held_back() {
+        assert_eq!(safe_prefix_len("a<", &["<b>"]), 1);
+        assert_eq!(safe_prefix_len("a<c", &["<b>"]), 3);
+        assert_eq!(safe_prefix_len("é<b", &["<b>", "x"]), 2);
+        assert_eq!(safe_prefix_len("abc", &[]), 3);
+    }
+}

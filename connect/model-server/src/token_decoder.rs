@@ -1,0 +1,71 @@
+//! Incremental decoding of tokens: a character may end in a later token.
+
+use trainyard_core::Result;
+use trainyard_lm::tokenizer::Tokenizer;
+
+/// Tokens after which an incomplete character is returned as it is.
+const MAX_PENDING_TOKENS: usize = 8;
+
+/// Decodes tokens one by one. The texts of two neighboring tokens may depend on each other (spaces, bytes), so each is
+/// decoded together with the previous ones.
+#[derive(Debug, Default)]
+pub struct TokenDecoder {
+    window: Vec<u32>,
+    /// Tokens of the window whose text was already returned.
+    emitted: usize,
+}
+
+impl TokenDecoder {
+    /// Returns the text that this token completes.
+    pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<String> {
+        self.window.push(token);
+        let whole = tokenizer.decode(&self.window)?;
+        if whole.ends_with('\u{fffd}') && self.window.len() - self.emitted < MAX_PENDING_TOKENS {
+            return Ok(String::new());
+        }
+        self.emit(tokenizer, &whole)
+    }
+    /// Returns the remaining text.
+    pub fn end(&mut self, tokenizer: &Tokenizer) -> Result<String> {
+        if self.emitted == self.window.len() {
+            return Ok(String::new());
+        }
+        let whole = tokenizer.decode(&self.window)?;
+        self.emit(tokenizer, &whole)
+    }
+    fn emit(&mut self, tokenizer: &Tokenizer, whole: &str) -> Result<String> {
+        let before = tokenizer.decode(&self.window[..self.emitted])?;
+        let shared = before.bytes().zip(whole.bytes()).take_while(|(a, b)| a == b).count();
+        let text = whole[whole.floor_char_boundary(shared)..].to_string();
+        self.window.drain(..self.emitted);
+        self.emitted = self.window.len();
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_lm::tokenizer::train_bpe;
+
+    #[test]
+    fn texts_come_whole_in_any_pieces() {
+        let tokenizer = train_bpe(["the cat sat on the mat, the cat ran"], 280, &["<|end|>"]).unwrap();
+        for text in ["the cat sat", "naïve ☃ 漢字 🙂!", "<|end|>x", "  a  b\n\n"] {
+            let ids = tokenizer.encode(text).unwrap();
+            let mut pieces = TokenDecoder::default();
+            let mut all = String::new();
+            for id in &ids {
+                let piece = pieces.push(&tokenizer, *id).unwrap();
+                assert!(!piece.contains('\u{fffd}'), "{text}: {piece}");
+                all += &piece;
+            }
+            assert_eq!(all + &pieces.end(&tokenizer).unwrap(), text);
+        }
+        let half = tokenizer.encode("☃").unwrap();
+        assert!(half.len() > 1, "a character of several tokens");
+        let mut pieces = TokenDecoder::default();
+        assert_eq!(pieces.push(&tokenizer, half[0]).unwrap(), "");
+        assert_eq!(pieces.end(&tokenizer).unwrap(), "\u{fffd}", "what was cut is shown at the end");
+    }
+}

@@ -1,0 +1,184 @@
+//! A program that is run once, without a protocol: started in a separate folder, its output read, and waited for.
+//!
+//! The caller interprets the output later, so the last lines are kept; all lines are logged.
+
+use crate::folder::ProgramFolder;
+use crate::options::ProgramOptions;
+use crate::output::{OutputLines, ProgramLog};
+use crate::program::{VARIABLES, describe_status, kill_group, spawn_error};
+use std::io::Read;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use trainyard_core::{Error, Result};
+
+/// Timeout for the pipes of an ended program to become empty: a descendant may hold them open.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Files of a program, in a folder that is removed with this.
+pub struct OneShotFolder(ProgramFolder);
+
+impl OneShotFolder {
+    /// Copies the files that the command and `files` name. Errors: invalid (a file is missing), those of the disk.
+    pub fn create(command: &[String], files: &[String]) -> Result<Self> {
+        let options = ProgramOptions { command: command.to_vec(), files: files.to_vec(), ..ProgramOptions::default() };
+        ProgramFolder::create(&options).map(Self)
+    }
+    /// Returns the working folder of the program.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+    /// Starts the program in a separate process group. It gets the variables that all programs get, those of this
+    /// process that `passed` names, and `set`.
+    ///
+    /// Errors: invalid (there is no such program), retryable.
+    pub fn start(self, passed: &[String], set: &[(&str, String)], log: ProgramLog) -> Result<OneShotProgram> {
+        self.start_with(Stdio::null(), passed, set, log)
+    }
+    /// Starts a program whose standard input is `input`.
+    pub fn start_with(
+        self,
+        input: Stdio,
+        passed: &[String],
+        set: &[(&str, String)],
+        log: ProgramLog,
+    ) -> Result<OneShotProgram> {
+        let (name, arguments) = self.0.command.split_first().ok_or_else(|| Error::invalid("no program is named"))?;
+        let mut starting = Command::new(name);
+        starting.args(arguments).current_dir(self.path()).env_clear().process_group(0);
+        let named = VARIABLES.into_iter().chain(passed.iter().map(String::as_str));
+        starting.envs(named.filter_map(|name| Some((name, std::env::var_os(name)?))));
+        starting.env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUNBUFFERED", "1");
+        starting.envs(set.iter().map(|(name, value)| (name, value)));
+        starting.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = starting.spawn().map_err(|e| spawn_error(name, &e))?;
+        let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(Error::bug("a program was started without pipes"));
+        };
+        let (said, output) = (spawn_reader("output", output, log.clone()), spawn_reader("errors", errors, log));
+        Ok(OneShotProgram { child, stdout: said?, stderr: output?, has_exited: false, _home: self })
+    }
+}
+
+/// Result of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramExit {
+    /// Whether the status was 0.
+    pub success: bool,
+    /// Description: `exited with status 1`.
+    pub status: String,
+    /// Last lines of its standard output, one below the other.
+    pub stdout: String,
+    /// Last lines of its standard error.
+    pub stderr: String,
+}
+
+/// A running program. Killed with all its descendants when it is dropped.
+pub struct OneShotProgram {
+    child: Child,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+    /// Whether the program has ended, so that another process may have its id.
+    has_exited: bool,
+    _home: OneShotFolder,
+}
+
+impl OneShotProgram {
+    /// Returns the program's result, or `None` while it runs.
+    pub fn poll_exit(&mut self) -> Option<ProgramExit> {
+        let status = self.child.try_wait().ok().flatten()?;
+        self.has_exited = true;
+        Some(self.end(status))
+    }
+    fn end(&self, status: ExitStatus) -> ProgramExit {
+        // Descendants that still run are killed.
+        kill_group(self.child.id());
+        let last = |words: &Receiver<String>| words.recv_timeout(DRAIN_TIMEOUT).unwrap_or_default();
+        let (said, errors) = (last(&self.stdout), last(&self.stderr));
+        ProgramExit { success: status.success(), status: describe_status(status), stdout: said, stderr: errors }
+    }
+}
+
+impl Drop for OneShotProgram {
+    fn drop(&mut self) {
+        if !self.has_exited {
+            kill_group(self.child.id());
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Reads a pipe to its end on a separate thread, which then returns the last lines.
+fn spawn_reader(what: &str, mut pipe: impl Read + Send + 'static, log: ProgramLog) -> Result<Receiver<String>> {
+    let (give, last) = channel();
+    let work = move || {
+        let (mut words, mut chunk) = (OutputLines::new(log), [0; 1 << 14]);
+        loop {
+            match pipe.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(count) => words.take(&chunk[..count]),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        // The receiver may be gone.
+        let _ = give.send(words.last());
+    };
+    let thread = std::thread::Builder::new().name(format!("program-{what}"));
+    thread.spawn(work).map_err(|e| Error::retryable(format!("cannot hear a program: {e}")))?;
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::null_log;
+
+    fn run(script: &str, set: &[(&str, String)]) -> OneShotProgram {
+        let command = ["sh", "-c", script].map(str::to_string);
+        OneShotFolder::create(&command, &[]).unwrap().start(&[], set, null_log()).unwrap()
+    }
+
+    fn wait(mut solo: OneShotProgram) -> ProgramExit {
+        for _ in 0..2000 {
+            if let Some(ended) = solo.poll_exit() {
+                return ended;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("it does not end");
+    }
+
+    #[test]
+    fn a_program_is_heard_to_its_end() {
+        let ended = wait(run("echo one; echo \"$WORD\"; echo no >&2; exit 3", &[("WORD", "two".to_string())]));
+        assert_eq!((ended.success, ended.status.as_str()), (false, "exited with status 3"));
+        assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("one\ntwo", "no"));
+        assert!(wait(run("true", &[])).success);
+    }
+
+    #[test]
+    fn a_program_that_floods_is_bounded() {
+        let ended = wait(run("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done", &[]));
+        assert!(ended.success && ended.stdout.ends_with("line 19999") && ended.stdout.lines().count() < 100);
+    }
+
+    #[test]
+    fn what_a_program_started_ends_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("mark");
+        let script = format!("(sleep 1; touch {}) & echo started", mark.display());
+        assert_eq!(wait(run(&script, &[])).stdout, "started");
+        drop(run(&script.replace("echo started", "sleep 60"), &[]));
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(!mark.exists(), "neither its own end nor ours leaves anything running");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let none = OneShotFolder::create(&["no-such-program".to_string()], &[]).unwrap().start(&[], &[], null_log());
+        assert!(none.err().unwrap().message.contains("no-such-program"));
+    }
+}

@@ -1,0 +1,97 @@
+//! Standard error of a program: lines of the stage's log, and its last lines when it dies.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use trainyard_core::attempt::LogLevel;
+
+/// Receiver of log lines. It must not block for long.
+pub type ProgramLog = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
+
+/// Maximum bytes of a line.
+const MAX_LINE_BYTES: usize = 4 << 10;
+/// Maximum lines of one process in the log.
+const MAX_LOGGED_LINES: usize = 10_000;
+/// Number of last lines in an error.
+const TAIL_LINES: usize = 12;
+
+/// Returns a log that drops all lines.
+pub fn null_log() -> ProgramLog {
+    Arc::new(|_, _| {})
+}
+
+/// Lines of one process's standard error.
+pub struct OutputLines {
+    log: ProgramLog,
+    /// Bytes of the unfinished line.
+    started: Vec<u8>,
+    logged: usize,
+    last: VecDeque<String>,
+}
+
+impl OutputLines {
+    pub fn new(log: ProgramLog) -> Self {
+        Self { log, started: Vec::new(), logged: 0, last: VecDeque::new() }
+    }
+    pub fn take(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let room = MAX_LINE_BYTES.saturating_sub(self.started.len());
+            let (text, ended) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
+            self.started.extend_from_slice(&text[..text.len().min(room)]);
+            if ended {
+                self.end_line();
+            }
+        }
+    }
+    /// Returns the last lines, one below the other.
+    pub fn last(mut self) -> String {
+        if !self.started.is_empty() {
+            self.end_line();
+        }
+        Vec::from(self.last).join("\n")
+    }
+    fn end_line(&mut self) {
+        let line = String::from_utf8_lossy(&std::mem::take(&mut self.started)).trim_end().to_string();
+        if line.is_empty() {
+            return;
+        }
+        self.logged += 1;
+        match self.logged {
+            1..=MAX_LOGGED_LINES => (self.log)(LogLevel::Info, &line),
+            told if told == MAX_LOGGED_LINES + 1 => {
+                (self.log)(LogLevel::Warn, "the program writes more lines than the log keeps")
+            }
+            _ => {}
+        }
+        if self.last.len() == TAIL_LINES {
+            self.last.pop_front();
+        }
+        self.last.push_back(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn lines_are_bounded_in_length_and_number() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&heard);
+        let mut words = OutputLines::new(Arc::new(move |_, line| sink.lock().unwrap().push(line.to_string())));
+        words.take(b"one\n\ntw");
+        words.take(b"o\n");
+        words.take("x".repeat(10_000).as_bytes());
+        words.take(b"\n");
+        assert_eq!(heard.lock().unwrap()[..2], ["one", "two"]);
+        assert_eq!(heard.lock().unwrap()[2].len(), MAX_LINE_BYTES);
+        for n in 0..2 * MAX_LOGGED_LINES {
+            words.take(format!("line {n}\n").as_bytes());
+        }
+        assert_eq!(heard.lock().unwrap().len(), MAX_LOGGED_LINES + 1);
+        words.take(b"the end");
+        let last = words.last();
+        assert_eq!(last.lines().count(), TAIL_LINES);
+        assert!(last.ends_with("line 19999\nthe end"), "{last}");
+    }
+}

@@ -1,0 +1,227 @@
+//! Rendezvous of processes that run at the same time: those of a multi-node attempt, and those of a group.
+//!
+//! Each process stores its address and waits until all have. The addresses of the others become variables of the
+//! command's environment. The wait is bounded: a batch system may start only a part of a group, which must not occupy
+//! its machines for the rest.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use trainyard_api::CancelToken;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::peers::{AttemptPeer, DEFAULT_PEER_WAIT, NodeAddress, env_suffix};
+use trainyard_core::units::format_duration;
+use trainyard_core::{Clock as _, Error, Result, SystemClock};
+use trainyard_runtime::executors::NODE;
+use trainyard_runtime::slots::host;
+use trainyard_store::{CreateOutcome, Store};
+
+/// Interval of checks for missing peers: a request to a disk is cheap, one to a bucket is not.
+const LOCAL_POLL_INTERVAL: Duration = Duration::from_millis(50);
+const REMOTE_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Returns the rank of this process in its attempt; 0 for the first or only one.
+pub fn rank(url: &str) -> u32 {
+    let told = std::env::var(NODE).unwrap_or_default();
+    rank_in(&told, url)
+}
+
+/// Parses the rank. Commands inherit the variable, so it counts only together with the attempt's own URL.
+fn rank_in(told: &str, url: &str) -> u32 {
+    told.split_once(' ').filter(|(_, of)| *of == url).and_then(|(rank, _)| rank.parse().ok()).unwrap_or(0)
+}
+
+/// Returns the number of machines that the attempt runs on.
+pub fn nodes(spec: &AttemptSpec) -> u32 {
+    spec.peers.iter().find(|peer| peer.stage == spec.stage).map_or(1, |peer| peer.nodes)
+}
+
+/// A process that is to meet its peers.
+pub struct Rendezvous<'a> {
+    /// Store of the rendezvous.
+    pub store: &'a Store,
+    /// Spec of the attempt.
+    pub spec: &'a AttemptSpec,
+    /// Rank of the process in its attempt.
+    pub rank: u32,
+    /// Runtime of store requests.
+    pub handle: Handle,
+    /// Set when the attempt must stop.
+    pub cancel: &'a CancelToken,
+}
+
+impl Rendezvous<'_> {
+    /// Publishes the address of this process and waits for all others. Returns the variables with their addresses,
+    /// empty for an attempt without peers.
+    ///
+    /// Errors: cancelled, retryable (some did not arrive in time), lost (another process has this rank).
+    pub fn join(&self) -> Result<BTreeMap<String, String>> {
+        if self.spec.peers.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let own = self.announce()?;
+        let all = self.wait_for_all()?;
+        tracing::info!(processes = all.len(), "all that run at the same time are there");
+        Ok(variables(self.spec, &own, &all))
+    }
+
+    fn announce(&self) -> Result<NodeAddress> {
+        let address = NodeAddress { format: 1, rank: self.rank, host: host(), ip: own_ip().to_string(), port: port()? };
+        match self.handle.block_on(self.store.put_address(self.spec, &address))? {
+            CreateOutcome::Ours => Ok(address),
+            CreateOutcome::Theirs(_) => Err(super::stop::stale(self.spec)),
+        }
+    }
+
+    fn wait_for_all(&self) -> Result<BTreeMap<(String, u32), NodeAddress>> {
+        let clock = SystemClock::new();
+        let patience =
+            self.spec.wait_millis.map_or(DEFAULT_PEER_WAIT, |wait| Duration::from_millis(wait).min(DEFAULT_PEER_WAIT));
+        let pause = if self.store.local_root().is_some() { LOCAL_POLL_INTERVAL } else { REMOTE_POLL_INTERVAL };
+        let began = clock.monotonic();
+        let mut found = BTreeMap::new();
+        loop {
+            for (peer, rank) in processes(&self.spec.peers) {
+                let name = (peer.stage.0.clone(), rank);
+                if found.contains_key(&name) {
+                    continue;
+                }
+                let asked = self.store.address(&self.spec.run, &peer.stage, peer.attempt, rank);
+                if let Some(address) = self.handle.block_on(asked)? {
+                    found.insert(name, address);
+                }
+            }
+            let missing: Vec<String> = processes(&self.spec.peers)
+                .filter(|(peer, rank)| !found.contains_key(&(peer.stage.0.clone(), *rank)))
+                .map(|(peer, rank)| describe(peer, rank))
+                .collect();
+            if missing.is_empty() {
+                return Ok(found);
+            }
+            if self.cancel.is_cancelled() {
+                return Err(Error::cancelled("stopped while it waited for its peers"));
+            }
+            if clock.monotonic().saturating_sub(began) >= patience {
+                let (missing, time) = (missing.join(", "), format_duration(patience));
+                return Err(Error::retryable(format!("did not start within {time}: {missing}"))
+                    .help("they have to run at the same time; `trainyard explain` says what they wait for"));
+            }
+            std::thread::sleep(pause);
+        }
+    }
+}
+
+fn processes(peers: &[AttemptPeer]) -> impl Iterator<Item = (&AttemptPeer, u32)> {
+    peers.iter().flat_map(|peer| (0..peer.nodes.max(1)).map(move |rank| (peer, rank)))
+}
+
+fn describe(peer: &AttemptPeer, rank: u32) -> String {
+    if peer.nodes > 1 { format!("`{}` on node {rank}", peer.stage) } else { format!("`{}`", peer.stage) }
+}
+
+/// Returns the environment variables of a process; documented in `docs/workflows.md`.
+fn variables(
+    spec: &AttemptSpec,
+    own: &NodeAddress,
+    all: &BTreeMap<(String, u32), NodeAddress>,
+) -> BTreeMap<String, String> {
+    let addresses = |peer: &AttemptPeer| {
+        let each = (0..peer.nodes.max(1)).filter_map(|rank| all.get(&(peer.stage.0.clone(), rank)));
+        each.map(|address| address.from(own)).collect::<Vec<_>>().join(",")
+    };
+    let mut variables = BTreeMap::from([
+        ("TRAINYARD_HOST".to_string(), own.ip.clone()),
+        ("TRAINYARD_PORT".to_string(), own.port.to_string()),
+    ]);
+    let nodes = nodes(spec);
+    if nodes > 1 {
+        variables.insert("TRAINYARD_NODE_RANK".into(), own.rank.to_string());
+        variables.insert("TRAINYARD_NODES".into(), nodes.to_string());
+        let of_attempt = spec.peers.iter().filter(|peer| peer.stage == spec.stage).map(addresses);
+        variables.insert("TRAINYARD_NODE_ADDRESSES".into(), of_attempt.collect());
+    }
+    if spec.peers.len() > 1 {
+        let each = spec.peers.iter().map(|p| (format!("TRAINYARD_ADDRESS_{}", env_suffix(&p.stage)), addresses(p)));
+        variables.extend(each);
+    }
+    variables
+}
+
+/// Returns an unused port. It is not reserved, so the command has to bind it soon.
+fn port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|listener| listener.local_addr());
+    listener.map(|address| address.port()).map_err(|e| Error::retryable(format!("no free port: {e}")))
+}
+
+/// Returns the source address of this machine's packets. Connecting a datagram socket sends no packet; it only looks up
+/// the route.
+fn own_ip() -> IpAddr {
+    let asked = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
+        socket.local_addr()
+    });
+    asked.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::spec;
+    use super::*;
+    use trainyard_core::{ErrorKind, StageKey};
+    use trainyard_store::StoreOptions;
+
+    fn peer(stage: &str, nodes: u32) -> AttemptPeer {
+        AttemptPeer { stage: StageKey(stage.into()), attempt: 1, nodes }
+    }
+    fn of(stage: &str, peers: &[AttemptPeer], wait_millis: Option<u64>) -> AttemptSpec {
+        AttemptSpec { stage: StageKey(stage.into()), peers: peers.to_vec(), wait_millis, ..spec() }
+    }
+    async fn store() -> Store {
+        Store::open("memory://", StoreOptions::default()).await.unwrap()
+    }
+    async fn meet(store: &Store, spec: AttemptSpec, rank: u32) -> Result<BTreeMap<String, String>> {
+        let (store, handle) = (store.clone(), Handle::current());
+        let meeting =
+            move || Rendezvous { store: &store, spec: &spec, rank, handle, cancel: &CancelToken::default() }.join();
+        tokio::task::spawn_blocking(meeting).await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_group_is_told_of_each_other() {
+        let store = store().await;
+        let peers = [peer("train", 2), peer("rollout_server", 1)];
+        let (first, second, server) = tokio::join!(
+            meet(&store, of("train", &peers, None), 0),
+            meet(&store, of("train", &peers, None), 1),
+            meet(&store, of("rollout_server", &peers, None), 0),
+        );
+        let (first, second, server) = (first.unwrap(), second.unwrap(), server.unwrap());
+        assert_eq!((first["TRAINYARD_NODE_RANK"].as_str(), second["TRAINYARD_NODE_RANK"].as_str()), ("0", "1"));
+        assert_eq!(first["TRAINYARD_NODES"], "2");
+        let at = |variables: &BTreeMap<String, String>| format!("127.0.0.1:{}", variables["TRAINYARD_PORT"]);
+        assert_eq!(first["TRAINYARD_NODE_ADDRESSES"], format!("{},{}", at(&first), at(&second)));
+        assert_eq!(first["TRAINYARD_ADDRESS_ROLLOUT_SERVER"], at(&server));
+        assert_eq!(server["TRAINYARD_ADDRESS_TRAIN"], first["TRAINYARD_NODE_ADDRESSES"]);
+        assert!(!server.contains_key("TRAINYARD_NODES"), "it runs on one machine");
+        let again = meet(&store, of("train", &peers, None), 1).await.unwrap_err();
+        assert_eq!(again.kind, ErrorKind::Lost, "a second process of one rank: {again}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_does_not_come_is_named_and_not_waited_for_for_ever() {
+        let store = store().await;
+        let error = meet(&store, of("a", &[peer("a", 1), peer("b", 2)], Some(20)), 0).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Retryable);
+        assert!(error.message.contains("`b` on node 0, `b` on node 1"), "{error}");
+        assert!(meet(&store, of("a", &[], None), 0).await.unwrap().is_empty(), "an attempt alone meets nobody");
+    }
+
+    #[test]
+    fn a_rank_counts_for_its_own_attempt_only() {
+        assert_eq!(rank_in("3 file:///s#a/1", "file:///s#a/1"), 3);
+        for told in ["3 file:///s#b/1", "", "x file:///s#a/1", "3"] {
+            assert_eq!(rank_in(told, "file:///s#a/1"), 0, "{told}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The threads of a host, one for each running attempt.
+//!
+//! A thread that has finished an attempt takes the next one: a new thread costs more than a small command, mostly in
+//! fresh memory.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, Scope};
+
+type ThreadJob<'s> = Box<dyn FnOnce() + Send + 's>;
+
+/// Pool of threads, which end when it is dropped and their jobs are done.
+pub struct ThreadPool<'s, 'e> {
+    threads: &'s Scope<'s, 'e>,
+    jobs: Sender<ThreadJob<'s>>,
+    queue: Arc<JobQueue<'s>>,
+}
+
+struct JobQueue<'s> {
+    jobs: Mutex<Receiver<ThreadJob<'s>>>,
+    /// Number of threads without a job. Only [`ThreadPool::submit`] decrements it.
+    idle: AtomicUsize,
+}
+
+impl<'s, 'e> ThreadPool<'s, 'e> {
+    /// Creates a pool without threads.
+    pub fn new(threads: &'s Scope<'s, 'e>) -> Self {
+        let (jobs, receiver) = channel();
+        let waiting = Arc::new(JobQueue { jobs: Mutex::new(receiver), idle: AtomicUsize::new(0) });
+        Self { threads, jobs, queue: waiting }
+    }
+
+    /// Runs a job at once, on an idle thread or else on a new one. The job must not panic. Errors: no thread could be
+    /// created.
+    pub fn submit(&self, job: ThreadJob<'s>) -> io::Result<()> {
+        if self.queue.idle.load(Ordering::SeqCst) > 0 {
+            self.queue.idle.fetch_sub(1, Ordering::SeqCst);
+        } else {
+            let waiting = self.queue.clone();
+            Builder::new().spawn_scoped(self.threads, move || waiting.run())?;
+        }
+        self.jobs.send(job).map_err(|_| io::Error::other("the threads ended"))
+    }
+}
+
+impl JobQueue<'_> {
+    fn run(&self) {
+        loop {
+            let next = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(job) = next else { return };
+            job();
+            self.idle.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::thread::scope;
+    use std::time::Duration;
+
+    #[test]
+    fn jobs_at_one_time_have_a_thread_each_and_later_ones_take_them_over() {
+        let (done, barrier) = (AtomicUsize::new(0), Barrier::new(4));
+        scope(|threads| {
+            let crew = ThreadPool::new(threads);
+            for _ in 0..2 {
+                for _ in 0..3 {
+                    let job = || {
+                        barrier.wait();
+                        done.fetch_add(1, Ordering::SeqCst);
+                    };
+                    crew.submit(Box::new(job)).unwrap();
+                }
+                // Each of the three waits for the others: two on one thread would deadlock.
+                barrier.wait();
+                while crew.queue.idle.load(Ordering::SeqCst) < 3 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            assert_eq!(
+                (done.load(Ordering::SeqCst), crew.queue.idle.load(Ordering::SeqCst)),
+                (6, 3),
+                "six jobs, three threads"
+            );
+        });
+    }
+}

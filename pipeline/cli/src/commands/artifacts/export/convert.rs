@@ -1,0 +1,142 @@
+//! Rows in the format of another program: one file, or a folder with a file and a card.
+
+use super::card;
+use super::export_result::{ExportResult, expect_no_card, expect_room, extension};
+use super::table::table;
+use crate::args::ExportArgs;
+use crate::commands::artifacts::fetch;
+use crate::names::ResolvedOutput;
+use crate::session::AppSession;
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use trainyard_app::Catalogue;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+use trainyard_data::export::{ExportForm, ExportFormat, ExportOmissions, ExportSource, FileKind, export};
+use trainyard_tables::{ordered, ordered_columns};
+
+/// Formats that leave rows unchanged.
+pub const PLAIN_FORMATS: [&str; 2] = ["csv", "jsonl"];
+
+/// Exports rows unchanged, to a file or a folder.
+pub fn export_plain(
+    session: &AppSession,
+    args: &ExportArgs,
+    found: &ResolvedOutput,
+    name: &str,
+) -> Result<ExportResult> {
+    if args.form.is_some() {
+        return Err(Error::invalid(format!("`--as {name}` writes rows as they are, in no other form"))
+            .help("leave `--form` out, or name the program that reads them"));
+    }
+    let (file, is_folder) = place(args, name)?;
+    let mut exported = table(session, args, found, name, &file)?;
+    if is_folder {
+        let facts =
+            card::ExportSummary { file: name_of(&file), format: name, form: None, rows: exported.rows, lost: &[] };
+        exported.files.extend(card::write(&args.to, &card::rows_card(found, &facts))?);
+    }
+    Ok(exported)
+}
+
+/// Exports rows in a form of the format. Errors: invalid (no such format or form), data (broken rows).
+pub fn run(
+    session: &AppSession,
+    args: &ExportArgs,
+    found: &ResolvedOutput,
+    catalogue: &Catalogue,
+    name: &str,
+) -> Result<ExportResult> {
+    let format = format(catalogue, name)?;
+    if !args.columns.is_empty() {
+        return Err(Error::invalid(format!("`--columns` cannot be combined with `--as {name}`, which decides them"))
+            .help("leave it out"));
+    }
+    let kind = match extension(&args.to) {
+        None => format.file(),
+        Some("jsonl") => FileKind::JsonLines,
+        Some("parquet") => FileKind::Parquet,
+        Some(other) => {
+            return Err(Error::invalid(format!("rows of `{name}` have lists, which a .{other} file cannot hold"))
+                .help("write a name that ends in .jsonl or .parquet, or a folder"));
+        }
+    };
+    let output = found.output();
+    let asked = args.form.as_deref().and_then(|form| ExportForm::ALL.into_iter().find(|known| known.name() == form));
+    if output.table.is_none() {
+        ExportForm::choose(asked, &[], format.forms(), output.kind, name)?;
+    }
+    let (_folder, rows) = fetch::table(session, &args.artifact, found)?;
+    let source = ExportSource { table: &rows, kind: output.kind };
+    let form = ExportForm::choose(asked, source.forms()?, format.forms(), output.kind, name)?;
+    let (file, is_folder) = place(args, kind.extension())?;
+    let mut left = ExportOmissions::default();
+    let count = write(source, form, format, kind, &file, &mut left).inspect_err(|_| {
+        // A partial file would look like a complete one.
+        let _ = std::fs::remove_file(&file);
+    })?;
+    let lost: Vec<(&'static str, u64)> = left.counts().collect();
+    let mut files = vec![file.display().to_string()];
+    if is_folder {
+        let form = Some(form.name());
+        let facts = card::ExportSummary { file: name_of(&file), format: name, form, rows: Some(count), lost: &lost };
+        files.extend(card::write(&args.to, &card::rows_card(found, &facts))?);
+    }
+    Ok(ExportResult { files, rows: Some(count), lost, ..ExportResult::default() })
+}
+
+/// Finds a format. Errors: invalid, with the list of formats.
+fn format(catalogue: &Catalogue, name: &str) -> Result<&'static dyn ExportFormat> {
+    let known = catalogue.export_formats();
+    if !known.names().contains(&name) {
+        let names: Vec<&str> = known.names().into_iter().chain(PLAIN_FORMATS).collect();
+        return Err(Error::invalid(format!("there is no export format `{name}`"))
+            .help(format!("use one of: {}", names.join(", "))));
+    }
+    let chosen = known.read(&json!(name)).map_err(|problem| Error::invalid(problem.message))?;
+    chosen.build(&()).map(|format| *format)
+}
+
+/// Returns the path of the file, and whether it is in a separate folder.
+fn place(args: &ExportArgs, kind: &str) -> Result<(PathBuf, bool)> {
+    if extension(&args.to).is_some() {
+        expect_no_card(args)?;
+        return Ok((args.to.clone(), false));
+    }
+    expect_room(args)?;
+    std::fs::create_dir_all(&args.to).map_err(|e| io_error(&args.to, &e))?;
+    Ok((args.to.join(format!("train.{kind}")), true))
+}
+
+fn name_of(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn write(
+    source: ExportSource<'_>,
+    form: ExportForm,
+    format: &dyn ExportFormat,
+    kind: FileKind,
+    file: &Path,
+    left: &mut ExportOmissions,
+) -> Result<u64> {
+    match kind {
+        FileKind::JsonLines => {
+            let mut out = BufWriter::new(File::create(file).map_err(|e| io_error(file, &e))?);
+            let rows = export(source, form, format, left, &mut |row| ordered::write_line(&row, &mut out))?;
+            out.flush().map_err(|e| io_error(file, &e))?;
+            Ok(rows)
+        }
+        // The types of the columns are known after all rows.
+        FileKind::Parquet => {
+            let mut rows = Vec::new();
+            export(source, form, format, left, &mut |row| {
+                rows.push(row);
+                Ok(())
+            })?;
+            ordered_columns::write_parquet(file, &rows)
+        }
+    }
+}

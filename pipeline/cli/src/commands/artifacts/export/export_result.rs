@@ -1,0 +1,43 @@
+//! Results of an export, and checks of its destination.
+
+use crate::args::ExportArgs;
+use std::path::Path;
+use trainyard_core::{Error, Result};
+
+/// File extensions of one file with the rows of a table; any other name is a folder.
+const EXTENSIONS: [&str; 3] = ["csv", "jsonl", "parquet"];
+
+/// Files and rows that were written.
+#[derive(Default)]
+pub struct ExportResult {
+    pub files: Vec<String>,
+    /// Number of rows of a table.
+    pub rows: Option<u64>,
+    /// Columns that were left out.
+    pub left_out: Vec<String>,
+    /// Features that the other program's format cannot represent, and their number of occurrences.
+    pub lost: Vec<(&'static str, u64)>,
+}
+
+/// Returns the extension of a file of rows.
+pub fn extension(to: &Path) -> Option<&str> {
+    to.extension().and_then(|e| e.to_str()).filter(|e| EXTENSIONS.contains(e))
+}
+
+/// Rejects a folder that is not empty, unless forced. Errors: invalid.
+pub fn expect_room(args: &ExportArgs) -> Result<()> {
+    let is_taken = std::fs::read_dir(&args.to).is_ok_and(|mut entries| entries.next().is_some());
+    if is_taken && !args.force {
+        return Err(Error::invalid(format!("the folder {} is not empty", args.to.display()))
+            .help("name a new folder; `--force` writes into this one and leaves other files in it"));
+    }
+    Ok(())
+}
+
+/// Rejects a request for a card with a single file. Errors: invalid.
+pub fn expect_no_card(args: &ExportArgs) -> Result<()> {
+    if args.card && extension(&args.to).is_some() {
+        return Err(Error::invalid("a card stands beside the files of a folder").help("name a folder"));
+    }
+    Ok(())
+}

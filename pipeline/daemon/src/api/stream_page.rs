@@ -1,0 +1,65 @@
+//! Paginated streams of attempts: a log or a curve may be too long for one response.
+
+use super::error::ApiError;
+use super::runs::open;
+use super::state::ApiState;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{AttemptNumber, StageKey};
+use trainyard_store::AttemptStream;
+
+/// Bytes of a stream in one response; no further chunk is read beyond them.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Selects a page.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StreamQuery {
+    /// Key of the stage.
+    pub stage: String,
+    /// Attempt number (the last one). An attempt resumed from a checkpoint repeats the steps after it.
+    #[serde(default)]
+    pub attempt: Option<AttemptNumber>,
+    /// First chunk (0): `next` of the previous response.
+    #[serde(default)]
+    pub from: Option<u32>,
+}
+
+/// Page of a stream.
+pub struct StreamPage {
+    /// Attempt number; 0 if the stage has no attempt.
+    pub attempt: AttemptNumber,
+    pub bytes: Vec<u8>,
+    /// Number of the chunk after this page.
+    pub next: u32,
+    /// Whether that chunk exists already.
+    pub more: bool,
+}
+
+/// Reads a page. Errors: unknown run or stage, those of the store.
+pub async fn read(
+    app: &ApiState,
+    run: &str,
+    query: StreamQuery,
+    stream: AttemptStream,
+) -> Result<StreamPage, ApiError> {
+    let (run, view) = open(app, run).await?;
+    let key = StageKey(query.stage);
+    let stage = view.stage(&key).ok_or_else(|| {
+        ApiError::not_found(format!("run {run} has no stage `{key}`"), "the run's page lists its stages")
+    })?;
+    let last = stage.attempts.last().map(|attempt| attempt.number);
+    let mut piece = StreamPage { attempt: 0, bytes: Vec::new(), next: query.from.unwrap_or(0), more: false };
+    let Some(attempt) = query.attempt.or(last) else { return Ok(piece) };
+    piece.attempt = attempt;
+    let mut chunks = app.store.chunks(&run, &key, attempt, stream, piece.next);
+    while let Some(chunk) = chunks.next().await? {
+        if piece.bytes.len() >= MOST_BYTES {
+            piece.more = true;
+            break;
+        }
+        piece.bytes.extend_from_slice(&chunk);
+        piece.next += 1;
+    }
+    Ok(piece)
+}

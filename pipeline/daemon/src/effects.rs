@@ -1,0 +1,82 @@
+//! Effects of a daemon outside of the store: starting and canceling runs, and notifications. Injected, so that the
+//! scheduler can be simulated.
+
+use crate::schedule::event::{SkipReason, Tick};
+use futures::future::BoxFuture;
+use trainyard_core::{Digest, Result, RunId};
+
+/// Effects outside of the store.
+pub trait DaemonEffects: Send + Sync {
+    /// Whether the process of this name is alive; `None` if unknown, as for one on another host.
+    fn is_alive(&self, name: &str) -> Option<bool>;
+    /// Starts a process that begins or resumes the run. It outlives this one.
+    fn start<'a>(&'a self, order: &'a StartRunRequest) -> BoxFuture<'a, Result<()>>;
+    /// Returns the process that was started last for a run.
+    fn process(&self, run: &RunId) -> RunProcessState;
+    /// Forgets the process of a finished run.
+    fn forget(&self, run: &RunId);
+    /// Requests a run to stop, or writes the end of an abandoned run. Returns at once.
+    fn cancel(&self, run: &RunId);
+    /// Notifies users.
+    fn notify(&self, news: DaemonNotification);
+}
+
+/// A run to begin or resume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartRunRequest {
+    pub schedule: String,
+    pub run: RunId,
+    /// Workflow file, as the definition names it.
+    pub file: String,
+    /// Digest of the texts that the file was compiled from.
+    pub texts: Digest,
+    pub tick: Tick,
+}
+
+/// State of a process that this daemon started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunProcessState {
+    /// Not started by this daemon, or forgotten.
+    None,
+    Alive,
+    Ended {
+        /// Exit code; `None` if a signal ended the process.
+        code: Option<i32>,
+        /// End of its stderr.
+        said: String,
+    },
+}
+
+/// A notification for users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DaemonNotification {
+    /// A tick was skipped or came too late.
+    Missed {
+        /// Schedule name.
+        schedule: String,
+        /// Tick.
+        tick: Tick,
+        /// Reason; `None` if the tick came too late.
+        why: Option<SkipReason>,
+        /// Number of earlier ticks skipped with it.
+        passed_over: u64,
+    },
+    /// The run of a tick could not begin, or was given up.
+    NotStarted {
+        /// Schedule name.
+        schedule: String,
+        /// Tick.
+        tick: Tick,
+        /// Run id.
+        run: RunId,
+        /// Reason.
+        why: String,
+    },
+    /// A workflow file has mistakes; its previous content stays in force.
+    Broken {
+        /// File name.
+        file: String,
+        /// Mistakes, one per line.
+        why: String,
+    },
+}

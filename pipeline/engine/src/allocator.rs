@@ -1,0 +1,398 @@
+//! Ledger of a run's pools: free resources, whether a request fits, and why not.
+//!
+//! CPUs and memory are sums, GPUs are assigned by index. A request for several machines is all or nothing. Resources of
+//! other runs ([`ExternalUsage`]) reduce what is free now, but not what could ever be granted.
+
+use crate::pool::{ExternalUsage, Grant, MachinePool, MachineShare, PoolMachine};
+use std::collections::BTreeSet;
+use trainyard_core::resources::{ResourceAmounts, missing_tags, shortfalls};
+use trainyard_spec::plan::ResourceRequest;
+
+/// Pools and the resources taken from them.
+#[derive(Debug, Clone)]
+pub struct ResourceAllocator {
+    /// By priority, highest first; ties in the order given.
+    pools: Vec<PoolState>,
+}
+
+#[derive(Debug, Clone)]
+struct PoolState {
+    pool: MachinePool,
+    machines: Vec<MachineUsage>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct MachineUsage {
+    cpus: u32,
+    memory: u64,
+    gpus: BTreeSet<u32>,
+    external: ExternalUsage,
+}
+
+/// A stage's request with the defaults of its kind filled in.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ResolvedRequest {
+    /// `None`: all CPUs of a machine.
+    cpus: Option<u32>,
+    memory: u64,
+    gpus: u32,
+    gpu_memory: u64,
+    machines: u32,
+    tags: Vec<String>,
+}
+
+/// Request of an attempt, or of each attempt of a group: alternatives in order. All of them get a grant, or none does.
+pub type GroupRequest = Vec<Vec<ResolvedRequest>>;
+
+impl ResolvedRequest {
+    pub fn new(request: &ResourceRequest, all_cpus: bool) -> Self {
+        let cpus = if all_cpus { request.cpus } else { Some(request.cpus.unwrap_or(1)) };
+        let ResourceRequest { memory, gpus, gpu_memory, nodes, tags, .. } = request.clone();
+        Self { cpus, memory, gpus, gpu_memory, machines: nodes.max(1), tags }
+    }
+    fn cpus_on(&self, machine: &PoolMachine) -> u32 {
+        self.cpus.unwrap_or(machine.cpus)
+    }
+}
+
+impl ResourceAllocator {
+    pub fn new(mut pools: Vec<MachinePool>) -> Self {
+        pools.sort_by_key(|pool| std::cmp::Reverse(pool.priority));
+        let state =
+            |pool: MachinePool| PoolState { machines: vec![MachineUsage::default(); pool.machines.len()], pool };
+        Self { pools: pools.into_iter().map(state).collect() }
+    }
+
+    /// Takes for each member the first alternative that fits now, from the first pool that can grant it, or nothing at
+    /// all. Skips closed pools.
+    pub fn allocate(&mut self, wish: &[Vec<ResolvedRequest>], closed: &BTreeSet<usize>) -> Option<Vec<Grant>> {
+        let Some((first, rest)) = wish.split_first() else { return Some(Vec::new()) };
+        for ask in first {
+            for at in (0..self.pools.len()).filter(|at| !closed.contains(at)) {
+                let Some(grant) = self.pools[at].allocate(ask) else { continue };
+                if let Some(others) = self.allocate(rest, closed) {
+                    return Some([vec![grant], others].concat());
+                }
+                self.release(&grant);
+            }
+        }
+        None
+    }
+
+    /// Returns the grant of [`ResourceAllocator::take`].
+    pub fn release(&mut self, grant: &Grant) {
+        let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == grant.pool) else { return };
+        for share in &grant.shares {
+            let Some(at) = state.pool.machines.iter().position(|m| m.name == share.machine) else { continue };
+            let taken = &mut state.machines[at];
+            taken.cpus -= share.cpus;
+            taken.memory -= share.memory;
+            for gpu in &share.gpus {
+                taken.gpus.remove(gpu);
+            }
+        }
+    }
+
+    /// Sets the resources that other runs hold of a machine from now on. Returns whether anything changed.
+    pub fn set_external_usage(&mut self, pool: &str, machine: &str, held: ExternalUsage) -> bool {
+        let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == pool) else { return false };
+        let Some(at) = state.pool.machines.iter().position(|m| m.name == machine) else { return false };
+        let changed = state.machines[at].external != held;
+        state.machines[at].external = held;
+        changed
+    }
+
+    /// Returns the indices of the pools that could ever grant one of the alternatives of some member.
+    pub fn eligible(&self, wish: &[Vec<ResolvedRequest>]) -> BTreeSet<usize> {
+        let could = |at: &usize| wish.iter().flatten().any(|ask| self.pools[*at].unsatisfiable_reason(ask).is_none());
+        (0..self.pools.len()).filter(could).collect()
+    }
+
+    /// Returns why the pools can never grant the request; `None` if they can.
+    pub fn unsatisfiable(&self, wish: &[Vec<ResolvedRequest>]) -> Option<String> {
+        if self.pools.is_empty() {
+            return Some("there is no pool".into());
+        }
+        for alternatives in wish {
+            let reasons = alternatives.iter().flat_map(|ask| self.pools.iter().map(|s| s.unsatisfiable_reason(ask)));
+            if let Some(reasons) = reasons.collect::<Option<Vec<_>>>() {
+                return Some(reasons.join("; "));
+            }
+        }
+        let idle = || Self { pools: self.pools.iter().map(PoolState::idle).collect() };
+        if wish.len() > 1 && idle().allocate(wish, &BTreeSet::new()).is_none() {
+            return Some(format!("its {} stages start together, and the pools do not hold all of them", wish.len()));
+        }
+        None
+    }
+
+    /// Returns why the request does not fit now, pool by pool.
+    pub fn unavailable_reasons(&self, wish: &[Vec<ResolvedRequest>]) -> String {
+        let mut unique: Vec<String> = Vec::new();
+        for alternatives in wish {
+            let fits = |ask: &ResolvedRequest| {
+                self.pools.iter().any(|s| s.unsatisfiable_reason(ask).is_none() && s.clone().allocate(ask).is_some())
+            };
+            if wish.len() > 1 && alternatives.iter().any(fits) {
+                continue;
+            }
+            let reasons = alternatives.iter().flat_map(|ask| {
+                self.pools.iter().map(|s| s.unsatisfiable_reason(ask).unwrap_or_else(|| s.unavailable_reason(ask)))
+            });
+            for reason in reasons {
+                if !unique.contains(&reason) {
+                    unique.push(reason);
+                }
+            }
+        }
+        if unique.is_empty() {
+            unique.push(format!("its {} stages start together, and there is not room for all of them", wish.len()));
+        }
+        unique.join("; ")
+    }
+
+    /// Checks that the taken resources equal the sum of all grants in force, and that no machine is overbooked.
+    #[cfg(test)]
+    pub fn audit<'a>(&self, grants: impl Iterator<Item = &'a Grant> + Clone) {
+        for state in &self.pools {
+            for (machine, taken) in state.pool.machines.iter().zip(&state.machines) {
+                let shares = || {
+                    grants
+                        .clone()
+                        .filter(|g| g.pool == state.pool.name)
+                        .flat_map(|g| &g.shares)
+                        .filter(|s| s.machine == machine.name)
+                };
+                assert_eq!(taken.cpus, shares().map(|s| s.cpus).sum::<u32>());
+                assert_eq!(taken.memory, shares().map(|s| s.memory).sum::<u64>());
+                let gpus: Vec<u32> = shares().flat_map(|s| s.gpus.clone()).collect();
+                assert_eq!(gpus.len(), taken.gpus.len(), "a GPU was given twice: {gpus:?}");
+                assert!(taken.cpus <= machine.cpus && (machine.memory == 0 || taken.memory <= machine.memory));
+            }
+        }
+    }
+}
+
+impl PoolState {
+    fn idle(&self) -> Self {
+        Self { pool: self.pool.clone(), machines: vec![MachineUsage::default(); self.machines.len()] }
+    }
+    fn allocate(&mut self, ask: &ResolvedRequest) -> Option<Grant> {
+        if self.unsatisfiable_reason(ask).is_some() {
+            return None;
+        }
+        let mut shares = Vec::new();
+        for (machine, taken) in self.pool.machines.iter().zip(&self.machines) {
+            if let Some(share) = taken.share(machine, ask) {
+                shares.push(share);
+                if shares.len() == ask.machines as usize {
+                    break;
+                }
+            }
+        }
+        if shares.len() < ask.machines as usize {
+            return None;
+        }
+        for share in &shares {
+            if let Some(at) = self.pool.machines.iter().position(|m| m.name == share.machine) {
+                let taken = &mut self.machines[at];
+                taken.cpus += share.cpus;
+                taken.memory += share.memory;
+                taken.gpus.extend(&share.gpus);
+            }
+        }
+        Some(Grant::new(&self.pool.name, &self.pool.executor, shares))
+    }
+
+    /// Returns why the pool can never grant the request, even when idle.
+    fn unsatisfiable_reason(&self, ask: &ResolvedRequest) -> Option<String> {
+        let name = &self.pool.name;
+        if let Some(missing) = missing_tags(&ask.tags, &self.pool.tags) {
+            return Some(format!("pool `{name}` {missing}"));
+        }
+        if ask.machines > 1 && !self.pool.several_nodes {
+            let executor = &self.pool.executor;
+            return Some(format!("pool `{name}`: executor `{executor}` runs a stage on one machine"));
+        }
+        let idle = MachineUsage::default();
+        let able = self.pool.machines.iter().filter(|m| idle.share(m, ask).is_some()).count();
+        if able >= ask.machines as usize {
+            return None;
+        }
+        let why = if ask.machines > 1 && able > 0 {
+            let enough = if able == 1 { "1 is" } else { &format!("{able} are") };
+            format!("needs {} machines; {enough} large enough", ask.machines)
+        } else {
+            self.pool
+                .machines
+                .iter()
+                .map(|m| idle.shortfall_text(m, ask))
+                .min()
+                .unwrap_or_else(|| "it has no machine".into())
+        };
+        Some(format!("pool `{name}`: {why}"))
+    }
+
+    fn unavailable_reason(&self, ask: &ResolvedRequest) -> String {
+        let free = self.pool.machines.iter().zip(&self.machines).filter(|(m, t)| t.share(m, ask).is_some()).count();
+        let lacks = self
+            .pool
+            .machines
+            .iter()
+            .zip(&self.machines)
+            .map(|(m, t)| t.shortfall_text(m, ask))
+            .find(|l| !l.is_empty());
+        match (ask.machines, lacks) {
+            (1, Some(lacks)) => format!("pool `{}` is busy: {lacks}", self.pool.name),
+            (1, None) => format!("pool `{}` is kept for a stage that has waited longer", self.pool.name),
+            (n, _) => format!("pool `{}` is busy: needs {n} machines; {free} free", self.pool.name),
+        }
+    }
+}
+
+impl MachineUsage {
+    fn free_cpus(&self, machine: &PoolMachine) -> u32 {
+        machine.cpus.saturating_sub(self.cpus).saturating_sub(self.external.cpus)
+    }
+    fn free_gpus<'a>(&'a self, machine: &'a PoolMachine, ask: &'a ResolvedRequest) -> impl Iterator<Item = u32> + 'a {
+        let usable = machine.gpus.iter().filter(|g| g.memory == 0 || g.memory >= ask.gpu_memory);
+        usable.map(|g| g.index).filter(|i| !self.gpus.contains(i) && !self.external.gpus.contains(i))
+    }
+    fn share(&self, machine: &PoolMachine, ask: &ResolvedRequest) -> Option<MachineShare> {
+        self.shortfalls(machine, ask).is_empty().then(|| MachineShare {
+            machine: machine.name.clone(),
+            cpus: ask.cpus_on(machine),
+            memory: ask.memory,
+            gpus: self.free_gpus(machine, ask).take(ask.gpus as usize).collect(),
+        })
+    }
+    /// Returns the missing resources of this machine; empty if the request fits.
+    fn shortfall_text(&self, machine: &PoolMachine, ask: &ResolvedRequest) -> String {
+        self.shortfalls(machine, ask).join(", ")
+    }
+    fn shortfalls(&self, machine: &PoolMachine, ask: &ResolvedRequest) -> Vec<String> {
+        let gpus = |taken: &Self| u32::try_from(taken.free_gpus(machine, ask).count()).unwrap_or(u32::MAX);
+        let need = ResourceAmounts { cpus: ask.cpus_on(machine), memory: ask.memory, gpus: ask.gpus };
+        let total = ResourceAmounts { cpus: machine.cpus, memory: machine.memory, gpus: gpus(&Self::default()) };
+        let free = ResourceAmounts {
+            cpus: self.free_cpus(machine),
+            memory: machine.memory.saturating_sub(self.memory).saturating_sub(self.external.memory),
+            gpus: gpus(self),
+        };
+        shortfalls(need, ask.gpu_memory, free, total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Gpu;
+
+    fn machine(name: &str, cpus: u32, gpus: &[u64]) -> PoolMachine {
+        let gpus = gpus.iter().zip(0..).map(|(gib, index)| Gpu { index, memory: gib << 30 }).collect();
+        PoolMachine { name: name.into(), cpus, memory: 8 << 30, gpus }
+    }
+    fn pool(name: &str, priority: i32, tags: &[&str], machines: Vec<PoolMachine>) -> MachinePool {
+        MachinePool {
+            name: name.into(),
+            executor: "local".into(),
+            priority,
+            tags: tags.iter().map(ToString::to_string).collect(),
+            machines,
+            several_nodes: true,
+        }
+    }
+    /// Takes the resources of one attempt.
+    fn take(ledger: &mut ResourceAllocator, alternatives: &[ResolvedRequest]) -> Option<Grant> {
+        ledger.allocate(&[alternatives.to_vec()], &none()).map(|mut grants| grants.remove(0))
+    }
+    fn ask(cpus: u32, gpus: u32) -> ResolvedRequest {
+        ResolvedRequest::new(&ResourceRequest { cpus: Some(cpus), gpus, ..ResourceRequest::default() }, false)
+    }
+    fn none() -> BTreeSet<usize> {
+        BTreeSet::new()
+    }
+
+    #[test]
+    fn gpus_are_given_by_index_and_come_back() {
+        let mut ledger = ResourceAllocator::new(vec![pool("p", 0, &[], vec![machine("m", 8, &[40, 80, 80])])]);
+        let large = ResolvedRequest::new(
+            &ResourceRequest { gpus: 1, gpu_memory: 60 << 30, ..ResourceRequest::default() },
+            false,
+        );
+        let first = take(&mut ledger, std::slice::from_ref(&large)).unwrap();
+        assert_eq!(first.shares[0].gpus, [1]);
+        let two = take(&mut ledger, &[ask(1, 2)]).unwrap();
+        assert_eq!(two.shares[0].gpus, [0, 2]);
+        assert!(take(&mut ledger, std::slice::from_ref(&large)).is_none());
+        assert_eq!(
+            ledger.unavailable_reasons(&[vec![large.clone()]]),
+            "pool `p` is busy: needs 1 GPU with 60.0 GiB; 0 of 2 are free"
+        );
+        ledger.release(&first);
+        ledger.audit([&two].into_iter());
+        assert!(take(&mut ledger, &[large]).is_some());
+    }
+
+    #[test]
+    fn several_machines_are_all_or_nothing() {
+        let mut ledger = ResourceAllocator::new(vec![pool(
+            "p",
+            0,
+            &[],
+            vec![machine("a", 4, &[]), machine("b", 4, &[]), machine("c", 2, &[])],
+        )]);
+        let pair =
+            ResolvedRequest::new(&ResourceRequest { cpus: Some(3), nodes: 2, ..ResourceRequest::default() }, false);
+        let one = take(&mut ledger, &[ask(2, 0)]).unwrap();
+        assert!(take(&mut ledger, std::slice::from_ref(&pair)).is_none(), "only b is free enough");
+        ledger.release(&one);
+        let both = take(&mut ledger, &[pair]).unwrap();
+        assert_eq!(both.shares.iter().map(|s| s.machine.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        let three =
+            ResolvedRequest::new(&ResourceRequest { cpus: Some(3), nodes: 3, ..ResourceRequest::default() }, false);
+        assert_eq!(ledger.unsatisfiable(&[vec![three]]).unwrap(), "pool `p`: needs 3 machines; 2 are large enough");
+    }
+
+    #[test]
+    fn alternatives_are_tried_in_order_and_pools_by_priority() {
+        let spot = ResolvedRequest::new(
+            &ResourceRequest { cpus: Some(4), tags: vec!["spot".into()], ..ResourceRequest::default() },
+            false,
+        );
+        let any = ask(4, 0);
+        let mut ledger = ResourceAllocator::new(vec![
+            pool("spot", 0, &["spot"], vec![machine("s", 4, &[])]),
+            pool("own", 5, &[], vec![machine("o", 4, &[])]),
+        ]);
+        let order = [spot.clone(), any];
+        assert_eq!(take(&mut ledger, &order).unwrap().pool, "spot");
+        assert_eq!(take(&mut ledger, &order).unwrap().pool, "own");
+        assert!(take(&mut ledger, &order).is_none());
+        let h100 =
+            ResolvedRequest::new(&ResourceRequest { tags: vec!["h100".into()], ..ResourceRequest::default() }, false);
+        assert_eq!(
+            ledger.unsatisfiable(&[vec![h100]]).unwrap(),
+            "pool `own` has no tag `h100`; pool `spot` has no tag `h100`"
+        );
+    }
+
+    #[test]
+    fn other_runs_reduce_only_what_is_free() {
+        let mut ledger = ResourceAllocator::new(vec![pool("p", 0, &[], vec![machine("m", 4, &[])])]);
+        assert!(ledger.set_external_usage("p", "m", ExternalUsage { cpus: 3, ..ExternalUsage::default() }));
+        assert!(take(&mut ledger, &[ask(2, 0)]).is_none());
+        assert!(ledger.unsatisfiable(&[vec![ask(4, 0)]]).is_none());
+        assert!(take(&mut ledger, &[ask(1, 0)]).is_some());
+    }
+
+    #[test]
+    fn a_kind_may_default_to_the_whole_machine() {
+        let mut ledger = ResourceAllocator::new(vec![pool("p", 0, &[], vec![machine("m", 6, &[])])]);
+        assert_eq!(
+            take(&mut ledger, &[ResolvedRequest::new(&ResourceRequest::default(), true)]).unwrap().shares[0].cpus,
+            6
+        );
+        assert!(take(&mut ledger, &[ResolvedRequest::new(&ResourceRequest::default(), false)]).is_none());
+    }
+}

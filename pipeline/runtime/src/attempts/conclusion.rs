@@ -1,0 +1,126 @@
+//! Decides how an attempt ended. Sources by precedence: the objects that it left in the store, the reason why it was
+//! stopped, the report of its executor.
+
+use super::deadlines::AttemptStopReason;
+use crate::attempt_reader::FinalObjects;
+use crate::executors::AttemptExit;
+use std::time::Duration;
+use trainyard_core::attempt::AttemptFailure;
+use trainyard_core::event::AttemptOutcome;
+use trainyard_core::units::format_duration;
+use trainyard_core::{Error, ErrorKind};
+use trainyard_engine::AttemptCompletion;
+
+/// Returns the end of an attempt that was followed in the store; `limit` is its timeout.
+pub(super) fn conclude(
+    left: FinalObjects,
+    why: Option<AttemptStopReason>,
+    ended: Option<AttemptExit>,
+    limit: Option<Duration>,
+) -> AttemptCompletion {
+    if let Some(result) = left.result {
+        return AttemptCompletion::succeeded(result);
+    }
+    if let Some(failure) = left.failure {
+        if let (None, Some(ended)) = (why, ended.filter(|ended| has_better_reason(ended, &failure))) {
+            return from_executor(ended);
+        }
+        let outcome =
+            if failure.outcome == AttemptOutcome::Succeeded { AttemptOutcome::Failed } else { failure.outcome };
+        return AttemptCompletion::failed(outcome, failure.error);
+    }
+    match (why, ended) {
+        (Some(AttemptStopReason::Cancelled), _) => from_executor(AttemptExit::cancelled()),
+        (Some(AttemptStopReason::TimedOut), _) => from_executor(AttemptExit::timed_out(limit)),
+        (Some(AttemptStopReason::Waited { limit }), _) => wait_timed_out(limit),
+        // Out of memory, or an evicted machine, explains the silence.
+        (Some(AttemptStopReason::Silent { .. }), Some(ended))
+            if ended.error.is_some() && ended.outcome != AttemptOutcome::Cancelled =>
+        {
+            from_executor(ended)
+        }
+        (Some(AttemptStopReason::Silent { after }), _) => {
+            AttemptCompletion::failed(AttemptOutcome::Lost, silent(after))
+        }
+        (None, ended) => from_executor(ended.unwrap_or_else(AttemptExit::succeeded_unread)),
+    }
+}
+
+/// Returns whether the executor knows a better reason than an attempt that only received a signal: out of memory,
+/// preemption, the time limit, or a user's command. A bare exit code is no reason.
+fn has_better_reason(ended: &AttemptExit, failure: &AttemptFailure) -> bool {
+    match ended.error.as_ref().map(|error| error.kind) {
+        Some(ErrorKind::Invalid) => true,
+        Some(ErrorKind::Bug) | None => false,
+        Some(_) => failure.outcome == AttemptOutcome::Lost,
+    }
+}
+
+/// Returns the end as reported by an executor. A success must have a result.
+pub(super) fn from_executor(ended: AttemptExit) -> AttemptCompletion {
+    match ended {
+        AttemptExit { outcome: AttemptOutcome::Succeeded, result: Some(result), .. } => {
+            AttemptCompletion::succeeded(*result)
+        }
+        AttemptExit { outcome: AttemptOutcome::Succeeded, .. } => {
+            let error = Error::lost("the attempt ended without a result").help("see its log");
+            AttemptCompletion::failed(AttemptOutcome::Lost, error)
+        }
+        AttemptExit { outcome, error, .. } => AttemptCompletion::failed(
+            outcome,
+            error.unwrap_or_else(|| Error::lost("the attempt ended for an unknown reason")),
+        ),
+    }
+}
+
+/// Returns the end of an attempt that got no machine in time.
+pub(super) fn wait_timed_out(limit: Duration) -> AttemptCompletion {
+    let error = Error::retryable(format!("no machine took it within {}", format_duration(limit)))
+        .help("raise `wait` under `resources`, or ask for less");
+    AttemptCompletion::failed(AttemptOutcome::TimedOut, error)
+}
+
+fn silent(after: Duration) -> Error {
+    Error::lost(format!("the attempt gave no sign of life for {}", format_duration(after)))
+        .help("its machine may be gone, or may not reach the store")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_core::{RunId, StageKey};
+
+    fn left(outcome: AttemptOutcome, error: Error) -> FinalObjects {
+        let (run, stage) = (RunId("r".into()), StageKey("s".into()));
+        let failure = AttemptFailure { format: 1, run, stage, attempt: 1, outcome, error, unwanted: false };
+        FinalObjects { result: None, failure: Some(failure) }
+    }
+
+    #[test]
+    fn an_executor_that_knows_who_sent_the_signal_is_believed() {
+        use AttemptOutcome::{Cancelled, Failed, Lost, TimedOut};
+        let signal = || left(Lost, Error::lost("stopped by SIGTERM"));
+        let killed = || left(Failed, Error::data("the command ended with signal 9"));
+        for (left, outcome, error, believed) in [
+            (signal(), TimedOut, Error::retryable("time limit"), true),
+            (signal(), Lost, Error::lost("preempted"), true),
+            (signal(), Cancelled, Error::cancelled("by user 7"), true),
+            (signal(), Failed, Error::bug("ended with exit code 1"), false),
+            (killed(), Failed, Error::invalid("out of memory"), true),
+            (killed(), Failed, Error::bug("ended with exit code 1"), false),
+            (killed(), Lost, Error::lost("its node failed"), false),
+        ] {
+            let finished = conclude(left.clone(), None, Some(AttemptExit::with_error(outcome, error.clone())), None);
+            assert_eq!(finished.error.as_ref() == Some(&error), believed, "{outcome:?}: {:?}", finished.error);
+            let asked = conclude(
+                left.clone(),
+                Some(AttemptStopReason::Cancelled),
+                Some(AttemptExit::with_error(outcome, error.clone())),
+                None,
+            );
+            assert_eq!(asked.error, left.failure.map(|failure| failure.error), "the run itself ended it");
+        }
+        let unheard = conclude(signal(), None, Some(AttemptExit::succeeded_unread()), None);
+        assert_eq!(unheard.error.map(|error| error.message).as_deref(), Some("stopped by SIGTERM"));
+    }
+}

@@ -1,0 +1,206 @@
+//! Driver task between the attempts of one pool and its executor.
+//!
+//! Attempts that arrive within a moment are submitted with one request, and all states are polled with one request.
+//! While the executor is unreachable, its attempts continue, so the driver only retries.
+
+use crate::context::Observer;
+use crate::executors::{AttemptState, AttemptTask, Control, Executor, Handle};
+use crate::retry::backoff;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{oneshot, watch};
+use trainyard_core::{Error, Result};
+
+/// How long a launch waits for others to share its request. An executor that relays is on this machine, where a request
+/// is cheap, so launches do not wait there.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// Sender of an attempt's states; `None` before the first response.
+pub(super) type StateSender = watch::Sender<Option<AttemptState>>;
+
+/// Order of an attempt for its driver.
+pub(super) enum DriverRequest {
+    /// Submit the task, respond with its handle, and report its states.
+    Submit { task: Box<AttemptTask>, answer: oneshot::Sender<Result<Handle>>, states: StateSender },
+    /// Report the states of an attempt that was submitted before.
+    Watch { handle: Handle, states: StateSender },
+}
+
+pub(super) struct PoolDriver {
+    pool: String,
+    executor: Arc<dyn Executor>,
+    observer: Arc<dyn Observer>,
+    requests: UnboundedReceiver<DriverRequest>,
+    live: Vec<(Handle, StateSender)>,
+    /// Number of consecutive failed polls.
+    failures: u32,
+}
+
+impl PoolDriver {
+    pub fn new(
+        pool: &str,
+        executor: Arc<dyn Executor>,
+        observer: Arc<dyn Observer>,
+        orders: UnboundedReceiver<DriverRequest>,
+    ) -> Self {
+        Self { pool: pool.to_string(), executor, observer, requests: orders, live: Vec::new(), failures: 0 }
+    }
+
+    /// Runs until all senders of orders are gone.
+    pub async fn run(mut self) {
+        let executor = self.executor.clone();
+        let mut changed: BoxFuture<'_, ()> = executor.changed();
+        loop {
+            tokio::select! {
+                biased;
+                order = self.requests.recv() => match order {
+                    Some(order) => self.take(order).await,
+                    None => break,
+                },
+                () = &mut changed, if !self.live.is_empty() => {
+                    // Created before the poll, so that it covers changes during the poll.
+                    changed = executor.changed();
+                    if !self.poll().await {
+                        let wait = backoff(self.failures);
+                        changed = Box::pin(tokio::time::sleep(wait));
+                    }
+                }
+            }
+        }
+        self.shut_down().await;
+    }
+
+    /// Executes an order together with those that arrive at the same time.
+    async fn take(&mut self, order: DriverRequest) {
+        let mut submissions = Vec::new();
+        self.sort(order, &mut submissions);
+        if !submissions.is_empty() && !self.executor.capabilities().relays {
+            tokio::time::sleep(GATHER).await;
+        }
+        while let Ok(order) = self.requests.try_recv() {
+            self.sort(order, &mut submissions);
+        }
+        self.submit(submissions).await;
+    }
+
+    fn sort(
+        &mut self,
+        order: DriverRequest,
+        submissions: &mut Vec<(AttemptTask, oneshot::Sender<Result<Handle>>, StateSender)>,
+    ) {
+        match order {
+            DriverRequest::Submit { task, answer, states } => submissions.push((*task, answer, states)),
+            DriverRequest::Watch { handle, states } => self.live.push((handle, states)),
+        }
+    }
+
+    async fn submit(&mut self, submissions: Vec<(AttemptTask, oneshot::Sender<Result<Handle>>, StateSender)>) {
+        let (mut tasks, mut waiting) = (Vec::new(), Vec::new());
+        // A closed response channel means that the attempt was stopped, or belongs to another engine by now.
+        for (task, answer, states) in submissions.into_iter().filter(|(_, answer, _)| !answer.is_closed()) {
+            tasks.push(task);
+            waiting.push((answer, states));
+        }
+        if tasks.is_empty() {
+            return;
+        }
+        tracing::debug!(pool = self.pool, attempts = tasks.len(), "attempts submitted");
+        for (handle, (answer, states)) in self.executor.submit(&tasks).await.into_iter().zip(waiting) {
+            if let Ok(handle) = &handle {
+                self.live.push((handle.clone(), states));
+            }
+            // If the receiver is gone, so is the receiver of states, which the next poll finds.
+            let _ = answer.send(handle);
+        }
+    }
+
+    /// Polls all states. Returns whether the executor responded.
+    async fn poll(&mut self) -> bool {
+        self.release().await;
+        let handles: Vec<Handle> = self.live.iter().map(|(handle, _)| handle.clone()).collect();
+        let answer = match self.executor.poll(&handles).await {
+            Ok(states) if states.len() == handles.len() => Ok(states),
+            Ok(states) => {
+                Err(Error::bug(format!("it was asked for {} states and told {}", handles.len(), states.len())))
+            }
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(states) => {
+                self.mark_reachable();
+                self.publish_states(states);
+                true
+            }
+            Err(error) => {
+                self.mark_unreachable(&error);
+                false
+            }
+        }
+    }
+
+    fn publish_states(&mut self, states: Vec<AttemptState>) {
+        let mut states = states.into_iter();
+        self.live.retain(|(_, told)| {
+            let Some(state) = states.next() else { return true };
+            let goes_on = !matches!(state, AttemptState::Ended(_));
+            let state = Some(state);
+            told.send_if_modified(|before| {
+                let news = *before != state;
+                if news {
+                    *before = state;
+                }
+                news
+            });
+            goes_on
+        });
+    }
+
+    fn mark_reachable(&mut self) {
+        if self.failures > 0 {
+            self.observer.note(&format!("pool `{}` answers again", self.pool));
+        }
+        self.failures = 0;
+    }
+
+    fn mark_unreachable(&mut self, error: &Error) {
+        tracing::info!(pool = self.pool, failures = self.failures, %error, "states are not known");
+        if self.failures == 0 {
+            let pool = &self.pool;
+            self.observer.note(&format!("pool `{pool}` cannot be asked now, its attempts go on: {error}"));
+        }
+        self.failures += 1;
+    }
+
+    /// Forgets attempts without a follower. Such an attempt only continues if it outlives the engine.
+    async fn release(&mut self) {
+        let outlive = self.executor.capabilities().outlives_engine;
+        let mut left = Vec::new();
+        self.live.retain(|(handle, states)| {
+            let followed = !states.is_closed();
+            if !followed && !outlive {
+                left.push(handle.clone());
+            }
+            followed
+        });
+        self.kill(&left).await;
+    }
+
+    /// Ends the driver when the run is over, or left to another engine.
+    async fn shut_down(mut self) {
+        let live = std::mem::take(&mut self.live);
+        if !self.executor.capabilities().outlives_engine {
+            let handles: Vec<Handle> = live.into_iter().map(|(handle, _)| handle).collect();
+            self.kill(&handles).await;
+        }
+    }
+
+    async fn kill(&self, handles: &[Handle]) {
+        for handle in handles {
+            if let Err(error) = self.executor.cancel(handle, Control::Kill).await {
+                tracing::info!(pool = self.pool, handle = handle.0, %error, "an attempt was not stopped");
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Carries attempts through the trait [`Executor`], for all combinations of capabilities.
+//!
+//! Each pool has one driver ([`driver`]), which submits concurrent attempts with one request and polls all states with
+//! one request. Each attempt has its own task ([`attempt`]): on an executor that relays, it waits for the end
+//! ([`relayed`]); on any other, it follows the attempt in the store ([`follower`]).
+
+mod attempt;
+mod conclusion;
+mod deadlines;
+mod driver;
+mod follower;
+mod relayed;
+mod sources;
+mod supervisor;
+mod wait_reason;
+
+pub(crate) use sources::Uploads;
+pub(crate) use supervisor::{AttemptSupervisor, wait_for_control};
+
+use crate::context::RunContext;
+use crate::executors::{Capabilities, Executor};
+use driver::{DriverRequest, PoolDriver};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tracing::Instrument as _;
+use trainyard_core::Result;
+
+/// Drivers of a run, by pool. A driver starts with the first attempt of its pool, and ends with the run.
+pub(crate) struct PoolClients {
+    context: RunContext,
+    pools: Mutex<BTreeMap<String, PoolClient>>,
+    /// Sources that are already uploaded.
+    pub uploads: Uploads,
+}
+
+/// Connection between the attempts of one pool and its executor.
+#[derive(Clone)]
+pub(crate) struct PoolClient {
+    pub pool: Arc<str>,
+    pub executor: Arc<dyn Executor>,
+    pub capabilities: Capabilities,
+    requests: UnboundedSender<DriverRequest>,
+    /// Whether users were notified that the pool takes no attempts now.
+    notified: Arc<AtomicBool>,
+}
+
+impl PoolClients {
+    pub fn new(context: &RunContext) -> Self {
+        Self { context: context.clone(), pools: Mutex::default(), uploads: Uploads::default() }
+    }
+
+    /// Returns the carrier of a pool. Errors: invalid (there is no such pool).
+    pub fn get(&self, pool: &str) -> Result<PoolClient> {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(carrier) = pools.get(pool) {
+            return Ok(carrier.clone());
+        }
+        let executor = self.context.executors.get(pool)?;
+        let (orders, taken) = unbounded_channel();
+        let driver = PoolDriver::new(pool, executor.clone(), self.context.observer.clone(), taken);
+        tokio::spawn(driver.run().in_current_span());
+        let (pool, can) = (Arc::from(pool), executor.capabilities());
+        let carrier = PoolClient { pool, executor, capabilities: can, requests: orders, notified: Arc::default() };
+        pools.insert(carrier.pool.to_string(), carrier.clone());
+        Ok(carrier)
+    }
+}
+
+impl PoolClient {
+    /// Returns true the first time that the executor takes no attempts.
+    fn mark_unavailable(&self) -> bool {
+        !self.notified.swap(true, Ordering::Relaxed)
+    }
+    /// Records that the executor takes attempts again.
+    fn mark_available(&self) {
+        self.notified.store(false, Ordering::Relaxed);
+    }
+}

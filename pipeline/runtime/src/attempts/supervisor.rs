@@ -1,0 +1,79 @@
+//! State of one attempt in a carrier, shared by its phases.
+
+use super::PoolClient;
+use super::wait_reason::WaitReasonTracker;
+use crate::attempt_reader::AttemptReader;
+use crate::executors::{AttemptState, AttemptTask, Control};
+use crate::notifier::AttemptNotifier;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+pub(crate) struct AttemptSupervisor {
+    pub(super) carrier: PoolClient,
+    pub(super) task: AttemptTask,
+    pub(super) notifier: Arc<AttemptNotifier>,
+    pub(super) control: watch::Receiver<Control>,
+    pub(super) follow: AttemptReader,
+    pub(super) waiting: WaitReasonTracker,
+}
+
+/// Receiver of the attempt's states.
+pub(super) type StateReceiver = watch::Receiver<Option<AttemptState>>;
+
+impl AttemptSupervisor {
+    pub fn new(
+        carrier: PoolClient,
+        task: AttemptTask,
+        news: Arc<AttemptNotifier>,
+        control: watch::Receiver<Control>,
+    ) -> Self {
+        let follow = AttemptReader::new(&news.context, &task.spec);
+        Self { carrier, task, notifier: news, control, follow, waiting: WaitReasonTracker::default() }
+    }
+
+    /// Returns how long the attempt may wait for its machine.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        self.task.spec.wait_millis.map(Duration::from_millis)
+    }
+    pub(super) fn now(&self) -> Duration {
+        self.notifier.context.clock.monotonic()
+    }
+    pub(super) fn report_wait(&mut self) {
+        let now = self.now();
+        if let Some(why) = self.waiting.take_report(now) {
+            self.task.reports.waits(why.as_deref());
+        }
+    }
+    /// Returns how long an executor may be unreachable: as long as the store.
+    pub(super) fn outage(&self) -> Duration {
+        self.notifier.context.store.options().outage
+    }
+    /// Sleeps; returns whether the attempt must stop.
+    pub(super) async fn sleep(&mut self, time: Duration) -> bool {
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep(time) => false,
+            () = wait_for_control(&mut self.control, Control::Cancel) => true,
+        }
+    }
+}
+
+/// Returns the default reason for waiting, for executors that report none.
+pub(super) fn waits_for_a_machine() -> String {
+    "waits for a machine".into()
+}
+
+/// Returns when the engine requests at least this control; never returns if the sender is gone.
+pub(crate) async fn wait_for_control(control: &mut watch::Receiver<Control>, least: Control) {
+    if control.wait_for(|wanted| *wanted >= least).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// Returns when the engine requests more than this control; never returns if the sender is gone.
+pub(super) async fn wait_beyond_control(control: &mut watch::Receiver<Control>, asked: Control) {
+    if control.wait_for(|wanted| *wanted > asked).await.is_err() {
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,102 @@
+//! Runs the attempts of trivial kinds on threads of this process, which may block.
+//!
+//! The attempts share one queue, because waking a thread for each would cost more than most of them take. The thread
+//! that takes the first attempt wakes a second thread if there are more, which wakes a third: slow attempts soon get a
+//! thread each, while quick ones are done before the second thread arrives.
+
+use crate::context::InProcessRunner;
+use crate::launch::outcome_of;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::Span;
+use trainyard_core::Error;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::event::AttemptOutcome;
+use trainyard_engine::{AttemptCompletion, Input, NodeId};
+
+/// Attempt to run.
+pub(crate) struct InProcessAttempt {
+    pub node: NodeId,
+    pub spec: Arc<AttemptSpec>,
+    /// Tracing span of the attempt.
+    pub span: Span,
+}
+
+/// Thread pool with its queue.
+#[derive(Clone)]
+pub(crate) struct InProcessPool(Arc<InProcessShared>);
+
+struct InProcessShared {
+    kinds: Arc<dyn InProcessRunner>,
+    inputs: UnboundedSender<Input>,
+    queue: Mutex<InProcessQueue>,
+}
+
+#[derive(Default)]
+struct InProcessQueue {
+    waiting: VecDeque<InProcessAttempt>,
+    /// Whether a thread was woken that has not taken an attempt yet.
+    wake_pending: bool,
+}
+
+impl InProcessPool {
+    /// Creates a queue that reports ends to `happened`.
+    pub fn new(kinds: Arc<dyn InProcessRunner>, happened: UnboundedSender<Input>) -> Self {
+        Self(Arc::new(InProcessShared { kinds, inputs: happened, queue: Mutex::default() }))
+    }
+
+    /// Runs attempts in their order. Must be called in a tokio runtime.
+    pub fn run(&self, places: Vec<InProcessAttempt>) {
+        let mut line = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        line.waiting.extend(places);
+        let call = !line.waiting.is_empty() && !std::mem::replace(&mut line.wake_pending, true);
+        drop(line);
+        if call {
+            self.spawn_worker();
+        }
+    }
+
+    fn spawn_worker(&self) {
+        let places = self.clone();
+        tokio::task::spawn_blocking(move || places.work());
+    }
+
+    /// Works on one thread until the queue is empty.
+    fn work(&self) {
+        let mut arrives = true;
+        loop {
+            let mut line = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            if std::mem::take(&mut arrives) {
+                line.wake_pending = false;
+            }
+            let Some(place) = line.waiting.pop_front() else { return };
+            let call = !line.waiting.is_empty() && !std::mem::replace(&mut line.wake_pending, true);
+            drop(line);
+            if call {
+                self.spawn_worker();
+            }
+            let InProcessAttempt { node, spec, span } = place;
+            let attempt = spec.attempt;
+            let finished = span.in_scope(|| self.attempt(&spec));
+            // Sending fails only when the run is over.
+            let _ = self.0.inputs.send(Input::Ended { node, attempt, finished });
+        }
+    }
+
+    fn attempt(&self, spec: &AttemptSpec) -> AttemptCompletion {
+        tracing::info!("attempt started");
+        let finished = match catch_unwind(AssertUnwindSafe(|| self.0.kinds.run(spec))) {
+            Ok(Ok(result)) => AttemptCompletion::succeeded(result),
+            Ok(Err(error)) => AttemptCompletion::failed(outcome_of(&error), error),
+            Err(_) => AttemptCompletion::failed(
+                AttemptOutcome::Failed,
+                Error::bug(format!("stage kind `{}` panicked", spec.kind)),
+            ),
+        };
+        let error = finished.error.as_ref().map(tracing::field::display);
+        tracing::info!(outcome = ?finished.outcome, error, "attempt ended");
+        finished
+    }
+}

@@ -1,0 +1,273 @@
+//! Order of all requests that wait for this machine. Pure: holdings and waiting requests come from the folder.
+//!
+//! The user with the smallest holding goes first, then the run with the smallest, then the longest wait. A request that
+//! does not fit is passed over for a while, to avoid idle resources; after [`RESERVE_AFTER`] its resources are reserved,
+//! so that small requests do not starve a large one, and after [`PRIORITY_AFTER`] it goes before all others, so that an endless
+//! sequence of new runs does not starve a run with a large holding.
+
+use super::record::SlotRecord;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use trainyard_engine::PoolMachine;
+
+/// How long others may pass a request that does not fit.
+const RESERVE_AFTER: Duration = Duration::from_secs(30);
+/// Wait after which a request goes before all others.
+const PRIORITY_AFTER: Duration = Duration::from_secs(600);
+/// Shares are counted in millionths of the machine.
+const WHOLE: u64 = 1_000_000;
+
+/// Remaining resources of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FreeResources {
+    cpus: u32,
+    /// `u64::MAX` if the total is unknown.
+    memory: u64,
+    gpus: BTreeSet<u32>,
+}
+
+impl FreeResources {
+    fn of(machine: &PoolMachine, held: &[SlotRecord]) -> Self {
+        let memory = if machine.memory == 0 { u64::MAX } else { machine.memory };
+        let mut left = Self { cpus: machine.cpus, memory, gpus: machine.gpus.iter().map(|gpu| gpu.index).collect() };
+        held.iter().for_each(|holding| left.take(holding));
+        left
+    }
+    fn take(&mut self, ask: &SlotRecord) {
+        self.cpus = self.cpus.saturating_sub(ask.cpus);
+        if self.memory != u64::MAX {
+            self.memory = self.memory.saturating_sub(ask.memory);
+        }
+        self.gpus.retain(|gpu| !ask.gpus.contains(gpu));
+    }
+    fn fits(&self, ask: &SlotRecord) -> bool {
+        ask.cpus <= self.cpus && ask.memory <= self.memory && ask.gpus.iter().all(|gpu| self.gpus.contains(gpu))
+    }
+}
+
+/// Returns whether `ask`, which is not in the line, may be taken now: it fits into the resources that requests before
+/// it leave.
+pub(super) fn may_take(
+    machine: &PoolMachine,
+    held: &[SlotRecord],
+    line: &[SlotRecord],
+    ask: &SlotRecord,
+    now: i64,
+) -> bool {
+    let shares = UsageShares::of(machine, held);
+    let mut left = FreeResources::of(machine, held);
+    let own = shares.rank(ask, now);
+    let mut ahead: Vec<&SlotRecord> = line.iter().filter(|other| shares.rank(other, now) < own).collect();
+    ahead.sort_by_key(|other| shares.rank(other, now));
+    for other in ahead {
+        if left.fits(other) || waited(other, now) >= RESERVE_AFTER {
+            left.take(other);
+        }
+    }
+    left.fits(ask)
+}
+
+/// Holdings of users and runs, in millionths of the machine.
+struct UsageShares<'a> {
+    users: BTreeMap<u32, u64>,
+    runs: BTreeMap<&'a str, u64>,
+}
+
+impl<'a> UsageShares<'a> {
+    fn of(machine: &PoolMachine, held: &'a [SlotRecord]) -> Self {
+        Self {
+            users: shares(machine, held, |holding| holding.holder.user),
+            runs: shares(machine, held, |holding| holding.holder.run.as_str()),
+        }
+    }
+    /// Returns the order in line: aged requests by age, then by the user's holding, then by the run's holding, then by
+    /// age.
+    fn rank(&self, ask: &SlotRecord, now: i64) -> (Reverse<bool>, u64, u64, i64) {
+        if waited(ask, now) >= PRIORITY_AFTER {
+            return (Reverse(true), 0, 0, ask.since);
+        }
+        let user = self.users.get(&ask.holder.user).copied().unwrap_or(0);
+        let run = self.runs.get(ask.holder.run.as_str()).copied().unwrap_or(0);
+        (Reverse(false), user, run, ask.since)
+    }
+}
+
+fn waited(ask: &SlotRecord, now: i64) -> Duration {
+    Duration::from_millis(u64::try_from(now.saturating_sub(ask.since)).unwrap_or(0))
+}
+
+/// Returns the holding of each user or run: the largest of its fractions of CPUs, memory and GPUs.
+fn shares<'a, K: Ord>(
+    machine: &PoolMachine,
+    held: &'a [SlotRecord],
+    whose: impl Fn(&'a SlotRecord) -> K,
+) -> BTreeMap<K, u64> {
+    let mut sums: BTreeMap<K, (u64, u64, u64)> = BTreeMap::new();
+    for holding in held {
+        let sum = sums.entry(whose(holding)).or_default();
+        sum.0 += u64::from(holding.cpus);
+        sum.1 = sum.1.saturating_add(holding.memory);
+        sum.2 += holding.gpus.len() as u64;
+    }
+    let part = |held: u64, of: u64| {
+        let millionths = u128::from(held) * u128::from(WHOLE) / u128::from(of.max(1));
+        if of == 0 { 0 } else { u64::try_from(millionths).unwrap_or(u64::MAX) }
+    };
+    let (cpus, memory, gpus) = (u64::from(machine.cpus), machine.memory, machine.gpus.len() as u64);
+    let largest = |(c, m, g): (u64, u64, u64)| part(c, cpus).max(part(m, memory)).max(part(g, gpus));
+    sums.into_iter().map(|(whose, sum)| (whose, largest(sum))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::SlotHolder;
+    use super::*;
+    use proptest::prelude::*;
+    use trainyard_core::Chance;
+
+    fn machine(cpus: u32) -> PoolMachine {
+        PoolMachine { name: "this".into(), cpus, memory: 0, gpus: Vec::new() }
+    }
+    fn ask(run: &str, cpus: u32, since: i64) -> SlotRecord {
+        let holder = SlotHolder { run: run.into(), ..SlotHolder::default() };
+        SlotRecord { cpus, holder, since, ..SlotRecord::default() }
+    }
+
+    #[test]
+    fn the_run_that_holds_less_goes_first() {
+        let held = [ask("rich", 2, 0), ask("poor", 1, 0)];
+        let (rich, poor) = (ask("rich", 1, 10), ask("poor", 1, 20));
+        let turn =
+            |me: &SlotRecord, other: &SlotRecord| may_take(&machine(4), &held, std::slice::from_ref(other), me, 30);
+        assert!(!turn(&rich, &poor) && turn(&poor, &rich), "though the other has waited longer");
+        assert!(may_take(&machine(4), &held, &[], &rich, 30), "nobody else waits");
+        assert!(!may_take(&machine(3), &held, &[], &poor, 30), "there is nothing left");
+    }
+
+    #[test]
+    fn a_user_with_many_runs_gets_no_more_for_that() {
+        let of = |user: u32, run: &str, since| {
+            let holder = SlotHolder { user, run: run.into(), ..SlotHolder::default() };
+            SlotRecord { holder, ..ask(run, 1, since) }
+        };
+        let held = [of(1, "a", 0), of(1, "b", 0), of(2, "c", 0)];
+        let (new, poor) = (of(1, "d", 10), of(2, "c", 20));
+        let turn =
+            |me: &SlotRecord, other: &SlotRecord| may_take(&machine(4), &held, std::slice::from_ref(other), me, 30);
+        assert!(!turn(&new, &poor) && turn(&poor, &new), "a new run of the user who holds more comes second");
+        assert!(may_take(&machine(4), &held, &[], &new, 30), "nobody else waits");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_passed_over_for_a_while_only() {
+        let held = [ask("a", 3, 0)];
+        let (large, small) = (ask("b", 4, 0), ask("c", 1, 5));
+        assert!(may_take(&machine(4), &held, std::slice::from_ref(&large), &small, 29_999));
+        assert!(!may_take(&machine(4), &held, std::slice::from_ref(&large), &small, 30_000));
+    }
+
+    #[test]
+    fn gpus_are_asked_for_by_index() {
+        let machine = PoolMachine {
+            gpus: (0..2).map(|index| trainyard_engine::Gpu { index, memory: 1 }).collect(),
+            ..machine(4)
+        };
+        let gpu = |index| SlotRecord { gpus: vec![index], ..ask("a", 1, 0) };
+        assert!(may_take(&machine, &[gpu(0)], &[], &gpu(1), 0));
+        assert!(!may_take(&machine, &[gpu(0)], &[], &gpu(0), 0));
+    }
+
+    /// Runs that repeatedly request slots; each step ends one attempt or grants one request.
+    struct World {
+        machine: PoolMachine,
+        held: Vec<SlotRecord>,
+        line: Vec<SlotRecord>,
+        now: i64,
+    }
+
+    impl World {
+        /// Tries all requests; takes and returns the first whose turn it is.
+        fn give(&mut self, order: usize) -> Option<SlotRecord> {
+            let count = self.line.len();
+            for at in (0..count).map(|at| (at + order) % count.max(1)) {
+                let me = self.line[at].clone();
+                let others: Vec<SlotRecord> =
+                    self.line.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, other)| other.clone()).collect();
+                if may_take(&self.machine, &self.held, &others, &me, self.now) {
+                    self.line.remove(at);
+                    self.held.push(SlotRecord { since: self.now, ..me.clone() });
+                    return Some(me);
+                }
+            }
+            None
+        }
+        fn holds(&self, run: &str) -> usize {
+            self.held.iter().filter(|h| h.holder.run == run).count()
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
+        /// Equal runs with more equal attempts than fit: a run that gets a slot while others wait holds at most one
+        /// slot more than the smallest holding among the waiting runs.
+        #[test]
+        fn nobody_gets_more_than_its_share_while_another_waits(
+            seed in any::<u64>(),
+            runs in 2usize..6,
+            cpus in 2u32..12,
+        ) {
+            let mut draws = Chance::new(seed).at("line", &[]);
+            let names: Vec<String> = (0..runs).map(|n| format!("run-{n}")).collect();
+            let mut world = World { machine: machine(cpus), held: Vec::new(), line: Vec::new(), now: 0 };
+            for _ in 0..300 {
+                world.now += 200;
+                for name in &names {
+                    // Each run almost always has a waiting request.
+                    if draws.below(4) > 0 && !world.line.iter().any(|w| w.holder.run == *name) {
+                        world.line.push(ask(name, 1, world.now + draws.below(100) as i64));
+                    }
+                }
+                let mut given = Vec::new();
+                while let Some(one) = world.give(draws.below(7) as usize) {
+                    given.push(one.holder.run);
+                }
+                // The requests that still wait did not fit.
+                if let Some(least) = world.line.iter().map(|w| world.holds(&w.holder.run)).min() {
+                    for run in &given {
+                        prop_assert!(world.holds(run) <= least + 1, "{run} has {}, another {least}", world.holds(run));
+                    }
+                }
+                if !world.held.is_empty() {
+                    let at = draws.below(world.held.len() as u64) as usize;
+                    world.held.swap_remove(at);
+                }
+            }
+        }
+
+        /// A request for the whole machine among an endless sequence of small ones gets its turn.
+        #[test]
+        fn a_large_request_gets_its_turn(seed in any::<u64>(), cpus in 2u32..9) {
+            let mut draws = Chance::new(seed).at("line", &[]);
+            let line = vec![ask("large", cpus, 0)];
+            let mut world = World { machine: machine(cpus), held: Vec::new(), line, now: 1 };
+            for turn in 0..2_000u64 {
+                world.now += 1_000;
+                while world.line.len() < 4 {
+                    // New runs have no holding yet.
+                    world.line.push(ask(&format!("small-{turn}-{}", world.line.len()), 1, world.now));
+                }
+                while let Some(given) = world.give(draws.below(5) as usize) {
+                    if given.holder.run == "large" {
+                        return Ok(());
+                    }
+                }
+                if draws.below(2) == 0 && !world.held.is_empty() {
+                    world.held.remove(0);
+                }
+            }
+            prop_assert!(false, "starved");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Claims on stages: when several runs reach one stage at the same time, one computes it and the others wait for its
+//! result.
+//!
+//! Before a run submits an attempt, it creates a claim object for the generation that it is about to compute; claims
+//! are numbered and create-only, and the last one counts. A claim is valid as long as its run shows signs of life (a
+//! growing journal, or the attempt's heartbeat), until its attempt ends without a result. It lapses if the attempt
+//! waits long for a machine: a full pool of one run must not block another run. Claims are only an optimization: a run
+//! that cannot create or check one computes the stage.
+
+use crate::context::RunContext;
+use crate::lookup::look_up;
+use crate::process::MachineProcesses;
+use crate::resume::SILENCE;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::task::AbortHandle;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::event::{Event, EventRecord};
+use trainyard_core::{AttemptNumber, Clock, Digest, Error, Result, RunId, StageKey};
+use trainyard_engine::{LookupResult, NodeId};
+use trainyard_store::{CreateOutcome, Store, layout};
+
+/// How long an attempt may wait for its machine before other runs may compute its stage.
+const WAIT: Duration = Duration::from_secs(60);
+/// Duration of a read after which the store counts as unavailable.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// Attempt that computes a stage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StageClaim {
+    run: RunId,
+    stage: StageKey,
+    attempt: AttemptNumber,
+    /// Name of the run's writer.
+    writer: String,
+}
+
+/// Location of a claim.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ClaimLocation {
+    digest: Digest,
+    generation: u32,
+    number: u32,
+}
+
+/// Claims of one run, and its observations of other runs' claims.
+pub(crate) struct StageClaims {
+    /// Store without retries.
+    store: Store,
+    clock: Arc<dyn Clock>,
+    processes: Arc<dyn MachineProcesses>,
+    run: RunId,
+    writer: String,
+    ignore_others: bool,
+    held: Mutex<HashMap<NodeId, HeldClaim>>,
+    activity: Mutex<HashMap<ClaimLocation, HolderActivity>>,
+}
+
+/// Claim of this run.
+struct HeldClaim {
+    place: ClaimLocation,
+    claim: StageClaim,
+    /// Timer that releases the claim if its attempt waits long.
+    timer: Option<AbortHandle>,
+}
+
+/// Last observed signs of life of a claim's holder.
+#[derive(Clone, Copy)]
+struct HolderActivity {
+    end: u64,
+    beat: Option<u64>,
+    since: Duration,
+}
+
+impl ClaimLocation {
+    fn path(&self) -> String {
+        layout::computing(&self.digest, self.generation, self.number)
+    }
+    fn release_path(&self) -> String {
+        layout::computing_over(&self.digest, self.generation, self.number)
+    }
+    fn next(&self) -> Self {
+        Self { number: self.number + 1, ..self.clone() }
+    }
+}
+
+impl StageClaim {
+    fn describe(&self) -> String {
+        let Self { run, stage, attempt, .. } = self;
+        format!("run {run} computes it now (attempt {attempt} of `{stage}`); its result will be taken")
+    }
+}
+
+impl StageClaims {
+    /// Creates the claims of a run. With `alone`, the run ignores the claims of others, as requested for a new run in
+    /// parallel to a live one.
+    pub fn new(context: &RunContext, run: &RunId, writer: &str, alone: bool) -> Self {
+        Self {
+            ignore_others: alone,
+            store: context.store.with_outage(Duration::ZERO),
+            clock: context.clock.clone(),
+            processes: context.processes.clone(),
+            run: run.clone(),
+            writer: writer.to_string(),
+            held: Mutex::default(),
+            activity: Mutex::default(),
+        }
+    }
+
+    /// Returns whether an attempt of `node` must not begin now, because another run computes this generation. Without a
+    /// generation there is no claim. An unavailable store blocks no attempt.
+    pub async fn must_wait(&self, node: NodeId, spec: &AttemptSpec, generation: Option<u32>) -> bool {
+        let Some(generation) = generation else { return false };
+        self.take(node, spec, generation).await.map(|ours| !ours).unwrap_or_else(|error| {
+            tracing::info!(%error, "the stage is computed without a claim");
+            false
+        })
+    }
+
+    /// Claims a generation, unless another run holds it.
+    async fn take(&self, node: NodeId, spec: &AttemptSpec, generation: u32) -> Result<bool> {
+        let claim = StageClaim {
+            run: self.run.clone(),
+            stage: spec.stage.clone(),
+            attempt: spec.attempt,
+            writer: self.writer.clone(),
+        };
+        let mut place = ClaimLocation { digest: spec.stage_digest.clone(), generation, number: 0 };
+        while !self.put(&place, &claim).await? {
+            let (last, theirs) = self.last(place).await?;
+            if self.blocks(&last, theirs.as_ref()).await? {
+                return Ok(false);
+            }
+            place = last.next();
+        }
+        self.held().insert(node, HeldClaim { place, claim, timer: None });
+        Ok(true)
+    }
+
+    /// Looks up a digest in the store; on a miss, returns which run computes this generation.
+    pub async fn look_up(&self, store: &Store, digest: &Digest, generation: u32) -> Result<LookupResult> {
+        let looked = look_up(store, digest).await?;
+        if matches!(looked, LookupResult::Hit(_)) {
+            return Ok(looked);
+        }
+        // An unreadable claim blocks no run.
+        let others = self.competing_run(digest, generation).await.unwrap_or_default();
+        Ok(others.map_or(looked, |why| LookupResult::InOtherRun { why }))
+    }
+
+    /// Describes which run computes a generation now; returns `None` if there is no such run.
+    async fn competing_run(&self, digest: &Digest, generation: u32) -> Result<Option<String>> {
+        let first = ClaimLocation { digest: digest.clone(), generation, number: 0 };
+        if self.store.get(&first.path()).await?.is_none() {
+            return Ok(None);
+        }
+        let (last, claim) = self.last(first).await?;
+        let holds = self.blocks(&last, claim.as_ref()).await?;
+        Ok(claim.filter(|_| holds).map(|claim| claim.describe()))
+    }
+
+    /// Records the end of the attempt of `node`; `result` is whether it left a result, which will be published.
+    pub fn ended(&self, node: NodeId, result: bool) {
+        let held = self.held().remove(&node);
+        let Some(held) = held else { return };
+        if let Some(timer) = &held.timer {
+            timer.abort();
+        }
+        if !result {
+            let store = self.store.clone();
+            // In the background, since this run does not depend on it.
+            tokio::spawn(async move { release(&store, &held.place).await });
+        }
+    }
+
+    /// Records whether the attempt of `node` waits for its machine.
+    pub fn waits(self: &Arc<Self>, node: NodeId, waits: bool) {
+        let mut held = self.held();
+        let Some(HeldClaim { place, claim, timer }) = held.get_mut(&node) else { return };
+        if waits && timer.is_none() {
+            let (store, place) = (self.store.clone(), place.clone());
+            let waiting = async move {
+                tokio::time::sleep(WAIT).await;
+                release(&store, &place).await;
+            };
+            *timer = Some(tokio::spawn(waiting).abort_handle());
+        } else if !waits && let Some(timer) = timer.take() {
+            if timer.is_finished() {
+                // Another run may have begun meanwhile; then both compute.
+                let (this, again, claim) = (self.clone(), place.next(), claim.clone());
+                *place = again.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = this.put(&again, &claim).await {
+                        tracing::info!(%error, "the claim on a stage was not renewed");
+                    }
+                });
+            }
+            timer.abort();
+        }
+    }
+
+    /// Creates a claim; returns whether it is ours.
+    async fn put(&self, place: &ClaimLocation, claim: &StageClaim) -> Result<bool> {
+        let bytes = serde_json::to_vec(claim).map_err(|e| Error::bug(format!("a claim has no JSON form: {e}")))?;
+        Ok(self.store.create(&place.path(), bytes.into()).await? == CreateOutcome::Ours)
+    }
+
+    /// Returns the last claim from this place on; the claim is `None` if it cannot be parsed.
+    async fn last(&self, mut place: ClaimLocation) -> Result<(ClaimLocation, Option<StageClaim>)> {
+        let mut claim = None;
+        while let Some(bytes) = self.store.get(&place.path()).await? {
+            claim = serde_json::from_slice(&bytes).ok();
+            place = place.next();
+        }
+        Ok((ClaimLocation { number: place.number.saturating_sub(1), ..place }, claim))
+    }
+
+    /// Returns whether a claim of another run blocks this one.
+    async fn blocks(&self, place: &ClaimLocation, claim: Option<&StageClaim>) -> Result<bool> {
+        // An earlier attempt of this run is over: attempts of one stage are sequential.
+        let Some(claim) = claim.filter(|claim| !self.ignore_others && claim.run != self.run) else { return Ok(false) };
+        if self.store.get(&place.release_path()).await?.is_some() {
+            return Ok(false);
+        }
+        self.is_alive(place, claim).await
+    }
+
+    /// Returns whether the run of a claim shows signs of life. As for takeovers, silence is measured by this process.
+    async fn is_alive(&self, place: &ClaimLocation, claim: &StageClaim) -> Result<bool> {
+        let asked = self.clock.monotonic();
+        let before = self.activity().get(place).copied();
+        let end = self.store.journal_end(&claim.run, before.map_or(0, |seen| seen.end)).await?;
+        let beat = self.store.heartbeat(&claim.run, &claim.stage, claim.attempt).await.ok().flatten().map(|b| b.beat);
+        let over = self.is_over(claim, end, beat.is_some()).await?;
+        let now = self.clock.monotonic();
+        let moves = before.is_none_or(|seen| seen.end != end || seen.beat != beat);
+        let since = match before {
+            Some(seen) if !moves && now.saturating_sub(asked) < SLOW => seen.since,
+            _ => now,
+        };
+        self.activity().insert(place.clone(), HolderActivity { end, beat, since });
+        Ok(!over && now.saturating_sub(since) < SILENCE)
+    }
+
+    /// Returns whether a run is over, or whether its last writer is a dead process of this host and so is its attempt.
+    async fn is_over(&self, claim: &StageClaim, end: u64, outlives: bool) -> Result<bool> {
+        let Some(last) = end.checked_sub(1) else { return Ok(false) };
+        let Some(batch) = self.store.journal_batch(&claim.run, last).await? else { return Ok(false) };
+        let ends =
+            |event| matches!(EventRecord::from_value(event), Ok(EventRecord { event: Event::RunFinished { .. }, .. }));
+        let is_dead = |name: &str| self.processes.is_alive(name) == Some(false);
+        Ok(batch.events.iter().any(ends) || (!outlives && is_dead(&batch.header.writer)))
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<NodeId, HeldClaim>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn activity(&self) -> MutexGuard<'_, HashMap<ClaimLocation, HolderActivity>> {
+        self.activity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Releases a claim. If this fails, other runs wait until the run is over.
+async fn release(store: &Store, place: &ClaimLocation) {
+    if let Err(error) = store.create(&place.release_path(), bytes::Bytes::from_static(b"{}\n")).await {
+        tracing::info!(%error, "a claim on a stage was not given up");
+    }
+}

@@ -1,0 +1,159 @@
+//! The methods `process` and `http`: a user-defined program or service makes problems, and the turns that solve them.
+//!
+//! The turns are played in the environment, as those of every method, so results are the tools' own. A demonstration
+//! that does not end with an answer which the verifier accepts is dropped and counted.
+
+use super::config::SynthesisConfig;
+use super::custom_draw::ProblemSource;
+use super::custom_options::CustomGenerator;
+use super::custom_problem::SolvedProblem;
+use super::method::{SynthesisContext, SynthesisMethod, SynthesisOutput};
+use super::play::{EpisodeScript, ScriptedResult, play};
+use super::procedural::{DEMONSTRATIONS, summary};
+use super::{metrics, splits::Split};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use trainyard_core::{Chance, Error, MetricInfo, OptionProblem, Result};
+use trainyard_envs::Environment;
+use trainyard_envs::environments::{Environments, math_problems};
+use trainyard_envs::programs::{CustomCodeOptions, ServiceOptions};
+use trainyard_process::{Hello, ProgramOptions};
+use trainyard_tables::{Problem, Trajectory};
+
+/// Documentation of such a method, and access to its options.
+pub trait CustomMethodDocs: CustomCodeOptions {
+    /// Summary, as in [`SynthesisMethod`].
+    const SUMMARY: &'static str;
+    /// Returns the method's options.
+    fn options(config: &SynthesisConfig) -> Option<&CustomGenerator<Self>>;
+}
+
+impl CustomMethodDocs for ProgramOptions {
+    const SUMMARY: &'static str = "problems and demonstrations of a program of yours, in any language";
+    fn options(config: &SynthesisConfig) -> Option<&CustomGenerator<Self>> {
+        config.process.as_ref()
+    }
+}
+
+impl CustomMethodDocs for ServiceOptions {
+    const SUMMARY: &'static str = "problems and demonstrations of a service of yours, over HTTP";
+    fn options(config: &SynthesisConfig) -> Option<&CustomGenerator<Self>> {
+        config.http.as_ref()
+    }
+}
+
+pub struct CustomMethod<P>(PhantomData<fn() -> P>);
+
+impl<P> CustomMethod<P> {
+    pub const METHOD: Self = Self(PhantomData);
+}
+
+impl<P: CustomMethodDocs> SynthesisMethod for CustomMethod<P> {
+    fn name(&self) -> &'static str {
+        P::KIND
+    }
+    fn summary(&self) -> &'static str {
+        P::SUMMARY
+    }
+    fn metrics(&self) -> Vec<MetricInfo> {
+        metrics::custom(["<split>"])
+    }
+    fn declared(&self, config: &SynthesisConfig) -> Vec<MetricInfo> {
+        metrics::custom(config.splits.keys().map(String::as_str))
+    }
+    fn environment(&self) -> Value {
+        math_problems::default_options()
+    }
+    fn levels(&self, config: &SynthesisConfig, _: &dyn Environment) -> u32 {
+        P::options(config).map_or(1, |own| own.levels)
+    }
+    fn check(&self, config: &SynthesisConfig, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
+        let Some(own) = P::options(config) else {
+            let problem = OptionProblem::new(format!("/{}", P::KIND), format!("the method `{}` needs it", P::KIND));
+            return vec![problem.help("say who makes the problems; docs/own-code.md has an example")];
+        };
+        let mut problems: Vec<OptionProblem> =
+            own.peer.problems().into_iter().map(|problem| problem.with_prefix(&format!("/{}", P::KIND))).collect();
+        let within = |problem: OptionProblem| problem.with_prefix(&format!("/{}", P::KIND));
+        problems.extend(own.batch.problem().map(within));
+        problems.extend(OptionProblem::out_of_range("/levels", own.levels, 1..=1000).map(within));
+        problems.extend(Split::check_all(&config.splits, own.levels, DEMONSTRATIONS));
+        problems
+    }
+    fn make(
+        &self,
+        config: &SynthesisConfig,
+        given: Vec<Problem>,
+        world: &SynthesisContext<'_>,
+    ) -> Result<SynthesisOutput> {
+        let own = P::options(config).ok_or_else(|| Error::bug("a generator is asked without options"))?;
+        if !given.is_empty() {
+            return Err(Error::invalid(format!("method `{}` makes its own problems", P::KIND))
+                .help("leave input `problems` out, or use method `annotated` or `teacher`"));
+        }
+        let hello = Hello { role: "generator", name: &own.name, seed: config.seed };
+        let peer = own.peer.open(hello, world.models.secrets(), world.log)?;
+        let source = ProblemSource {
+            peer: &*peer,
+            batch: own.batch,
+            kind: P::KIND,
+            environment: world.environment.kind(),
+            levels: own.levels,
+            chance: Chance::new(config.seed),
+        };
+        // Drawing comes before the first demonstration, so its progress is 0.
+        let drawn = source.draw_all(&config.splits, &|_| (world.progress)(0, 1))?;
+        let (demonstrations, dropped) = demonstrate(&drawn, peer.place(), world)?;
+        let problems: Vec<Problem> = drawn.into_iter().map(|made| made.problem).collect();
+        let mut report = summary(&problems, &demonstrations, "problems");
+        report.metric("dropped", dropped.values().sum::<usize>() as f64);
+        for (reason, count) in &dropped {
+            report.metric(format!("dropped_{reason}"), *count as f64);
+        }
+        Ok(SynthesisOutput { problems, demonstrations, report })
+    }
+}
+
+/// Plays the turns of the split that is demonstrated. Returns counts of dropped demonstrations, by reason.
+fn demonstrate(
+    drawn: &[SolvedProblem],
+    place: &str,
+    world: &SynthesisContext<'_>,
+) -> Result<(Vec<Trajectory>, BTreeMap<&'static str, usize>)> {
+    let shown: Vec<&SolvedProblem> = drawn.iter().filter(|made| made.problem.split == DEMONSTRATIONS).collect();
+    if let Some(mute) = shown.iter().find(|made| made.turns.is_empty()) {
+        let error = Error::data(format!("problem `{}` of the split `demonstrations` has no `turns`", mute.problem.id));
+        return Err(error.help("give what the agent writes, turn by turn").at(place));
+    }
+    let scripts: Vec<EpisodeScript<'_>> = shown
+        .iter()
+        .zip(0..)
+        .map(|(made, seed)| EpisodeScript {
+            id: format!("{}-demonstration", made.problem.id),
+            problem: &made.problem,
+            turns: made.turns.clone(),
+            seed,
+        })
+        .collect();
+    let played = play(world.environment, &scripts, |done| (world.progress)(done, scripts.len()))?;
+    let (mut kept, mut dropped) = (Vec::new(), BTreeMap::new());
+    for (played, script) in played.into_iter().zip(&scripts) {
+        match drop_reason(&played, script.turns.len()) {
+            Some(reason) => *dropped.entry(reason).or_insert(0) += 1,
+            None => kept.push(played.trajectory),
+        }
+    }
+    Ok((kept, dropped))
+}
+
+/// Returns why an episode is no demonstration.
+fn drop_reason(played: &ScriptedResult, turns: usize) -> Option<&'static str> {
+    if played.timed_out {
+        Some("time_limit")
+    } else if played.turns < turns {
+        Some("ended_early")
+    } else {
+        (played.trajectory.reward < 1.0).then_some("wrong_answer")
+    }
+}

@@ -1,0 +1,101 @@
+//! Drawing problems from a program or a service, split by split, until each has its numbers and no problem occurs
+//! twice.
+
+use super::custom_problem::{SolvedProblem, read};
+use super::splits::Split;
+use crate::hash::xxh64;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_core::{Chance, Error, Result};
+use trainyard_envs::programs::{BatchSize, request_items};
+use trainyard_process::ProgramService;
+
+/// A level counts as exhausted after twenty draws per wanted problem plus this many.
+const MOST_MISSES: u64 = 1_000;
+
+/// A source of problems, and its settings.
+pub struct ProblemSource<'a> {
+    /// Program or service that responds.
+    pub peer: &'a dyn ProgramService,
+    /// Maximum problems in one request.
+    pub batch: BatchSize,
+    /// Kind of the method, which is the source of its problems.
+    pub kind: &'static str,
+    /// Environment of the problems.
+    pub environment: &'a str,
+    /// Highest level; the lowest is 1.
+    pub levels: u32,
+    /// Source of all seeds.
+    pub chance: Chance,
+}
+
+/// Requested problem.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct ProblemRequest<'a> {
+    split: &'a str,
+    level: u32,
+    index: u64,
+    seed: u64,
+}
+
+impl ProblemSource<'_> {
+    /// Draws all splits, in order of name, level and number; no canonical form occurs twice.
+    pub fn draw_all(
+        &self,
+        splits: &BTreeMap<String, Split>,
+        told: &dyn Fn(usize) -> Result<()>,
+    ) -> Result<Vec<SolvedProblem>> {
+        let mut seen = BTreeSet::new();
+        let mut all: BTreeMap<&String, Vec<SolvedProblem>> = BTreeMap::new();
+        let size = |split: &Split| split.counts(self.levels).values().sum::<u64>();
+        // The smallest split draws first, so that a test split gets its share of rare problems.
+        let mut order: Vec<(&String, &Split)> = splits.iter().collect();
+        order.sort_by_key(|(name, split)| (size(split), *name));
+        for (name, split) in order {
+            let own = all.entry(name).or_default();
+            for (level, count) in split.counts(self.levels) {
+                own.extend(self.draw(name, level, count, &mut seen)?);
+                told(seen.len())?;
+            }
+        }
+        Ok(all.into_values().flatten().collect())
+    }
+
+    fn draw(&self, split: &str, level: u32, count: u64, seen: &mut BTreeSet<String>) -> Result<Vec<SolvedProblem>> {
+        let chance = self.chance.child("split", &[xxh64(split.as_bytes(), 0)]);
+        let most = count.saturating_mul(20) + MOST_MISSES;
+        let (mut made, mut next) = (Vec::new(), 0);
+        while (made.len() as u64) < count && next < most {
+            // Whole requests: the last missing ones may take many draws.
+            let missing = (count - made.len() as u64).max(self.batch.0 as u64);
+            let end = (next + missing).min(most);
+            let wanted: Vec<ProblemRequest<'_>> =
+                (next..end).map(|index| problem_request(split, level, index, &chance)).collect();
+            next = end;
+            for (wanted, row) in wanted.iter().zip(request_items(self.peer, self.batch, "generate", &wanted)?) {
+                let at = || format!("{}: level {level}, index {}", self.peer.place(), wanted.index);
+                let row = row.map_err(|raised| raised.error().at(at()))?;
+                let Some(mut one) = read(&row, level, self.kind, self.environment).map_err(|e| e.at(at()))? else {
+                    continue;
+                };
+                if (made.len() as u64) < count && seen.insert(one.problem.canonical.clone()) {
+                    one.problem.split = split.to_string();
+                    made.push(one);
+                }
+            }
+        }
+        if (made.len() as u64) < count {
+            let message = format!("split `{split}`: level {level} has too few distinct problems for {count}");
+            let help =
+                format!("only {} were found in {next} draws; ask for fewer, or let `seed` vary more", made.len());
+            return Err(Error::invalid(message).help(help).at(self.peer.place()));
+        }
+        Ok(made)
+    }
+}
+
+/// Returns the request, whose seeds are exact in languages whose numbers are doubles.
+fn problem_request<'a>(split: &'a str, level: u32, index: u64, chance: &Chance) -> ProblemRequest<'a> {
+    let seed = chance.at("problem", &[u64::from(level), index]).next_u64() >> 11;
+    ProblemRequest { split, level, index, seed }
+}

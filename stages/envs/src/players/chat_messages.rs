@@ -1,0 +1,21 @@
+//! Messages of an environment in the form that a chat-completion server receives.
+
+use trainyard_chat::ChatRequestMessage;
+use trainyard_tables::Message;
+
+/// Converts a message of the prompt, or one that the environment adds.
+pub(super) fn plain(message: &Message) -> ChatRequestMessage {
+    match message.role.as_str() {
+        "tool" => result(&message.content, None),
+        role => ChatRequestMessage::new(role, message.content.clone()),
+    }
+}
+
+/// Converts a tool's result. Servers accept such a message only for a call that they know; any other result is sent as
+/// a user message, as the templates of many models write it.
+pub(super) fn result(text: &str, call: Option<&str>) -> ChatRequestMessage {
+    match call {
+        Some(id) => ChatRequestMessage { tool_call_id: Some(id.to_string()), ..ChatRequestMessage::new("tool", text) },
+        None => ChatRequestMessage::new("user", format!("<tool_response>\n{text}\n</tool_response>")),
+    }
+}

@@ -1,0 +1,56 @@
+//! Handshake with a service: one for all requests, which wait for it.
+
+use serde_json::Value;
+use trainyard_core::Error;
+
+/// The service's answer to the handshake, or the error.
+pub type HandshakeResult = Result<Value, Error>;
+
+/// Continuation after the handshake.
+pub type HandshakeCallback = Box<dyn FnOnce(HandshakeResult) + Send>;
+
+/// The state of the handshake.
+#[derive(Default)]
+pub enum HandshakeState {
+    /// Not begun, or the last try failed.
+    #[default]
+    Idle,
+    /// In progress, with the waiting requests.
+    InProgress(Vec<HandshakeCallback>),
+    /// Completed, with the service's answer.
+    Done(Value),
+}
+
+/// Next step of a request that needs the service.
+pub enum HandshakeStep {
+    /// Continues immediately.
+    Proceed(HandshakeCallback, Value),
+    /// Waits and starts the handshake.
+    Start,
+    Wait,
+}
+
+impl HandshakeState {
+    /// Registers a request that needs the service.
+    pub fn enter(&mut self, then: HandshakeCallback) -> HandshakeStep {
+        match self {
+            Self::Done(ready) => HandshakeStep::Proceed(then, ready.clone()),
+            Self::InProgress(waiting) => {
+                waiting.push(then);
+                HandshakeStep::Wait
+            }
+            Self::Idle => {
+                *self = Self::InProgress(vec![then]);
+                HandshakeStep::Start
+            }
+        }
+    }
+    /// Ends the handshake and returns the waiting requests. After a failure the next request starts it again.
+    pub fn end(&mut self, greeted: &HandshakeResult) -> Vec<HandshakeCallback> {
+        let next = greeted.as_ref().map_or(Self::Idle, |ready| Self::Done(ready.clone()));
+        match std::mem::replace(self, next) {
+            Self::InProgress(waiting) => waiting,
+            Self::Idle | Self::Done(_) => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The protocol as a language of programs: from `initialize` to the list of tools, then answers to calls.
+
+use super::protocol::{self, ServerMessage};
+use super::tool_list::McpToolList;
+use crate::tools::ToolSpec;
+use serde_json::Value;
+use std::sync::Arc;
+use trainyard_process::{ProgramProtocol, ProtocolEvent, ProtocolSession, excerpt};
+
+/// Pages of a list of tools.
+const MAX_PAGES: usize = 100;
+/// Maximum number of logged stdout lines of one server, in addition to its standard error.
+const MAX_LOGGED_LINES: usize = 100;
+/// Lines without a message after which a server is given up.
+const MAX_IGNORED_LINES: usize = 10_000;
+
+/// Protocol of a server.
+pub struct McpProtocol {
+    /// The tools that every server must offer.
+    pub listing: Arc<McpToolList>,
+    /// Bytes of a result that the agent reads.
+    pub most: usize,
+}
+
+impl McpProtocol {
+    /// Returns a conversation with a server that has just started.
+    pub fn new_session(&self) -> McpProtocolSession {
+        let Self { listing, most } = self;
+        let (listing, most) = (Arc::clone(listing), *most);
+        McpProtocolSession {
+            listing,
+            most,
+            version: String::new(),
+            listed: Vec::new(),
+            pages: 0,
+            is_ready: false,
+            logged_lines: 0,
+        }
+    }
+}
+
+impl ProgramProtocol for McpProtocol {
+    fn start_session(&self) -> Box<dyn ProtocolSession> {
+        Box::new(self.new_session())
+    }
+    fn help(&self) -> &'static str {
+        "start the server by hand: it answers `initialize` of the Model Context Protocol on its standard output"
+    }
+}
+
+/// State of the conversation with one server.
+pub struct McpProtocolSession {
+    listing: Arc<McpToolList>,
+    most: usize,
+    /// The version of the protocol, once it is agreed upon.
+    pub version: String,
+    /// Tools of the pages so far.
+    listed: Vec<ToolSpec>,
+    pages: usize,
+    is_ready: bool,
+    logged_lines: usize,
+}
+
+impl McpProtocolSession {
+    /// Returns the meaning of a message. The error describes the problem with it.
+    pub fn message(&mut self, message: &Value) -> Result<ProtocolEvent, String> {
+        Ok(match protocol::read(message)? {
+            ServerMessage::Initialized(result) => {
+                self.version = protocol::accept(&result)?;
+                ProtocolEvent::Send(lines(&[protocol::initialized(), protocol::list(None)]))
+            }
+            ServerMessage::Listed(result) => self.listed(protocol::page(&result)?)?,
+            ServerMessage::Called(number, result) => {
+                ProtocolEvent::Response(number, result.map(|result| protocol::result(&result, self.most)))
+            }
+            ServerMessage::Request(id, method) => {
+                ProtocolEvent::Send(lines(&[protocol::client_response(&id, &method)]))
+            }
+            // Before the server is ready, its list is already requested.
+            ServerMessage::Changed if self.is_ready => ProtocolEvent::Send(lines(&[protocol::list(None)])),
+            ServerMessage::Log(text) => self.log_line(text),
+            ServerMessage::Changed | ServerMessage::Other => ProtocolEvent::Ignored,
+        })
+    }
+    /// Handles one more page of tools.
+    fn listed(&mut self, (tools, cursor): (Vec<ToolSpec>, Option<String>)) -> Result<ProtocolEvent, String> {
+        self.listed.extend(tools);
+        self.pages += 1;
+        if let Some(cursor) = cursor {
+            if self.pages >= MAX_PAGES {
+                return Err(format!("its list of tools has more than {MAX_PAGES} pages"));
+            }
+            return Ok(ProtocolEvent::Send(lines(&[protocol::list(Some(&cursor))])));
+        }
+        self.pages = 0;
+        let new = self.listing.check_or_store(std::mem::take(&mut self.listed))?;
+        if !std::mem::replace(&mut self.is_ready, true) {
+            return Ok(ProtocolEvent::Ready(self.listing.ready()));
+        }
+        Ok(match new.as_slice() {
+            [] => ProtocolEvent::Ignored,
+            new => self.log_line(format!("the server offers new tools, which are not used: {}", new.join(", "))),
+        })
+    }
+    fn log_line(&mut self, text: String) -> ProtocolEvent {
+        self.logged_lines += 1;
+        if self.logged_lines > MAX_LOGGED_LINES { ProtocolEvent::Ignored } else { ProtocolEvent::Log(text) }
+    }
+}
+
+impl ProtocolSession for McpProtocolSession {
+    fn opening(&mut self) -> String {
+        lines(&[protocol::initialize()])
+    }
+    fn parse_line(&mut self, line: &[u8]) -> Result<ProtocolEvent, String> {
+        match serde_json::from_slice::<Value>(line) {
+            // Earlier versions allowed several messages in one line, but no server used them.
+            Ok(message) if message.is_object() => self.message(&message).map_err(|e| format!("{e}: {}", excerpt(line))),
+            // Many servers print to stdout lines that belong on their standard error.
+            _ if line.iter().all(u8::is_ascii_whitespace) => Ok(ProtocolEvent::Ignored),
+            _ if self.logged_lines >= MAX_IGNORED_LINES => {
+                Err(format!("writes what is no message, again and again: {}", excerpt(line)))
+            }
+            _ => Ok(self.log_line(format!("no message: {}", excerpt(line)))),
+        }
+    }
+}
+
+/// Returns messages as lines.
+fn lines(messages: &[Value]) -> String {
+    messages.iter().map(|message| format!("{message}\n")).collect()
+}

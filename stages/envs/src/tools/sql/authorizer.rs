@@ -1,0 +1,39 @@
+//! SQLite's authorizers: the permitted actions of a query and of the loading script. Queries have an allow-list, so
+//! actions that a later SQLite adds are denied until they are reviewed.
+
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+
+/// Functions of clock, chance and the outside. The date functions are replaced ([`super::dates`]) instead.
+const DENIED: [&str; 6] =
+    ["random", "randomblob", "load_extension", "current_date", "current_time", "current_timestamp"];
+
+fn is_denied(function: &str) -> bool {
+    DENIED.iter().any(|name| name.eq_ignore_ascii_case(function))
+}
+
+fn allow(allowed: bool) -> Authorization {
+    if allowed { Authorization::Allow } else { Authorization::Deny }
+}
+
+/// Authorizes queries of the agent: reading only.
+pub fn authorize_query(context: AuthContext<'_>) -> Authorization {
+    match context.action {
+        AuthAction::Select | AuthAction::Recursive | AuthAction::Read { .. } => Authorization::Allow,
+        AuthAction::Function { function_name } => allow(!is_denied(function_name)),
+        _ => Authorization::Deny,
+    }
+}
+
+/// Authorizes the script that creates the database: everything that stays inside it.
+pub fn authorize_script(context: AuthContext<'_>) -> Authorization {
+    match context.action {
+        AuthAction::Attach { .. }
+        | AuthAction::Detach { .. }
+        | AuthAction::Pragma { .. }
+        | AuthAction::CreateVtable { .. }
+        | AuthAction::DropVtable { .. }
+        | AuthAction::Unknown { .. } => Authorization::Deny,
+        AuthAction::Function { function_name } => allow(!is_denied(function_name)),
+        _ => Authorization::Allow,
+    }
+}

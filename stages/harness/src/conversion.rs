@@ -1,0 +1,211 @@
+//! Conversion between the requests of a program and the conversations of the sampling loop.
+
+use serde_json::{Value, json};
+use trainyard_core::Result;
+use trainyard_envs::tools::tools_json;
+use trainyard_envs::{AgentTurn, AgentTurnRequest, ParsedTurn, ToolCall, ToolFormat, ToolSpec, Toolbox, TurnTokens};
+use trainyard_model_api::turn_parser::{TurnParser, call_markers};
+use trainyard_model_api::{
+    self as serving, ApiFinishReason, ApiToolCall, ModelApiError, ModelPrompt, ModelResponse, ResponseChoice,
+    SampledToken, Usage,
+};
+use trainyard_tables::Message;
+
+/// Role of a turn that its program does not receive as sampled, so that no message equals it.
+const CUT_ROLE: &str = "cut";
+
+/// One request in the episode's form.
+pub struct EpisodeRequest {
+    /// Request for the sampling loop.
+    pub turn_request: AgentTurnRequest,
+    /// Format of its tool calls, if it offers tools.
+    format: Option<Box<dyn ToolFormat>>,
+    stop: Vec<String>,
+    /// Whether the request's sampling options differ from the policy's.
+    pub ignored: bool,
+}
+
+/// Reader of requests, by the options of the environment.
+pub struct RequestReader<'a> {
+    pub toolbox: &'a Toolbox,
+    pub format: &'a str,
+    /// Whether tools are described in the system message; otherwise by the template.
+    pub describe: bool,
+}
+
+impl RequestReader<'_> {
+    /// Reads a request. Errors: features that a policy in training does not support.
+    pub fn read(&self, asked: &serving::ModelRequest) -> Result<EpisodeRequest, ModelApiError> {
+        let ModelPrompt::Messages(sent) = &asked.prompt else {
+            let message = "an episode is a conversation: ask by chat completions, responses or Anthropic's messages";
+            return Err(ModelApiError::invalid_field("prompt", message).code("unsupported_parameter"));
+        };
+        if sent.last().is_none_or(|last| last.role == "assistant") {
+            return Err(ModelApiError::invalid_field(
+                "messages",
+                "the last message must not be the assistant's: it speaks next",
+            ));
+        }
+        for (param, wrong) in [
+            ("n", asked.n > 1),
+            ("stop_token_ids", !asked.stop_tokens.is_empty()),
+            ("ignore_eos", asked.ignore_end),
+            ("prompt_logprobs", asked.prompt_logprobs),
+        ] {
+            if wrong {
+                let message = format!("`{param}` is not supported in episodes, which sample one turn at a time");
+                return Err(ModelApiError::invalid_field(param, message).code("unsupported_parameter"));
+            }
+        }
+        let tools: Vec<ToolSpec> = asked.visible_tools().iter().map(spec).collect();
+        let format = if tools.is_empty() { None } else { Some(self.toolbox.format(self.format, &tools)?) };
+        let mut messages = ordered(sent);
+        if let Some(format) = format.as_deref().filter(|_| self.describe) {
+            describe(&mut messages, &format.describe(&tools));
+        }
+        let written = messages.iter().map(|message| render_calls(message, format.as_deref())).collect();
+        let shown = (!self.describe && !tools.is_empty()).then(|| tools_json(&tools));
+        let sampling = [asked.temperature, asked.top_p];
+        let ignored = sampling.iter().any(Option::is_some)
+            || asked.top_k.is_some()
+            || asked.seed.is_some()
+            || !asked.variables.is_empty();
+        let asked_for =
+            AgentTurnRequest { messages, template_messages: written, tools: shown, max_tokens: asked.max_tokens };
+        Ok(EpisodeRequest { turn_request: asked_for, format, stop: asked.stop.clone(), ignored })
+    }
+}
+
+impl EpisodeRequest {
+    /// Converts a turn to the program's form.
+    pub fn turn(&self, text: &str, tokens: Option<&TurnTokens>) -> ParsedTurn {
+        let turn = match &self.format {
+            None => AgentTurn { text: text.to_string(), ..AgentTurn::default() },
+            Some(format) => format.parse(text),
+        };
+        let signs = self.format.as_deref().map_or(&[][..], |format| call_markers(format.kind()));
+        let mut speech = TurnParser::new(signs, tokens.map_or("", |tokens| &tokens.opened));
+        let (first, rest) = (speech.feed(text), speech.end());
+        let (thinking, mut content) = (first.thinking + &rest.thinking, first.text + &rest.text);
+        let readable = !turn.calls.is_empty() && turn.calls.iter().all(std::result::Result::is_ok);
+        if !readable {
+            content.push_str(speech.call_text());
+        }
+        let cut = self.stop.iter().filter_map(|stop| content.find(stop)).min();
+        let role = if cut.is_some() { CUT_ROLE } else { "assistant" };
+        content.truncate(cut.unwrap_or(content.len()));
+        let message = Message {
+            tool_calls: if readable { turn.calls_json() } else { None },
+            reasoning_content: (!thinking.is_empty()).then_some(thinking),
+            ..Message::new(role, content)
+        };
+        ParsedTurn { turn, message }
+    }
+    /// Returns the answer to the program. `number` distinguishes its calls from those of other turns.
+    pub fn answer(&self, read: &ParsedTurn, tokens: &TurnTokens, number: u32) -> ModelResponse {
+        let calls: Vec<&ToolCall> = match read.message.tool_calls {
+            Some(_) => read.turn.calls.iter().flatten().collect(),
+            None => Vec::new(),
+        };
+        let call = |(at, call): (usize, &&ToolCall)| ApiToolCall {
+            id: format!("call_{number}_{at}"),
+            name: call.name.clone(),
+            arguments: call.arguments.to_string(),
+        };
+        let calls: Vec<ApiToolCall> = calls.iter().enumerate().map(call).collect();
+        let stop = self.stop.iter().find(|stop| read.turn.text.contains(stop.as_str()));
+        let finish = match stop.filter(|_| read.message.role == CUT_ROLE) {
+            Some(stop) => ApiFinishReason::Text(stop.clone()),
+            None if tokens.cut => ApiFinishReason::Length,
+            None if !calls.is_empty() => ApiFinishReason::Calls,
+            None => ApiFinishReason::End,
+        };
+        let each = tokens.ids.iter().zip(&tokens.texts).zip(&tokens.logprobs);
+        let sampled = each.map(|((id, text), logprob)| SampledToken {
+            id: *id,
+            text: text.clone(),
+            logprob: Some(*logprob).filter(|logprob| !logprob.is_nan()),
+            top: Vec::new(),
+        });
+        let choice = ResponseChoice {
+            thinking: read.message.reasoning_content.clone().unwrap_or_default(),
+            text: read.message.content.clone(),
+            calls,
+            tokens: sampled.collect(),
+            finish,
+        };
+        ModelResponse {
+            choices: vec![choice],
+            prompt_ids: tokens.prompt.clone(),
+            prompt_logprobs: None,
+            usage: Usage { prompt: tokens.prompt.len(), sampled: tokens.ids.len(), thinking: 0 },
+        }
+    }
+}
+
+fn spec(tool: &serving::ApiTool) -> ToolSpec {
+    let serving::ApiTool { name, description, parameters } = tool.clone();
+    ToolSpec { name, description, parameters }
+}
+
+/// Puts a text into the system message, after the program's text there.
+fn describe(messages: &mut Vec<Message>, text: &str) {
+    match messages.first_mut().filter(|first| first.role == "system") {
+        Some(system) if system.content.is_empty() => system.content = text.to_string(),
+        Some(system) => system.content = format!("{}\n\n{text}", system.content),
+        None => messages.insert(0, Message::new("system", text)),
+    }
+}
+
+/// Returns messages with calls in our form, and results in the order of their calls instead of with their ids.
+fn ordered(sent: &[Message]) -> Vec<Message> {
+    let mut list: Vec<Message> = Vec::with_capacity(sent.len());
+    let mut at = 0;
+    // Ids of the last calls, in order.
+    let mut ids: Vec<String> = Vec::new();
+    while at < sent.len() {
+        let message = &sent[at];
+        if message.role == "tool" {
+            let end = at + sent[at..].iter().take_while(|m| m.role == "tool").count();
+            let place = |m: &&Message| ids.iter().position(|id| Some(id) == m.tool_call_id.as_ref());
+            let mut results: Vec<&Message> = sent[at..end].iter().collect();
+            results.sort_by_key(|m| place(m).unwrap_or(usize::MAX));
+            list.extend(results.into_iter().map(|m| Message::new("tool", m.content.clone())));
+            at = end;
+            continue;
+        }
+        let mut own = message.clone();
+        if message.role == "assistant" {
+            let calls = message.tool_calls.as_deref().and_then(|text| serde_json::from_str(text).ok());
+            let calls: Vec<Value> = calls.unwrap_or_default();
+            ids = calls.iter().map(|call| call["id"].as_str().unwrap_or_default().to_string()).collect();
+            let ours: Vec<Value> = calls.iter().map(to_tool_call).collect();
+            own.tool_calls = (!ours.is_empty()).then(|| Value::Array(ours).to_string());
+        }
+        list.push(own);
+        at += 1;
+    }
+    list
+}
+
+/// Converts a call of OpenAI's form to ours.
+fn to_tool_call(call: &Value) -> Value {
+    let function = &call["function"];
+    let arguments =
+        function["arguments"].as_str().map(|text| serde_json::from_str(text).unwrap_or_else(|_| json!(text)));
+    json!({"name": function["name"], "arguments": arguments.unwrap_or_else(|| function["arguments"].clone())})
+}
+
+/// Returns a message in the form for the template: calls of turns that were not sampled here are written into their
+/// text.
+fn render_calls(message: &Message, format: Option<&dyn ToolFormat>) -> Message {
+    let calls: Option<Vec<ToolCall>> = message.tool_calls.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let (Some(calls), Some(format)) = (calls, format) else { return message.clone() };
+    let said = Some(message.content.trim_end().to_string()).filter(|said| !said.is_empty());
+    let lines: Vec<String> = said.into_iter().chain(calls.iter().map(|call| format.render(call))).collect();
+    Message { content: lines.join("\n"), ..message.clone() }
+}
+
+#[cfg(test)]
+#[path = "view_tests.rs"]
+mod tests;

@@ -1,0 +1,42 @@
+//! An adapter's shape without its numbers: enough to decide before a run whether training with given options can resume
+//! from it.
+
+use super::layers::targeted;
+use super::options::AdapterOptions;
+use crate::config::ModelConfig;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use trainyard_core::{Error, Result};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AdapterShape {
+    /// Rows of every A, columns of every B.
+    pub rank: usize,
+    /// The factor on what the adapter adds.
+    pub scale: f64,
+    /// Names of the adapted layers.
+    pub layers: BTreeSet<String>,
+}
+
+impl AdapterShape {
+    /// Returns the outline of the adapter that these options create. Errors: see [`super::AdapterPackage::new`].
+    pub fn from_options(config: &ModelConfig, options: &AdapterOptions) -> Result<Self> {
+        let layers = targeted(config, options.targets.as_deref())?.into_iter().map(|layer| layer.name).collect();
+        Ok(Self { rank: options.rank, scale: options.scale(), layers })
+    }
+    /// Checks that training that requires `wanted` can resume from this adapter. Errors: invalid, naming the
+    /// difference.
+    pub fn expect(&self, wanted: &Self) -> Result<()> {
+        let differs = if self.rank != wanted.rank {
+            format!("has rank {}, not {}", self.rank, wanted.rank)
+        } else if self.scale != wanted.scale {
+            format!("has the scale {}, not {}", self.scale, wanted.scale)
+        } else if self.layers != wanted.layers {
+            format!("changes {} layers, not the {} of `targets`", self.layers.len(), wanted.layers.len())
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid(format!("the model has an adapter already, which {differs}"))
+            .help("use the options that it was made with, to train it on, or merge it first with `model/merge`"))
+    }
+}

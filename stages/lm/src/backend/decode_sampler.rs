@@ -1,0 +1,109 @@
+//! A [`Sampler`] whose sequences are kept by the engine's roster: a backend only adds the computation of tokens.
+
+use super::{Parameters, Sampler};
+use crate::config::ModelConfig;
+use crate::generate::{
+    DrawKey, SequenceCache, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState, SequenceTable,
+};
+use trainyard_core::Result;
+use trainyard_tables::SamplingParams;
+
+/// Computation of tokens by a backend.
+pub trait Decode: Send {
+    /// State per sequence.
+    type Cache: SequenceCache + Send;
+    /// Draws one token for every running sequence of the roster, or ends its turn.
+    fn step(&mut self, roster: &mut SequenceTable<Self::Cache>) -> Result<()>;
+    /// As [`Sampler::cache_bytes`].
+    fn cache_bytes(&self, tokens: usize) -> u64;
+    /// Checks that tokens can be sampled. Errors: invalid, if the model has no language head.
+    fn expect_language_head(&self) -> Result<()>;
+    /// As [`Sampler::set_weights`].
+    fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()>;
+    /// As [`Sampler::logprobs_of`], for tokens in the vocabulary.
+    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &SamplingParams) -> Result<Vec<SequenceLogprobs>>;
+    /// As [`Sampler::score_labels`].
+    fn score_labels(&self) -> usize;
+    /// As [`Sampler::score`], for tokens in the vocabulary.
+    fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>>;
+}
+
+/// The sampler of a [`Decode`].
+pub struct DecodeSampler<D: Decode> {
+    decode: D,
+    sequences: SequenceTable<D::Cache>,
+}
+
+impl<D: Decode> DecodeSampler<D> {
+    /// Creates a sampler; `config` is the model's.
+    pub fn new(decode: D, config: &ModelConfig) -> Self {
+        Self { decode, sequences: SequenceTable::new(config) }
+    }
+    /// Creates a sampler for a [`Decode`] without entropies.
+    pub fn without_entropies(decode: D, config: &ModelConfig) -> Self {
+        Self { decode, sequences: SequenceTable::new(config).without_entropies() }
+    }
+    fn expect_tokens(&self, sequences: &[&[u32]]) -> Result<()> {
+        sequences.iter().try_for_each(|sequence| self.sequences.check_tokens(sequence))
+    }
+}
+
+impl<D: Decode> Sampler for DecodeSampler<D> {
+    fn start(&mut self, request: SequenceRequest) -> Result<SequenceId> {
+        self.decode.expect_language_head()?;
+        self.sequences.add(request)
+    }
+    fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
+        self.sequences.fork(id, at, draw)
+    }
+    fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
+        self.sequences.append(id, tokens, max_new_tokens)
+    }
+    fn pause(&mut self, id: SequenceId) {
+        self.sequences.stop(id);
+    }
+    fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
+        self.sequences.resume(id, max_new_tokens)
+    }
+    fn step(&mut self) -> Result<Vec<(SequenceId, SequenceFinish)>> {
+        let ids = self.sequences.running().map(|(id, _)| id).collect();
+        self.decode.step(&mut self.sequences)?;
+        Ok(self.sequences.finished(ids))
+    }
+    fn running(&self) -> usize {
+        self.sequences.running_count()
+    }
+    fn sequence(&self, id: SequenceId) -> &SequenceState {
+        self.sequences.sequence(id)
+    }
+    fn remove(&mut self, id: SequenceId) -> SequenceState {
+        self.sequences.remove(id)
+    }
+    fn positions(&self) -> usize {
+        self.sequences.positions()
+    }
+    fn cache_bytes(&self, tokens: usize) -> u64 {
+        self.decode.cache_bytes(tokens)
+    }
+    fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()> {
+        self.decode.set_weights(weights, version)?;
+        self.sequences.version = version;
+        Ok(())
+    }
+    fn version(&self) -> u32 {
+        self.sequences.version
+    }
+    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &SamplingParams) -> Result<Vec<SequenceLogprobs>> {
+        crate::generate::check_sampling(sampling)?;
+        self.decode.expect_language_head()?;
+        self.expect_tokens(sequences)?;
+        self.decode.logprobs_of(sequences, sampling)
+    }
+    fn score_labels(&self) -> usize {
+        self.decode.score_labels()
+    }
+    fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        self.expect_tokens(sequences)?;
+        self.decode.score(sequences, positions)
+    }
+}

@@ -1,0 +1,153 @@
+//! Computation of a server in any dialect: turns, given sequences, token ids, and its weights.
+
+use crate::adapter::peft;
+use crate::folder::ModelFolder;
+use crate::generate::{DrawKey, Generator, SequenceFinish, SequenceRequest};
+use std::collections::BTreeMap;
+use std::path::Path;
+use trainyard_core::{Chance, Error, Result};
+use trainyard_tables::SamplingParams;
+
+const PLAIN: SamplingParams = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
+
+/// A turn to compute.
+pub struct MockTurnRequest<'a> {
+    pub adapter: Option<&'a str>,
+    pub tokens: Vec<u32>,
+    pub sampling: SamplingParams,
+    pub stop: Vec<u32>,
+    pub most: usize,
+    /// Draw that produced the seed, if known, and the number of the turn.
+    pub draw: Option<(DrawKey, usize)>,
+    pub seed: u64,
+    /// Number of most probable tokens to list.
+    pub top: usize,
+}
+
+/// A computed turn.
+pub struct MockTurnOutput {
+    pub tokens: Vec<u32>,
+    /// Log-probabilities under the sampled distribution.
+    pub sampled: Vec<f32>,
+    /// Log-probabilities before truncation.
+    pub tempered: Vec<f32>,
+    /// Log-probabilities under the model's distribution.
+    pub plain: Vec<f32>,
+    /// The most probable tokens at the first one, under the same three distributions.
+    pub top: [Vec<(u32, f32)>; 3],
+    pub stopped: Option<u32>,
+}
+
+/// A model with its adapters.
+pub struct MockModelEngine {
+    model: ModelFolder,
+    own: Generator,
+    adapters: BTreeMap<String, Generator>,
+}
+
+impl MockModelEngine {
+    /// Loads a model without its adapter, which a server gets like any other.
+    pub fn new(model: &ModelFolder) -> Result<Self> {
+        let base = ModelFolder { adapter: None, ..model.clone() };
+        Ok(Self { own: base.generator(1)?, model: base, adapters: BTreeMap::new() })
+    }
+    /// Loads the weights of a folder.
+    pub fn reload(&mut self, folder: &Path) -> Result<()> {
+        let model = ModelFolder::load(folder)?;
+        (self.own, self.model) = (model.generator(1)?, model);
+        Ok(())
+    }
+    /// Loads an adapter. Errors: invalid, if the name is taken.
+    pub fn load_adapter(&mut self, name: &str, folder: &Path) -> Result<()> {
+        if self.adapters.contains_key(name) {
+            return Err(Error::invalid(format!("The lora adapter '{name}' has already been loaded.")));
+        }
+        let adapted = self.model.adapted(peft::load(folder, &self.model.config)?)?;
+        self.adapters.insert(name.to_string(), adapted.generator(1)?);
+        Ok(())
+    }
+    /// Unloads an adapter. Errors: invalid, if it is absent.
+    pub fn unload_adapter(&mut self, name: &str) -> Result<()> {
+        let gone = self.adapters.remove(name);
+        gone.map(|_| ()).ok_or_else(|| Error::invalid(format!("The lora adapter '{name}' cannot be found.")))
+    }
+    /// Returns the names of the adapters.
+    pub fn adapters(&self) -> Vec<String> {
+        self.adapters.keys().cloned().collect()
+    }
+    pub fn positions(&self) -> usize {
+        self.model.config.positions()
+    }
+    pub fn stop_tokens(&self) -> Vec<u32> {
+        self.model.stop_tokens().to_vec()
+    }
+    pub fn tokenize(&self, text: &str) -> Result<Vec<u32>> {
+        self.model.chat.tokenizer().encode(text)
+    }
+    fn generator(&mut self, adapter: Option<&str>) -> Result<&mut Generator> {
+        match adapter {
+            None => Ok(&mut self.own),
+            Some(name) => {
+                self.adapters.get_mut(name).ok_or_else(|| Error::invalid(format!("no adapter `{name}` is loaded")))
+            }
+        }
+    }
+    /// Returns the log-probabilities of a given sequence.
+    pub fn prompt_logprobs(&mut self, adapter: Option<&str>, tokens: &[u32]) -> Result<Vec<f32>> {
+        Ok(self.generator(adapter)?.logprobs_of(&[tokens], &PLAIN)?.remove(0).logprobs)
+    }
+    /// Samples a turn.
+    pub fn turn(&mut self, job: MockTurnRequest<'_>) -> Result<MockTurnOutput> {
+        let config = &self.model.config;
+        let vocabulary: Vec<u32> =
+            (0..config.vocab_size as u32).filter(|v| config.expect_tokens([v]).is_ok()).collect();
+        let (most, first) = (job.most, job.tokens.len());
+        let generator = self.generator(job.adapter)?;
+        let fallback = DrawKey { chance: Chance::new(job.seed), problem: 0, sample: 0 };
+        let (draw, turn) = job.draw.unwrap_or((fallback, 0));
+        // Draws are keyed by the turn, so earlier turns are replayed first: one token each, and the rest in the last.
+        let turn = turn.min(first - 1);
+        let opening = if turn == 0 { job.tokens.clone() } else { job.tokens[..1].to_vec() };
+        let id = generator.add(SequenceRequest {
+            tokens: opening,
+            draw,
+            sampling: job.sampling,
+            stop_tokens: job.stop.clone(),
+            max_new_tokens: if turn == 0 { most } else { 0 },
+        })?;
+        for part in 1..=turn {
+            generator.step()?;
+            let end = if part == turn { first } else { part + 1 };
+            generator.append(id, &job.tokens[part..end], if part == turn { most } else { 0 })?;
+        }
+        while generator.running() > 0 {
+            generator.step()?;
+        }
+        let state = generator.remove(id);
+        let stopped = match state.finish {
+            Some(SequenceFinish::Stop(token)) => Some(token),
+            Some(SequenceFinish::Nan) => return Err(Error::data("the logits are not finite")),
+            _ => None,
+        };
+        let untruncated = SamplingParams { top_p: 1.0, top_k: 0, ..job.sampling };
+        let mut of = |sampling: &SamplingParams| -> Result<Vec<f32>> {
+            Ok(generator.logprobs_of(&[&state.token_ids], sampling)?.remove(0).logprobs.split_off(first))
+        };
+        let (tempered, plain) = (of(&untruncated)?, of(&PLAIN)?);
+        let mut top: [Vec<(u32, f32)>; 3] = Default::default();
+        if job.top > 1 {
+            let endings: Vec<Vec<u32>> = vocabulary.iter().map(|v| [&job.tokens[..], &[*v]].concat()).collect();
+            let endings: Vec<&[u32]> = endings.iter().map(Vec::as_slice).collect();
+            for (list, sampling) in top.iter_mut().zip([job.sampling, untruncated, PLAIN]) {
+                let scored = generator.logprobs_of(&endings, &sampling)?;
+                let mut all: Vec<(u32, f32)> =
+                    vocabulary.iter().copied().zip(scored.iter().map(|s| s.logprobs[first])).collect();
+                all.sort_by(|a, b| b.1.total_cmp(&a.1));
+                all.truncate(job.top);
+                *list = all;
+            }
+        }
+        let tokens = state.token_ids[first..].to_vec();
+        Ok(MockTurnOutput { tokens, sampled: state.logprobs[first..].to_vec(), tempered, plain, top, stopped })
+    }
+}

@@ -1,0 +1,12 @@
+//! Prefixes that tokenizers add to a text.
+
+/// Where a tokenizer adds a prefix to the text that it encodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrefixPlacement {
+    /// Nowhere: pieces need no special handling.
+    Nowhere,
+    /// At the beginning of a text.
+    Text,
+    /// At the beginning of a text and after every added token.
+    Segment,
+}

@@ -1,0 +1,73 @@
+//! Matching of a program's requests: after a sampled turn, or as the beginning of a new segment.
+//!
+//! A program sends messages back parsed and rewritten: other spaces in its calls, thoughts left out. So messages are
+//! compared by meaning, and a request continues a conversation if it repeats all its messages in order.
+
+use serde_json::Value;
+use trainyard_tables::Message;
+
+/// Returns whether `asked` continues a conversation of these messages: it begins with all of them, and has more.
+pub fn continues(known: &[Message], asked: &[Message]) -> bool {
+    asked.len() > known.len() && known.iter().zip(asked).all(|(known, asked)| same(known, asked))
+}
+
+/// Returns whether two messages mean the same: text without surrounding white space, calls as JSON. Thoughts may be
+/// left out when a message is sent back, but not changed.
+pub fn same(known: &Message, asked: &Message) -> bool {
+    known.role == asked.role
+        && known.content.trim() == asked.content.trim()
+        && calls(known) == calls(asked)
+        && asked.reasoning_content.as_deref().is_none_or(|thought| {
+            thought.trim().is_empty()
+                || known.reasoning_content.as_deref().is_some_and(|known| known.trim() == thought.trim())
+        })
+}
+
+fn calls(message: &Message) -> Option<Value> {
+    let text = message.tool_calls.as_deref()?;
+    // Calls that are not JSON are compared as text.
+    Some(serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test_message(content: &str, calls: Option<&str>, thought: Option<&str>) -> Message {
+        Message {
+            tool_calls: calls.map(str::to_string),
+            reasoning_content: thought.map(str::to_string),
+            ..Message::new("assistant", content)
+        }
+    }
+
+    #[test]
+    fn messages_are_the_same_by_what_they_mean() {
+        let call = r#"[{"name": "f", "arguments": {"a": 1, "b": [2]}}]"#;
+        let spaced = r#"[ {"arguments":{"b":[2],"a":1},"name":"f"} ]"#;
+        let known = test_message("So.", Some(call), Some("think"));
+        for (asked, expected) in [
+            (test_message("So.", Some(call), Some("think")), true),
+            (test_message(" So.\n", Some(spaced), None), true),
+            (test_message("So.", Some(spaced), Some("  ")), true),
+            (test_message("So.", Some(spaced), Some("other")), false),
+            (test_message("So", Some(call), None), false),
+            (test_message("So.", None, None), false),
+            (test_message("So.", Some("[]"), None), false),
+            (test_message("So.", Some("not json"), None), false),
+            (Message { role: "user".into(), ..test_message("So.", Some(call), None) }, false),
+        ] {
+            assert_eq!(same(&known, &asked), expected, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_conversation_goes_on_with_more_messages() {
+        let [u, a, t] = ["user", "assistant", "tool"].map(|role| Message::new(role, role));
+        let known = [u.clone(), a.clone()];
+        assert!(continues(&known, &[u.clone(), a.clone(), t.clone()]));
+        assert!(!continues(&known, &known), "the same call again is another sample");
+        assert!(!continues(&known, &[u.clone(), t.clone(), a.clone()]), "rewritten");
+        assert!(!continues(&known, &[t, u.clone(), a.clone(), u]), "begins otherwise");
+    }
+}

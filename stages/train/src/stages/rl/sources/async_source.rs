@@ -1,0 +1,194 @@
+//! Rollouts that are sampled while the policy is updated, on a separate thread; they keep their tokens when the weights
+//! change.
+//!
+//! A slow tool or a long episode delays its own group only. The staleness of the data is bounded on both sides
+//! (2505.24298): no more groups are open than can be used in time, and a group whose oldest token is older than
+//! `max_staleness` updates is left out. Only which weights sampled which token depends on the timing of the two
+//! threads; the rows record it, so [`super::recorded`] can repeat a run.
+
+use super::RolloutSource;
+use super::options::AsyncOptions;
+use super::pending_groups::PendingGroups;
+use super::worker::RolloutWorker;
+use crate::rollouts::{EpisodeJob, EpisodeQueues, RolloutDriver, rescore};
+use crate::stages::rl::collect::{RolloutBatch, job};
+use crate::stages::rl::state::{RlProgress, RlRun};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::Scope;
+use trainyard_core::{Error, Result};
+use trainyard_learn::Rollout;
+use trainyard_lm::backend::{Parameters, Sampler};
+
+/// Command to the sampling thread.
+enum SamplerCommand {
+    Start(Vec<EpisodeJob>),
+    Weights(Parameters, u32),
+}
+
+/// Group whose members have all ended, or the thread's error.
+type GroupResult = Result<Vec<Rollout>>;
+
+/// Loop's side: starts groups and takes them as they end.
+pub(crate) struct AsyncSource<'o> {
+    options: &'o AsyncOptions,
+    pending: PendingGroups,
+    commands: Sender<SamplerCommand>,
+    ready: Receiver<GroupResult>,
+}
+
+impl<'o> AsyncSource<'o> {
+    /// Starts the thread, which ends when the source is dropped.
+    pub fn start<'scope>(
+        run: &'scope RlRun<'_>,
+        options: &'o AsyncOptions,
+        progress: &RlProgress,
+        scope: &'scope Scope<'scope, '_>,
+    ) -> Result<Self> {
+        let worker = RolloutWorker::of(run);
+        let mut sampler = run.policy.sampler(run.threads)?;
+        sampler.set_weights(&progress.trainer.weights()?, progress.version())?;
+        let (commands, inbox) = channel();
+        let (outbox, ready) = channel();
+        scope.spawn(move || {
+            if let Err(e) = sample(&worker, &mut *sampler, &inbox, &outbox) {
+                // The receiver is gone if the loop has failed first.
+                outbox.send(Err(e)).ok();
+            }
+        });
+        Ok(Self { options, pending: PendingGroups::default(), commands, ready })
+    }
+
+    /// Starts as many groups as the bound allows.
+    fn fill(&mut self, run: &RlRun<'_>, progress: &mut RlProgress, used: usize) -> Result<()> {
+        // Even the last of so many groups is used in time: every step takes `problems_per_step` of them.
+        let most = run.config.problems_per_step * (1 + self.options.max_staleness as usize);
+        while self.pending.started.len() + used < most {
+            let number = progress.state.started_groups;
+            let jobs = admit(run, progress, number)?;
+            self.commands.send(SamplerCommand::Start(jobs)).map_err(|_| last_error(&self.ready))?;
+            self.pending.started.insert(number, progress.state.step);
+            progress.state.started_groups += 1;
+        }
+        Ok(())
+    }
+}
+
+impl RolloutSource for AsyncSource<'_> {
+    fn next(&mut self, run: &RlRun<'_>, progress: &mut RlProgress) -> Result<RolloutBatch> {
+        let (step, wanted) = (progress.state.step, run.config.problems_per_step);
+        let most = self.options.max_staleness;
+        let mut all = RolloutBatch::of_step(step);
+        // Bounds the number of groups if filters empty group after group.
+        let mut patience = wanted as u64 * run.config.resample.max_draws;
+        while all.batch.groups.len() < wanted && patience > 0 {
+            let used = all.batch.groups.len();
+            self.fill(run, progress, used)?;
+            let Some(members) = self.pending.next(step, most, wanted - used, wanted) else {
+                self.pending.ended.push_back(self.ready.recv().map_err(|_| last_error(&self.ready))??);
+                continue;
+            };
+            patience -= 1;
+            let oldest = members.iter().filter_map(oldest_version).min();
+            let age = step.saturating_sub(oldest.map_or(step, u64::from));
+            if age > most {
+                all.stats.stale_groups += 1;
+                continue;
+            }
+            run.use_group(members, progress, &mut all)?;
+            all.stats.staleness += if all.batch.groups.len() > used { age } else { 0 };
+        }
+        run.complete_fresh(progress, &mut all)?;
+        Ok(all)
+    }
+    fn learned(&mut self, progress: &RlProgress) -> Result<()> {
+        // If the thread is gone, receiving the next group returns its error.
+        self.commands.send(SamplerCommand::Weights(progress.trainer.weights()?, progress.version())).ok();
+        Ok(())
+    }
+}
+
+/// Returns the jobs of the next group.
+fn admit(run: &RlRun<'_>, progress: &mut RlProgress, number: u32) -> Result<Vec<EpisodeJob>> {
+    let chance = run.chance.child("admission", &[u64::from(number)]);
+    let RlProgress { parts, state, .. } = progress;
+    let draw = parts.curriculum.next(state.step, 1, &run.pool, &state.rates, &run.curriculum_chance());
+    if draw.problems.is_empty() {
+        return Err(Error::data("the curriculum has no problem left to give")
+            .help("use another curriculum, or give more problems"));
+    }
+    let (size, place) = (run.config.rollout.group_size, run.place(state.step));
+    let spawns = parts.strategy.start(&draw, &run.pool, size, place, &chance.child("start", &[]));
+    let numbered = |j: EpisodeJob| EpisodeJob { group: number, draw: u64::from(number), ..j };
+    Ok(spawns.into_iter().map(|s| numbered(job(&draw, s))).collect())
+}
+
+/// Returns the version of the oldest sampled token.
+fn oldest_version(one: &Rollout) -> Option<u32> {
+    let t = &one.trajectory;
+    t.weights_version.as_ref()?.iter().zip(&t.loss_mask).skip(one.given).filter(|(_, m)| **m).map(|(v, _)| *v).min()
+}
+
+/// Returns the error that ended the sampling thread.
+fn last_error(ready: &Receiver<GroupResult>) -> Error {
+    ready.iter().find_map(Result::err).unwrap_or_else(|| Error::bug("the thread that samples ended without an error"))
+}
+
+/// Runs the sampling thread until the loop disconnects, and sends groups when their last member has ended.
+fn sample(
+    worker: &RolloutWorker<'_>,
+    sampler: &mut dyn Sampler,
+    commands: &Receiver<SamplerCommand>,
+    ready: &Sender<GroupResult>,
+) -> Result<()> {
+    let mut driver = worker.driver(sampler);
+    let mut flow = EpisodeQueues::default();
+    let mut open: BTreeMap<u32, (usize, Vec<Rollout>)> = BTreeMap::new();
+    loop {
+        if !handle_commands(commands, &mut driver, &mut flow, &mut open)? {
+            return Ok(());
+        }
+        driver.pump(&mut flow, worker.problems)?;
+        for one in flow.take_done() {
+            let group = one.trajectory.group;
+            let Some((size, members)) = open.get_mut(&group) else { continue };
+            members.push(one);
+            if members.len() == *size
+                && let Some((_, mut members)) = open.remove(&group)
+            {
+                rescore::rescore_rollouts(driver.sampler, &worker.sampling, &mut members)?;
+                if ready.send(Ok(members)).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Processes all received commands; waits for one if there is no other work. Returns false if the loop has
+/// disconnected.
+fn handle_commands(
+    commands: &Receiver<SamplerCommand>,
+    driver: &mut RolloutDriver<'_, '_>,
+    flow: &mut EpisodeQueues<'_>,
+    open: &mut BTreeMap<u32, (usize, Vec<Rollout>)>,
+) -> Result<bool> {
+    loop {
+        let command = if flow.unfinished() {
+            commands.try_recv()
+        } else {
+            commands.recv().map_err(|_| TryRecvError::Disconnected)
+        };
+        match command {
+            Ok(SamplerCommand::Start(jobs)) => {
+                if let Some(first) = jobs.first() {
+                    open.insert(first.group, (jobs.len(), Vec::new()));
+                }
+                jobs.into_iter().for_each(|job| flow.submit(job));
+            }
+            Ok(SamplerCommand::Weights(weights, version)) => driver.sampler.set_weights(&weights, version)?,
+            Err(TryRecvError::Empty) => return Ok(true),
+            Err(TryRecvError::Disconnected) => return Ok(false),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The episodes of one step: played in the environment with the trainer's tokens, scored together, and sent to the
+//! trainer.
+
+use super::declared::REWARD;
+use super::options::RolloutOptions;
+use super::wire::{
+    StageMessage, TrainerConnection, TrainerEpisode, TrainerMessage, TrainerTurnRequest, trainer_exited,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use trainyard_api::CancelToken;
+use trainyard_core::error::io_error;
+use trainyard_core::{Chance, Error, Result};
+use trainyard_envs::Environment;
+use trainyard_learn::Rollout;
+use trainyard_lm::ModelFolder;
+use trainyard_lm::backend::turn_source::{self, OpenTurnRequest, TurnSource};
+use trainyard_tables::{EpisodeStatus, Problem};
+use trainyard_train::rewards::{Rewards, ScoredGroup};
+use trainyard_train::rollouts::{EpisodeJob, RolloutDriver};
+
+/// File of a checkpoint with the state of rewards across steps.
+const STATE: &str = "trainyard_rewards.json";
+
+/// Settings of a practice.
+pub struct RolloutSettings<'p> {
+    /// Tokenizer, chat template and sizes of the policy. Its weights are the trainer's.
+    pub model: ModelFolder,
+    pub environment: Box<dyn Environment>,
+    /// Problems with distinct ids.
+    pub problems: Vec<Problem>,
+    pub rewards: Rewards,
+    /// Sampling of episodes.
+    pub rollout: &'p RolloutOptions,
+    /// Source of all random draws of the environment.
+    pub chance: Chance,
+    /// Optimizer steps of the training.
+    pub steps: u64,
+}
+
+/// A practice, and its state across steps.
+pub struct RolloutService<'p> {
+    settings: RolloutSettings<'p>,
+    /// Index of a problem in the list by its id.
+    places: BTreeMap<String, usize>,
+    components: Vec<(String, f64)>,
+}
+
+impl<'p> RolloutService<'p> {
+    /// Creates a practice before its first episode.
+    pub fn new(setting: RolloutSettings<'p>) -> Self {
+        let places = setting.problems.iter().enumerate().map(|(place, problem)| (problem.id.clone(), place)).collect();
+        let components = setting.rewards.weights().map(|(name, weight)| (name.to_string(), weight)).collect();
+        Self { settings: setting, places, components }
+    }
+    /// Returns the ids of all problems, in order.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.settings.problems.iter().map(|problem| problem.id.as_str())
+    }
+    /// Restores the state from a checkpoint of the trainer. Errors: data (a file that this program did not write).
+    pub fn resume(&mut self, checkpoint: &Path) -> Result<()> {
+        let path = checkpoint.join(STATE);
+        let text = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;
+        let state: Value =
+            serde_json::from_slice(&text).map_err(|e| Error::data(format!("{}: {e}", path.display())))?;
+        self.settings.rewards.load(&state)
+    }
+    /// Returns the state for a checkpoint of the trainer.
+    pub(super) fn state(&self) -> Value {
+        self.settings.rewards.save()
+    }
+    pub(super) fn opened_message(&self) -> StageMessage<'_> {
+        StageMessage::Opened { rewards: &self.components, stop: self.settings.model.stop_tokens() }
+    }
+
+    /// Plays `members` episodes of each problem. Errors: data (an unknown problem, invalid turns), retryable (the
+    /// infrastructure broke all episodes), those of the environment and the rewards.
+    pub(super) fn play(
+        &mut self,
+        (step, round): (u64, u64),
+        ids: &[String],
+        members: u32,
+        wire: &Arc<Mutex<TrainerConnection>>,
+        over: &CancelToken,
+    ) -> Result<(Vec<TrainerEpisode>, BTreeMap<String, f64>)> {
+        let mut jobs = Vec::new();
+        for (group, id) in (0..).zip(ids) {
+            let place = self.places.get(id);
+            let problem = *place.ok_or_else(|| Error::data(format!("the trainer asks for a problem `{id}`")))?;
+            let of = |sample| EpisodeJob { group, draw: u64::from(group), ..EpisodeJob::root(problem, sample) };
+            jobs.extend((0..members).map(of));
+        }
+        let RolloutSettings { model, environment, problems, rollout, chance, .. } = &self.settings;
+        let mut sampler = turn_source::sampler(TrainerTurns(Arc::clone(wire)), &model.config);
+        let mut driver = RolloutDriver {
+            sampler: &mut *sampler,
+            model,
+            environment: &**environment,
+            limits: rollout.limits(),
+            sampling: rollout.sampling(),
+            chance: chance.child("step", &[step, round]),
+            name: format!("practice/{step}/{round}"),
+            cancel: over,
+        };
+        let mut rollouts = driver.run(problems, &jobs)?;
+        self.score(&mut rollouts, &jobs, step)?;
+        let mut metrics = means(&rollouts)?;
+        metrics.extend(self.settings.rewards.metrics());
+        let stop = self.settings.model.stop_tokens();
+        let episodes = rollouts.into_iter().map(|rollout| episode(rollout, stop)).collect::<Result<_>>()?;
+        Ok((episodes, metrics))
+    }
+
+    /// Scores each group separately, without episodes that the infrastructure broke.
+    fn score(&mut self, rollouts: &mut [Rollout], jobs: &[EpisodeJob], step: u64) -> Result<()> {
+        let RolloutSettings { problems, rewards, steps, .. } = &mut self.settings;
+        let mut groups: BTreeMap<u32, ScoredGroup<'_>> = BTreeMap::new();
+        for (rollout, job) in rollouts.iter_mut().zip(jobs).filter(|(rollout, _)| is_counted(rollout)) {
+            let problem = &problems[job.problem];
+            let fresh = || ScoredGroup { problem, members: Vec::new(), correct: Vec::new() };
+            let group = groups.entry(job.group).or_insert_with(fresh);
+            group.correct.push(rollout.correct);
+            group.members.push(&mut rollout.trajectory);
+        }
+        let mut groups: Vec<ScoredGroup<'_>> = groups.into_values().collect();
+        rewards.score_groups(&mut groups, step, *steps)
+    }
+}
+
+fn is_counted(rollout: &Rollout) -> bool {
+    rollout.trajectory.status != EpisodeStatus::Infrastructure
+}
+
+/// The trainer as a source of turns.
+struct TrainerTurns(Arc<Mutex<TrainerConnection>>);
+
+impl TurnSource for TrainerTurns {
+    fn draw(&mut self, open: &[OpenTurnRequest<'_>]) -> Result<Vec<Vec<u32>>> {
+        let mut wire = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let turns = open.iter().map(|one| TrainerTurnRequest { tokens: one.tokens, most: one.max_tokens }).collect();
+        wire.send(&StageMessage::Say(turns))?;
+        match wire.receive()? {
+            Some(TrainerMessage::Said(turns)) => Ok(turns),
+            Some(_) => Err(Error::data("the trainer does not answer what it was asked to say")
+                .help("answer one `say` with one `said`")),
+            None => Err(trainer_exited()),
+        }
+    }
+}
+
+/// Returns means over the episodes that count.
+fn means(rollouts: &[Rollout]) -> Result<BTreeMap<String, f64>> {
+    let counted: Vec<&Rollout> = rollouts.iter().filter(|rollout| is_counted(rollout)).collect();
+    if counted.is_empty() {
+        let message = format!("all {} episodes of a step failed for reasons that are not the agent's", rollouts.len());
+        return Err(Error::retryable(message).help("look at the tools and programs of the environment"));
+    }
+    let mean = |of: fn(&Rollout) -> f64| counted.iter().map(|one| of(one)).sum::<f64>() / counted.len() as f64;
+    let failed = (rollouts.len() - counted.len()) as f64 / rollouts.len() as f64;
+    let named = [
+        ("pass_rate", mean(|one| f64::from(u8::from(one.correct)))),
+        ("turns", mean(|one| f64::from(one.trajectory.turns))),
+        ("tool_calls", mean(|one| f64::from(one.trajectory.tool_calls))),
+        ("tool_errors", mean(|one| f64::from(one.trajectory.tool_errors))),
+        ("infrastructure_failures", failed),
+    ];
+    debug_assert!(named.iter().all(|(name, _)| *name != REWARD));
+    Ok(named.map(|(name, value)| (name.to_string(), value)).into())
+}
+
+/// Converts an episode. Errors: invalid, if the chat template has split the episode in several sequences.
+fn episode(rollout: Rollout, stop: &[u32]) -> Result<TrainerEpisode> {
+    let fair = is_counted(&rollout);
+    let row = rollout.trajectory;
+    if !row.restarts.is_empty() {
+        let message = format!("problem `{}`: the chat template rewrites earlier turns", row.problem_id);
+        return Err(Error::invalid(message).help(
+            "a trainer gets an episode as one sequence: use a template that keeps what was said, or `uses: rl`",
+        ));
+    }
+    let mut prompt = row.token_ids;
+    let mut completion = prompt.split_off(row.prompt_tokens as usize);
+    let learned = &row.loss_mask[prompt.len()..];
+    // The environment's last messages are not read.
+    completion.truncate(learned.iter().rposition(|drawn| *drawn).map_or(0, |last| last + 1));
+    let mut mask: Vec<u8> = learned.iter().take(completion.len()).map(|drawn| u8::from(*drawn && fair)).collect();
+    if completion.is_empty() {
+        // A prompt that leaves no room for a turn; trainers require at least one token.
+        completion.push(stop.first().copied().unwrap_or(0));
+        mask.push(0);
+    }
+    let rewards = if fair { row.rewards } else { BTreeMap::new() };
+    Ok(TrainerEpisode { prompt, completion, mask, rewards })
+}

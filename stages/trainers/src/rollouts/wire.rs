@@ -1,0 +1,135 @@
+//! The protocol of a stage and the trainer that practices with it.
+//!
+//! The trainer sends requests (`open`, `play`, `save`), and each has one response. During a `play`, the stage sends
+//! requests (`say`), and the trainer responds with tokens.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use trainyard_core::{Error, Result};
+use trainyard_process::excerpt;
+
+/// Maximum bytes of one line: thousands of sequences of tens of thousands of tokens.
+const MAX_LINE_BYTES: u64 = 1 << 30;
+
+/// Message from a trainer.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum TrainerMessage {
+    /// Requests the data for the time before the first episode.
+    Open {},
+    /// Requests episodes.
+    Play {
+        /// Number of finished optimizer steps.
+        step: u64,
+        /// Number of requests since the last step.
+        round: u64,
+        /// Problem of each group.
+        problems: Vec<String>,
+        /// Episodes of each group.
+        members: u32,
+    },
+    /// The requested turns: the new tokens of each.
+    Said(Vec<Vec<u32>>),
+    /// Requests the state for its checkpoint.
+    Save {},
+}
+
+/// Message from the stage.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageMessage<'a> {
+    /// Response to `open`.
+    Opened {
+        /// Components of the reward with their weights.
+        rewards: &'a [(String, f64)],
+        /// Tokens that end a turn.
+        stop: &'a [u32],
+    },
+    /// Requests turns.
+    Say(Vec<TrainerTurnRequest<'a>>),
+    /// Response to `play`.
+    Played {
+        /// Episodes in the order of the groups and their members.
+        episodes: &'a [TrainerEpisode],
+        /// Means over the episodes, for the learning curves.
+        metrics: &'a BTreeMap<String, f64>,
+    },
+    /// Response to `save`.
+    State(Value),
+}
+
+/// A turn to draw.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TrainerTurnRequest<'a> {
+    /// Tokens that the turn continues.
+    pub tokens: &'a [u32],
+    /// Maximum tokens of the turn.
+    pub most: usize,
+}
+
+/// An episode in the form for a trainer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TrainerEpisode {
+    /// Tokens before the first turn.
+    pub prompt: Vec<u32>,
+    /// All further tokens, up to the last drawn one; at least one token.
+    pub completion: Vec<u32>,
+    /// 1 for the tokens of the completion that were drawn and are learned from.
+    pub mask: Vec<u8>,
+    /// Components of the reward that apply. Empty where the infrastructure ended the episode.
+    pub rewards: BTreeMap<String, f64>,
+}
+
+/// One end of the connection.
+pub struct TrainerConnection {
+    lines: BufReader<UnixStream>,
+    closed: bool,
+}
+
+impl TrainerConnection {
+    pub fn new(stream: UnixStream) -> Self {
+        Self { lines: BufReader::new(stream), closed: false }
+    }
+    /// Returns the next line, or `None` once the trainer has closed its end. Errors: data, showing a line that is no
+    /// message.
+    pub fn receive(&mut self) -> Result<Option<TrainerMessage>> {
+        let mut line = Vec::new();
+        let read = self.lines.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
+        if read.is_err() || line.last() != Some(&b'\n') {
+            self.closed = true;
+            return match line.len() as u64 == MAX_LINE_BYTES {
+                true => Err(broken(&line, "it is longer than 1 GiB")),
+                // A killed program may leave half a line.
+                false => Ok(None),
+            };
+        }
+        serde_json::from_slice(&line).map(Some).map_err(|e| broken(&line, &e.to_string()))
+    }
+    /// Sends a message. Errors: the trainer has ended.
+    pub fn send(&mut self, told: &StageMessage<'_>) -> Result<()> {
+        let mut line = serde_json::to_vec(told).map_err(|e| Error::bug(format!("a message has no JSON form: {e}")))?;
+        line.push(b'\n');
+        let sent = self.lines.get_mut().write_all(&line);
+        sent.map_err(|_| {
+            self.closed = true;
+            trainer_exited()
+        })
+    }
+    /// Returns whether the trainer has closed its end: its exit status then has the reason.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+}
+
+/// Returns the error of operations that wait for an ended trainer.
+pub fn trainer_exited() -> Error {
+    Error::retryable("the trainer has gone while it practiced")
+}
+
+fn broken(line: &[u8], why: &str) -> Error {
+    Error::data(format!("the trainer's message is none that practice knows: {why}: {}", excerpt(line)))
+        .help("the program that drives the trainer and this program must be of one version")
+}

@@ -1,0 +1,52 @@
+//! Replaces a manifest whose files garbage collection gave up.
+//!
+//! The name stays taken, so no generation is put twice and there are no gaps between generations; the record stays, so
+//! the lineage of a number remains known. The form is not that of a manifest: programs that do not know it treat it as
+//! damage and run the stage again, as this one does.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use trainyard_core::units::format_time;
+use trainyard_core::{Error, Manifest, Result};
+
+/// Format version.
+const FORMAT: u32 = 1;
+
+/// A manifest whose files were given up, with the time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CollectedManifest {
+    /// Version of this format: 1.
+    pub format: u32,
+    /// Time at which its files were given up, in Unix milliseconds by the clock of the command that did it.
+    pub collected: i64,
+    /// The manifest, without the previews of its tables.
+    pub manifest: Manifest,
+}
+
+impl CollectedManifest {
+    /// Gives up the files of a manifest.
+    pub fn new(mut manifest: Manifest, collected: i64) -> Self {
+        for output in manifest.outputs.values_mut() {
+            if let Some(table) = &mut output.table {
+                table.preview.clear();
+            }
+        }
+        Self { format: FORMAT, collected, manifest }
+    }
+    /// Parses the stored form; returns `None` for any other bytes.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice::<Self>(bytes).ok().filter(|found| found.format == FORMAT)
+    }
+    pub(crate) fn encode(&self, path: &str) -> Result<Bytes> {
+        let mut text =
+            serde_json::to_vec(self).map_err(|e| Error::bug(format!("{path}: this record has no JSON form: {e}")))?;
+        text.push(b'\n');
+        Ok(text.into())
+    }
+    /// Returns the error of a lookup of this manifest.
+    pub(crate) fn error(&self, path: &str) -> Error {
+        let time = format_time(self.collected);
+        Error::data(format!("{path}: its files were given up by `artifacts gc` on {}", &time[..10]))
+            .help("run the workflow again: the stage runs again and publishes the next generation")
+    }
+}
