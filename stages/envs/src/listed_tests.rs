@@ -37,7 +37,7 @@ fn files_and_registry_lines_match() {
     ];
     assert_eq!(strays("environments", &shared, &environments::family().names()), Vec::<String>::new());
     assert_eq!(
-        strays("rewards", &["context", "formula", "kit", "reward", "weighted"], &rewards::family().names()),
+        strays("rewards", &["context", "count", "kit", "reward", "weighted"], &rewards::family().names()),
         Vec::<String>::new()
     );
     assert_eq!(
