@@ -61,7 +61,7 @@ fn text_without_calls(content: &str, calls: &[RawToolCall], omissions: &mut Expo
         return before.strip_suffix('\n').unwrap_or(before).to_string();
     }
     if !content.is_empty() {
-        omissions.add("the writing of turns whose calls were not written in Hermes' form (the calls are kept)", 1);
+        omissions.add("the text form of calls that are not in Hermes' form (the calls are kept)", 1);
     }
     let end = CALL_MARKERS.iter().filter_map(|opener| content.find(opener)).min();
     let end = end.unwrap_or_else(|| if content.trim_start().starts_with(['{', '[']) { 0 } else { content.len() });
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_calls_are_parted() {
+    fn text_and_calls_are_separated() {
         let call = RawToolCall { id: None, name: "add".into(), arguments: r#"{"b": 1, "a": 2}"#.into() };
         for text in ["", "Let me see.", "Two\nlines "] {
             assert_eq!(split(&assistant(text, &[call.clone(), call.clone()])), (text.to_string(), 2, 0));

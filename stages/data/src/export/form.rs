@@ -86,10 +86,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_that_is_not_there_says_what_is() {
+    fn unsupported_form_lists_alternatives() {
         let has = ExportForm::of(ArtifactKind::Trajectories, false, false);
-        let choose =
-            |requested, offers: &[ExportForm]| ExportForm::choose(requested, has, offers, ArtifactKind::Trajectories, "x");
+        let choose = |requested, offers: &[ExportForm]| {
+            ExportForm::choose(requested, has, offers, ArtifactKind::Trajectories, "x")
+        };
         assert_eq!(choose(None, &[ExportForm::Prompts, ExportForm::Steps]).unwrap(), ExportForm::Steps);
         assert_eq!(choose(Some(ExportForm::Tokens), &ExportForm::ALL).unwrap(), ExportForm::Tokens);
         let error = choose(Some(ExportForm::Prompts), &ExportForm::ALL).unwrap_err();

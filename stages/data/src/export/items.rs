@@ -80,7 +80,9 @@ fn problems(table: &Path, omissions: &mut ExportOmissions, take: &mut ItemSink<'
 fn packs(table: &Path, omissions: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
     for batch in TableRowReader::<TokenPack>::open(table)? {
         for pack in &batch? {
-            tokens::of_pack(pack)?.into_iter().try_for_each(|sequence| take(ExportItem::Tokens(sequence), omissions))?;
+            tokens::of_pack(pack)?
+                .into_iter()
+                .try_for_each(|sequence| take(ExportItem::Tokens(sequence), omissions))?;
         }
     }
     Ok(())
@@ -96,22 +98,27 @@ fn pairs(table: &Path, omissions: &mut ExportOmissions, take: &mut ItemSink<'_>)
                 }
                 Some(chosen) if is_pair(&chosen, &row) => omissions.add("pairs whose sides are the same", 1),
                 Some(_) => {
-                    omissions.add("rows that are no half of a pair", 1);
+                    omissions.add("rows without the other row of their pair", 1);
                     pending = Some(row);
                 }
                 None => pending = Some(row),
             }
         }
     }
-    omissions.add("rows that are no half of a pair", usize::from(pending.is_some()));
+    omissions.add("rows without the other row of their pair", usize::from(pending.is_some()));
     Ok(())
 }
 
-fn trajectories(table: &Path, form: ExportForm, omissions: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
+fn trajectories(
+    table: &Path,
+    form: ExportForm,
+    omissions: &mut ExportOmissions,
+    take: &mut ItemSink<'_>,
+) -> Result<()> {
     for batch in TableRowReader::<Trajectory>::open(table)? {
         for row in &batch? {
             if row.status != EpisodeStatus::Ok {
-                omissions.add("rows that failed for reasons of the infrastructure", 1);
+                omissions.add("rows with infrastructure failures", 1);
                 continue;
             }
             match form {
@@ -124,7 +131,9 @@ fn trajectories(table: &Path, form: ExportForm, omissions: &mut ExportOmissions,
                     Some(steps) => take(ExportItem::Steps(steps), omissions)?,
                     None => omissions.add("rows without labeled turns", 1),
                 },
-                _ if row.messages.iter().all(|m| m.role != "assistant") => omissions.add("rows in which no agent speaks", 1),
+                _ if row.messages.iter().all(|m| m.role != "assistant") => {
+                    omissions.add("rows without an agent message", 1)
+                }
                 _ => take(ExportItem::Conversation(row), omissions)?,
             }
         }
@@ -142,7 +151,7 @@ fn no_rows(form: ExportForm) -> Error {
         }
         ExportForm::Preference => ("pairs", "export the output `preferences` of `data/pairs` or `data/import`"),
         ExportForm::Sft | ExportForm::Prompts => {
-            ("rows to write", "look at the artifact with `trainyard artifacts show`")
+            ("rows to write", "inspect the artifact with `trainyard artifacts show`")
         }
     };
     Error::data(format!("no row has {missing}")).help(help)

@@ -57,8 +57,10 @@ impl CallIds {
 fn message(exported: &ExportMessage<'_>, ids: &mut CallIds, omissions: &mut ExportOmissions) -> Result<OrderedValue> {
     let role = exported.message.role.as_str();
     omissions.add("reasoning of messages", usize::from(exported.message.reasoning_content.is_some()));
-    let row =
-        OrderedValue::object([("role", OrderedValue::from(role)), ("content", OrderedValue::from(exported.text.as_str()))]);
+    let row = OrderedValue::object([
+        ("role", OrderedValue::from(role)),
+        ("content", OrderedValue::from(exported.text.as_str())),
+    ]);
     let name = exported.message.name.as_deref();
     if role == "tool" {
         omissions.add("names of tools' results", usize::from(name.is_some()));

@@ -21,8 +21,8 @@ impl ExportFormat for ShareGptExport {
     fn doc(&self) -> &'static str {
         "JSON Lines in the form `sft`: `conversations` of `{from, value}` (`human`, `gpt`, `function_call`, \
         `observation`), `system` for a first system message, `tools` as JSON text. A turn of calls alone is a \
-        `function_call`; one with words beside its calls stays one `gpt` text. Left out: ids of calls, names, \
-        reasoning, and which turns are out of the loss."
+        `function_call`; a turn with text and calls stays one `gpt` text. Left out: ids of calls, names, \
+        reasoning, and loss masks of turns."
     }
     fn forms(&self) -> &'static [ExportForm] {
         &[ExportForm::Sft]
@@ -47,13 +47,16 @@ fn turn(exported: &ExportMessage<'_>, omissions: &mut ExportOmissions) -> Ordere
     let message = exported.message;
     omissions.add("names of messages", usize::from(message.name.is_some()));
     omissions.add("reasoning of messages", usize::from(message.reasoning_content.is_some()));
-    let ids = exported.calls.iter().filter(|call| call.id.is_some()).count() + usize::from(message.tool_call_id.is_some());
+    let ids =
+        exported.calls.iter().filter(|call| call.id.is_some()).count() + usize::from(message.tool_call_id.is_some());
     omissions.add("ids of calls", ids);
-    omissions.add("that turns are out of the loss (the form `tokens` of `trl` keeps it)", usize::from(exported.is_context));
+    omissions.add("loss masks of turns (the form `tokens` of `trl` keeps them)", usize::from(exported.is_context));
     let (from, value) = match message.role.as_str() {
-        "assistant" if !exported.calls.is_empty() && exported.text.is_empty() => ("function_call", calls(&exported.calls)),
+        "assistant" if !exported.calls.is_empty() && exported.text.is_empty() => {
+            ("function_call", calls(&exported.calls))
+        }
         "assistant" if !exported.calls.is_empty() => {
-            omissions.add("the structure of calls with words beside them (the text is kept)", 1);
+            omissions.add("the structure of calls in turns with text (their text is kept)", 1);
             ("gpt", crate::tool_text::assistant(&exported.text, &exported.calls).content)
         }
         "assistant" => ("gpt", exported.text.clone()),

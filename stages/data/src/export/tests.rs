@@ -94,41 +94,43 @@ struct Shape {
 
 fn conversation(shape: Shape) -> impl Strategy<Value = Trajectory> {
     let turns = vec((turn(shape.ids, shape.words), maybe(words())), 0..4);
-    (maybe(words()), words(), turns, words(), any::<bool>()).prop_map(move |(system, question, turns, answer, tools)| {
-        let mut messages: Vec<Message> = system.map(|text| Message::new("system", text)).into_iter().collect();
-        messages.push(Message::new("user", question));
-        let (mut errors, mut calls) = (0, 0);
-        let count = turns.len() as u32 + 1;
-        for ((text, calls_made, results, failed, reasoning), reply) in turns {
-            let failed = failed && shape.mistakes;
-            errors += u32::from(failed);
-            calls += calls_made.len() as u32;
-            let reasoning_content = reasoning.filter(|_| shape.reasoning);
-            messages.push(Message { reasoning_content, ..assistant(&text, &calls_made) });
-            for (i, result) in results.into_iter().enumerate() {
-                let content = if failed && i == 0 { "NameError: x".to_string() } else { format!("it is {result}") };
-                let id = calls_made.get(i).and_then(|call| call.id.clone());
-                messages.push(Message { tool_call_id: id, ..Message::new("tool", content) });
+    (maybe(words()), words(), turns, words(), any::<bool>()).prop_map(
+        move |(system, question, turns, answer, tools)| {
+            let mut messages: Vec<Message> = system.map(|text| Message::new("system", text)).into_iter().collect();
+            messages.push(Message::new("user", question));
+            let (mut errors, mut calls) = (0, 0);
+            let count = turns.len() as u32 + 1;
+            for ((text, calls_made, results, failed, reasoning), reply) in turns {
+                let failed = failed && shape.mistakes;
+                errors += u32::from(failed);
+                calls += calls_made.len() as u32;
+                let reasoning_content = reasoning.filter(|_| shape.reasoning);
+                messages.push(Message { reasoning_content, ..assistant(&text, &calls_made) });
+                for (i, result) in results.into_iter().enumerate() {
+                    let content = if failed && i == 0 { "NameError: x".to_string() } else { format!("it is {result}") };
+                    let id = calls_made.get(i).and_then(|call| call.id.clone());
+                    messages.push(Message { tool_call_id: id, ..Message::new("tool", content) });
+                }
+                messages.extend(reply.map(|text| Message::new("user", text)));
             }
-            messages.extend(reply.map(|text| Message::new("user", text)));
-        }
-        messages.push(Message::new("assistant", answer.clone()));
-        let offered = concat!(
-            r#"[{"type": "function", "function": {"name": "z", "a": 1}}, "#,
-            r#"{"type": "function", "function": {"name": "b"}}]"#
-        );
-        Trajectory {
-            stop_reason: StopReason::Answer,
-            answer: Some(answer),
-            turns: count,
-            tool_calls: calls,
-            tool_errors: errors,
-            environment: "math-problems".into(),
-            tools: tools.then(|| offered.to_string()),
-            messages,
-            ..Trajectory::default()
-        }
-    })
+            messages.push(Message::new("assistant", answer.clone()));
+            let offered = concat!(
+                r#"[{"type": "function", "function": {"name": "z", "a": 1}}, "#,
+                r#"{"type": "function", "function": {"name": "b"}}]"#
+            );
+            Trajectory {
+                stop_reason: StopReason::Answer,
+                answer: Some(answer),
+                turns: count,
+                tool_calls: calls,
+                tool_errors: errors,
+                environment: "math-problems".into(),
+                tools: tools.then(|| offered.to_string()),
+                messages,
+                ..Trajectory::default()
+            }
+        },
+    )
 }
 
 /// Removes ids, which an import generates.
@@ -175,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn verl_gives_back_what_was_said(rows in vec(conversation(Shape { reasoning: true, ..EVERYTHING }), 1..5)) {
+    fn verl_round_trip_keeps_message_texts(rows in vec(conversation(Shape { reasoning: true, ..EVERYTHING }), 1..5)) {
         let folder = tempfile::tempdir().unwrap();
         write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
         let (file, _, omissions) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "verl");
@@ -235,7 +237,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_format_cannot_hold_is_counted() {
+fn omitted_fields_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let call = RawToolCall { id: Some("c1".into()), name: "f".into(), arguments: "{}".into() };
     let turn = Message { reasoning_content: Some("hm".into()), ..assistant("I call.", &[call]) };
@@ -247,9 +249,12 @@ fn what_a_format_cannot_hold_is_counted() {
     write_trajectories(&folder.path().join("data.parquet"), &[row, lost, silent]).unwrap();
     let of = |name: &str| {
         let (_, rows, omissions) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, name);
-        (rows[0].to_json().unwrap(), omissions.counts().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>())
+        (
+            rows[0].to_json().unwrap(),
+            omissions.counts().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>(),
+        )
     };
-    let dropped = ["1 rows in which no agent speaks", "1 rows that failed for reasons of the infrastructure"];
+    let dropped = ["1 rows without an agent message", "1 rows with infrastructure failures"];
     let (row, omissions) = of("trl");
     assert_eq!(omissions, dropped);
     assert!(
@@ -270,7 +275,7 @@ fn what_a_format_cannot_hold_is_counted() {
 }
 
 #[test]
-fn openai_gives_ids_to_calls_that_have_none() {
+fn openai_assigns_missing_call_ids() {
     let folder = tempfile::tempdir().unwrap();
     let call = || RawToolCall { id: None, name: "f".into(), arguments: "{}".into() };
     let messages = vec![
@@ -290,7 +295,7 @@ fn openai_gives_ids_to_calls_that_have_none() {
 }
 
 #[test]
-fn a_table_without_rows_of_the_form_is_refused() {
+fn table_without_rows_of_the_form_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("data.parquet");
     let messages = vec![Message::new("user", "q"), Message::new("assistant", "a")];

@@ -38,7 +38,7 @@ pub fn of_trajectory(row: &Trajectory, omissions: &mut ExportOmissions) -> Resul
     }
     let mut mask = row.loss_mask.clone();
     omissions.add(
-        "turns out of the loss (their call failed, or they say nothing)",
+        "turns excluded from the loss (a failed call, or no text)",
         mask_turns(&mut mask, &row.turn, &masked_turns(row)),
     );
     let sequence = |place: std::ops::Range<usize>| TokenSequence {
@@ -52,7 +52,7 @@ pub fn of_trajectory(row: &Trajectory, omissions: &mut ExportOmissions) -> Resul
 pub fn of_pack(pack: &TokenPack) -> Result<Vec<TokenSequence>> {
     let total: usize = pack.lengths.iter().map(|length| *length as usize).sum();
     if total != pack.tokens.len() || total != pack.loss_mask.len() {
-        return Err(Error::data("the lists of a token pack differ in length").help("make the tokens again"));
+        return Err(Error::data("the lists of a token pack differ in length").help("run `data/tokenize` again"));
     }
     let mut start = 0;
     let sequence = |length: &u32| {
@@ -69,7 +69,7 @@ mod tests {
     use trainyard_tables::Message;
 
     #[test]
-    fn mistakes_are_out_of_the_loss_and_contexts_apart() {
+    fn failed_turns_are_masked_and_contexts_are_separate() {
         let messages = ["user", "assistant", "tool", "assistant"];
         let messages = messages.map(|role| match role {
             "tool" => Message::new(role, "error: no"),

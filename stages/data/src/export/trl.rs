@@ -37,7 +37,8 @@ impl ExportFormat for TrlExport {
         match item {
             ExportItem::Conversation(row) => {
                 let messages = conversation::trajectory_messages(row, omissions)?;
-                Ok(OrderedValue::object([("messages", chats(&messages, CALLS)?)]).with("tools", conversation::tools(row)?))
+                Ok(OrderedValue::object([("messages", chats(&messages, CALLS)?)])
+                    .with("tools", conversation::tools(row)?))
             }
             ExportItem::Tokens(sequence) => Ok(sequence.row()),
             ExportItem::Pair(chosen, rejected) => pair(chosen, rejected, omissions),

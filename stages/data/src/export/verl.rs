@@ -27,7 +27,7 @@ impl ExportFormat for VerlExport {
         | `sft` | `messages`, with calls as the agent wrote them in the text | `MultiTurnSFTDataset` |\n\n\
         A column of Parquet has one type, and arguments of different tools have none in common: as structures they \
         would come with every other tool's arguments, empty. So calls stay text (of Hermes' form if they were stored \
-        apart), and tools are left out. verl knows no turns out of the loss."
+        separately), and tools are left out. Messages carry no loss mask."
     }
     fn forms(&self) -> &'static [ExportForm] {
         &[ExportForm::Sft, ExportForm::Prompts]
@@ -40,8 +40,11 @@ impl ExportFormat for VerlExport {
             ExportItem::Conversation(row) => {
                 let messages = conversation::trajectory_messages(row, &mut ExportOmissions::default())?;
                 let masked = messages.iter().filter(|message| message.is_context).count();
-                omissions.add("that turns are out of the loss (the form `tokens` of `trl` keeps it)", masked);
-                omissions.add("the structure of calls (their text is kept)", messages.iter().map(|message| message.calls.len()).sum());
+                omissions.add("loss masks of turns (the form `tokens` of `trl` keeps them)", masked);
+                omissions.add(
+                    "the structure of calls (their text is kept)",
+                    messages.iter().map(|message| message.calls.len()).sum(),
+                );
                 omissions.add("tools of rows", usize::from(conversation::tools(row)?.is_some()));
                 let written: Vec<ExportMessage<'_>> = messages.into_iter().map(calls_as_text).collect();
                 Ok(OrderedValue::object([("messages", chats(&written, TEXT_CALLS)?)]))
@@ -75,7 +78,8 @@ fn prompt(problem: &Problem, index: u64, omissions: &mut ExportOmissions) -> Res
         ("index", OrderedValue::Int(i64::try_from(index).unwrap_or(i64::MAX))),
         ("split", text(&problem.split)),
     ]);
-    let extra = extra.with("answer", problem.reference.as_deref().map(OrderedValue::from)).with("problem", Some(columns));
+    let extra =
+        extra.with("answer", problem.reference.as_deref().map(OrderedValue::from)).with("problem", Some(columns));
     Ok(OrderedValue::object([
         ("data_source", text(&problem.source)),
         ("prompt", chats(&messages, TEXT_CALLS)?),

@@ -71,7 +71,7 @@ fn splits_have_their_numbers_and_share_no_problem() {
 /// Level 1 has 170 programs that divide. The training splits request more than that, and the test split still has its
 /// share.
 #[test]
-fn a_test_split_keeps_its_distribution_beside_large_training_splits() {
+fn test_split_keeps_its_distribution_with_large_training_splits() {
     let mut config = config("procedural");
     config.splits = BTreeMap::from([
         ("demonstrations".to_string(), splits::Split::by_level([(1, 800)])),
@@ -207,7 +207,7 @@ fn annotations_become_executed_calls() {
 
 /// A row that does not terminate is dropped and named; a lost call stops the stage, to be retried.
 #[test]
-fn endless_calls_only_cost_their_row() {
+fn endless_calls_drop_only_their_row() {
     let environment = echo_environment();
     let row = |i: usize, call: &str| {
         annotated_problem(&format!("p{i}"), &format!("First <<5=5>>5, then <<{call}=5>>5.\n#### 5"), "5")
