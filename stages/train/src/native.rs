@@ -55,8 +55,8 @@ const TOOLS_POINTER: &str = "/template/tools";
 /// describe.
 pub fn problems(environment: &Value, template: &TemplateOptions) -> Vec<OptionProblem> {
     // A missing `kind` is reported by the environment.
-    let asked = template.tools == ToolDescriptions::Native && environment.get("kind").is_some();
-    asked.then(|| described_by_problems(environment)).flatten().into_iter().collect()
+    let requires_native = template.tools == ToolDescriptions::Native && environment.get("kind").is_some();
+    requires_native.then(|| described_by_problems(environment)).flatten().into_iter().collect()
 }
 
 #[cfg(test)]

@@ -208,7 +208,8 @@ proptest! {
             }
         }
         write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
-        let (file, exported, omissions) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Preference, "trl");
+        let form = ExportForm::Preference;
+        let (file, exported, omissions) = written(folder.path(), ArtifactKind::Trajectories, form, "trl");
         prop_assert_eq!((exported.len(), omissions.counts().count()), (rows.len() / 2, 0));
         prop_assert_eq!(plain(back(&file, "preferences").preferences), rows);
     }
@@ -218,7 +219,7 @@ proptest! {
         drawn in vec((words(), text(), 0u32..9, maybe(words()), maybe(words())), 1..6), parquet in any::<bool>()
     ) {
         type Drawn = (String, String, u32, Option<String>, Option<String>);
-        let problem = |(i, (asked, answer, level, reference, system)): (usize, Drawn)| {
+        let problem = |(i, (question, answer, level, reference, system)): (usize, Drawn)| {
             let system = system.map(|text| Message::new("system", text));
             Problem {
                 id: format!("p{i}"), messages: system.into_iter().chain([Message::new("user", question)]).collect(),

@@ -14,12 +14,12 @@ import trainyard_bridge as ty
 
 @ty.step_scorer
 def short(episode):
-    said = [message.content for message in episode.messages if message.role == "assistant"]
-    if "crash" in said:
+    texts = [message.content for message in episode.messages if message.role == "assistant"]
+    if "crash" in texts:
         raise ValueError("cannot score")
-    if "few" in said:
+    if "few" in texts:
         return [1]
-    return [None if text == "?" else len(text) <= ty.options() for text in said]
+    return [None if text == "?" else len(text) <= ty.options() for text in texts]
 
 ty.run()
 "#;
