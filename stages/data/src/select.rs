@@ -324,12 +324,12 @@ mod tests {
             serde_json::from_value(serde_json::json!({"splits": ["rl"], "decontaminate": {"methods": [methods]}}))
                 .unwrap()
         };
-        let left = |methods: &str| {
+        let remaining = |methods: &str| {
             let selected = select(problems.clone(), &evaluation, &config(methods), &std::env::temp_dir()).unwrap();
             (selected.problems.into_iter().map(|p| p.id).collect::<Vec<_>>(), selected.overlapping)
         };
-        assert_eq!(left("ngram_13"), (["p0", "p1", "p3", "p5"].map(String::from).to_vec(), 2));
-        assert_eq!(left("canonical"), (["p0", "p1", "p2", "p3", "p4"].map(String::from).to_vec(), 1));
+        assert_eq!(remaining("ngram_13"), (["p0", "p1", "p3", "p5"].map(String::from).to_vec(), 2));
+        assert_eq!(remaining("canonical"), (["p0", "p1", "p2", "p3", "p4"].map(String::from).to_vec(), 1));
         assert!(
             select(problems.clone(), &[], &config("canonical"), &std::env::temp_dir()).is_err(),
             "no clean result without a comparison"

@@ -81,15 +81,15 @@ fn step_value(rows: &[Trajectory], step: &[u32], config: &PairsConfig) -> Option
 /// equals.
 fn spread(candidates: &[RowPair], rows: usize, limit: usize) -> Vec<RowPair> {
     let mut uses = vec![0usize; rows];
-    let mut left: Vec<RowPair> = candidates.to_vec();
+    let mut remaining: Vec<RowPair> = candidates.to_vec();
     let mut taken = Vec::new();
     while taken.len() < limit {
         let cost = |pair: &RowPair| {
             let (a, b) = (uses[pair.better.0], uses[pair.worse.0]);
             (a.max(b), a + b)
         };
-        let Some(place) = (0..left.len()).min_by_key(|&place| (cost(&left[place]), place)) else { break };
-        let pair = left.remove(place);
+        let Some(place) = (0..remaining.len()).min_by_key(|&place| (cost(&remaining[place]), place)) else { break };
+        let pair = remaining.remove(place);
         uses[pair.better.0] += 1;
         uses[pair.worse.0] += 1;
         taken.push(pair);

@@ -136,7 +136,7 @@ impl Stage for SynthesizeStage {
         let method = method_of(method)?;
         let host = ToolHost::of_stage(context)?;
         let environment = environment.build(&host)?;
-        let unspoken = prompt_environment(&self.envs.environments, &config, &host)?;
+        let prompt_environment = prompt_environment(&self.envs.environments, &config, &host)?;
         let models = host.models();
         let given = io::read_many_problems(context.many("problems"))?;
         let progress = |done: usize, total: usize| {
@@ -146,7 +146,7 @@ impl Stage for SynthesizeStage {
         let log = log(context);
         let world = SynthesisContext {
             environment: environment.as_ref(),
-            prompt_environment: unspoken.as_deref(),
+            prompt_environment: prompt_environment.as_deref(),
             models,
             log: &log,
             progress: &progress,
@@ -172,8 +172,8 @@ impl Stage for SynthesizeStage {
         let PreparedSynthesis { config, method, environment, .. } = prepared;
         let host = ToolHost::of_stage(context)?;
         let environment = environment.build(&host)?;
-        let unspoken = prompt_environment(&self.envs.environments, &config, &host)?;
-        let world = (&*environment, unspoken.as_deref(), host.models());
+        let prompt_environment = prompt_environment(&self.envs.environments, &config, &host)?;
+        let world = (&*environment, prompt_environment.as_deref(), host.models());
         trial::trial(config, method_of(method)?, world, trial, context)
     }
 }
@@ -245,8 +245,8 @@ impl PreparedOptions for PreparedSynthesis {
 /// messages describe them or it has no tools.
 fn left_to_templates(options: &Value, environment: &dyn Environment) -> Option<String> {
     let tools = environment.tools();
-    let left = options["describe_tools"] == false && options.get("format").is_some();
-    (left && !tools.is_empty()).then(|| tools_json(&tools))
+    let leaves_description = options["describe_tools"] == false && options.get("format").is_some();
+    (leaves_description && !tools.is_empty()).then(|| tools_json(&tools))
 }
 
 /// Returns the metrics of a run of a method with these options.

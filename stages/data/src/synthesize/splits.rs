@@ -38,15 +38,15 @@ impl Split {
         let sum: f64 = weights.iter().map(|(_, w)| w).sum();
         let shares: Vec<(u32, f64)> = weights.iter().map(|(l, w)| (*l, total as f64 * w / sum)).collect();
         let mut counts: BTreeMap<u32, u64> = shares.iter().map(|(l, s)| (*l, s.floor() as u64)).collect();
-        let mut left = total.saturating_sub(counts.values().sum());
+        let mut remaining = total.saturating_sub(counts.values().sum());
         let mut order = shares;
         order.sort_by(|a, b| b.1.fract().total_cmp(&a.1.fract()).then(a.0.cmp(&b.0)));
         for (level, _) in order.iter().cycle() {
-            if left == 0 {
+            if remaining == 0 {
                 break;
             }
             *counts.entry(*level).or_insert(0) += 1;
-            left -= 1;
+            remaining -= 1;
         }
         counts
     }

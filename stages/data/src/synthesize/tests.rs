@@ -30,11 +30,10 @@ fn complete(options: &Value) -> Value {
 fn make(config: &SynthesisConfig, given: Vec<Problem>) -> Result<SynthesisOutput> {
     let environment = environment(&config.environment, 2).unwrap();
     let (models, progress) = (Models::in_memory(), |_, _| Ok(()));
-    let unspoken = prompt_environment(&parts().envs.environments, config, &ToolHost::new(1)).unwrap();
-    let (environment, unspoken) = (environment.as_ref(), unspoken.as_deref());
+    let prompt_environment = prompt_environment(&parts().envs.environments, config, &ToolHost::new(1)).unwrap();
+    let (environment, prompt_environment) = (environment.as_ref(), prompt_environment.as_deref());
     let log = null_log();
-    let world =
-        SynthesisContext { environment, prompt_environment: unspoken, models: &models, log: &log, progress: &progress };
+    let world = SynthesisContext { environment, prompt_environment, models: &models, log: &log, progress: &progress };
     registry::method(&config.method).unwrap().make(config, given, &world)
 }
 
@@ -198,8 +197,9 @@ fn annotations_become_executed_calls() {
     assert_eq!(made.demonstrations.len(), 1);
     let t = &made.demonstrations[0];
     assert_eq!(tools(t), ["24", "72"]);
-    let own: Vec<&str> = t.messages.iter().filter(|m| m.role == "assistant").map(|m| m.content.as_str()).collect();
-    assert_eq!((own.len(), own[2], t.answer.as_deref()), (3, "72.\n#### 72", Some("72")));
+    let agent_turns: Vec<&str> =
+        t.messages.iter().filter(|m| m.role == "assistant").map(|m| m.content.as_str()).collect();
+    assert_eq!((agent_turns.len(), agent_turns[2], t.answer.as_deref()), (3, "72.\n#### 72", Some("72")));
     let metric = |name: &str| made.report.metrics[name].value;
     assert_eq!((metric("annotations_executed"), metric("annotations_agreeing")), (4.0, 3.0));
     assert_eq!((metric("dropped"), metric("dropped_disagreement"), metric("dropped_wrong_answer")), (2.0, 1.0, 1.0));

@@ -18,7 +18,7 @@ use trainyard_tables::{Problem, Trajectory};
 pub(super) fn trial(
     mut config: SynthesisConfig,
     method: &dyn SynthesisMethod,
-    (environment, unspoken, models): (&dyn Environment, Option<&dyn Environment>, &Arc<Models>),
+    (environment, prompt_environment, models): (&dyn Environment, Option<&dyn Environment>, &Arc<Models>),
     trial: &Trial,
     context: &StageContext,
 ) -> Result<Vec<TrialEpisode>> {
@@ -28,7 +28,7 @@ pub(super) fn trial(
     given.truncate(trial.episodes);
     let progress = |_, _| context.stop_if_cancelled();
     let log = log(context);
-    let world = SynthesisContext { environment, prompt_environment: unspoken, models, log: &log, progress: &progress };
+    let world = SynthesisContext { environment, prompt_environment, models, log: &log, progress: &progress };
     let output = method.make(&config, given, &world)?;
     let problems: BTreeMap<&str, &Problem> = output.problems.iter().map(|p| (p.id.as_str(), p)).collect();
     output.demonstrations.iter().take(trial.episodes).map(|row| tried(row, &problems)).collect()

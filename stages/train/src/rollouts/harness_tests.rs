@@ -151,9 +151,9 @@ fn failing_program_is_contained_and_reported() {
         let rollouts = roll(&*hangs, 2, 1).unwrap();
         assert!(rollouts.iter().any(Rollout::failed), "{name}");
     }
-    let left = roll(&*habit("leaves"), 1, 1);
+    let result = roll(&*habit("leaves"), 1, 1);
     assert!(
-        left.is_ok_and(|rollouts| rollouts.len() == 2),
+        result.is_ok_and(|rollouts| rollouts.len() == 2),
         "a response that the program does not read is not a failure"
     );
 }

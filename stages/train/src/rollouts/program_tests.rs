@@ -202,8 +202,8 @@ fn check(model: &ModelFolder, finished: &[Rollout]) {
         let again: Vec<f32> = scored.into_iter().flat_map(|s| s.logprobs).collect();
         let recorded = t.logprobs.as_ref().unwrap();
         assert!((0..again.len()).filter(|i| t.loss_mask[*i]).all(|i| again[i] == recorded[i]));
-        let own: usize = one.turns.iter().map(|turn| turn.end - turn.first).sum();
-        assert_eq!((own, one.turns.len()), (one.sampled_tokens(), t.turns as usize));
+        let sampled: usize = one.turns.iter().map(|turn| turn.end - turn.first).sum();
+        assert_eq!((sampled, one.turns.len()), (one.sampled_tokens(), t.turns as usize));
         assert!(one.turns.iter().all(|turn| (turn.first..turn.end).all(|i| t.loss_mask[i])));
         assert!(one.turns.windows(2).all(|pair| pair[0].end <= pair[1].first));
         assert!((0..t.turn.len()).filter(|i| t.loss_mask[*i]).all(|i| {

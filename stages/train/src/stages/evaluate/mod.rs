@@ -169,11 +169,12 @@ impl Stage for Evaluate {
         }
         let mut request_metrics = Vec::new();
         for (name, served) in &config.endpoints {
-            let unspoken =
+            let prompt_environment =
                 served.calls.prompt_environment(&self.parts.envs.environments, &config.environment, &host)?;
             let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
             request_metrics.extend(
-                served::run(&evaluation, (name, served), unspoken.as_deref(), host.models(), &mut ledger).at(name)?,
+                served::run(&evaluation, (name, served), prompt_environment.as_deref(), host.models(), &mut ledger)
+                    .at(name)?,
             );
         }
         let (rows, programs): (Vec<_>, Vec<_>) =

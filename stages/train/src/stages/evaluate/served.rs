@@ -31,14 +31,14 @@ pub fn metrics(name: &str) -> Vec<MetricInfo> {
 pub fn run(
     evaluation: &Evaluation<'_>,
     (name, served): (&str, &ServedModel),
-    unspoken: Option<&dyn Environment>,
+    prompt_environment: Option<&dyn Environment>,
     models: &Arc<Models>,
     ledger: &mut ResultCollector<'_>,
 ) -> Result<Vec<(String, f64)>> {
     let config = evaluation.config;
     let player = Player {
         environment: evaluation.environment,
-        prompt_environment: unspoken,
+        prompt_environment,
         native: served.calls == ModelCallMode::Native,
     };
     ledger.next_model();

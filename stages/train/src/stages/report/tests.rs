@@ -74,11 +74,11 @@ fn equal_metric_names_get_prefixes() {
 #[test]
 fn a_joined_report_has_the_names_that_its_reports_declare() {
     use trainyard_core::{Comparison, MetricInfo, Producer};
-    let behind = |metrics: Vec<MetricInfo>| Producer { declared: Some(metrics.into()), ..Producer::default() };
+    let producer = |metrics: Vec<MetricInfo>| Producer { declared: Some(metrics.into()), ..Producer::default() };
     let metric = |name: &str| MetricInfo::new(name, "share", "A share.");
     let reports = [
-        behind(vec![metric("loss"), metric("steps"), metric("best").optional()]),
-        behind(vec![metric("steps"), metric("kl"), metric("best")]),
+        producer(vec![metric("loss"), metric("steps"), metric("best").optional()]),
+        producer(vec![metric("steps"), metric("kl"), metric("best")]),
     ];
     let declared = merge::declared(&reports);
     let names: Vec<&str> = declared.metrics.iter().map(|m| m.name.as_str()).collect();
