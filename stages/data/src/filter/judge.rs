@@ -37,7 +37,7 @@ impl Default for JudgeRule {
 impl PartOptions for JudgeRule {
     const KIND: &'static str = "judge";
     const SUMMARY: &'static str = "a language model keeps or rejects each row";
-    const DOC: &'static str = "Rejects the rows that a model behind an endpoint does not keep by `rubric`. Its reason\n\
+    const DOC: &'static str = "Rejects the rows that a model at an endpoint does not keep by `rubric`. Its reason\n\
         is in the verdict, also for kept rows (`docs/endpoints.md`). Every response is stored by its request and\n\
         written to the output `requests`, so a killed or repeated stage pays for no row twice.\n\n\
         An unreachable server ends the stage with a retryable error. A refusal, or a response without a verdict, ends\n\

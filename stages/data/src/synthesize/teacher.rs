@@ -23,7 +23,7 @@ impl SynthesisMethod for TeacherMethod {
         "teacher"
     }
     fn summary(&self) -> &'static str {
-        "a model behind an endpoint plays given problems; right episodes become demonstrations"
+        "a model at an endpoint plays given problems; right episodes become demonstrations"
     }
     fn metrics(&self) -> Vec<MetricInfo> {
         metrics::teacher()

@@ -141,8 +141,8 @@ impl Environment for ProgramEnvironment {
             habit: self.1,
             prompt,
             messages,
-            aside,
-            beside: false,
+            second_messages,
+            in_second: false,
             next: None,
             received: None,
         };

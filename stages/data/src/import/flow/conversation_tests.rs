@@ -132,7 +132,7 @@ fn a_pair_becomes_a_group_of_a_chosen_and_a_rejected_trajectory() {
         (json!({"chosen": "a", "rejected": "b"}), "missing column `prompt`"),
         (json!({"prompt": "q", "chosen": "a"}), "missing column `rejected`"),
         (
-            json!({"chosen": [{"role": "user"}, {"role": "assistant", "content": "a"}], "rejected": whole("b")}),
+            json!({"chosen": [{"role": "user"}, {"role": "assistant", "content": "a"}], "rejected": conversation("b")}),
             "different questions",
         ),
     ] {

@@ -70,7 +70,7 @@ fn forks_share_their_prefix_and_the_budget_holds() {
             assert_eq!(c.fork_of.as_ref(), Some(&p.id));
             assert_eq!(c.token_ids[..at], p.token_ids[..at]);
             assert_eq!(c.logprobs.as_ref().unwrap()[..at], p.logprobs.as_ref().unwrap()[..at]);
-            assert_eq!(at, child.turns[1].first, "right behind the tool result");
+            assert_eq!(at, child.turns[1].first, "right after the tool result");
             assert!(c.tool_calls >= 1 && c.messages[2].content == p.messages[2].content);
             assert!(child.own_tokens() < child.sampled_tokens());
         }

@@ -80,7 +80,7 @@ fn arms_are_paired_by_the_problems_that_both_practiced_on() {
     assert_eq!(
         written.tables[0].rows[1][1..3],
         [ReportCell::Number(3.0), ReportCell::Number(1.5)],
-        "the baseline stands first"
+        "the baseline comes first"
     );
 }
 

@@ -158,7 +158,11 @@ mod tests {
         assert_eq!(places(tasks(json!({"name": "add", "levels": [3]}))), ["/tasks/1/name"]);
         assert_eq!(places(tasks(json!({"name": "mul"}))), ["/tasks/1"]);
         assert_eq!(places(tasks(json!({"name": "mul", "levels": [2, 3]}))), ["/tasks/1"]);
-        assert_eq!(places(tasks(json!({"name": "mul", "id_prefix": "x"}))), [""; 0], "the tables tell");
+        assert_eq!(
+            places(tasks(json!({"name": "mul", "id_prefix": "x"}))),
+            [""; 0],
+            "overlaps by prefix are found in the tables"
+        );
         let inside = json!([{"name": "all", "id_prefix": "a"}, {"name": "some", "id_prefix": "ab", "levels": [1]}]);
         assert_eq!(places(json!({"tasks": inside, "models": ["a", "b"]})), ["/tasks/1"]);
         let one = json!([{"name": "add", "levels": [1]}]);

@@ -87,7 +87,7 @@ fn a_joined_report_has_the_names_that_its_reports_declare() {
     let mut compared = sample("Compared");
     compared.comparisons.push(Comparison { difference: Some(0.5), ..Comparison::of("accuracy") });
     let joined = merge::merge("All", "", &[compared.clone(), StageReport::new("Empty")]);
-    assert_eq!(joined.comparisons[0].metric, "accuracy", "beside a metric of that name");
+    assert_eq!(joined.comparisons[0].metric, "accuracy", "next to a metric of that name");
     let twice = merge::merge("All", "", &[compared.clone(), compared]);
     assert_eq!(twice.comparisons[1].metric, "2.accuracy");
 }
