@@ -130,7 +130,7 @@ impl OptionProblem {
         if value.is_finite() {
             None
         } else {
-            Some(Self::new(pointer, format!("{value} is not a finite number")).help("use any other number"))
+            Some(Self::new(pointer, format!("{value} is not a finite number")).help("use a finite number"))
         }
     }
     /// Reports a lower bound above its upper bound, each given with its pointer; `None` if they are in order.

@@ -19,7 +19,7 @@ impl Glob {
         let rest: PathBuf = parts[first..].iter().collect();
         let pattern = glob::Pattern::new(&rest.to_string_lossy()).map_err(|e| {
             Error::invalid(format!("{}: not a pattern of files: {e}", path.display()))
-                .help("write `[*]` for a character that is meant as it is")
+                .help("put a wildcard that is a part of the name into brackets: `[*]`")
         })?;
         Ok(Some(Self { folder: parts[..first].iter().collect(), pattern }))
     }

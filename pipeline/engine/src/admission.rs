@@ -61,7 +61,7 @@ impl RunEngine {
         let limit = state.plan.wait.map(format_duration).unwrap_or_default();
         let why = self.allocator.unavailable_reasons(&state.request);
         let error = Error::retryable(format!("no machines within {limit}: {why}"))
-            .help("raise `wait` under `resources`, or ask for less");
+            .help("raise `wait` under `resources`, or request less");
         self.state_mut(node).tries += 1;
         self.attempt_failed(node, error);
     }

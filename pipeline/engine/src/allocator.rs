@@ -121,7 +121,10 @@ impl ResourceAllocator {
         }
         let idle = || Self { pools: self.pools.iter().map(PoolState::idle).collect() };
         if wish.len() > 1 && idle().allocate(wish, &BTreeSet::new()).is_none() {
-            return Some(format!("its {} stages start together, and the pools do not hold all of them", wish.len()));
+            return Some(format!(
+                "its {} stages start together, but the pools are too small for all of them",
+                wish.len()
+            ));
         }
         None
     }
@@ -146,7 +149,7 @@ impl ResourceAllocator {
             }
         }
         if unique.is_empty() {
-            unique.push(format!("its {} stages start together, and there is not room for all of them", wish.len()));
+            unique.push(format!("its {} stages start together, but not all of them have room now", wish.len()));
         }
         unique.join("; ")
     }
@@ -166,7 +169,7 @@ impl ResourceAllocator {
                 assert_eq!(taken.cpus, shares().map(|s| s.cpus).sum::<u32>());
                 assert_eq!(taken.memory, shares().map(|s| s.memory).sum::<u64>());
                 let gpus: Vec<u32> = shares().flat_map(|s| s.gpus.clone()).collect();
-                assert_eq!(gpus.len(), taken.gpus.len(), "a GPU was given twice: {gpus:?}");
+                assert_eq!(gpus.len(), taken.gpus.len(), "a GPU was allocated twice: {gpus:?}");
                 assert!(taken.cpus <= machine.cpus && (machine.memory == 0 || taken.memory <= machine.memory));
             }
         }
@@ -244,7 +247,7 @@ impl PoolState {
             .find(|l| !l.is_empty());
         match (ask.machines, lacks) {
             (1, Some(lacks)) => format!("pool `{}` is busy: {lacks}", self.pool.name),
-            (1, None) => format!("pool `{}` is kept for a stage that has waited longer", self.pool.name),
+            (1, None) => format!("pool `{}` is reserved for a stage that has waited longer", self.pool.name),
             (n, _) => format!("pool `{}` is busy: needs {n} machines; {free} free", self.pool.name),
         }
     }

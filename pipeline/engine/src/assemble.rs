@@ -29,7 +29,7 @@ impl RunEngine {
                 index
                     .get(key)
                     .copied()
-                    .ok_or_else(|| Error::bug(format!("{} comes after {key}, which is not in the plan", node.key)))
+                    .ok_or_else(|| Error::bug(format!("{} depends on {key}, which is not in the plan", node.key)))
             });
             found.collect::<Result<Vec<_>>>().map(unique)
         });
@@ -78,7 +78,7 @@ fn refuse_unplaceable(states: &[NodeState], ledger: &ResourceAllocator) -> Resul
     if lines.is_empty() {
         return Ok(());
     }
-    Err(Error::invalid(lines.join("\n")).help("ask for less under `resources`, or add a pool to the site file"))
+    Err(Error::invalid(lines.join("\n")).help("request less under `resources`, or add a pool to the site file"))
 }
 
 /// Returns the lead of each node, if any.

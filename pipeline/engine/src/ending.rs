@@ -77,7 +77,7 @@ impl RunEngine {
                 self.conclude(node, attempt, finished);
             }
             None => {
-                let error = Some(Error::lost("the engine that ran it is gone"));
+                let error = Some(Error::lost("the engine that ran the attempt has ended"));
                 self.emit(Event::AttemptEnded {
                     stage: self.key(node).clone(),
                     attempt,
@@ -134,7 +134,7 @@ impl RunEngine {
         for (name, output) in &spec.outputs {
             match result.outputs.get(name) {
                 None if !output.optional => {
-                    return Err(Error::data(format!("the attempt left no output `{name}`")).help(
+                    return Err(Error::data(format!("the attempt wrote no output `{name}`")).help(
                         "`trainyard logs` shows what it did; \
                          mark an output that a `run` stage may leave out with `optional: true`",
                     ));

@@ -158,10 +158,10 @@ impl RunEngine {
             NodePhase::Expanded => {
                 Some(format!("waits for {} of {} instances", state.open_instances, state.instances.len()))
             }
-            NodePhase::AwaitingTurn => Some("waits until fewer stages are under way inside this process".into()),
-            NodePhase::LookingUp => Some("waits for the store's answer".into()),
+            NodePhase::AwaitingTurn => Some("waits until fewer stages run inside this process".into()),
+            NodePhase::LookingUp => Some("waits for the store's response".into()),
             NodePhase::AwaitingOtherRun => state.why.clone(),
-            NodePhase::Inspecting => Some("waits to hear whether its inputs are still there".into()),
+            NodePhase::Inspecting => Some("waits for the check of its inputs in the store".into()),
             NodePhase::AwaitingLeader => Some("waits for a stage with the same digest".into()),
             NodePhase::AwaitingCompanions => Some("waits for the stages that run beside it".into()),
             NodePhase::AwaitingLead => state.lead.map(|lead| format!("starts with {}", self.key(lead))),

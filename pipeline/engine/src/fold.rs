@@ -181,7 +181,7 @@ impl RunView {
             for attempt in stage.attempts.iter_mut().filter(|a| a.outcome.is_none()) {
                 attempt.outcome = Some(AttemptOutcome::Lost);
                 attempt.ended = Some(at);
-                attempt.error = Some(Error::lost("the engine that ran it is gone"));
+                attempt.error = Some(Error::lost("the engine that ran the attempt has ended"));
             }
             if !matches!(stage.status, StageStatus::Done | StageStatus::Hit | StageStatus::Skipped) {
                 stage.status = StageStatus::Pending;

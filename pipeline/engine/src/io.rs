@@ -14,7 +14,7 @@ pub struct NodeId(pub u32);
 
 /// Event to which the engine reacts. `node` is the stage instance concerned, `attempt` the number of its attempt.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the variants' docs say what their fields are")]
+#[expect(missing_docs, reason = "the variants' docs describe their fields")]
 pub enum Input {
     /// The run begins: the first input, given once.
     Begin,
@@ -101,7 +101,7 @@ pub enum Publication {
 
 /// Action that the caller must carry out. `node` is the stage instance concerned.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the variants' docs say what their fields are")]
+#[expect(missing_docs, reason = "the variants' docs describe their fields")]
 pub enum Command {
     /// Read the manifest of the highest generation and check that its objects exist.
     Lookup { node: NodeId, digest: Digest },

@@ -35,7 +35,7 @@ impl RunEngine {
         }
         let forced = self.state(node).forced;
         match (answer, forced) {
-            (Err(error), _) => self.fail(node, error.at("asking the store for this stage")),
+            (Err(error), _) => self.fail(node, error.at("looking up this stage in the store")),
             (Ok(LookupResult::Hit(manifest)), None) => self.hit(node, manifest),
             // The forced generation exists already: this run published it, perhaps before a crash.
             (Ok(LookupResult::Hit(manifest)), Some(_)) if manifest.provenance.run == self.setup.run => {

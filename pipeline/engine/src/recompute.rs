@@ -63,7 +63,7 @@ impl RunEngine {
             return self.retry(node, error);
         }
         let names: Vec<String> = producers.iter().map(|producer| format!("`{}`", self.key(*producer))).collect();
-        let why = format!("an input is gone or damaged: {} runs again", names.join(", "));
+        let why = format!("an input is missing or damaged: {} runs again", names.join(", "));
         self.emit(Event::Queued { stage: self.key(node).clone(), why });
         again.into_iter().for_each(|producer| self.reopen(producer));
         self.reset_inputs(node);

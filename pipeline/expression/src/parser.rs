@@ -172,7 +172,7 @@ impl<N: ScopeName> ExprParser<N> {
             }
             Token::Symbol("[") => ExpressionKind::List(self.items("]")?),
             Token::Symbol(symbol) => {
-                return Err(ExpressionError::misplaced(&range, format!("`{symbol}` cannot stand here"))
+                return Err(ExpressionError::misplaced(&range, format!("`{symbol}` is not allowed here"))
                     .help("a value is missing before it"));
             }
             Token::Name(name) => self.named(&name, &range)?,

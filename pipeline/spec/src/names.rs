@@ -27,7 +27,7 @@ pub fn unknown_keys(
     for entry in entries.iter().filter(|e| !allowed.contains(&e.key.as_str())) {
         let mut help = vocabulary::key(place, &entry.key, allowed);
         if place == KeyContext::Stage && help.as_ref().is_some_and(|h| h.starts_with("valid here")) {
-            help = Some("options of a stage kind stand under `with`".to_string());
+            help = Some("options of a stage kind belong under `with`".to_string());
         }
         let d = Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key));
         diagnostics.push(d.help_if(help));

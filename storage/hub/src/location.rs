@@ -22,7 +22,7 @@ impl DatasetLocation {
     /// Parses `hf://datasets/OWNER/NAME[@REVISION][/PATH]`. Errors: invalid.
     pub fn read(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::invalid(format!("`{text}` is no data set of the hub"))
+            Error::invalid(format!("`{text}` is not a data set of the hub"))
                 .help("write hf://datasets/OWNER/NAME, with @REVISION and /PATH after it where needed")
         };
         let rest = text.strip_prefix(PREFIX).ok_or_else(wrong)?;

@@ -145,7 +145,7 @@ fn the_token_is_given_and_refusals_say_what_to_do() {
     assert!(gated.kind == ErrorKind::Invalid && gated.help.as_ref().unwrap().contains("HF_TOKEN"), "{gated}");
     assert!(error("hf://datasets/o/none").message.contains("no such data set"));
     assert_eq!(error("hf://datasets/o/busy").kind, ErrorKind::Retryable);
-    assert!(error("hf://datasets/o/odd@refs/pr/1").message.contains("names no commit"));
+    assert!(error("hf://datasets/o/odd@refs/pr/1").message.contains("instead of a commit"));
     assert!(server.requests().iter().all(|line| line.ends_with("bearer secret")), "{:?}", server.requests());
     let nobody = Hub::new(settings("http://127.0.0.1:1", cache.path(), false));
     let error = nobody.pin(&location("hf://datasets/o/n")).unwrap_err();

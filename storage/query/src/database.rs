@@ -40,7 +40,7 @@ pub(crate) struct QueryDatabase {
 impl QueryDatabase {
     /// Creates an empty database whose tables may have `bytes` bytes.
     pub fn new(bytes: u64) -> Result<Self> {
-        let connection = open().map_err(|e| Error::bug(format!("no database in memory: {e}")))?;
+        let connection = open().map_err(|e| Error::bug(format!("cannot open a database in memory: {e}")))?;
         Ok(Self { connection, bytes_left: bytes })
     }
 
@@ -131,6 +131,6 @@ fn cell(value: Value) -> Cell {
 }
 
 fn too_large(path: &Path) -> Error {
-    Error::invalid(format!("the columns that this needs of {} are larger than the limit", path.display()))
+    Error::invalid(format!("the columns of {} that the statement reads are larger than the limit", path.display()))
         .help("name the columns instead of `*`, or export the table and use another program")
 }

@@ -34,14 +34,14 @@ pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
     // An unknown column has no kind either; SQLite's error names it.
     let mask = mask().map_err(|e| {
         let known = columns.iter().map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        query_error(&what, &e).help(format!("of the names in it these are columns: {known}"))
+        query_error(&what, &e).help(format!("of the names in the filter, these are columns: {known}"))
     });
     match kind_of(&condition, &kind) {
         Some(CellKind::Bool) => mask,
         _ => {
             mask?;
             Err(Error::invalid(format!("{what} is a value, not true or false"))
-                .help("compare it with something, e.g. `reward > 0.5`"))
+                .help("write a comparison, e.g. `reward > 0.5`"))
         }
     }
 }

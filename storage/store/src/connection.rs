@@ -180,7 +180,7 @@ impl ObjectStoreClient {
                 tries.record_response(&self.url);
                 return Ok(CreateOutcome::Ours);
             };
-            tracing::debug!(path, error = &error as &dyn std::error::Error, "a put did not succeed at once");
+            tracing::debug!(path, error = &error as &dyn std::error::Error, "a put failed");
             // The wait is either in this read or in the next put, but not in both.
             if let Ok(Some(found)) = self.with_outage(Duration::ZERO).get(path).await {
                 tries.record_response(&self.url);
@@ -219,7 +219,7 @@ impl ObjectStoreClient {
         match tokio::time::timeout(limit, put).await {
             Ok(answer) => answer,
             Err(_) => {
-                let source = format!("no answer within {} s", limit.as_secs()).into();
+                let source = format!("no response within {} s", limit.as_secs()).into();
                 Err(object_store::Error::Generic { store: "bucket", source })
             }
         }

@@ -16,7 +16,7 @@ pub(crate) fn request_error(action: &str, url: &str, path: &str, error: &object_
     }
     if let Some(gone) = find_io(error).and_then(FolderGone::find) {
         return Error::lost(format!("cannot {action} {url}/{path}: {gone}"))
-            .help("bring it back where it was before you run the same command again, which would begin a new store");
+            .help("restore the folder before you run the same command again, or the command makes a new store");
     }
     if let Some(io) = find_io(error).filter(|io| is_disk(io)) {
         return file_error(action, &format!("{url}/{path}"), io);
@@ -36,7 +36,7 @@ pub(crate) fn request_error(action: &str, url: &str, path: &str, error: &object_
         }
         E::NotFound { .. } => Error::lost(because("it does not exist")),
         _ if find_io(error).is_some() => Error::retryable(because("the store cannot be reached")).help(again),
-        _ => Error::retryable(because("the store did not answer as expected")).help(again),
+        _ => Error::retryable(because("the store's response was not as expected")).help(again),
     };
     found.caused_by(error)
 }
@@ -46,9 +46,9 @@ pub(crate) fn file_error(action: &str, place: &str, error: &io::Error) -> Error 
     let message = format!("cannot {action} {place}: {error}");
     match error.kind() {
         Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => Error::retryable(message)
-            .help("free some space, then run the same command again; what was published is intact"),
+            .help("free some space, then run the same command again; published artifacts are intact"),
         Io::ReadOnlyFilesystem | Io::PermissionDenied => Error::invalid(message)
-            .help("make it writable, or choose another store with `--store`; what was published is intact"),
+            .help("make it writable, or choose another store with `--store`; published artifacts are intact"),
         Io::NotFound | Io::NotADirectory => Error::lost(message),
         _ => Error::retryable(message),
     }

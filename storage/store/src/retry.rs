@@ -72,7 +72,7 @@ impl RetryState<'_> {
         tracing::debug!(url, tries = self.attempts, error = error as &dyn std::error::Error, "a request failed");
         if away >= QUIET_PERIOD && !self.policy.reported.swap(true, Ordering::Relaxed) {
             let seconds = self.policy.outage.as_secs();
-            tracing::warn!(url, %error, "the store does not answer as it should, trying again for up to {seconds} s");
+            tracing::warn!(url, %error, "the store does not respond, retrying for up to {seconds} s");
         }
         tokio::time::sleep(wait(self.attempts)).await;
         true
@@ -80,7 +80,7 @@ impl RetryState<'_> {
     /// Records a clear response.
     pub fn record_response(&self, url: &str) {
         if self.attempts > 0 && self.policy.reported.swap(false, Ordering::Relaxed) {
-            tracing::warn!(url, "the store answers again");
+            tracing::warn!(url, "the store responds again");
         }
     }
 }

@@ -167,7 +167,7 @@ impl Store {
         let removals: Vec<_> = paths.iter().map(|path| self.delete(path)).collect();
         let removed: Vec<Result<()>> = stream::iter(removals).buffer_unordered(READ_AHEAD).collect().await;
         if let Some(error) = removed.into_iter().find_map(Result::err) {
-            tracing::info!(%error, "chunks stay beside their page");
+            tracing::info!(%error, "chunks were not removed after their page was written");
         }
         Ok(())
     }

@@ -39,12 +39,12 @@ fn batch(rows: &[OrderedValue]) -> Result<RecordBatch> {
     for row in rows {
         kind = kind.and(OrderedType::of(row, "")?, "")?;
     }
-    let OrderedType::Object(columns) = kind else { return Err(Error::bug("a row is no object")) };
+    let OrderedType::Object(columns) = kind else { return Err(Error::bug("a row is not an object")) };
     let arrays = columns.iter().map(|(name, kind)| column(kind, &values(rows, name))).collect::<Result<Vec<_>>>()?;
     let fields: Vec<Field> = columns.iter().map(|(name, kind)| optional(name, kind.arrow())).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
-        .map_err(|e| Error::bug(format!("rows do not fit the types that they gave: {e}")))
+        .map_err(|e| Error::bug(format!("rows do not fit the types inferred from them: {e}")))
 }
 
 fn values<'r>(rows: &'r [OrderedValue], key: &str) -> Vec<&'r OrderedValue> {

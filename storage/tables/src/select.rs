@@ -15,7 +15,7 @@ pub fn select_rows(from: &Path, to: &Path, keep: &[bool]) -> Result<u64> {
     let reader = BatchReader::open(from)?;
     if reader.rows() != keep.len() as u64 {
         return Err(Error::bug(format!(
-            "{} has {} rows, but {} were judged",
+            "{} has {} rows, but the selection has {}",
             from.display(),
             reader.rows(),
             keep.len()

@@ -84,13 +84,13 @@ fn there_is_room_for_all_of_a_group_or_nothing_is_taken() {
     look_up(&mut sim);
     assert_eq!(sim.launched, ["other"]);
     let why = sim.engine.explain(&key("train")).unwrap();
-    assert_eq!(why, "its 2 stages start together, and there is not room for all of them");
+    assert_eq!(why, "its 2 stages start together, but not all of them have room now");
     assert_eq!(sim.engine.explain(&key("server")).unwrap(), "starts with train");
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
     assert_eq!(sim.launched, ["other", "train", "server"]);
     let large = vec![cpus(node("train"), 2), cpus(beside("server", "train"), 1)];
     let error = RunEngine::new(&plan(large), setup()).err().unwrap();
-    assert!(error.message.contains("start together, and the pools do not hold all of them"), "{error}");
+    assert!(error.message.contains("start together, but the pools are too small for all of them"), "{error}");
 }
 
 #[test]

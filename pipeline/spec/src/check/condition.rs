@@ -69,9 +69,9 @@ impl<'e> Checker<'e> {
                         Diagnostic::error(
                             "wrong-type",
                             bound.span,
-                            format!("`when` must be true or false, this is {other}"),
+                            format!("`when` must be true or false, but is {other}"),
                         )
-                        .help("compare it with something"),
+                        .help("write a comparison, as in `params.steps > 100`"),
                     );
                     None
                 }

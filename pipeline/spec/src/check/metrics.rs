@@ -63,7 +63,7 @@ impl Checker<'_> {
             let span = locate(&stage.with, &read.pointer).0;
             let all: Vec<&MetricInfo> =
                 behind.iter().flat_map(|p| p.declared.iter().flat_map(|d| &d.metrics).chain(&p.kind.metrics)).collect();
-            let message = format!("nothing behind `{}` reports a metric `{}`", read.port, read.name);
+            let message = format!("no stage that provides `{}` reports a metric `{}`", read.port, read.name);
             let help = renamed(&read.name, all.iter().copied())
                 .or_else(|| suggest(&read.name, all.iter().map(|m| m.name.as_str())));
             self.report(Diagnostic::error("unknown-metric", span, message).help_if(help));

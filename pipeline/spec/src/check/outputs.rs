@@ -36,7 +36,7 @@ impl Checker<'_> {
                             let d = Diagnostic::error(
                                 "cardinality",
                                 bound.span,
-                                format!("output `{}` must be one artifact, this is a list", entry.key),
+                                format!("output `{}` must be one artifact, but is a list", entry.key),
                             );
                             self.report(d.help("export it from a stage that takes the whole list"));
                         }

@@ -233,7 +233,7 @@ impl<'e> Checker<'e> {
             self.report(Diagnostic::error(
                 "cardinality",
                 late.rows.span,
-                "`for_each` takes the rows of one artifact, this stands for several",
+                "`for_each` takes the rows of one artifact, but this is several",
             ));
             return None;
         };
@@ -243,7 +243,7 @@ impl<'e> Checker<'e> {
             let d = Diagnostic::error(
                 "port-kind",
                 late.rows.span,
-                format!("`for_each` takes the rows of a table, this is {}", target.kind),
+                format!("`for_each` takes the rows of a table, but this is of kind {}", target.kind),
             );
             self.report(d);
             return None;

@@ -215,7 +215,7 @@ pub fn value(
             let d = Diagnostic::error("missing-param", param.span, format!("{what} has no value"));
             reader.report(match param.kind {
                 ParamType::Artifact(_) => {
-                    d.help("it takes an artifact: embed this file with `uses:` and give it under `with`")
+                    d.help("the param takes an artifact: embed this file with `uses:` and set the param under `with`")
                 }
                 _ => d.help(format!("give `-p {}=…`, or a `default`", param.name)),
             });

@@ -70,7 +70,9 @@ impl ReferenceResolver for ReferenceScope<'_> {
                 let trouble =
                     ResolveError::new("not-known", format!("`{reference}` is known only after the stage has run"));
                 Err(trouble.help(Some(
-                    "what decides the shape of the workflow must be known before: use `params` or `matrix`".into(),
+                    "values that decide the shape of the workflow must be known before the run: use `params` or \
+                     `matrix`"
+                        .into(),
                 )))
             }
             ExprReference::Metric { stage, name, of } => {
@@ -158,7 +160,7 @@ impl<'v> ReferenceScope<'v> {
             let help = "a stage with `uses` gets artifacts by `${{ stages.<id>.<port> }}` under `with`".to_string();
             return Err(ResolveError::new(
                 "not-a-run",
-                format!("`{root}` can be used in `run` and in the `env` of such a stage only"),
+                format!("`{root}` can be used only in `run`, and in the `env` of a stage with `run`"),
             )
             .help(Some(help)));
         };
@@ -191,7 +193,9 @@ impl<'v> ReferenceScope<'v> {
         let drafts: Option<Vec<usize>> =
             members.iter().map(|m| if let InstanceBody::Draft(d) = m.body { Some(d) } else { None }).collect();
         let Some(drafts) = drafts else {
-            let help = "only artifacts leave it, by its `outputs`; put the condition inside it".to_string();
+            let help =
+                "an embedded workflow exports only artifacts, by its `outputs`; put the condition inside the file"
+                    .to_string();
             return Err(ResolveError::new(
                 "unknown-metric",
                 format!("`{stage}` is an embedded workflow: it has no metrics and no status"),

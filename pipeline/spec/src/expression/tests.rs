@@ -110,7 +110,7 @@ fn mistakes_are_named() {
         ("5s", "followed by letters"),
         ("params.absent", "not known here"),
         ("stages.gate.metrics.absent > 0.5", "not known here"),
-        ("stages.compare.metrics.clip.fraction", "`fraction` is no number of a comparison"),
+        ("stages.compare.metrics.clip.fraction", "`fraction` is not a number of a comparison"),
         ("default(params.absent, 1)", "not known here"),
     ];
     for (text, part) in cases {

@@ -139,10 +139,10 @@ impl Quoting {
     pub fn reference(&mut self, name: &str) -> Result<String, &'static str> {
         self.previous = '}';
         if std::mem::take(&mut self.escaping) {
-            return Err("an escape (a backslash stands before it)");
+            return Err("an escape (a backslash precedes it)");
         }
         if self.here_document {
-            return Err("a script behind a here-document (`<<`)");
+            return Err("a script after a here-document (`<<`)");
         }
         for state in &self.stack {
             match state {

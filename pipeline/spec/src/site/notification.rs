@@ -36,7 +36,7 @@ pub(super) fn read(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<No
     let [form] = given.as_slice() else {
         let d = if given.is_empty() {
             Diagnostic::error("missing-key", bound.span, "a notification has no `webhook`")
-                .help("say who is told: `webhook`, `slack` or `command`")
+                .help("add a recipient: `webhook`, `slack` or `command`")
         } else {
             let found = given.join("` and `");
             Diagnostic::error("misplaced-key", bound.span, format!("a notification has both `{found}`"))
@@ -66,7 +66,7 @@ fn address(bound: &BoundNode, what: &str, reader: &mut ValueReader<'_>) -> Optio
         .any(|start| address.strip_prefix(start).is_some_and(|rest| !rest.is_empty()));
     if !known {
         let d = Diagnostic::error("wrong-value", bound.span, format!("{what} is not an address"));
-        reader.report(d.help("write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"));
+        reader.report(d.help("write `https://…`, or `env:WEBHOOK` for an address in an environment variable"));
     }
     Some(address)
 }

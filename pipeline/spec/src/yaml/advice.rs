@@ -115,7 +115,7 @@ fn indentation(lines: &TextLines<'_>, line: usize, message: &str) -> Option<Advi
     let spaces = |n: usize| if n == 1 { "1 space".to_string() } else { format!("{n} spaces") };
     Some(Advice {
         at: lines.all[line].0 + found,
-        message: format!("this line is indented by {}, which fits no line above it", spaces(found)),
+        message: format!("this line is indented by {}, which matches no line above it", spaces(found)),
         help: Some(format!("indent this like line {}, by {}", like + 1, spaces(wanted))),
     })
 }

@@ -210,7 +210,7 @@ fn defaults_that_no_stage_heeds_are_pointed_out() {
     assert_eq!(warnings("{run: [x]}"), "");
     assert_eq!(
         warnings("{uses: noop}"),
-        "/w/f.yaml:3:12: warning[misplaced-key]: `defaults` sets `env`, but no stage has `run`; only commands heed it: \
+        "/w/f.yaml:3:12: warning[misplaced-key]: `defaults` sets `env`, but no stage has `run`; only commands use it: \
          leave it out\n"
     );
 }

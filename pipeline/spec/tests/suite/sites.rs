@@ -108,7 +108,7 @@ fn all_mistakes_of_a_site_are_reported() {
          /s/trainyard.yaml:8:23: error[wrong-value]: `on` cannot be `done`; valid here: succeeded, failed, cancelled, \
          recovered, gate, missed, broken\n\
          /s/trainyard.yaml:8:39: error[wrong-value]: `webhook` is not an address; write `https://…`, or \
-         `env:WEBHOOK` for an address that is kept in a variable"
+         `env:WEBHOOK` for an address in an environment variable"
     );
 }
 
@@ -128,7 +128,7 @@ fn a_notification_has_one_form() {
         diagnostics.join("\n"),
         "/s/trainyard.yaml:2:5: error[misplaced-key]: a notification has both `webhook` and `slack`; write one \
          notification for each\n\
-         /s/trainyard.yaml:3:5: error[missing-key]: a notification has no `webhook`; say who is told: `webhook`, \
+         /s/trainyard.yaml:3:5: error[missing-key]: a notification has no `webhook`; add a recipient: `webhook`, \
          `slack` or `command`\n\
          /s/trainyard.yaml:4:15: error[wrong-value]: `command` names no program; write a program and its arguments, as \
          in `[/usr/local/bin/page, oncall]`"

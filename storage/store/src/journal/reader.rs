@@ -87,7 +87,7 @@ impl JournalReader {
         let path = layout::journal(&self.run, self.next);
         match self.store.get(&path).await? {
             Some(_) => Ok(()),
-            None => Err(corrupt(&path, format!("it is missing, although {beyond} is there"))),
+            None => Err(corrupt(&path, format!("it is missing, although {beyond} exists"))),
         }
     }
 
@@ -96,7 +96,7 @@ impl JournalReader {
         let batch = decode(path, bytes)?;
         let header = &batch.header;
         if header.run != self.run || header.seq != self.next {
-            return Err(corrupt(path, format!("it says run {} batch {}", header.run, header.seq)));
+            return Err(corrupt(path, format!("its header names run {} batch {}", header.run, header.seq)));
         }
         if header.epoch < self.epoch {
             return Err(corrupt(path, format!("its epoch {} comes after epoch {}", header.epoch, self.epoch)));
@@ -104,7 +104,7 @@ impl JournalReader {
         if header.sha256_before != self.before.clone().finish() {
             return Err(corrupt(
                 path,
-                "its SHA-256 of all before it does not match: an earlier batch was changed".into(),
+                "its SHA-256 of all earlier batches does not match: one of them was changed".into(),
             ));
         }
         self.step(header.epoch, bytes);

@@ -141,7 +141,7 @@ impl JournalWriter {
         let (owner, epoch) = match decode_header(path, theirs) {
             Ok(header) if header.epoch < self.epoch && header.sha256_before != self.at.before.clone().finish() => {
                 let what = format!(
-                    "it is of writer {} (epoch {}) and stands behind batches that are missing",
+                    "writer {} (epoch {}) wrote it after batches that are missing",
                     header.writer, header.epoch
                 );
                 return AppendError::Failed(corrupt(path, what));
@@ -170,7 +170,7 @@ impl std::error::Error for WriterFenced {}
 impl From<WriterFenced> for Error {
     fn from(fenced: WriterFenced) -> Self {
         let help =
-            format!("the run goes on under {}; follow it with `trainyard runs show {}`", fenced.owner, fenced.run);
+            format!("the run continues under {}; follow it with `trainyard runs show {}`", fenced.owner, fenced.run);
         Self::lost(fenced).help(help)
     }
 }
