@@ -1,7 +1,7 @@
 //! State of a run, and the function that advances it.
 //!
 //! A step follows one input to its end before it admits new attempts: every dependent of an ended stage is notified,
-//! then their dependents, until nothing more follows. No work is half done between two steps. Late answers (for a stage
+//! then their dependents, until nothing more follows. No work is half done between two steps. Late inputs (for a stage
 //! that ended, or an attempt that is not current) change nothing.
 
 use crate::allocator::ResourceAllocator;
@@ -102,7 +102,7 @@ impl RunEngine {
         }
     }
 
-    /// Applies one input. `now` is in Unix milliseconds. A late answer changes nothing.
+    /// Applies one input. `now` is in Unix milliseconds. A late input changes nothing.
     pub fn step(&mut self, now: i64, input: Input) -> EngineStep {
         self.now = now;
         if !self.finished {

@@ -81,7 +81,7 @@ pub enum ForecastQuery {
     },
 }
 
-/// The answer to a [`ForecastQuery`].
+/// Response to a [`ForecastQuery`].
 #[derive(Debug, Clone)]
 pub enum ForecastResponse {
     /// Published manifest.
@@ -89,10 +89,10 @@ pub enum ForecastResponse {
     Rows(Result<Vec<Value>>),
 }
 
-/// Forecasts every stage, in plan order with instances after their fan-out. `ask` receives questions that may be
-/// answered concurrently, and returns one answer for each, in the same order.
+/// Forecasts every stage, in plan order with instances after their fan-out. `respond` receives queries that may be
+/// handled concurrently, and returns one response to each, in the same order.
 ///
-/// Errors: those of [`RunEngine::new`], and those of `ask`.
+/// Errors: those of [`RunEngine::new`], and those of `respond`.
 pub fn forecast(
     plan: &Plan,
     setup: EngineSetup,
@@ -108,7 +108,7 @@ pub fn forecast(
     }
 }
 
-/// Forecast in steps, for callers that answer asynchronously.
+/// Forecast in steps, for callers that respond asynchronously.
 pub struct ForecastSession {
     engine: RunEngine,
     pending: Vec<(NodeId, ForecastQuery)>,
@@ -130,7 +130,7 @@ impl ForecastSession {
         self.queried = asked;
         questions
     }
-    /// Accepts the answers to the last questions, in their order.
+    /// Applies the responses to the last queries, in their order.
     pub fn apply_responses(&mut self, answers: Vec<ForecastResponse>) {
         for (node, answer) in std::mem::take(&mut self.queried).into_iter().zip(answers) {
             self.feed(match answer {

@@ -23,7 +23,7 @@ pub(crate) enum NodePhase {
     Expanded,
     /// Waits until fewer stages that run inside this process are under way.
     AwaitingTurn,
-    /// Waits for the store's answer.
+    /// Waits for the store's response.
     LookingUp,
     /// Waits for the node that was first with the same digest.
     AwaitingLeader,

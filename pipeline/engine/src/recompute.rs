@@ -40,7 +40,7 @@ impl RunEngine {
         true
     }
 
-    /// Handles the answer: digest and generation of the manifests with lost objects.
+    /// Handles the response: digest and generation of the manifests with lost objects.
     pub(crate) fn inspected(&mut self, node: NodeId, lost: Result<Vec<(Digest, u32)>>) {
         if self.state(node).phase != NodePhase::Inspecting {
             return;

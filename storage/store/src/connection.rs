@@ -224,7 +224,7 @@ impl ObjectStoreClient {
             }
         }
     }
-    /// Fails if the folder of a store on a disk is gone: `object_store` would create it again.
+    /// Fails if the folder of a store on a disk is missing: `object_store` would create it again.
     pub fn require_root(&self, name: &Name) -> object_store::Result<()> {
         match &self.root {
             Some(root) => root.require().map_err(|source| direct_error(name, source)),

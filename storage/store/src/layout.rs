@@ -34,7 +34,7 @@ pub fn object(digest: &Digest) -> String {
     format!("{OBJECTS}/{}/{digest}", digest.shard())
 }
 
-/// Returns the path of the record of an answered request.
+/// Returns the path of the record of a completed request.
 pub fn request(request: &Digest) -> String {
     format!("{REQUESTS}/{}/{request}.json", request.shard())
 }

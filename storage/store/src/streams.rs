@@ -2,7 +2,7 @@
 //!
 //! A chunk every two seconds is 300,000 objects a week. So the writer puts the chunks from one multiple of [`PAGE`] to
 //! the next into one object once they are complete, and removes them; at its end also the remaining ones. Numbers stay
-//! those of chunks: a reader requests a chunk, and if that is gone the page that would contain it.
+//! those of chunks: a reader requests a chunk, and if the chunk is missing the page that would contain it.
 
 use crate::connection::CreateOutcome;
 use crate::layout;

@@ -29,7 +29,7 @@ fn another_writers_publication_is_adopted() {
     assert_eq!(a.metrics["accuracy"], 0.75);
 }
 
-/// Answers the pending publication with an error.
+/// Responds to the pending publication with an error.
 fn answer_publication(sim: &mut Simulation, error: Error) {
     let Some(Command::Publish { node, attempt, .. }) = sim.pending.pop() else { panic!("no publication") };
     sim.feed(Input::Published { node, attempt, answer: Err(error) });

@@ -105,7 +105,7 @@ fn resumed_setup(journal: &[EventRecord]) -> EngineSetup {
     EngineSetup { resumed: ResumeState::from_view(&view), ..setup() }
 }
 
-/// Simulates a crash of the engine: some commands in progress take effect, but no answer arrives. A new engine takes
+/// Simulates a crash of the engine: some commands in progress take effect, but no response arrives. A new engine takes
 /// over.
 fn crash(sim: Simulation, plan: &Plan, seed: u64, d: &mut PhiloxRng) -> Simulation {
     let mut dying = sim;
