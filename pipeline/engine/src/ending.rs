@@ -162,12 +162,12 @@ impl RunEngine {
         self.command(Command::Publish { node, attempt, manifest });
     }
 
-    pub(crate) fn publication(&mut self, node: NodeId, attempt: AttemptNumber, answer: Result<Publication>) {
+    pub(crate) fn publication(&mut self, node: NodeId, attempt: AttemptNumber, result: Result<Publication>) {
         if self.state(node).phase != (NodePhase::Publishing { attempt }) {
             return;
         }
         let Some(ours) = self.state_mut(node).manifest.take() else { return };
-        let (manifest, adopted) = match answer {
+        let (manifest, adopted) = match result {
             Ok(Publication::Ours) => (ours, false),
             Ok(Publication::Theirs(theirs)) => (theirs, true),
             Err(error) => return self.not_published(node, attempt, ours, error),

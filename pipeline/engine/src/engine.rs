@@ -288,8 +288,8 @@ impl RunEngine {
         let state = self.state_mut(node);
         debug_assert!(state.ending().is_none(), "{} ended twice", state.key);
         state.phase = NodePhase::Ended(ending);
-        let was_in_hand = std::mem::take(&mut state.in_progress);
-        self.in_progress -= usize::from(was_in_hand);
+        let was_in_progress = std::mem::take(&mut state.in_progress);
+        self.in_progress -= usize::from(was_in_progress);
         self.open -= 1;
         self.ended.push_back(node);
         match ending {

@@ -29,12 +29,12 @@ impl RunEngine {
         });
     }
 
-    pub(crate) fn looked(&mut self, node: NodeId, answer: Result<LookupResult>) {
+    pub(crate) fn looked(&mut self, node: NodeId, result: Result<LookupResult>) {
         if self.state(node).phase != NodePhase::LookingUp {
             return;
         }
         let forced = self.state(node).forced;
-        match (answer, forced) {
+        match (result, forced) {
             (Err(error), _) => self.fail(node, error.at("looking up this stage in the store")),
             (Ok(LookupResult::Hit(manifest)), None) => self.hit(node, manifest),
             // The forced generation exists already: this run published it, perhaps before a crash.
