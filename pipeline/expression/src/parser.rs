@@ -197,8 +197,8 @@ impl<N: ScopeName> ExprParser<N> {
         let Some(function) = N::DIALECT.function(name) else { return Err(N::no_function(name, range)) };
         self.words.expect("(")?;
         let arguments = self.items(")")?;
-        let (least, most) = function.arity();
-        if arguments.len() < least || arguments.len() > most {
+        let (min, max) = function.arity();
+        if arguments.len() < min || arguments.len() > max {
             return Err(N::wrong_number(function, arguments.len(), range));
         }
         Ok(ExpressionKind::Call(function, arguments))

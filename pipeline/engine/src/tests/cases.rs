@@ -331,17 +331,17 @@ fn a_forecast_says_what_a_run_would_do() {
     first.finish();
     let mut store = first.store.clone();
     store.retain(|_, m| m.provenance.stage != key("b"));
-    let ask = |questions: Vec<ForecastQuery>| {
-        let answer = |q: ForecastQuery| match q {
+    let respond = |queries: Vec<ForecastQuery>| {
+        let response = |q: ForecastQuery| match q {
             ForecastQuery::Lookup(d) => ForecastResponse::Lookup(Ok(store
                 .get(&(d, 0))
                 .map_or(LookupResult::Miss, |m| LookupResult::Hit(Arc::new(m.clone()))))),
             ForecastQuery::Rows { .. } => ForecastResponse::Rows(Ok(Vec::new())),
         };
-        Ok(questions.into_iter().map(answer).collect())
+        Ok(queries.into_iter().map(response).collect())
     };
     let decisions: Vec<(String, ForecastDecision)> =
-        forecast(&plan, setup(), ask).unwrap().into_iter().map(|f| (f.stage.0, f.decision)).collect();
+        forecast(&plan, setup(), respond).unwrap().into_iter().map(|f| (f.stage.0, f.decision)).collect();
     let expected = [
         ("a", ForecastDecision::Hit),
         ("b", ForecastDecision::Run),

@@ -222,8 +222,8 @@ fn a_server_that_an_earlier_engine_left_alone_is_stopped_first() {
 #[test]
 fn a_forecast_shows_the_whole_group() {
     let plan = plan(group());
-    let forecasts = forecast(&plan, setup(), |asked| {
-        Ok(asked.iter().map(|_| ForecastResponse::Lookup(Ok(LookupResult::Miss))).collect())
+    let forecasts = forecast(&plan, setup(), |queries| {
+        Ok(queries.iter().map(|_| ForecastResponse::Lookup(Ok(LookupResult::Miss))).collect())
     });
     let decisions: Vec<ForecastDecision> = forecasts.unwrap().iter().map(|f| f.decision).collect();
     assert_eq!(decisions, [ForecastDecision::Run, ForecastDecision::Run]);

@@ -85,10 +85,10 @@ fn spoil(sim: &mut Simulation, stage: &str) {
 }
 
 /// Returns run number 1 of a plan whose stages of these names were published before and have wrong bytes.
-fn spoiled(before: &Plan, then: &Plan, stages: &[&str]) -> Simulation {
-    let mut first = Simulation::new(before, setup());
+fn spoiled(first_plan: &Plan, second_plan: &Plan, stages: &[&str]) -> Simulation {
+    let mut first = Simulation::new(first_plan, setup());
     assert_eq!(first.finish(), RunOutcome::Succeeded);
-    let mut sim = after(&first, 1, then, Selection::default());
+    let mut sim = after(&first, 1, second_plan, Selection::default());
     stages.iter().for_each(|stage| spoil(&mut sim, stage));
     sim
 }

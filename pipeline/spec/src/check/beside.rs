@@ -53,8 +53,8 @@ impl Checker<'_> {
         };
         let group = match view.group(id) {
             Ok(group) => group,
-            Err(trouble) => {
-                self.report_unresolved(trouble, entry.value.span);
+            Err(error) => {
+                self.report_unresolved(error, entry.value.span);
                 return None;
             }
         };

@@ -123,8 +123,8 @@ impl<'e> Checker<'e> {
         let id = ValueReader { diagnostics: &mut self.diagnostics }.string(item, "an item of `needs`")?;
         let group = match view.group(&id) {
             Ok(group) => group,
-            Err(trouble) => {
-                self.report_unresolved(trouble, item.span);
+            Err(error) => {
+                self.report_unresolved(error, item.span);
                 return None;
             }
         };

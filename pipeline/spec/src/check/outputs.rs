@@ -26,7 +26,7 @@ impl Checker<'_> {
                 .bind(&entry.value);
                 let Some(bound) = bound else { continue };
                 match view.all_targets(&bound) {
-                    Err(trouble) => self.report_unresolved(trouble, bound.span),
+                    Err(error) => self.report_unresolved(error, bound.span),
                     Ok(_) if space > 0 => {}
                     Ok(targets) => match targets.items.as_slice() {
                         [one] if !targets.list => {

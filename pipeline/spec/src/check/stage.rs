@@ -224,8 +224,8 @@ impl<'e> Checker<'e> {
     fn fan_out(&mut self, draft: usize, view: &ReferenceScope<'_>, late: &crate::expand::LateList) -> Option<FanOut> {
         let targets = match view.all_targets(&late.rows) {
             Ok(targets) => targets,
-            Err(trouble) => {
-                self.report_unresolved(trouble, late.rows.span);
+            Err(error) => {
+                self.report_unresolved(error, late.rows.span);
                 return None;
             }
         };

@@ -67,9 +67,9 @@ impl ReferenceResolver for ReferenceScope<'_> {
             }
             ExprReference::Artifact { .. } => Ok(None),
             ExprReference::Metric { .. } | ExprReference::Status { .. } if self.early => {
-                let trouble =
+                let error =
                     ResolveError::new("not-known", format!("`{reference}` is known only after the stage has run"));
-                Err(trouble.help(Some(
+                Err(error.help(Some(
                     "values that decide the shape of the workflow must be known before the run: use `params` or \
                      `matrix`"
                         .into(),
@@ -182,7 +182,7 @@ impl<'v> ReferenceScope<'v> {
         else {
             return Ok(());
         };
-        judge(&info.metrics, &format!("stage `{stage}`"), name, of).map_err(|(trouble, _)| trouble)
+        judge(&info.metrics, &format!("stage `{stage}`"), name, of).map_err(|(error, _)| error)
     }
 
     /// Resolves a metric or status: of one instance, or the list over all.
@@ -301,7 +301,7 @@ impl<'v> ReferenceScope<'v> {
     }
 }
 
-/// Code of a trouble whose cause is reported elsewhere.
+/// Code of an error whose cause is reported elsewhere.
 pub const ALREADY_REPORTED: &str = "";
 
 impl ExpandedWorkflow<'_> {
@@ -318,9 +318,9 @@ impl ExpandedWorkflow<'_> {
     /// Finds an output port of a draft.
     fn output(&self, draft: usize, port: &str) -> Result<OutputTarget, ResolveError> {
         let raw = self.raw(draft);
-        let unknown = |names: Vec<&str>, what: String| {
+        let unknown = |names: Vec<&str>, description: String| {
             let help = suggest(port, names).unwrap_or_else(|| "it has no outputs".into());
-            ResolveError::new("unknown-port", format!("stage `{}` ({what}) has no output `{port}`", raw.id))
+            ResolveError::new("unknown-port", format!("stage `{}` ({description}) has no output `{port}`", raw.id))
                 .help(Some(help))
         };
         let kind = match &raw.body {

@@ -136,8 +136,8 @@ fn possible(schedule: &Schedule, fields: &MapFields<'_>, reader: &mut ValueReade
         reader.report(Diagnostic::error("schedule", bound.span, format!("`{cron}` never matches a time")));
         return false;
     }
-    let least = ticks.windows(2).map(|pair| pair[1].abs_diff(pair[0])).min();
-    if let Some(jitter) = fields.get("jitter").filter(|_| least.is_some_and(|gap| schedule.jitter_millis >= gap)) {
+    let shortest = ticks.windows(2).map(|pair| pair[1].abs_diff(pair[0])).min();
+    if let Some(jitter) = fields.get("jitter").filter(|_| shortest.is_some_and(|gap| schedule.jitter_millis >= gap)) {
         let d = Diagnostic::error("schedule", jitter.span, "`jitter` may delay a tick until the next one");
         reader.report(d.help("make it shorter than the time between two ticks"));
         return false;

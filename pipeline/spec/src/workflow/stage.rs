@@ -116,7 +116,7 @@ fn read_stage(entry: YamlEntry, defaults: &[YamlEntry], diagnostics: &mut Vec<Di
         StageBody::Run => false,
     };
     for e in own.iter().filter(|e| misplaced(&e.key)) {
-        let (what, help) = match body {
+        let (subject, help) = match body {
             StageBody::Embed { .. } => {
                 let valid = EMBED_KEYS.join(", ");
                 ("an embedded workflow", format!("set it on the stages of that file; valid here: {valid}"))
@@ -124,7 +124,8 @@ fn read_stage(entry: YamlEntry, defaults: &[YamlEntry], diagnostics: &mut Vec<Di
             _ => ("a stage with `uses`", "it belongs to stages with `run`".to_string()),
         };
         diagnostics.push(
-            Diagnostic::error("misplaced-key", e.key_span, format!("`{}` cannot be set on {what}", e.key)).help(help),
+            Diagnostic::error("misplaced-key", e.key_span, format!("`{}` cannot be set on {subject}", e.key))
+                .help(help),
         );
     }
     let YamlContent::Map(own) = entry.value.content else { return Err(entry.key) };
