@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn every_cause_is_listed_once() {
         assert_eq!(failed().causes().collect::<Vec<_>>(), ["request failed", "connect", "refused"]);
-        let told = Error::data("cannot read: refused").caused_by(&Layer("refused", None));
-        assert_eq!(told.causes().count(), 0, "the message says it already");
+        let error = Error::data("cannot read: refused").caused_by(&Layer("refused", None));
+        assert_eq!(error.causes().count(), 0, "the message says it already");
         assert_eq!(failed().caused_by(&Layer("refused", None)), failed());
     }
 

@@ -62,9 +62,9 @@ impl HubClient {
         path.extend(location.repository.split('/'));
         path.extend(["resolve", location.revision.as_str()]);
         path.extend(name.split('/'));
-        let mut answer = self.get(&path, &place).await?;
+        let mut response = self.get(&path, &place).await?;
         let mut hasher = Hasher::new();
-        while let Some(bytes) = answer.chunk().await.map_err(|e| self.unreachable_error(&place, &e))? {
+        while let Some(bytes) = response.chunk().await.map_err(|e| self.unreachable_error(&place, &e))? {
             hasher.update(&bytes);
             file.write_all(&bytes).map_err(|e| Error::retryable(format!("{place} cannot be written: {e}")))?;
         }
@@ -92,9 +92,9 @@ impl HubClient {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let answer = request.send().await.map_err(|e| self.unreachable_error(place, &e))?;
-        match answer.status() {
-            status if status.is_success() => Ok(answer),
+        let response = request.send().await.map_err(|e| self.unreachable_error(place, &e))?;
+        match response.status() {
+            status if status.is_success() => Ok(response),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Error::invalid(format!("{place}: no access"))
                 .help("accept its terms on the page of the data set, and set HF_TOKEN to a token that may read it")),
             StatusCode::NOT_FOUND => {

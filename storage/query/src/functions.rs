@@ -120,7 +120,7 @@ fn lists(connection: &Connection) -> Result<()> {
         let found = match c.get_raw(1) {
             ValueRef::Null => return Ok(None),
             ValueRef::Text(_) => list.iter().any(|item| item.as_str() == text(c, 1).ok().flatten()),
-            _ => number(c, 1)?.is_some_and(|wanted| list.iter().any(|item| number_of(item) == Some(wanted))),
+            _ => number(c, 1)?.is_some_and(|expected| list.iter().any(|item| number_of(item) == Some(expected))),
         };
         Ok(Some(found))
     })?;

@@ -142,10 +142,10 @@ impl Store {
             if matches!(first.create(&path, ours.clone()).await?, CreateOutcome::Theirs(_)) {
                 continue;
             }
-            let answer = second.create(&path, theirs).await;
+            let result = second.create(&path, theirs).await;
             // A leftover probe is harmless.
             let _ = first.delete(&path).await;
-            return match answer? {
+            return match result? {
                 CreateOutcome::Theirs(bytes) if bytes == ours => Ok(()),
                 _ => Err(Error::invalid(format!(
                     "the store {} let two writers create the same object, so an artifact could be published twice",

@@ -83,8 +83,8 @@ fn a_bucket_on_a_small_server_of_googles_interface_conforms() {
         ("GOOGLE_BEARER_TOKEN", "any"),
     ];
     let ran = again("a_bucket_of_google_conforms", &gs);
-    let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success() && told.contains("1 passed") && !told.contains("skipped"), "{told}");
+    let output = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && output.contains("1 passed") && !output.contains("skipped"), "{output}");
 }
 
 #[tokio::test]

@@ -210,13 +210,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t");
         let call = OrderedValue::object([("arguments", OrderedValue::raw_json(r#"{"x": 1}"#).unwrap())]);
-        let said = |calls: Vec<OrderedValue>| {
+        let messages = |calls: Vec<OrderedValue>| {
             OrderedValue::object([("role", text("user"))]).with("calls", Some(OrderedValue::List(calls)))
         };
         let rows = [
-            OrderedValue::object([("id", OrderedValue::Int(1)), ("said", OrderedValue::List(vec![said(vec![])]))]),
+            OrderedValue::object([("id", OrderedValue::Int(1)), ("said", OrderedValue::List(vec![messages(vec![])]))]),
             OrderedValue::object([
-                ("said", OrderedValue::List(vec![said(vec![call]), OrderedValue::object([("role", text("tool"))])])),
+                (
+                    "said",
+                    OrderedValue::List(vec![messages(vec![call]), OrderedValue::object([("role", text("tool"))])]),
+                ),
                 ("extra", OrderedValue::object([("score", OrderedValue::Float(0.5)), ("none", OrderedValue::Null)])),
                 ("id", OrderedValue::Float(2.5)),
             ]),

@@ -221,8 +221,8 @@ mod tests {
     #[test]
     fn a_bare_expression_in_brackets_needs_quotes() {
         let text = "a: ${{ fine }}\nb: [${{ stages.x.y }}]\n";
-        let told = (2, 5, "inside […] and {…} an expression needs quotes; write \"${{ stages.x.y }}\"".to_string());
-        assert_eq!(advice(text, "stages", "did not find expected ',' or ']'"), told);
+        let expected = (2, 5, "inside […] and {…} an expression needs quotes; write \"${{ stages.x.y }}\"".to_string());
+        assert_eq!(advice(text, "stages", "did not find expected ',' or ']'"), expected);
         let over_lines = "b: {\n  c: ${{ p }}\n}\n";
         assert_eq!(advice(over_lines, "p }", "…").0, 2);
     }

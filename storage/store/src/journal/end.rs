@@ -31,22 +31,22 @@ async fn gallop<F: Future<Output = Result<bool>>>(from: u64, mut exists: impl Fn
         return Ok(from);
     }
     let (mut last, mut step) = (from, 1);
-    let mut beyond = loop {
+    let mut end = loop {
         let next = last + step;
         if !exists(next).await? {
             break next;
         }
         (last, step) = (next, 2 * step);
     };
-    while beyond - last > 1 {
-        let middle = last + (beyond - last) / 2;
+    while end - last > 1 {
+        let middle = last + (end - last) / 2;
         if exists(middle).await? {
             last = middle;
         } else {
-            beyond = middle;
+            end = middle;
         }
     }
-    Ok(beyond)
+    Ok(end)
 }
 
 #[cfg(test)]
@@ -61,13 +61,13 @@ mod tests {
 
     /// Returns the end, and the number of checks.
     fn search(from: u64, exists: impl Fn(u64) -> bool) -> (u64, u32) {
-        let asked = Cell::new(0);
+        let checks = Cell::new(0);
         let found = gallop(from, |number| {
-            asked.set(asked.get() + 1);
-            let answer = exists(number);
-            async move { Ok(answer) }
+            checks.set(checks.get() + 1);
+            let found = exists(number);
+            async move { Ok(found) }
         });
-        (found.now_or_never().unwrap().unwrap(), asked.get())
+        (found.now_or_never().unwrap().unwrap(), checks.get())
     }
 
     #[test]
@@ -84,8 +84,8 @@ mod tests {
     fn it_takes_one_question_while_nothing_happens_and_few_for_a_long_journal() {
         assert_eq!(search(100_000, |n| n < 100_000), (100_000, 1));
         assert_eq!(search(99_999, |n| n < 100_000), (100_000, 2));
-        let (end, asked) = search(0, |n| n < 100_000);
-        assert!(end == 100_000 && asked <= 36, "{asked} questions");
+        let (end, checks) = search(0, |n| n < 100_000);
+        assert!(end == 100_000 && checks <= 36, "{checks} checks");
     }
 
     proptest! {

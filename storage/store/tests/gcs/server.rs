@@ -263,9 +263,9 @@ fn get(request: &Request, bucket: &Bucket, name: &str) -> Response {
     let found = match range {
         None => Response { body: object.bytes.clone(), ..Response::new("200 OK") },
         Some(range) => {
-            let told = format!("bytes {}-{}/{size}", range.start, range.end - 1);
+            let content_range = format!("bytes {}-{}/{size}", range.start, range.end - 1);
             let body = object.bytes[range].to_vec();
-            Response { body, ..Response::new("206 Partial Content") }.with("content-range", told)
+            Response { body, ..Response::new("206 Partial Content") }.with("content-range", content_range)
         }
     };
     found
