@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_independent_and_repeat() {
+    fn draws_are_independent_and_reproducible() {
         let chance = Chance::new(7);
         let draw = |p: &str, i: &[u64]| chance.at(p, i).next_u64();
         assert_eq!(draw("a", &[1, 2]), draw("a", &[1, 2]));

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_is_that_of_std() {
+    fn causes_equal_the_source_chain() {
         let error = failed();
         let chain = std::iter::successors(error.source(), |e| (*e).source()).map(ToString::to_string);
         assert_eq!(chain.collect::<Vec<_>>(), ["request failed", "connect", "refused"]);

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_family_covers_what_its_parameters_allow() {
+    fn metric_family_matches_its_parameters() {
         let metric = |name: &str| MetricInfo::new(name, "share", "A share.");
         assert!(metric("kl").covers("kl") && !metric("kl").covers("kll"));
         let level = metric("pass_rate_level_<int>");

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_given_by_index_and_come_back() {
+    fn gpus_are_allocated_by_index_and_released() {
         let mut ledger = ResourceAllocator::new(vec![pool("p", 0, &[], vec![machine("m", 8, &[40, 80, 80])])]);
         let large = ResolvedRequest::new(
             &ResourceRequest { gpus: 1, gpu_memory: 60 << 30, ..ResourceRequest::default() },

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_waits_for_several_seeds_gates_nothing() {
+    fn pooled_check_does_not_gate() {
         let pooled = MetricCheck { pooled: true, ..check("a", Some(0.6), None, CheckSeverity::Error) };
         let results = evaluate(&[pooled], &BTreeMap::from([("a".to_string(), 0.5)]), &[]);
         assert!(!results[0].passed && gate(&results).is_none());

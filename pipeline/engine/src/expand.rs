@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preview_with_a_cut_cell_is_not_the_whole_table() {
+    fn truncated_preview_is_not_used_as_rows() {
         assert!(is_whole(json!({"text": "a", "list": [1, "b"], "map": {"k": null}})));
         assert!(!is_whole(json!({"text": "a…"})));
         assert!(!is_whole(json!({"list": [1, "…"]})));

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_admitted_in_order() {
+    fn long_queue_is_admitted_in_order() {
         let mut queue = StageQueue::default();
         let mut ledger = ledger(1);
         let all: Vec<u32> = (0..50_000).collect();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn removal_leaves_nothing_behind() {
+    fn removed_node_leaves_no_entry() {
         let mut queue = StageQueue::default();
         queue.push(NodeId(0), "a", 1, request(1));
         queue.push(NodeId(1), "a", 1, request(1));

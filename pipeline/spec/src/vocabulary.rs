@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_keys_name_ours() {
+    fn keys_of_other_tools_suggest_ours() {
         let help = |place, word| key(place, word, &["needs", "run", "retry"]).unwrap();
         assert!(help(KeyContext::Stage, "depends_on").contains("`needs: [stage]`"));
         assert!(help(KeyContext::Stage, "dependsOn").contains("`needs: [stage]`"));

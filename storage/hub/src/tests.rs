@@ -132,7 +132,7 @@ fn a_revision_is_pinned_and_its_files_are_fetched_once() {
 }
 
 #[test]
-fn the_token_is_given_and_refusals_say_what_to_do() {
+fn token_is_sent_and_denials_have_help() {
     let server = Loopback::serve(&[
         ("/api/datasets/o/gated/revision/main", 403, ""),
         ("/api/datasets/o/busy/revision/main", 503, ""),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_credentials_are_those_of_the_stores_cloud() {
+    fn missing_credentials_name_the_cloud() {
         let credentials_error =
             |url: &str| object_store::Error::Generic { store: "x", source: format!("GET {url}: refused").into() };
         for (store, service, says, help) in [

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn dangerous_names_are_escaped() {
+    fn unsafe_names_are_escaped() {
         assert_eq!(segment(".."), "@2e.");
         assert_eq!(segment(""), "@");
         assert_eq!(segment("a/b"), "a@2fb");

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_newest_statement_counts() {
+    async fn newest_pin_record_wins() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let stage = Digest::of(b"s");
         assert!(!store.set_pin(&stage, 0, false, None).await.unwrap(), "there was none to take away");

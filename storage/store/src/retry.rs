@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_is_repeated_until_the_store_has_been_away_for_too_long() {
+    async fn request_is_retried_until_the_outage_limit() {
         let clock = Arc::new(ManualClock::at_millis(0));
         let injected: Arc<dyn Clock> = clock.clone();
         let patience = OutagePolicy::none(&injected).with_outage(Duration::from_secs(60));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_patience_a_request_has_its_few_tries_and_what_lasts_has_one() {
+    async fn request_without_outage_limit_has_few_attempts() {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_millis(0));
         let none = OutagePolicy::none(&clock);
         let mut tries = none.start_request(2);

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_and_chunks_are_one_stream_from_any_number_on() {
+    async fn stream_reads_from_any_chunk_across_pages() {
         for (all, paged) in [(0, 0), (5, 0), (5, 5), (200, 0), (200, 128), (200, 192), (200, 200), (128, 128)] {
             let (store, run, stage) = stored(all, paged).await;
             let left = store.list("runs").await.unwrap().iter().filter(|path| path.contains("/log/")).count();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_goes_into_a_page_while_it_is_read_is_read_once() {
+    async fn chunk_moved_into_a_page_is_read_once() {
         let (store, run, stage) = stored(130, 0).await;
         let mut reading = store.chunks(&run, &stage, 1, AttemptStream::Log, 0);
         let mut read = vec![reading.next().await.unwrap().unwrap()];
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_put_behind_a_page_that_is_not_full_is_read_after_it() {
+    async fn chunks_after_a_partial_page_are_read() {
         let (store, run, stage) = stored(10, 10).await;
         put(&store, &run, &stage, 10).await;
         let (text, next) = store.read_chunks(&run, &stage, 1, AttemptStream::Log, 0).await.unwrap();

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_in_the_prompt_of_a_rollout_are_not_counted_as_turns() {
+    fn assistant_messages_of_the_prompt_are_not_turns() {
         let messages = [
             ("user", "q"),
             ("assistant", "a"),

@@ -17,7 +17,7 @@ fn inside(name: &str) -> PlanNode {
 }
 
 #[test]
-fn a_long_line_inside_the_process_is_cancelled_and_nothing_of_it_starts() {
+fn cancelled_in_process_queue_starts_nothing() {
     let names: Vec<String> = (0..600).map(|i| format!("n{i}")).collect();
     let mut sim = Simulation::new(&plan(names.iter().map(|name| inside(name)).collect()), setup());
     sim.feed(Input::Begin);
@@ -32,7 +32,7 @@ fn a_long_line_inside_the_process_is_cancelled_and_nothing_of_it_starts() {
 }
 
 #[test]
-fn of_many_stages_inside_the_process_only_some_are_under_way_at_once() {
+fn in_process_stages_in_progress_are_bounded() {
     let names: Vec<String> = (0..5_000).map(|i| format!("n{i}")).collect();
     let plan = plan(names.iter().map(|name| inside(name)).collect());
     let mut engine = RunEngine::new(&plan, setup()).unwrap();
@@ -74,7 +74,7 @@ fn hit(engine: &RunEngine, node: NodeId) -> LookupResult {
 }
 
 #[test]
-fn a_stage_that_ended_keeps_no_config_and_no_inputs() {
+fn ended_stage_drops_config_and_inputs() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
     let mut store = Default::default();
     for round in ["published", "hit"] {

@@ -11,7 +11,7 @@ use trainyard_core::event::RunOutcome;
 use trainyard_spec::plan::Plan;
 
 #[test]
-fn another_writers_publication_is_adopted() {
+fn publication_of_another_writer_is_adopted() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
     let mut sim = Simulation::new(&plan, setup());
     sim.feed(Input::Begin);
@@ -45,7 +45,7 @@ fn begun(plan: &Plan) -> Simulation {
 }
 
 #[test]
-fn a_manifest_that_the_store_does_not_take_is_put_again_and_nothing_computed_again() {
+fn failed_put_of_a_manifest_is_retried_without_recomputing() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
     let mut sim = begun(&plan);
     fail_publication(&mut sim, Error::retryable("503"));
@@ -76,7 +76,7 @@ fn a_result_that_was_never_published_is_published_by_the_next_writer() {
 }
 
 #[test]
-fn a_result_whose_objects_are_gone_is_computed_again() {
+fn result_with_missing_objects_is_recomputed() {
     let plan = plan(vec![node("a")]);
     let mut sim = begun(&plan);
     fail_publication(&mut sim, Error::lost("an object is missing"));

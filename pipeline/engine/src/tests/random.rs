@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn a_crash_after_any_journal_write_loses_and_doubles_nothing(seed in any::<u64>()) {
+    fn crash_after_any_journal_write_is_recovered(seed in any::<u64>()) {
         let chance = Chance::new(seed);
         let plan = random_plan(&mut chance.at("plan", &[]));
         let mut quiet = Simulation::new(&plan, setup()).with(faults(seed));

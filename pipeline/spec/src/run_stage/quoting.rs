@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_quoted_wherever_it_stands() {
+    fn variable_is_quoted_in_every_context() {
         let cases = [
             ("cat @", "cat \"${V}\""),
             ("cat \"a @ b\"", "cat \"a ${V} b\""),

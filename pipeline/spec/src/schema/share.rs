@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_occurs_only_inside_a_shared_schema_stays_in_it() {
+    fn schema_used_only_inside_a_shared_one_is_not_moved() {
         let inner = json!({"type": "string", "description": "y".repeat(SMALLEST)});
         let outer = long("outer", &inner);
         let mut root = json!({"properties": {"a": outer, "b": outer}, "$defs": {}});
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_taken_are_numbered() {
+    fn duplicate_names_are_numbered() {
         let (one, two) = (long("same", &json!({})), long("same", &json!({"type": "null"})));
         let mut root = json!({"anyOf": [one, one, two, two], "$defs": {}});
         share(&mut root);

@@ -80,7 +80,7 @@ fn maps_merge_and_lists_replace() {
 }
 
 #[test]
-fn null_removes_what_the_parent_says_and_stays_where_the_parent_says_nothing() {
+fn null_removes_a_key_of_the_parent_and_is_kept_otherwise() {
     let base = json!({"stages": {"a": {"uses": "sft", "with": {"steps": 3, "seed": 1}}, "b": {"uses": "noop"}}});
     let over = json!({"stages": {"a": {"with": {"steps": null, "label": null}}, "b": null}});
     assert_eq!(
@@ -106,7 +106,7 @@ fn another_kind_drops_its_siblings_and_a_bare_name_is_its_kind() {
 }
 
 #[test]
-fn another_body_drops_what_the_parent_says_of_a_stage() {
+fn different_body_drops_the_parents_keys_of_a_stage() {
     let base = json!({"stages": {"a": {"uses": "sft", "with": {"steps": 3}, "timeout": "3h"}}});
     let merged = |stage: Value| merge_values(&base, &json!({"stages": {"a": stage}}))["stages"]["a"].clone();
     assert_eq!(merged(json!({"uses": "rl", "when": false})), json!({"uses": "rl", "when": false}));
@@ -150,7 +150,7 @@ fn document() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn merging_is_what_the_rule_says(base in document(), over in document()) {
+    fn merging_equals_the_documented_rule(base in document(), over in document()) {
         prop_assert_eq!(merge_values(&base, &over), rule(base, over, &[]));
     }
 
@@ -175,7 +175,7 @@ fn printed(text: &str) -> String {
 }
 
 #[test]
-fn comments_and_the_style_of_people_survive_printing() {
+fn comments_and_style_survive_printing() {
     let text = "\
 version: 1
 # Of the file.

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_found_from_every_place_before_it() {
+    fn end_is_found_from_every_start() {
         for end in 0..70 {
             for from in 0..=end {
                 assert_eq!(search(from, |n| n < end).0, end, "from {from}");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_one_question_while_nothing_happens_and_few_for_a_long_journal() {
+    fn search_needs_few_requests() {
         assert_eq!(search(100_000, |n| n < 100_000), (100_000, 1));
         assert_eq!(search(99_999, |n| n < 100_000), (100_000, 2));
         let (end, checks) = search(0, |n| n < 100_000);
@@ -91,7 +91,7 @@ mod tests {
     proptest! {
         /// A store may hide batches that exist.
         #[test]
-        fn with_batches_hidden_it_neither_passes_the_end_nor_goes_back(
+        fn search_with_hidden_batches_stays_in_bounds(
             hidden in proptest::collection::btree_set(0_u64..200, 0..20), end in 0_u64..200, from in 0_u64..200
         ) {
             let found = search(from, |n| n < end && !hidden.contains(&n)).0;
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_tells_the_end_and_single_batches() {
+    async fn store_returns_the_end_and_single_batches() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let run = RunId("20260102-030405-00000a".into());
         assert_eq!(store.journal_end(&run, 0).await, Ok(0));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_without_an_answer_is_no_end() {
+    async fn failed_request_is_an_error() {
         assert_eq!(gallop(3, |_| async { Err(Error::retryable("503")) }).await, Err(Error::retryable("503")));
     }
 }

@@ -154,7 +154,7 @@ async fn beside(seed: u64) {
 }
 
 #[tokio::test]
-async fn what_a_run_has_found_or_stored_stays_readable_until_its_end() {
+async fn references_of_a_run_stay_readable_until_its_end() {
     for seed in 0..SEEDS {
         beside(seed).await;
     }
