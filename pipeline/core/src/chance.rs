@@ -106,14 +106,14 @@ impl PhiloxRng {
         if total.is_nan() || total <= 0.0 {
             return None;
         }
-        let mut left = self.uniform() * total;
+        let mut remaining = self.uniform() * total;
         let mut last = None;
         for (i, &w) in weights.iter().enumerate().filter(|(_, w)| **w > 0.0) {
             last = Some(i);
-            if left < w {
+            if remaining < w {
                 break;
             }
-            left -= w;
+            remaining -= w;
         }
         last
     }

@@ -154,11 +154,11 @@ fn distinct_messages(error: &(dyn StdError + 'static)) -> Vec<String> {
     let chain = std::iter::successors(Some(error), |e| (*e).source());
     let texts: Vec<String> =
         chain.map(|e| e.downcast_ref::<Error>().map_or_else(|| e.to_string(), |e| e.message.clone())).collect();
-    let own = |(at, text): (usize, &String)| {
-        let without = texts.get(at + 1).and_then(|next| text.strip_suffix(next.as_str())).unwrap_or(text);
-        without.trim_end_matches([':', '-', ' ', '(']).to_string()
+    let without_source = |(at, text): (usize, &String)| {
+        let prefix = texts.get(at + 1).and_then(|next| text.strip_suffix(next.as_str())).unwrap_or(text);
+        prefix.trim_end_matches([':', '-', ' ', '(']).to_string()
     };
-    texts.iter().enumerate().map(own).filter(|words| !words.is_empty()).collect()
+    texts.iter().enumerate().map(without_source).filter(|words| !words.is_empty()).collect()
 }
 
 impl fmt::Display for Error {

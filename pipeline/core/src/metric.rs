@@ -192,8 +192,8 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
         "int" => c.is_ascii_digit(),
         _ => c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'),
     };
-    let most = tail.find(|c: char| !allowed(c)).unwrap_or(tail.len());
-    (1..=most).any(|length| matches_pattern(after, &tail[length..]))
+    let max = tail.find(|c: char| !allowed(c)).unwrap_or(tail.len());
+    (1..=max).any(|length| matches_pattern(after, &tail[length..]))
 }
 
 /// Metrics and comparisons that a stage reports.

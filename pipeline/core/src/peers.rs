@@ -44,8 +44,8 @@ impl NodeAddress {
     /// Returns the address at which `other` reaches this process: `host:port`. Processes of one machine use its
     /// loopback.
     pub fn from(&self, other: &Self) -> String {
-        let here = self.host == other.host && self.ip == other.ip;
-        let ip = if here { "127.0.0.1" } else { self.ip.as_str() };
+        let same_machine = self.host == other.host && self.ip == other.ip;
+        let ip = if same_machine { "127.0.0.1" } else { self.ip.as_str() };
         if ip.contains(':') { format!("[{ip}]:{}", self.port) } else { format!("{ip}:{}", self.port) }
     }
 }

@@ -79,7 +79,7 @@ impl ResourceAllocator {
         None
     }
 
-    /// Returns the grant of [`ResourceAllocator::take`].
+    /// Returns the grant of [`ResourceAllocator::allocate`].
     pub fn release(&mut self, grant: &Grant) {
         let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == grant.pool) else { return };
         for share in &grant.shares {

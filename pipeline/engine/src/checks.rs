@@ -12,7 +12,7 @@ pub fn evaluate(
     metrics: &BTreeMap<String, f64>,
     comparisons: &[Comparison],
 ) -> Vec<CheckResult> {
-    let one = |check: &MetricCheck| {
+    let result_of = |check: &MetricCheck| {
         let value = metric::look_up(metrics, comparisons, &check.metric, check.of);
         let within = |v: f64| check.min.is_none_or(|m| v >= m) && check.max.is_none_or(|m| v <= m);
         CheckResult {
@@ -26,7 +26,7 @@ pub fn evaluate(
             passed: value.is_some_and(within),
         }
     };
-    checks.iter().map(one).collect()
+    checks.iter().map(result_of).collect()
 }
 
 /// One line about a check, with its role if it has one:

@@ -135,7 +135,7 @@ impl RunEngine {
             match result.outputs.get(name) {
                 None if !output.optional => {
                     return Err(Error::data(format!("the attempt wrote no output `{name}`")).help(
-                        "`trainyard logs` shows what it did; \
+                        "`trainyard logs` shows its log; \
                          mark an output that a `run` stage may leave out with `optional: true`",
                     ));
                 }

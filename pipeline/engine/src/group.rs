@@ -39,11 +39,11 @@ impl RunEngine {
         if members.len() == 1 && nodes.iter().all(|n| *n <= 1) {
             return Vec::new();
         }
-        let one = |(member, nodes): (&NodeId, &u32)| {
+        let peer = |(member, nodes): (&NodeId, &u32)| {
             let state = self.state(*member);
             AttemptPeer { stage: state.key.clone(), attempt: state.attempt + 1, nodes: *nodes }
         };
-        members.iter().zip(nodes).map(one).collect()
+        members.iter().zip(nodes).map(peer).collect()
     }
 
     /// Handles a companion that is prepared or whose attempt is over: its lead may continue.

@@ -51,8 +51,8 @@ impl RunEngine {
             }
             (Ok(LookupResult::InOtherRun { why }), _) => self.wait_for_other_run(node, why),
             (Ok(LookupResult::Miss), _) => self.miss(node, 0, None, "nothing is published under its digest".into()),
-            (Ok(LookupResult::Lost { generation, missing: what }), forced) => {
-                let why = format!("generation {generation} cannot be used: {what}");
+            (Ok(LookupResult::Lost { generation, missing }), forced) => {
+                let why = format!("generation {generation} cannot be used: {missing}");
                 self.miss(node, generation + 1, forced.or(Some(GenerationReason::Lost)), why);
             }
         }

@@ -2,7 +2,8 @@
 //! [`Draft`]s.
 //!
 //! A stage may refer to one further down, so all instances exist before any reference is bound (`references`). Each
-//! embedding instance is its own [`WorkflowInstance`]: its stages are named `parent/child` and inherit the parent's axes.
+//! embedding instance is its own [`WorkflowInstance`]: its stages are named `parent/child` and inherit the
+//! parent's axes.
 
 pub mod axes;
 mod embed;

@@ -117,7 +117,7 @@ fn a_revision_is_pinned_and_its_files_are_fetched_once() {
     let before = server.requests().len();
     assert_eq!(hub.pin(&pinned).unwrap(), pinned);
     assert_eq!(hub.fetch(&pinned, "data/b.jsonl").unwrap(), path);
-    assert_eq!(server.requests().len(), before, "a commit and a fetched file are not asked for again");
+    assert_eq!(server.requests().len(), before, "a commit and a fetched file are not requested again");
     // Cached files are available without the hub.
     let offline = Hub::new(settings("http://127.0.0.1:1", cache.path(), true));
     assert_eq!(offline.pin(&location("hf://datasets/o/n/data")).unwrap(), pinned);

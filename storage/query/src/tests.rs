@@ -39,18 +39,18 @@ fn run_query(path: &Path, sql: &str) -> QueryResult {
 #[test]
 fn query_of_the_documentation_runs() {
     let (_folder, path) = table();
-    let answer = run_query(&path, "select level, avg(reward) from self group by level");
-    assert_eq!(answer.columns[0], ResultColumn { name: "level".into(), r#type: "int".into() });
-    assert_eq!(answer.rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>(), [json!(1), json!(2), json!(3)]);
-    let mean = answer.rows[1][1].as_f64().unwrap();
+    let result = run_query(&path, "select level, avg(reward) from self group by level");
+    assert_eq!(result.columns[0], ResultColumn { name: "level".into(), r#type: "int".into() });
+    assert_eq!(result.rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>(), [json!(1), json!(2), json!(3)]);
+    let mean = result.rows[1][1].as_f64().unwrap();
     assert!((mean - 0.1).abs() < 1e-12, "{mean}");
-    assert!(!answer.truncated);
+    assert!(!result.truncated);
 }
 
 #[test]
 fn nested_columns_are_flat() {
     let (_folder, path) = table();
-    let answer = run_query(
+    let result = run_query(
         &path,
         "SELECT rewards_answer, rewards_format, sampling_top_p, messages, token_ids, turn, logprobs, status \
          FROM self LIMIT 2",
@@ -65,9 +65,9 @@ fn nested_columns_are_flat() {
         [0.0, -0.5, -1.0],
         "ok"
     ]]);
-    assert_eq!(json!(answer.rows[..1]), expected);
-    assert_eq!((&answer.rows[1][1], &answer.rows[1][6]), (&Value::Null, &Value::Null));
-    assert_eq!(answer.objects()[0]["rewards_answer"], json!(1.0));
+    assert_eq!(json!(result.rows[..1]), expected);
+    assert_eq!((&result.rows[1][1], &result.rows[1][6]), (&Value::Null, &Value::Null));
+    assert_eq!(result.objects()[0]["rewards_answer"], json!(1.0));
 }
 
 #[test]
@@ -275,11 +275,11 @@ fn list_functions_work() {
 #[test]
 fn result_columns_have_types() {
     let (_folder, path) = table();
-    let answer =
+    let result =
         run_query(&path, "select level > 1 as high, level, reward, status, token_ids, null as none from self limit 1");
-    let types: Vec<&str> = answer.columns.iter().map(|c| c.r#type.as_str()).collect();
+    let types: Vec<&str> = result.columns.iter().map(|c| c.r#type.as_str()).collect();
     assert_eq!(types, ["bool", "int", "float", "string", "list", "null"]);
-    assert_eq!(answer.rows[0][0], json!(false));
+    assert_eq!(result.rows[0][0], json!(false));
 }
 
 #[test]

@@ -243,8 +243,8 @@ impl ObjectStoreClient {
             self.send_with_retries(1, || async { self.objects.get(&name).await?.bytes().await }).await,
         )
     }
-    /// Reads all bytes of an object of at most `max_bytes` bytes, or the size of a larger one; returns `None` if there is no
-    /// such object.
+    /// Reads all bytes of an object of at most `max_bytes` bytes, or the size of a larger one; returns `None` if there
+    /// is no such object.
     pub async fn begin_read(&self, path: &str, max_bytes: u64) -> Result<Option<ObjectRead>> {
         let name = parse(path)?;
         let read = || async {

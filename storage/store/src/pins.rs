@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(pin_notes(&store).await, [(3, None)]);
         assert!(store.set_pin(&stage, 0, true, Some("again".into())).await.unwrap());
         assert_eq!(pin_notes(&store).await, [(0, Some("again".into())), (3, None)]);
-        assert_eq!(store.list(layout::PINS).await.unwrap().len(), 4, "nothing that was said is taken back");
+        assert_eq!(store.list(layout::PINS).await.unwrap().len(), 4, "no pin record is removed");
     }
 
     #[tokio::test]

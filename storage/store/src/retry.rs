@@ -175,7 +175,7 @@ mod tests {
         let impatient = OutagePolicy::none(&injected);
         assert!(
             !impatient.start_request(4).wait_to_retry("memory://x", &refused()).await,
-            "whoever opens a store hears of it at once"
+            "opening a store reports it at once"
         );
     }
 

@@ -276,7 +276,7 @@ mod tests {
         for (all, paged) in [(0, 0), (5, 0), (5, 5), (200, 0), (200, 128), (200, 192), (200, 200), (128, 128)] {
             let (store, run, stage) = stored(all, paged).await;
             let left = store.list("runs").await.unwrap().iter().filter(|path| path.contains("/log/")).count();
-            assert_eq!(left as u32, all - paged, "what is in a page is removed");
+            assert_eq!(left as u32, all - paged, "chunks in a page are removed");
             for first in [0, 1, 63, 64, 65, 127, 128, 199, 200, 300].into_iter().filter(|first| *first <= all + 1) {
                 let (text, next) = store.read_chunks(&run, &stage, 1, AttemptStream::Log, first).await.unwrap();
                 let expected: String = (first..all).map(|n| format!("{n}\n")).collect();

@@ -214,10 +214,13 @@ mod tests {
             OrderedValue::object([("role", text("user"))]).with("calls", Some(OrderedValue::List(calls)))
         };
         let rows = [
-            OrderedValue::object([("id", OrderedValue::Int(1)), ("said", OrderedValue::List(vec![messages(vec![])]))]),
+            OrderedValue::object([
+                ("id", OrderedValue::Int(1)),
+                ("messages", OrderedValue::List(vec![messages(vec![])])),
+            ]),
             OrderedValue::object([
                 (
-                    "said",
+                    "messages",
                     OrderedValue::List(vec![messages(vec![call]), OrderedValue::object([("role", text("tool"))])]),
                 ),
                 ("extra", OrderedValue::object([("score", OrderedValue::Float(0.5)), ("none", OrderedValue::Null)])),
@@ -226,9 +229,9 @@ mod tests {
         ];
         assert_eq!(write_parquet(&path, &rows).unwrap(), 2);
         let read = rows_as_json(&path, 0, 9).unwrap();
-        assert_eq!(read[0], json!({"id": 1.0, "said": [{"role": "user", "calls": []}], "extra": null}));
-        assert_eq!(read[1]["said"][0]["calls"], json!([{"arguments": "{\"x\": 1}"}]));
-        assert_eq!(read[1]["said"][1], json!({"role": "tool", "calls": null}));
+        assert_eq!(read[0], json!({"id": 1.0, "messages": [{"role": "user", "calls": []}], "extra": null}));
+        assert_eq!(read[1]["messages"][0]["calls"], json!([{"arguments": "{\"x\": 1}"}]));
+        assert_eq!(read[1]["messages"][1], json!({"role": "tool", "calls": null}));
         assert_eq!(read[1]["extra"], json!({"score": 0.5, "none": null}));
     }
 

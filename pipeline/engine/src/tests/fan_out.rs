@@ -124,7 +124,7 @@ fn condition_on_a_fan_out_is_evaluated_per_instance() {
     let then = |item: u32| sim.status(&format!("then[item={item}]"));
     assert_eq!((then(0), then(1), then(2)), (Skipped, Skipped, Done), "a skipped row has no accuracy, and needs none");
     let all = sim.store.values().find(|m| m.provenance.stage == key("all")).unwrap();
-    assert_eq!(all.inputs["in"].len(), 1, "asked once, of the instances that ran");
+    assert_eq!(all.inputs["in"].len(), 1, "one input, with the instances that ran");
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn damage_that_only_a_reader_finds_is_healed_before_the_reader_runs_again() {
     assert_eq!((sim.status("a"), sim.status("b")), (Done, Done));
     assert_eq!(generations(&sim, "a"), [(0, None), (1, Some(Lost))]);
     let waits = |event: &Event| matches!(event, Event::Queued { why, .. } if why.contains("`a` runs again"));
-    assert!(sim.journal.iter().any(|record| waits(&record.event)), "people are told why");
+    assert!(sim.journal.iter().any(|record| waits(&record.event)), "the reason is journaled");
 }
 
 #[test]

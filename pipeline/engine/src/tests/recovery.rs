@@ -96,5 +96,5 @@ fn finished_run_has_no_wake_time() {
     assert!(sim.engine.next_wake().is_some(), "it waits for its second attempt");
     sim.feed(Input::Cancel { why: "test".into() });
     assert!(sim.engine.is_finished());
-    assert_eq!(sim.engine.next_wake(), None, "whoever carries it out would tick for ever");
+    assert_eq!(sim.engine.next_wake(), None, "a wake time would tick forever");
 }

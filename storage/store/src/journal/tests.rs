@@ -87,7 +87,7 @@ async fn missing_batch_is_reported() {
 }
 
 #[tokio::test]
-async fn leftover_batch_of_an_older_writer_does_not_fence() {
+async fn leftover_batch_of_a_torn_journal_is_an_error() {
     let store = memory().await;
     let (mut writer, _) = JournalWriter::open(&store, &run(), "dead", opened).await.unwrap();
     let mut last = 0;
@@ -105,7 +105,7 @@ async fn leftover_batch_of_an_older_writer_does_not_fence() {
         match writer.append(&[json!({"again": true})]).await {
             Ok(_) => {}
             Err(AppendError::Failed(error)) => break error,
-            Err(AppendError::Fenced(fenced)) => panic!("nobody took the run over: {fenced}"),
+            Err(AppendError::Fenced(fenced)) => panic!("no writer took the run over: {fenced}"),
         }
     };
     assert_eq!(error.kind, ErrorKind::Data);
@@ -113,7 +113,7 @@ async fn leftover_batch_of_an_older_writer_does_not_fence() {
 }
 
 #[tokio::test]
-async fn opening_a_journal_under_an_active_writer_fences_it() {
+async fn opening_a_journal_under_an_active_writer_is_fenced() {
     let store = memory().await;
     let (mut first, _) = JournalWriter::open(&store, &run(), "first", opened).await.unwrap();
     let mut reader = JournalReader::new(&store, &run());
@@ -121,7 +121,7 @@ async fn opening_a_journal_under_an_active_writer_fences_it() {
     first.append(&[json!("still here")]).await.unwrap();
     let Err(AppendError::Fenced(fenced)) = reader.open_writer("second", opened).await else { panic!("it is sound") };
     assert_eq!((fenced.owner.as_str(), fenced.epoch, fenced.seq), ("first", 1, 1));
-    assert_eq!(first.append(&[json!("and on")]).await, Ok(2), "nobody has fenced the first");
+    assert_eq!(first.append(&[json!("and on")]).await, Ok(2), "the first writer is not fenced");
 }
 
 #[tokio::test]

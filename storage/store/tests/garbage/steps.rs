@@ -55,7 +55,7 @@ async fn result_is_removed_in_two_steps_and_its_record_stays() {
     clock.advance(25 * HOUR);
     let (plan, done) = collect(&store, &keep).await;
     assert_eq!((plan.manifests.as_slice(), done.manifests, done.files), (&[old.clone()][..], 1, 0));
-    assert!(has(&store, 1).await, "somebody may have found it a moment ago");
+    assert!(has(&store, 1).await, "a run may have found it a moment ago");
     let NewestManifest::Damaged { generation: 0, error } = store.newest(&old.0).await.unwrap() else {
         panic!("it is a miss")
     };
@@ -162,7 +162,7 @@ async fn finished_run_is_removed_and_unfinished_run_is_kept() {
         store.create(&format!("{}/s/1/log/000000", layout::attempts(&id(number))), "log".into()).await.unwrap();
     }
     clock.advance(100 * HOUR);
-    assert!(collect(&store, &DAY).await.0.is_empty(), "runs stay unless it is asked for");
+    assert!(collect(&store, &DAY).await.0.is_empty(), "runs stay unless the policy removes them");
     let old = GarbagePolicy { runs_older_than: Some(90 * HOUR), ..DAY };
     assert_eq!(collect(&store, &old).await.1.runs, 1);
     assert_eq!(store.list_runs().await.unwrap(), [id(2)]);
@@ -207,7 +207,7 @@ async fn partly_removed_run_is_removed_by_the_next_collection() {
     let half = fresh().await.1;
     half.create(&layout::removal(&id(1)), format!("{end}\n").into()).await.unwrap();
     half.create(&layout::journal(&id(1), 1), batch).await.unwrap();
-    assert_eq!(collect(&half, &DAY).await.1.runs, 1, "whatever the options say: it was asked for before");
+    assert_eq!(collect(&half, &DAY).await.1.runs, 1, "the removal was begun under other options");
     assert_eq!(half.list(layout::RUNS).await.unwrap(), Vec::<String>::new());
 }
 
