@@ -3,8 +3,8 @@
 //! Priority is the length of the longest chain of dependent stages, so the critical path is not delayed. Fair share is
 //! between stage ids: the id with fewer running attempts goes first, so a wide matrix does not starve its neighbor. A
 //! request that was overtaken [`MAX_OVERTAKES`] times closes its pools to others until it is admitted, so large
-//! requests do not starve. Stages wait in groups of one request and one id, so the cost of a decision grows with the number of
-//! distinct requests, not of stages.
+//! requests do not starve. Stages wait in groups of one request and one id, so the cost of a decision grows with the
+//! number of distinct requests, not of stages.
 
 use crate::NodeId;
 use crate::allocator::{GroupRequest, ResolvedRequest, ResourceAllocator};
