@@ -55,9 +55,9 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
         &["hf://o/n@main", "download the folder and give its path", "x.yaml:6:18"],
     ),
     (
-        "no data set of the hub",
+        "invalid location on the hub",
         "version: 1\nname: x\nstages:\n  a: {uses: data/import, with: {source: \"hf://o/n@main\"}}\n",
-        &["`hf://o/n@main` is no data set of the hub", "hf://datasets/OWNER/NAME", "x.yaml:4:"],
+        &["`hf://o/n@main` is not a data set of the hub", "hf://datasets/OWNER/NAME", "x.yaml:4:"],
     ),
     (
         "missing file that an environment names, in a stage of data",
@@ -163,7 +163,7 @@ fn files_that_are_not_workflows_are_rejected_with_advice() {
     s.run(&["check", "latin.yaml"]).code(2).says("save it as UTF-8");
     let big = s.write("big.yaml", "");
     std::fs::OpenOptions::new().write(true).open(big).unwrap().set_len(65 << 20).unwrap();
-    s.run(&["check", "big.yaml"]).code(2).says("keep data in files of its own");
+    s.run(&["check", "big.yaml"]).code(2).says("keep data in separate files");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn what_no_pool_can_give_is_refused_with_the_nearest() {
     sandbox(TWO, kind).run(&["check", "w.yaml"]).code(2).says("stage kinds of this build run on one machine");
     let large = "  a: {run: [\"true\"], resources: {cpus: 2}}\n  b: {run: [\"true\"], beside: a}\n";
     let refused = sandbox(TWO, large).run(&["plan", "w.yaml"]).code(2);
-    refused.says("its 2 stages start together, and the pools do not hold all of them");
+    refused.says("its 2 stages start together, but the pools are too small for all of them");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn flipped_bit_is_found_by_its_reader_and_healed_by_the_same_command() {
     flip(&object);
     let name = object.file_name().unwrap().to_str().unwrap();
     let changed = ["run", "chain.yaml", "-p", "tail=b"];
-    s.run(&changed).code(0).says("an input is gone or damaged: `first` runs again");
+    s.run(&changed).code(0).says("an input is missing or damaged: `first` runs again");
     assert_eq!(ran_first(&s), 2);
     let explained = s.run(&["explain", "latest", "second"]).code(0);
     explained.prints("is damaged").prints(name).prints("stage `first`");

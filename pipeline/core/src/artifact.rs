@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_finite_metrics_pass() {
+    fn non_finite_metrics_are_rejected() {
         assert_eq!(require_finite(&BTreeMap::from([("loss".to_string(), -1e300)]), &[]), Ok(()));
         for bad in [f64::NAN, f64::INFINITY] {
             let error = require_finite(&BTreeMap::from([("loss".to_string(), bad)]), &[]).unwrap_err();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_leave_their_folder_are_known() {
+    fn paths_that_leave_their_folder_are_detected() {
         let inside = |p: &str| FileEntry { path: p.into(), digest: Digest::of(b""), size: 0 }.stays_inside();
         assert!(inside("x") && inside("a/b.c") && inside("..x/y..") && inside(r"a\..\b"));
         assert!(!["", ".", "..", "/", "/x", "../x", "a/../../b", "a/.."].into_iter().any(inside));

@@ -119,7 +119,7 @@ pub struct AttemptSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<AttemptPeer>,
     /// Milliseconds to wait for the machines and, once the attempt runs, for its peers (the remainder of `resources:
-    /// {wait: …}`); `None` = no limit, and [`crate::peers::PATIENCE`] for its peers.
+    /// {wait: …}`); `None` = no limit, and [`crate::peers::DEFAULT_PEER_WAIT`] for its peers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_millis: Option<u64>,
 }

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_way_ends_in_the_same_bytes() {
+    fn fast_path_equals_the_reference_form() {
         let values = [
             json!({"b": 1.0, "a": [1e2, 0.1, -0.0, 1e21, 5e-324], "": null}),
             json!([0, -1, EXACT, EXACT + 1, u64::MAX, i64::MIN, -(EXACT as i64), -(EXACT as i64) - 1]),
@@ -131,7 +131,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_of_all_sorts_have_one_form(value in any_value()) {
+        fn canonical_form_of_every_value_type(value in any_value()) {
             prop_assert_eq!(short(&value), canonical_json(&value).unwrap());
         }
     }

@@ -106,14 +106,14 @@ impl PhiloxRng {
         if total.is_nan() || total <= 0.0 {
             return None;
         }
-        let mut left = self.uniform() * total;
+        let mut remaining = self.uniform() * total;
         let mut last = None;
         for (i, &w) in weights.iter().enumerate().filter(|(_, w)| **w > 0.0) {
             last = Some(i);
-            if left < w {
+            if remaining < w {
                 break;
             }
-            left -= w;
+            remaining -= w;
         }
         last
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_independent_and_repeat() {
+    fn draws_are_independent_and_reproducible() {
         let chance = Chance::new(7);
         let draw = |p: &str, i: &[u64]| chance.at(p, i).next_u64();
         assert_eq!(draw("a", &[1, 2]), draw("a", &[1, 2]));

@@ -16,7 +16,7 @@ pub struct SystemClock(Instant);
 
 impl SystemClock {
     /// Creates a clock whose monotonic time starts now.
-    #[expect(clippy::disallowed_methods, reason = "this is the substitute that the ban names")]
+    #[expect(clippy::disallowed_methods, reason = "the clock that the lint's message names")]
     pub fn new() -> Self {
         Self(Instant::now())
     }
@@ -29,7 +29,7 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the substitute that the ban names")]
+    #[expect(clippy::disallowed_methods, reason = "the clock that the lint's message names")]
     fn unix_millis(&self) -> i64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
     }

@@ -154,11 +154,11 @@ fn distinct_messages(error: &(dyn StdError + 'static)) -> Vec<String> {
     let chain = std::iter::successors(Some(error), |e| (*e).source());
     let texts: Vec<String> =
         chain.map(|e| e.downcast_ref::<Error>().map_or_else(|| e.to_string(), |e| e.message.clone())).collect();
-    let own = |(at, text): (usize, &String)| {
-        let without = texts.get(at + 1).and_then(|next| text.strip_suffix(next.as_str())).unwrap_or(text);
-        without.trim_end_matches([':', '-', ' ', '(']).to_string()
+    let without_source = |(at, text): (usize, &String)| {
+        let prefix = texts.get(at + 1).and_then(|next| text.strip_suffix(next.as_str())).unwrap_or(text);
+        prefix.trim_end_matches([':', '-', ' ', '(']).to_string()
     };
-    texts.iter().enumerate().map(own).filter(|words| !words.is_empty()).collect()
+    texts.iter().enumerate().map(without_source).filter(|words| !words.is_empty()).collect()
 }
 
 impl fmt::Display for Error {
@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn every_cause_is_listed_once() {
         assert_eq!(failed().causes().collect::<Vec<_>>(), ["request failed", "connect", "refused"]);
-        let told = Error::data("cannot read: refused").caused_by(&Layer("refused", None));
-        assert_eq!(told.causes().count(), 0, "the message says it already");
+        let error = Error::data("cannot read: refused").caused_by(&Layer("refused", None));
+        assert_eq!(error.causes().count(), 0, "the message says it already");
         assert_eq!(failed().caused_by(&Layer("refused", None)), failed());
     }
 
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_is_that_of_std() {
+    fn causes_equal_the_source_chain() {
         let error = failed();
         let chain = std::iter::successors(error.source(), |e| (*e).source()).map(ToString::to_string);
         assert_eq!(chain.collect::<Vec<_>>(), ["request failed", "connect", "refused"]);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stage_id_leaves_out_the_axes() {
+    fn stage_id_omits_the_axes() {
         assert_eq!(StageKey("rl[seed=1]".into()).stage_id(), "rl");
         assert_eq!(StageKey("sft".into()).stage_id(), "sft");
     }

@@ -130,7 +130,7 @@ impl OptionProblem {
         if value.is_finite() {
             None
         } else {
-            Some(Self::new(pointer, format!("{value} is not a finite number")).help("use any other number"))
+            Some(Self::new(pointer, format!("{value} is not a finite number")).help("use a finite number"))
         }
     }
     /// Reports a lower bound above its upper bound, each given with its pointer; `None` if they are in order.
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_outside_a_range_have_one_wording() {
+    fn range_problem_text_names_the_bounds() {
         let problem = OptionProblem::out_of_range("/share", 1.5, 0.0..=1.0).unwrap();
         assert_eq!(problem, OptionProblem::new("/share", "1.5 is out of range").help("use a value from 0 to 1"));
         assert_eq!(OptionProblem::out_of_range("/share", 1.0, 0.0..=1.0), None);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_in_the_wrong_order_are_told_at_the_lower_one() {
+    fn reversed_bounds_are_reported_at_the_lower_one() {
         let problem = OptionProblem::reversed_bounds(("/band/low", 3), ("/band/high", 2)).unwrap();
         assert_eq!(
             (problem.pointer.as_str(), problem.message.as_str()),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_moves_with_the_options_that_hold_it() {
+    fn with_prefix_extends_the_pointer() {
         assert_eq!(OptionProblem::new("/clip_low", "x").with_prefix("/terms/0").pointer, "/terms/0/clip_low");
         assert_eq!(OptionProblem::new("", "x").with_prefix("/terms/0").pointer, "/terms/0");
     }

@@ -192,8 +192,8 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
         "int" => c.is_ascii_digit(),
         _ => c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'),
     };
-    let most = tail.find(|c: char| !allowed(c)).unwrap_or(tail.len());
-    (1..=most).any(|length| matches_pattern(after, &tail[length..]))
+    let max = tail.find(|c: char| !allowed(c)).unwrap_or(tail.len());
+    (1..=max).any(|length| matches_pattern(after, &tail[length..]))
 }
 
 /// Metrics and comparisons that a stage reports.
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_family_covers_what_its_parameters_allow() {
+    fn metric_family_matches_its_parameters() {
         let metric = |name: &str| MetricInfo::new(name, "share", "A share.");
         assert!(metric("kl").covers("kl") && !metric("kl").covers("kll"));
         let level = metric("pass_rate_level_<int>");

@@ -44,8 +44,8 @@ impl NodeAddress {
     /// Returns the address at which `other` reaches this process: `host:port`. Processes of one machine use its
     /// loopback.
     pub fn from(&self, other: &Self) -> String {
-        let here = self.host == other.host && self.ip == other.ip;
-        let ip = if here { "127.0.0.1" } else { self.ip.as_str() };
+        let same_machine = self.host == other.host && self.ip == other.ip;
+        let ip = if same_machine { "127.0.0.1" } else { self.ip.as_str() };
         if ip.contains(':') { format!("[{ip}]:{}", self.port) } else { format!("{ip}:{}", self.port) }
     }
 }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_one_machine_meet_on_its_loopback() {
+    fn peers_on_one_machine_use_the_loopback() {
         let server = at("a", "10.0.0.7", 80);
         assert_eq!(server.from(&at("a", "10.0.0.7", 81)), "127.0.0.1:80");
         assert_eq!(server.from(&at("b", "10.0.0.8", 80)), "10.0.0.7:80");
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_has_a_name_in_the_environment() {
+    fn stage_id_becomes_an_environment_name() {
         let name = |key: &str| env_suffix(&StageKey(key.into()));
         assert_eq!(name("rollout_server"), "ROLLOUT_SERVER");
         assert_eq!(name("outer/server[seed=1]"), "SERVER");

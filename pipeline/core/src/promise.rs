@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_stays_for_all_requesters() {
+    fn result_is_available_to_all_requesters() {
         let (promise, resolver) = promise();
         let other = promise.clone();
         assert_eq!((promise.poll(), promise.wait(Duration::ZERO)), (None, None));

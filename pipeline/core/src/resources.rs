@@ -1,6 +1,6 @@
 //! Whether a machine can take a request, and the reasons why not.
 //!
-//! `check`, the engine's admission and the slots of this machine use the same function and must get the same answer.
+//! `check`, the engine's admission and the slots of this machine use the same function and must get the same result.
 
 use crate::units::format_size;
 
@@ -40,17 +40,17 @@ pub fn shortfalls(
         found.push(format!("needs {}; {}", count(need.cpus, "CPU"), available(need.cpus, free.cpus, total.cpus)));
     }
     if total.memory > 0 && need.memory > free.memory {
-        let left = if need.memory > total.memory {
+        let available_text = if need.memory > total.memory {
             format!("it has {}", format_size(total.memory))
         } else {
             format!("{} of {} are free", format_size(free.memory), format_size(total.memory))
         };
-        found.push(format!("needs {} of memory; {left}", format_size(need.memory)));
+        found.push(format!("needs {} of memory; {available_text}", format_size(need.memory)));
     }
     if need.gpus > free.gpus {
         let size = if gpu_memory > 0 { format!(" with {}", format_size(gpu_memory)) } else { String::new() };
-        let left = available(need.gpus, free.gpus, total.gpus);
-        found.push(format!("needs {}{size}; {left}", count(need.gpus, "GPU")));
+        let available_text = available(need.gpus, free.gpus, total.gpus);
+        found.push(format!("needs {}{size}; {available_text}", count(need.gpus, "GPU")));
     }
     found
 }

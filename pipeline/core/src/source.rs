@@ -13,13 +13,13 @@ pub struct Glob {
 impl Glob {
     /// Parses a path as a pattern; `None` if it has no wildcard. Errors: invalid (brackets that do not end, `***`).
     pub fn of(path: &Path) -> Result<Option<Self>> {
-        let wild = |part: &Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+        let has_wildcard = |part: &Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
         let parts: Vec<Component<'_>> = path.components().collect();
-        let Some(first) = parts.iter().position(wild) else { return Ok(None) };
+        let Some(first) = parts.iter().position(has_wildcard) else { return Ok(None) };
         let rest: PathBuf = parts[first..].iter().collect();
         let pattern = glob::Pattern::new(&rest.to_string_lossy()).map_err(|e| {
             Error::invalid(format!("{}: not a pattern of files: {e}", path.display()))
-                .help("write `[*]` for a character that is meant as it is")
+                .help("put a wildcard that is a part of the name into brackets: `[*]`")
         })?;
         Ok(Some(Self { folder: parts[..first].iter().collect(), pattern }))
     }
@@ -28,13 +28,13 @@ impl Glob {
         &self.folder
     }
     /// Returns whether a path below the folder matches, with `/` between its parts.
-    pub fn matches(&self, below: &str) -> bool {
+    pub fn matches(&self, path: &str) -> bool {
         let options = glob::MatchOptions {
             case_sensitive: true,
             require_literal_separator: true,
             require_literal_leading_dot: true,
         };
-        self.pattern.matches_with(below, options)
+        self.pattern.matches_with(path, options)
     }
 }
 

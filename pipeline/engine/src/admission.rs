@@ -37,9 +37,9 @@ impl RunEngine {
         let wait = state.plan.wait.map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         state.due = wait.map(|wait| now.saturating_add(wait));
         let due = state.due;
-        let (id, height, wish) = (state.key.stage_id().to_string(), state.height, state.request.as_ref().clone());
+        let (id, height, request) = (state.key.stage_id().to_string(), state.height, state.request.as_ref().clone());
         self.wakes.extend(due.map(|at| Reverse((at, node))));
-        self.queue.push(node, &id, height, wish);
+        self.queue.push(node, &id, height, request);
         self.newly_queued.push(node);
     }
 
@@ -50,8 +50,8 @@ impl RunEngine {
         if state.plan.placement == Placement::InProcess {
             return;
         }
-        let (id, height, wish) = (state.key.stage_id().to_string(), state.height, state.request.clone());
-        self.queue.remove(node, &id, height, &wish);
+        let (id, height, request) = (state.key.stage_id().to_string(), state.height, state.request.clone());
+        self.queue.remove(node, &id, height, &request);
     }
 
     /// Handles a queued node whose wait limit has passed. It counts as a try, so `retry` decides about the next.
@@ -61,7 +61,7 @@ impl RunEngine {
         let limit = state.plan.wait.map(format_duration).unwrap_or_default();
         let why = self.allocator.unavailable_reasons(&state.request);
         let error = Error::retryable(format!("no machines within {limit}: {why}"))
-            .help("raise `wait` under `resources`, or ask for less");
+            .help("raise `wait` under `resources`, or request less");
         self.state_mut(node).tries += 1;
         self.attempt_failed(node, error);
     }
@@ -82,9 +82,11 @@ impl RunEngine {
         let mut reasons: BTreeMap<Arc<GroupRequest>, String> = BTreeMap::new();
         for node in std::mem::take(&mut self.newly_queued) {
             if self.state(node).phase == NodePhase::Queued {
-                let wish = self.state(node).request.clone();
-                let why =
-                    reasons.entry(wish).or_insert_with_key(|wish| self.allocator.unavailable_reasons(wish)).clone();
+                let request = self.state(node).request.clone();
+                let why = reasons
+                    .entry(request)
+                    .or_insert_with_key(|request| self.allocator.unavailable_reasons(request))
+                    .clone();
                 self.emit(Event::Queued { stage: self.key(node).clone(), why });
             }
         }
@@ -92,7 +94,7 @@ impl RunEngine {
 
     /// Launches a stage and its companions, each with its grant.
     fn launch_group(&mut self, lead: NodeId, grants: Vec<Grant>) {
-        let left = self.state(lead).due.map(|due| u64::try_from(due - self.now).unwrap_or(0));
+        let remaining_millis = self.state(lead).due.map(|due| u64::try_from(due - self.now).unwrap_or(0));
         let members = self.members(lead);
         let nodes: Vec<u32> =
             grants.iter().map(|grant| u32::try_from(grant.shares.len()).unwrap_or(u32::MAX)).collect();
@@ -100,11 +102,11 @@ impl RunEngine {
         let together: Arc<[Grant]> = if grants.len() > 1 { grants.clone().into() } else { Arc::default() };
         for (at, (member, grant)) in members.into_iter().zip(grants).enumerate() {
             let grant = Grant { together: together.clone(), at, ..grant };
-            self.launch(member, grant, &peers, left);
+            self.launch(member, grant, &peers, remaining_millis);
         }
     }
 
-    fn launch(&mut self, node: NodeId, grant: Grant, peers: &[AttemptPeer], left: Option<u64>) {
+    fn launch(&mut self, node: NodeId, grant: Grant, peers: &[AttemptPeer], remaining_millis: Option<u64>) {
         let state = self.state_mut(node);
         let Some(prepared) = state.spec.clone() else { return };
         state.attempt += 1;
@@ -119,7 +121,7 @@ impl RunEngine {
             memory: share.map_or(0, |s| s.memory),
             gpus: share.map_or_else(Vec::new, |s| s.gpus.clone()),
         };
-        let (peers, wait_millis) = (peers.to_vec(), left);
+        let (peers, wait_millis) = (peers.to_vec(), remaining_millis);
         let spec = Arc::new(AttemptSpec { attempt, resources, peers, wait_millis, ..prepared.as_ref().clone() });
         let stage = state.key.clone();
         self.emit(Event::AttemptStarted {

@@ -65,11 +65,11 @@ impl ResourceAllocator {
 
     /// Takes for each member the first alternative that fits now, from the first pool that can grant it, or nothing at
     /// all. Skips closed pools.
-    pub fn allocate(&mut self, wish: &[Vec<ResolvedRequest>], closed: &BTreeSet<usize>) -> Option<Vec<Grant>> {
-        let Some((first, rest)) = wish.split_first() else { return Some(Vec::new()) };
-        for ask in first {
+    pub fn allocate(&mut self, group: &[Vec<ResolvedRequest>], closed: &BTreeSet<usize>) -> Option<Vec<Grant>> {
+        let Some((first, rest)) = group.split_first() else { return Some(Vec::new()) };
+        for request in first {
             for at in (0..self.pools.len()).filter(|at| !closed.contains(at)) {
-                let Some(grant) = self.pools[at].allocate(ask) else { continue };
+                let Some(grant) = self.pools[at].allocate(request) else { continue };
                 if let Some(others) = self.allocate(rest, closed) {
                     return Some([vec![grant], others].concat());
                 }
@@ -79,65 +79,74 @@ impl ResourceAllocator {
         None
     }
 
-    /// Returns the grant of [`ResourceAllocator::take`].
+    /// Returns the grant of [`ResourceAllocator::allocate`].
     pub fn release(&mut self, grant: &Grant) {
         let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == grant.pool) else { return };
         for share in &grant.shares {
             let Some(at) = state.pool.machines.iter().position(|m| m.name == share.machine) else { continue };
-            let taken = &mut state.machines[at];
-            taken.cpus -= share.cpus;
-            taken.memory -= share.memory;
+            let usage = &mut state.machines[at];
+            usage.cpus -= share.cpus;
+            usage.memory -= share.memory;
             for gpu in &share.gpus {
-                taken.gpus.remove(gpu);
+                usage.gpus.remove(gpu);
             }
         }
     }
 
     /// Sets the resources that other runs hold of a machine from now on. Returns whether anything changed.
-    pub fn set_external_usage(&mut self, pool: &str, machine: &str, held: ExternalUsage) -> bool {
+    pub fn set_external_usage(&mut self, pool: &str, machine: &str, usage: ExternalUsage) -> bool {
         let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == pool) else { return false };
         let Some(at) = state.pool.machines.iter().position(|m| m.name == machine) else { return false };
-        let changed = state.machines[at].external != held;
-        state.machines[at].external = held;
+        let changed = state.machines[at].external != usage;
+        state.machines[at].external = usage;
         changed
     }
 
     /// Returns the indices of the pools that could ever grant one of the alternatives of some member.
-    pub fn eligible(&self, wish: &[Vec<ResolvedRequest>]) -> BTreeSet<usize> {
-        let could = |at: &usize| wish.iter().flatten().any(|ask| self.pools[*at].unsatisfiable_reason(ask).is_none());
-        (0..self.pools.len()).filter(could).collect()
+    pub fn eligible(&self, group: &[Vec<ResolvedRequest>]) -> BTreeSet<usize> {
+        let can_grant =
+            |at: &usize| group.iter().flatten().any(|request| self.pools[*at].unsatisfiable_reason(request).is_none());
+        (0..self.pools.len()).filter(can_grant).collect()
     }
 
     /// Returns why the pools can never grant the request; `None` if they can.
-    pub fn unsatisfiable(&self, wish: &[Vec<ResolvedRequest>]) -> Option<String> {
+    pub fn unsatisfiable(&self, group: &[Vec<ResolvedRequest>]) -> Option<String> {
         if self.pools.is_empty() {
             return Some("there is no pool".into());
         }
-        for alternatives in wish {
-            let reasons = alternatives.iter().flat_map(|ask| self.pools.iter().map(|s| s.unsatisfiable_reason(ask)));
+        for alternatives in group {
+            let reasons =
+                alternatives.iter().flat_map(|request| self.pools.iter().map(|s| s.unsatisfiable_reason(request)));
             if let Some(reasons) = reasons.collect::<Option<Vec<_>>>() {
                 return Some(reasons.join("; "));
             }
         }
         let idle = || Self { pools: self.pools.iter().map(PoolState::idle).collect() };
-        if wish.len() > 1 && idle().allocate(wish, &BTreeSet::new()).is_none() {
-            return Some(format!("its {} stages start together, and the pools do not hold all of them", wish.len()));
+        if group.len() > 1 && idle().allocate(group, &BTreeSet::new()).is_none() {
+            return Some(format!(
+                "its {} stages start together, but the pools are too small for all of them",
+                group.len()
+            ));
         }
         None
     }
 
     /// Returns why the request does not fit now, pool by pool.
-    pub fn unavailable_reasons(&self, wish: &[Vec<ResolvedRequest>]) -> String {
+    pub fn unavailable_reasons(&self, group: &[Vec<ResolvedRequest>]) -> String {
         let mut unique: Vec<String> = Vec::new();
-        for alternatives in wish {
-            let fits = |ask: &ResolvedRequest| {
-                self.pools.iter().any(|s| s.unsatisfiable_reason(ask).is_none() && s.clone().allocate(ask).is_some())
+        for alternatives in group {
+            let fits = |request: &ResolvedRequest| {
+                self.pools
+                    .iter()
+                    .any(|s| s.unsatisfiable_reason(request).is_none() && s.clone().allocate(request).is_some())
             };
-            if wish.len() > 1 && alternatives.iter().any(fits) {
+            if group.len() > 1 && alternatives.iter().any(fits) {
                 continue;
             }
-            let reasons = alternatives.iter().flat_map(|ask| {
-                self.pools.iter().map(|s| s.unsatisfiable_reason(ask).unwrap_or_else(|| s.unavailable_reason(ask)))
+            let reasons = alternatives.iter().flat_map(|request| {
+                self.pools
+                    .iter()
+                    .map(|s| s.unsatisfiable_reason(request).unwrap_or_else(|| s.unavailable_reason(request)))
             });
             for reason in reasons {
                 if !unique.contains(&reason) {
@@ -146,7 +155,7 @@ impl ResourceAllocator {
             }
         }
         if unique.is_empty() {
-            unique.push(format!("its {} stages start together, and there is not room for all of them", wish.len()));
+            unique.push(format!("its {} stages start together, but not all of them have room now", group.len()));
         }
         unique.join("; ")
     }
@@ -155,7 +164,7 @@ impl ResourceAllocator {
     #[cfg(test)]
     pub fn audit<'a>(&self, grants: impl Iterator<Item = &'a Grant> + Clone) {
         for state in &self.pools {
-            for (machine, taken) in state.pool.machines.iter().zip(&state.machines) {
+            for (machine, usage) in state.pool.machines.iter().zip(&state.machines) {
                 let shares = || {
                     grants
                         .clone()
@@ -163,11 +172,11 @@ impl ResourceAllocator {
                         .flat_map(|g| &g.shares)
                         .filter(|s| s.machine == machine.name)
                 };
-                assert_eq!(taken.cpus, shares().map(|s| s.cpus).sum::<u32>());
-                assert_eq!(taken.memory, shares().map(|s| s.memory).sum::<u64>());
+                assert_eq!(usage.cpus, shares().map(|s| s.cpus).sum::<u32>());
+                assert_eq!(usage.memory, shares().map(|s| s.memory).sum::<u64>());
                 let gpus: Vec<u32> = shares().flat_map(|s| s.gpus.clone()).collect();
-                assert_eq!(gpus.len(), taken.gpus.len(), "a GPU was given twice: {gpus:?}");
-                assert!(taken.cpus <= machine.cpus && (machine.memory == 0 || taken.memory <= machine.memory));
+                assert_eq!(gpus.len(), usage.gpus.len(), "a GPU was allocated twice: {gpus:?}");
+                assert!(usage.cpus <= machine.cpus && (machine.memory == 0 || usage.memory <= machine.memory));
             }
         }
     }
@@ -177,74 +186,74 @@ impl PoolState {
     fn idle(&self) -> Self {
         Self { pool: self.pool.clone(), machines: vec![MachineUsage::default(); self.machines.len()] }
     }
-    fn allocate(&mut self, ask: &ResolvedRequest) -> Option<Grant> {
-        if self.unsatisfiable_reason(ask).is_some() {
+    fn allocate(&mut self, request: &ResolvedRequest) -> Option<Grant> {
+        if self.unsatisfiable_reason(request).is_some() {
             return None;
         }
         let mut shares = Vec::new();
-        for (machine, taken) in self.pool.machines.iter().zip(&self.machines) {
-            if let Some(share) = taken.share(machine, ask) {
+        for (machine, usage) in self.pool.machines.iter().zip(&self.machines) {
+            if let Some(share) = usage.share(machine, request) {
                 shares.push(share);
-                if shares.len() == ask.machines as usize {
+                if shares.len() == request.machines as usize {
                     break;
                 }
             }
         }
-        if shares.len() < ask.machines as usize {
+        if shares.len() < request.machines as usize {
             return None;
         }
         for share in &shares {
             if let Some(at) = self.pool.machines.iter().position(|m| m.name == share.machine) {
-                let taken = &mut self.machines[at];
-                taken.cpus += share.cpus;
-                taken.memory += share.memory;
-                taken.gpus.extend(&share.gpus);
+                let usage = &mut self.machines[at];
+                usage.cpus += share.cpus;
+                usage.memory += share.memory;
+                usage.gpus.extend(&share.gpus);
             }
         }
         Some(Grant::new(&self.pool.name, &self.pool.executor, shares))
     }
 
     /// Returns why the pool can never grant the request, even when idle.
-    fn unsatisfiable_reason(&self, ask: &ResolvedRequest) -> Option<String> {
+    fn unsatisfiable_reason(&self, request: &ResolvedRequest) -> Option<String> {
         let name = &self.pool.name;
-        if let Some(missing) = missing_tags(&ask.tags, &self.pool.tags) {
+        if let Some(missing) = missing_tags(&request.tags, &self.pool.tags) {
             return Some(format!("pool `{name}` {missing}"));
         }
-        if ask.machines > 1 && !self.pool.several_nodes {
+        if request.machines > 1 && !self.pool.several_nodes {
             let executor = &self.pool.executor;
             return Some(format!("pool `{name}`: executor `{executor}` runs a stage on one machine"));
         }
         let idle = MachineUsage::default();
-        let able = self.pool.machines.iter().filter(|m| idle.share(m, ask).is_some()).count();
-        if able >= ask.machines as usize {
+        let suitable = self.pool.machines.iter().filter(|m| idle.share(m, request).is_some()).count();
+        if suitable >= request.machines as usize {
             return None;
         }
-        let why = if ask.machines > 1 && able > 0 {
-            let enough = if able == 1 { "1 is" } else { &format!("{able} are") };
-            format!("needs {} machines; {enough} large enough", ask.machines)
+        let reason = if request.machines > 1 && suitable > 0 {
+            let count = if suitable == 1 { "1 is" } else { &format!("{suitable} are") };
+            format!("needs {} machines; {count} large enough", request.machines)
         } else {
             self.pool
                 .machines
                 .iter()
-                .map(|m| idle.shortfall_text(m, ask))
+                .map(|m| idle.shortfall_text(m, request))
                 .min()
                 .unwrap_or_else(|| "it has no machine".into())
         };
-        Some(format!("pool `{name}`: {why}"))
+        Some(format!("pool `{name}`: {reason}"))
     }
 
-    fn unavailable_reason(&self, ask: &ResolvedRequest) -> String {
-        let free = self.pool.machines.iter().zip(&self.machines).filter(|(m, t)| t.share(m, ask).is_some()).count();
-        let lacks = self
+    fn unavailable_reason(&self, request: &ResolvedRequest) -> String {
+        let free = self.pool.machines.iter().zip(&self.machines).filter(|(m, t)| t.share(m, request).is_some()).count();
+        let shortfall = self
             .pool
             .machines
             .iter()
             .zip(&self.machines)
-            .map(|(m, t)| t.shortfall_text(m, ask))
+            .map(|(m, t)| t.shortfall_text(m, request))
             .find(|l| !l.is_empty());
-        match (ask.machines, lacks) {
-            (1, Some(lacks)) => format!("pool `{}` is busy: {lacks}", self.pool.name),
-            (1, None) => format!("pool `{}` is kept for a stage that has waited longer", self.pool.name),
+        match (request.machines, shortfall) {
+            (1, Some(shortfall)) => format!("pool `{}` is busy: {shortfall}", self.pool.name),
+            (1, None) => format!("pool `{}` is reserved for a stage that has waited longer", self.pool.name),
             (n, _) => format!("pool `{}` is busy: needs {n} machines; {free} free", self.pool.name),
         }
     }
@@ -254,32 +263,36 @@ impl MachineUsage {
     fn free_cpus(&self, machine: &PoolMachine) -> u32 {
         machine.cpus.saturating_sub(self.cpus).saturating_sub(self.external.cpus)
     }
-    fn free_gpus<'a>(&'a self, machine: &'a PoolMachine, ask: &'a ResolvedRequest) -> impl Iterator<Item = u32> + 'a {
-        let usable = machine.gpus.iter().filter(|g| g.memory == 0 || g.memory >= ask.gpu_memory);
+    fn free_gpus<'a>(
+        &'a self,
+        machine: &'a PoolMachine,
+        request: &'a ResolvedRequest,
+    ) -> impl Iterator<Item = u32> + 'a {
+        let usable = machine.gpus.iter().filter(|g| g.memory == 0 || g.memory >= request.gpu_memory);
         usable.map(|g| g.index).filter(|i| !self.gpus.contains(i) && !self.external.gpus.contains(i))
     }
-    fn share(&self, machine: &PoolMachine, ask: &ResolvedRequest) -> Option<MachineShare> {
-        self.shortfalls(machine, ask).is_empty().then(|| MachineShare {
+    fn share(&self, machine: &PoolMachine, request: &ResolvedRequest) -> Option<MachineShare> {
+        self.shortfalls(machine, request).is_empty().then(|| MachineShare {
             machine: machine.name.clone(),
-            cpus: ask.cpus_on(machine),
-            memory: ask.memory,
-            gpus: self.free_gpus(machine, ask).take(ask.gpus as usize).collect(),
+            cpus: request.cpus_on(machine),
+            memory: request.memory,
+            gpus: self.free_gpus(machine, request).take(request.gpus as usize).collect(),
         })
     }
     /// Returns the missing resources of this machine; empty if the request fits.
-    fn shortfall_text(&self, machine: &PoolMachine, ask: &ResolvedRequest) -> String {
-        self.shortfalls(machine, ask).join(", ")
+    fn shortfall_text(&self, machine: &PoolMachine, request: &ResolvedRequest) -> String {
+        self.shortfalls(machine, request).join(", ")
     }
-    fn shortfalls(&self, machine: &PoolMachine, ask: &ResolvedRequest) -> Vec<String> {
-        let gpus = |taken: &Self| u32::try_from(taken.free_gpus(machine, ask).count()).unwrap_or(u32::MAX);
-        let need = ResourceAmounts { cpus: ask.cpus_on(machine), memory: ask.memory, gpus: ask.gpus };
+    fn shortfalls(&self, machine: &PoolMachine, request: &ResolvedRequest) -> Vec<String> {
+        let gpus = |usage: &Self| u32::try_from(usage.free_gpus(machine, request).count()).unwrap_or(u32::MAX);
+        let need = ResourceAmounts { cpus: request.cpus_on(machine), memory: request.memory, gpus: request.gpus };
         let total = ResourceAmounts { cpus: machine.cpus, memory: machine.memory, gpus: gpus(&Self::default()) };
         let free = ResourceAmounts {
             cpus: self.free_cpus(machine),
             memory: machine.memory.saturating_sub(self.memory).saturating_sub(self.external.memory),
             gpus: gpus(self),
         };
-        shortfalls(need, ask.gpu_memory, free, total)
+        shortfalls(need, request.gpu_memory, free, total)
     }
 }
 
@@ -306,7 +319,7 @@ mod tests {
     fn take(ledger: &mut ResourceAllocator, alternatives: &[ResolvedRequest]) -> Option<Grant> {
         ledger.allocate(&[alternatives.to_vec()], &none()).map(|mut grants| grants.remove(0))
     }
-    fn ask(cpus: u32, gpus: u32) -> ResolvedRequest {
+    fn request(cpus: u32, gpus: u32) -> ResolvedRequest {
         ResolvedRequest::new(&ResourceRequest { cpus: Some(cpus), gpus, ..ResourceRequest::default() }, false)
     }
     fn none() -> BTreeSet<usize> {
@@ -314,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_given_by_index_and_come_back() {
+    fn gpus_are_allocated_by_index_and_released() {
         let mut ledger = ResourceAllocator::new(vec![pool("p", 0, &[], vec![machine("m", 8, &[40, 80, 80])])]);
         let large = ResolvedRequest::new(
             &ResourceRequest { gpus: 1, gpu_memory: 60 << 30, ..ResourceRequest::default() },
@@ -322,7 +335,7 @@ mod tests {
         );
         let first = take(&mut ledger, std::slice::from_ref(&large)).unwrap();
         assert_eq!(first.shares[0].gpus, [1]);
-        let two = take(&mut ledger, &[ask(1, 2)]).unwrap();
+        let two = take(&mut ledger, &[request(1, 2)]).unwrap();
         assert_eq!(two.shares[0].gpus, [0, 2]);
         assert!(take(&mut ledger, std::slice::from_ref(&large)).is_none());
         assert_eq!(
@@ -344,7 +357,7 @@ mod tests {
         )]);
         let pair =
             ResolvedRequest::new(&ResourceRequest { cpus: Some(3), nodes: 2, ..ResourceRequest::default() }, false);
-        let one = take(&mut ledger, &[ask(2, 0)]).unwrap();
+        let one = take(&mut ledger, &[request(2, 0)]).unwrap();
         assert!(take(&mut ledger, std::slice::from_ref(&pair)).is_none(), "only b is free enough");
         ledger.release(&one);
         let both = take(&mut ledger, &[pair]).unwrap();
@@ -360,7 +373,7 @@ mod tests {
             &ResourceRequest { cpus: Some(4), tags: vec!["spot".into()], ..ResourceRequest::default() },
             false,
         );
-        let any = ask(4, 0);
+        let any = request(4, 0);
         let mut ledger = ResourceAllocator::new(vec![
             pool("spot", 0, &["spot"], vec![machine("s", 4, &[])]),
             pool("own", 5, &[], vec![machine("o", 4, &[])]),
@@ -381,9 +394,9 @@ mod tests {
     fn other_runs_reduce_only_what_is_free() {
         let mut ledger = ResourceAllocator::new(vec![pool("p", 0, &[], vec![machine("m", 4, &[])])]);
         assert!(ledger.set_external_usage("p", "m", ExternalUsage { cpus: 3, ..ExternalUsage::default() }));
-        assert!(take(&mut ledger, &[ask(2, 0)]).is_none());
-        assert!(ledger.unsatisfiable(&[vec![ask(4, 0)]]).is_none());
-        assert!(take(&mut ledger, &[ask(1, 0)]).is_some());
+        assert!(take(&mut ledger, &[request(2, 0)]).is_none());
+        assert!(ledger.unsatisfiable(&[vec![request(4, 0)]]).is_none());
+        assert!(take(&mut ledger, &[request(1, 0)]).is_some());
     }
 
     #[test]

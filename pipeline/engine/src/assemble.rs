@@ -29,7 +29,7 @@ impl RunEngine {
                 index
                     .get(key)
                     .copied()
-                    .ok_or_else(|| Error::bug(format!("{} comes after {key}, which is not in the plan", node.key)))
+                    .ok_or_else(|| Error::bug(format!("{} depends on {key}, which is not in the plan", node.key)))
             });
             found.collect::<Result<Vec<_>>>().map(unique)
         });
@@ -78,7 +78,7 @@ fn refuse_unplaceable(states: &[NodeState], ledger: &ResourceAllocator) -> Resul
     if lines.is_empty() {
         return Ok(());
     }
-    Err(Error::invalid(lines.join("\n")).help("ask for less under `resources`, or add a pool to the site file"))
+    Err(Error::invalid(lines.join("\n")).help("request less under `resources`, or add a pool to the site file"))
 }
 
 /// Returns the lead of each node, if any.
@@ -98,11 +98,11 @@ fn leads(nodes: &[Arc<PlanNode>], index: &HashMap<StageKey, NodeId>) -> Result<V
 fn form_groups(states: &mut [NodeState], leads: &[Option<NodeId>]) {
     for (at, lead) in leads.iter().enumerate() {
         let Some(lead) = *lead else { continue };
-        let wish = states[at].request.clone();
-        let of = &mut states[lead.0 as usize];
-        of.companions.push(NodeId(at as u32));
-        Arc::make_mut(&mut of.request).extend(wish.iter().cloned());
-        let mode = of.mode;
+        let request = states[at].request.clone();
+        let lead_state = &mut states[lead.0 as usize];
+        lead_state.companions.push(NodeId(at as u32));
+        Arc::make_mut(&mut lead_state.request).extend(request.iter().cloned());
+        let mode = lead_state.mode;
         states[at].lead = Some(lead);
         states[at].mode = mode;
         states[at].phase =

@@ -12,7 +12,7 @@ pub fn evaluate(
     metrics: &BTreeMap<String, f64>,
     comparisons: &[Comparison],
 ) -> Vec<CheckResult> {
-    let one = |check: &MetricCheck| {
+    let result_of = |check: &MetricCheck| {
         let value = metric::look_up(metrics, comparisons, &check.metric, check.of);
         let within = |v: f64| check.min.is_none_or(|m| v >= m) && check.max.is_none_or(|m| v <= m);
         CheckResult {
@@ -26,7 +26,7 @@ pub fn evaluate(
             passed: value.is_some_and(within),
         }
     };
-    checks.iter().map(one).collect()
+    checks.iter().map(result_of).collect()
 }
 
 /// One line about a check, with its role if it has one:
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_waits_for_several_seeds_gates_nothing() {
+    fn pooled_check_does_not_gate() {
         let pooled = MetricCheck { pooled: true, ..check("a", Some(0.6), None, CheckSeverity::Error) };
         let results = evaluate(&[pooled], &BTreeMap::from([("a".to_string(), 0.5)]), &[]);
         assert!(!results[0].passed && gate(&results).is_none());

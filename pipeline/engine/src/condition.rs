@@ -73,8 +73,8 @@ impl RunEngine {
         match condition.evaluate(&LateScope { engine: self, node })? {
             Value::Bool(true) => Ok(None),
             Value::Bool(false) => Ok(Some(format!("`when: {condition}` is false"))),
-            other => Err(Error::invalid(format!("`when: {condition}` gives {other}, not true or false"))
-                .help("compare it with something, as in `item.level > 2`")),
+            other => Err(Error::invalid(format!("`when: {condition}` is {other}, not true or false"))
+                .help("write a comparison, as in `item.level > 2`")),
         }
     }
 

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_published_form_and_nothing_else() {
+    fn stage_digest_is_that_of_the_documented_json() {
         let inputs = BTreeMap::from([("in".to_string(), vec![input("a")])]);
         let content = &inputs["in"][0].output.digest;
         let expected = format!(
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_content_not_place_or_producer() {
+    fn stage_digest_depends_on_content_not_on_producer() {
         let none = BTreeMap::new();
         assert_eq!(digest(&json!({"path": "/x"}), "s", &none), digest(&json!({"path": "/elsewhere"}), "s", &none));
         assert_ne!(digest(&json!({"path": "/x"}), "s", &none), digest(&json!({"path": "/x"}), "t", &none));

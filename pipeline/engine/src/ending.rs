@@ -77,7 +77,7 @@ impl RunEngine {
                 self.conclude(node, attempt, finished);
             }
             None => {
-                let error = Some(Error::lost("the engine that ran it is gone"));
+                let error = Some(Error::lost("the engine that ran the attempt has ended"));
                 self.emit(Event::AttemptEnded {
                     stage: self.key(node).clone(),
                     attempt,
@@ -134,8 +134,8 @@ impl RunEngine {
         for (name, output) in &spec.outputs {
             match result.outputs.get(name) {
                 None if !output.optional => {
-                    return Err(Error::data(format!("the attempt left no output `{name}`")).help(
-                        "`trainyard logs` shows what it did; \
+                    return Err(Error::data(format!("the attempt wrote no output `{name}`")).help(
+                        "`trainyard logs` shows its log; \
                          mark an output that a `run` stage may leave out with `optional: true`",
                     ));
                 }
@@ -162,12 +162,12 @@ impl RunEngine {
         self.command(Command::Publish { node, attempt, manifest });
     }
 
-    pub(crate) fn publication(&mut self, node: NodeId, attempt: AttemptNumber, answer: Result<Publication>) {
+    pub(crate) fn publication(&mut self, node: NodeId, attempt: AttemptNumber, result: Result<Publication>) {
         if self.state(node).phase != (NodePhase::Publishing { attempt }) {
             return;
         }
         let Some(ours) = self.state_mut(node).manifest.take() else { return };
-        let (manifest, adopted) = match answer {
+        let (manifest, adopted) = match result {
             Ok(Publication::Ours) => (ours, false),
             Ok(Publication::Theirs(theirs)) => (theirs, true),
             Err(error) => return self.not_published(node, attempt, ours, error),

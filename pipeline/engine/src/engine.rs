@@ -1,7 +1,7 @@
 //! State of a run, and the function that advances it.
 //!
 //! A step follows one input to its end before it admits new attempts: every dependent of an ended stage is notified,
-//! then their dependents, until nothing more follows. No work is half done between two steps. Late answers (for a stage
+//! then their dependents, until nothing more follows. No work is half done between two steps. Late inputs (for a stage
 //! that ended, or an attempt that is not current) change nothing.
 
 use crate::allocator::ResourceAllocator;
@@ -102,7 +102,7 @@ impl RunEngine {
         }
     }
 
-    /// Applies one input. `now` is in Unix milliseconds. A late answer changes nothing.
+    /// Applies one input. `now` is in Unix milliseconds. A late input changes nothing.
     pub fn step(&mut self, now: i64, input: Input) -> EngineStep {
         self.now = now;
         if !self.finished {
@@ -158,10 +158,10 @@ impl RunEngine {
             NodePhase::Expanded => {
                 Some(format!("waits for {} of {} instances", state.open_instances, state.instances.len()))
             }
-            NodePhase::AwaitingTurn => Some("waits until fewer stages are under way inside this process".into()),
-            NodePhase::LookingUp => Some("waits for the store's answer".into()),
+            NodePhase::AwaitingTurn => Some("waits until fewer stages run inside this process".into()),
+            NodePhase::LookingUp => Some("waits for the store's response".into()),
             NodePhase::AwaitingOtherRun => state.why.clone(),
-            NodePhase::Inspecting => Some("waits to hear whether its inputs are still there".into()),
+            NodePhase::Inspecting => Some("waits for the check of its inputs in the store".into()),
             NodePhase::AwaitingLeader => Some("waits for a stage with the same digest".into()),
             NodePhase::AwaitingCompanions => Some("waits for the stages that run beside it".into()),
             NodePhase::AwaitingLead => state.lead.map(|lead| format!("starts with {}", self.key(lead))),
@@ -288,8 +288,8 @@ impl RunEngine {
         let state = self.state_mut(node);
         debug_assert!(state.ending().is_none(), "{} ended twice", state.key);
         state.phase = NodePhase::Ended(ending);
-        let was_in_hand = std::mem::take(&mut state.in_progress);
-        self.in_progress -= usize::from(was_in_hand);
+        let was_in_progress = std::mem::take(&mut state.in_progress);
+        self.in_progress -= usize::from(was_in_progress);
         self.open -= 1;
         self.ended.push_back(node);
         match ending {

@@ -97,8 +97,8 @@ impl RunEngine {
     fn end_group(&mut self, group: NodeId) {
         let endings: Vec<NodeOutcome> =
             self.state(group).instances.iter().filter_map(|i| self.state(*i).ending()).collect();
-        let any = |wanted: &[NodeOutcome]| endings.iter().any(|e| wanted.contains(e));
-        let all = |wanted: &[NodeOutcome]| !endings.is_empty() && endings.iter().all(|e| wanted.contains(e));
+        let any = |outcomes: &[NodeOutcome]| endings.iter().any(|e| outcomes.contains(e));
+        let all = |outcomes: &[NodeOutcome]| !endings.is_empty() && endings.iter().all(|e| outcomes.contains(e));
         if any(&[NodeOutcome::Failed, NodeOutcome::Blocked]) {
             let failed = endings.iter().filter(|e| matches!(e, NodeOutcome::Failed | NodeOutcome::Blocked)).count();
             let error = Error::data(format!("{failed} of {} instances failed", endings.len()))
@@ -132,8 +132,8 @@ fn instance_key(group: &StageKey, at: usize) -> StageKey {
 /// Returns the preview, if it has all rows and no cell was cut.
 fn whole_preview(output: &Output) -> Option<Vec<Value>> {
     let table = output.table.as_ref()?;
-    let whole = table.preview.len() as u64 == table.rows && !table.preview.iter().any(was_cut);
-    whole.then(|| table.preview.clone())
+    let is_complete = table.preview.len() as u64 == table.rows && !table.preview.iter().any(was_cut);
+    is_complete.then(|| table.preview.clone())
 }
 
 fn was_cut(value: &Value) -> bool {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preview_with_a_cut_cell_is_not_the_whole_table() {
+    fn truncated_preview_is_not_used_as_rows() {
         assert!(is_whole(json!({"text": "a", "list": [1, "b"], "map": {"k": null}})));
         assert!(!is_whole(json!({"text": "a…"})));
         assert!(!is_whole(json!({"list": [1, "…"]})));

@@ -121,13 +121,14 @@ impl RunView {
             lines.extend(causes(attempt.error.as_ref()));
         }
         // The error of the last attempt is mostly that of the stage, and that of failed checks is printed above.
-        let is_news = |e: &&Error| {
+        let is_new = |e: &&Error| {
             let last = stage.attempts.last().and_then(|attempt| attempt.error.as_ref());
-            last.is_none_or(|told| told.message != e.message) && stage.checks.iter().all(|c| c.passed || !c.gates)
+            last.is_none_or(|attempt_error| attempt_error.message != e.message)
+                && stage.checks.iter().all(|c| c.passed || !c.gates)
         };
-        let news = stage.error.as_ref().filter(is_news);
-        lines.extend(news.map(|e| format!("{} ({})", e, e.kind)));
-        lines.extend(causes(news));
+        let new_error = stage.error.as_ref().filter(is_new);
+        lines.extend(new_error.map(|e| format!("{} ({})", e, e.kind)));
+        lines.extend(causes(new_error));
         lines.extend(stage.digest.iter().map(|d| format!("stage digest {d}")));
         lines
     }
@@ -181,7 +182,7 @@ impl RunView {
             for attempt in stage.attempts.iter_mut().filter(|a| a.outcome.is_none()) {
                 attempt.outcome = Some(AttemptOutcome::Lost);
                 attempt.ended = Some(at);
-                attempt.error = Some(Error::lost("the engine that ran it is gone"));
+                attempt.error = Some(Error::lost("the engine that ran the attempt has ended"));
             }
             if !matches!(stage.status, StageStatus::Done | StageStatus::Hit | StageStatus::Skipped) {
                 stage.status = StageStatus::Pending;

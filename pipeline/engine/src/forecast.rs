@@ -81,7 +81,7 @@ pub enum ForecastQuery {
     },
 }
 
-/// The answer to a [`ForecastQuery`].
+/// Response to a [`ForecastQuery`].
 #[derive(Debug, Clone)]
 pub enum ForecastResponse {
     /// Published manifest.
@@ -89,26 +89,26 @@ pub enum ForecastResponse {
     Rows(Result<Vec<Value>>),
 }
 
-/// Forecasts every stage, in plan order with instances after their fan-out. `ask` receives questions that may be
-/// answered concurrently, and returns one answer for each, in the same order.
+/// Forecasts every stage, in plan order with instances after their fan-out. `respond` receives queries that may be
+/// handled concurrently, and returns one response to each, in the same order.
 ///
-/// Errors: those of [`RunEngine::new`], and those of `ask`.
+/// Errors: those of [`RunEngine::new`], and those of `respond`.
 pub fn forecast(
     plan: &Plan,
     setup: EngineSetup,
-    mut ask: impl FnMut(Vec<ForecastQuery>) -> Result<Vec<ForecastResponse>>,
+    mut respond: impl FnMut(Vec<ForecastQuery>) -> Result<Vec<ForecastResponse>>,
 ) -> Result<Vec<Forecast>> {
     let mut session = ForecastSession::begin(plan, setup)?;
     loop {
-        let questions = session.next_queries();
-        if questions.is_empty() {
+        let queries = session.next_queries();
+        if queries.is_empty() {
             return Ok(session.finish());
         }
-        session.apply_responses(ask(questions)?);
+        session.apply_responses(respond(queries)?);
     }
 }
 
-/// Forecast in steps, for callers that answer asynchronously.
+/// Forecast in steps, for callers that respond asynchronously.
 pub struct ForecastSession {
     engine: RunEngine,
     pending: Vec<(NodeId, ForecastQuery)>,
@@ -126,14 +126,14 @@ impl ForecastSession {
     }
     /// Returns the next questions; empty when the forecast is done.
     pub fn next_queries(&mut self) -> Vec<ForecastQuery> {
-        let (asked, questions) = std::mem::take(&mut self.pending).into_iter().unzip();
-        self.queried = asked;
-        questions
+        let (nodes, queries) = std::mem::take(&mut self.pending).into_iter().unzip();
+        self.queried = nodes;
+        queries
     }
-    /// Accepts the answers to the last questions, in their order.
-    pub fn apply_responses(&mut self, answers: Vec<ForecastResponse>) {
-        for (node, answer) in std::mem::take(&mut self.queried).into_iter().zip(answers) {
-            self.feed(match answer {
+    /// Applies the responses to the last queries, in their order.
+    pub fn apply_responses(&mut self, responses: Vec<ForecastResponse>) {
+        for (node, response) in std::mem::take(&mut self.queried).into_iter().zip(responses) {
+            self.feed(match response {
                 ForecastResponse::Lookup(answer) => Input::LookedUp { node, answer },
                 ForecastResponse::Rows(rows) => Input::Rows { node, rows },
             });

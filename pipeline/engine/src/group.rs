@@ -39,11 +39,11 @@ impl RunEngine {
         if members.len() == 1 && nodes.iter().all(|n| *n <= 1) {
             return Vec::new();
         }
-        let one = |(member, nodes): (&NodeId, &u32)| {
+        let peer = |(member, nodes): (&NodeId, &u32)| {
             let state = self.state(*member);
             AttemptPeer { stage: state.key.clone(), attempt: state.attempt + 1, nodes: *nodes }
         };
-        members.iter().zip(nodes).map(one).collect()
+        members.iter().zip(nodes).map(peer).collect()
     }
 
     /// Handles a companion that is prepared or whose attempt is over: its lead may continue.
@@ -69,7 +69,7 @@ impl RunEngine {
         finished: Option<AttemptCompletion>,
     ) {
         let finished = finished.unwrap_or_else(|| {
-            AttemptCompletion::failed(AttemptOutcome::Lost, Error::lost("the engine that ran it is gone"))
+            AttemptCompletion::failed(AttemptOutcome::Lost, Error::lost("the engine that ran the attempt has ended"))
         });
         let (stage, AttemptCompletion { outcome, error, .. }) = (self.key(node).clone(), finished);
         self.emit(Event::AttemptEnded { stage: stage.clone(), attempt, outcome, error: error.clone() });
@@ -77,7 +77,7 @@ impl RunEngine {
             && outcome != AttemptOutcome::Succeeded
             && self.stopping.is_none()
         {
-            let error = error.unwrap_or_else(|| Error::lost("it ended for an unknown reason"));
+            let error = error.unwrap_or_else(|| Error::lost("the attempt ended for an unknown reason"));
             let state = self.state_mut(lead);
             state.broken.get_or_insert(error.at(format!("`{stage}`, which runs beside it")));
             self.command(Command::Stop { node: lead, attempt, kill: false });
@@ -155,9 +155,9 @@ impl RunEngine {
                 self.emit(Event::Served { stage, beside });
                 self.end(node, NodeOutcome::Done);
             }
-            NodeOutcome::Hit => self.skip(node, format!("`{beside}`, beside which it runs, is a hit")),
+            NodeOutcome::Hit => self.skip(node, format!("its lead `{beside}` is a cache hit")),
             NodeOutcome::Skipped | NodeOutcome::Excluded => {
-                self.skip(node, format!("`{beside}`, beside which it runs, does not"))
+                self.skip(node, format!("its lead `{beside}` does not run"))
             }
             NodeOutcome::Failed | NodeOutcome::Blocked => {
                 self.state_mut(node).why = Some(format!("blocked by {beside}"));

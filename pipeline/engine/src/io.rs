@@ -14,15 +14,15 @@ pub struct NodeId(pub u32);
 
 /// Event to which the engine reacts. `node` is the stage instance concerned, `attempt` the number of its attempt.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the variants' docs say what their fields are")]
+#[expect(missing_docs, reason = "the variants' docs describe their fields")]
 pub enum Input {
     /// The run begins: the first input, given once.
     Begin,
-    /// The store's answer to [`Command::Lookup`].
+    /// The store's response to [`Command::Lookup`].
     LookedUp { node: NodeId, answer: Result<LookupResult> },
     /// The rows requested by [`Command::ReadRows`].
     Rows { node: NodeId, rows: Result<Vec<Value>> },
-    /// The answer to [`Command::Inspect`]: digest and generation of the manifests with a missing object.
+    /// The response to [`Command::Inspect`]: digest and generation of the manifests with a missing object.
     Inspected { node: NodeId, lost: Result<Vec<(Digest, u32)>> },
     /// An executor whose attempts outlive this engine took an attempt, or found it, under this name.
     Submitted { node: NodeId, attempt: AttemptNumber, handle: String },
@@ -30,13 +30,13 @@ pub enum Input {
     AttemptWaits { node: NodeId, attempt: AttemptNumber, why: Option<String> },
     /// An attempt stored the resume point of this step.
     CheckpointSaved { node: NodeId, attempt: AttemptNumber, step: u64 },
-    /// A launched attempt stood back: another run computes the same stage.
+    /// A launched attempt yielded: another run computes the same stage.
     FoundElsewhere { node: NodeId, attempt: AttemptNumber },
     /// A launched attempt ended.
     Ended { node: NodeId, attempt: AttemptNumber, finished: AttemptCompletion },
-    /// The answer to [`Command::Recover`]: how the attempt ended, or `None` if no trace of it is left.
+    /// The response to [`Command::Recover`]: how the attempt ended, or `None` if no trace of it is left.
     Recovered { node: NodeId, attempt: AttemptNumber, finished: Option<AttemptCompletion> },
-    /// The answer to [`Command::Publish`].
+    /// The response to [`Command::Publish`].
     Published { node: NodeId, attempt: AttemptNumber, answer: Result<Publication> },
     /// Resources that other runs hold of a machine from now on.
     ExternalUsage { pool: String, machine: String, held: ExternalUsage },
@@ -61,7 +61,7 @@ pub enum LookupResult {
         /// Missing or unreadable object.
         missing: String,
     },
-    /// No usable manifest, and another run computes it; only in answer to [`Command::Watch`].
+    /// No usable manifest, and another run computes it; only in response to [`Command::Watch`].
     InOtherRun {
         /// Description of that run.
         why: String,
@@ -101,7 +101,7 @@ pub enum Publication {
 
 /// Action that the caller must carry out. `node` is the stage instance concerned.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the variants' docs say what their fields are")]
+#[expect(missing_docs, reason = "the variants' docs describe their fields")]
 pub enum Command {
     /// Read the manifest of the highest generation and check that its objects exist.
     Lookup { node: NodeId, digest: Digest },
@@ -111,8 +111,8 @@ pub enum Command {
     Inspect { node: NodeId, inputs: Vec<AttemptInput> },
     /// Like [`Command::Lookup`]; if nothing is found, also report whether another run still computes this generation.
     Watch { node: NodeId, digest: Digest, generation: u32 },
-    /// Run an attempt with the resources of its grant. `claim` is the generation that it makes, if it stands back for
-    /// another run that computes the same.
+    /// Run an attempt with the resources of its grant. `claim` is the generation that it makes, if it yields to
+    /// another run that computes the same stage.
     Launch { node: NodeId, spec: Arc<AttemptSpec>, grant: Grant, claim: Option<u32> },
     /// Find an attempt that an earlier writer of this run left in a pool, by its handle if there is one in the journal,
     /// and follow it to its end.

@@ -1,8 +1,8 @@
 //! Engine: a synchronous state machine that decides the next actions of a run.
 //!
 //! [`RunEngine::step`] takes the time and one event ([`Input`]) and returns the events to journal and the commands to
-//! carry out ([`EngineStep`]). The engine reads no clock and touches no disk, so tests can try any order of inputs, which is
-//! where runs go wrong.
+//! carry out ([`EngineStep`]). The engine reads no clock and touches no disk, so tests can try any order of inputs,
+//! which is where runs go wrong.
 //!
 //! The caller must carry out a command only after the events of its step are durable in the journal.
 

@@ -29,13 +29,13 @@ impl RunEngine {
         });
     }
 
-    pub(crate) fn looked(&mut self, node: NodeId, answer: Result<LookupResult>) {
+    pub(crate) fn looked(&mut self, node: NodeId, result: Result<LookupResult>) {
         if self.state(node).phase != NodePhase::LookingUp {
             return;
         }
         let forced = self.state(node).forced;
-        match (answer, forced) {
-            (Err(error), _) => self.fail(node, error.at("asking the store for this stage")),
+        match (result, forced) {
+            (Err(error), _) => self.fail(node, error.at("looking up this stage in the store")),
             (Ok(LookupResult::Hit(manifest)), None) => self.hit(node, manifest),
             // The forced generation exists already: this run published it, perhaps before a crash.
             (Ok(LookupResult::Hit(manifest)), Some(_)) if manifest.provenance.run == self.setup.run => {
@@ -51,8 +51,8 @@ impl RunEngine {
             }
             (Ok(LookupResult::InOtherRun { why }), _) => self.wait_for_other_run(node, why),
             (Ok(LookupResult::Miss), _) => self.miss(node, 0, None, "nothing is published under its digest".into()),
-            (Ok(LookupResult::Lost { generation, missing: what }), forced) => {
-                let why = format!("generation {generation} cannot be used: {what}");
+            (Ok(LookupResult::Lost { generation, missing }), forced) => {
+                let why = format!("generation {generation} cannot be used: {missing}");
                 self.miss(node, generation + 1, forced.or(Some(GenerationReason::Lost)), why);
             }
         }

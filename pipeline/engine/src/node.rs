@@ -23,7 +23,7 @@ pub(crate) enum NodePhase {
     Expanded,
     /// Waits until fewer stages that run inside this process are under way.
     AwaitingTurn,
-    /// Waits for the store's answer.
+    /// Waits for the store's response.
     LookingUp,
     /// Waits for the node that was first with the same digest.
     AwaitingLeader,
@@ -147,7 +147,7 @@ impl NodeState {
         } else {
             (plan.cache == CacheMode::Disabled).then_some(GenerationReason::Uncached)
         };
-        let asks: Vec<ResolvedRequest> =
+        let alternatives: Vec<ResolvedRequest> =
             plan.resources.iter().map(|r| ResolvedRequest::new(r, plan.all_cpus)).collect();
         let (attempt, open) = setup.resumed.last(&key);
         Self {
@@ -168,7 +168,7 @@ impl NodeState {
                 NodePhase::Waiting
             },
             in_progress: false,
-            request: Arc::new(vec![asks]),
+            request: Arc::new(vec![alternatives]),
             lead: None,
             companions: Vec::new(),
             broken: None,

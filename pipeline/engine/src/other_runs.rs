@@ -28,7 +28,7 @@ impl RunEngine {
         }
         self.release(node);
         let stage = self.key(node).clone();
-        let error = Some(Error::cancelled("not begun, because another run computes the same"));
+        let error = Some(Error::cancelled("not started, because another run computes the same stage"));
         self.emit(Event::AttemptEnded { stage, attempt, outcome: AttemptOutcome::Cancelled, error });
         if self.stopping.is_some() {
             return self.cancel_node(node);

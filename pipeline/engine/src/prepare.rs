@@ -147,7 +147,7 @@ impl RunEngine {
         let one = |name: &String| match self.setup.secrets.get(name) {
             Some(place) => Ok((name.clone(), place.clone())),
             None => Err(Error::invalid(format!(
-                "stage `{}` asks for the secret `{name}`, which the site file does not provide",
+                "stage `{}` needs the secret `{name}`, which the site file does not provide",
                 state.key
             ))
             .help(format!("add `secrets: {{{name}: env:{name}}}` to the site file"))),

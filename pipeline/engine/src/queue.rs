@@ -2,9 +2,9 @@
 //!
 //! Priority is the length of the longest chain of dependent stages, so the critical path is not delayed. Fair share is
 //! between stage ids: the id with fewer running attempts goes first, so a wide matrix does not starve its neighbor. A
-//! request that was overtaken [`MAX_OVERTAKES`] times closes its pools to others until it is admitted, so large requests do
-//! not starve. Stages wait in groups of one request and one id, so the cost of a decision grows with the number of
-//! distinct requests, not of stages.
+//! request that was overtaken [`MAX_OVERTAKES`] times closes its pools to others until it is admitted, so large
+//! requests do not starve. Stages wait in groups of one request and one id, so the cost of a decision grows with the
+//! number of distinct requests, not of stages.
 
 use crate::NodeId;
 use crate::allocator::{GroupRequest, ResolvedRequest, ResourceAllocator};
@@ -58,27 +58,27 @@ impl StageQueue {
     }
 
     /// Queues a node. `id` is its stage id.
-    pub fn push(&mut self, node: NodeId, id: &str, priority: u32, asks: GroupRequest) {
+    pub fn push(&mut self, node: NodeId, id: &str, priority: u32, request: GroupRequest) {
         let running = self.running.get(id).copied().unwrap_or(0);
-        let shape = self.requests.entry(asks).or_default();
-        shape.unrank(id, running);
-        shape.families.entry(id.to_string()).or_default().insert((Reverse(priority), node));
-        shape.enrank(id, running);
+        let backlog = self.requests.entry(request).or_default();
+        backlog.unrank(id, running);
+        backlog.families.entry(id.to_string()).or_default().insert((Reverse(priority), node));
+        backlog.enrank(id, running);
         self.waiting += 1;
     }
 
     /// Removes a node without admitting it.
-    pub fn remove(&mut self, node: NodeId, id: &str, priority: u32, asks: &[Vec<ResolvedRequest>]) {
+    pub fn remove(&mut self, node: NodeId, id: &str, priority: u32, request: &[Vec<ResolvedRequest>]) {
         let running = self.running.get(id).copied().unwrap_or(0);
-        let Some(shape) = self.requests.get_mut(asks) else { return };
-        shape.unrank(id, running);
-        if let Some(family) = shape.families.get_mut(id)
+        let Some(backlog) = self.requests.get_mut(request) else { return };
+        backlog.unrank(id, running);
+        if let Some(family) = backlog.families.get_mut(id)
             && family.remove(&(Reverse(priority), node))
         {
             self.waiting -= 1;
         }
-        shape.enrank(id, running);
-        self.drop_empty(asks, id);
+        backlog.enrank(id, running);
+        self.drop_empty(request, id);
     }
 
     /// Records that an attempt of this stage id ended.
@@ -92,21 +92,21 @@ impl StageQueue {
         let mut full: BTreeSet<GroupRequest> = BTreeSet::new();
         let mut closed: BTreeSet<usize> = BTreeSet::new();
         loop {
-            let candidates = self.requests.iter().filter(|(asks, _)| !full.contains(*asks));
-            let best = candidates.filter_map(|(asks, s)| s.order.first().map(|o| (o.clone(), asks))).min();
-            let Some(((rank, id), asks)) = best.map(|(o, asks)| (o, asks.clone())) else { return admitted };
+            let candidates = self.requests.iter().filter(|(request, _)| !full.contains(*request));
+            let best = candidates.filter_map(|(request, s)| s.order.first().map(|o| (o.clone(), request))).min();
+            let Some(((rank, id), request)) = best.map(|(o, request)| (o, request.clone())) else { return admitted };
             // A pool stays closed to a shape unless that shape closed it.
-            match ledger.allocate(&asks, &closed) {
+            match ledger.allocate(&request, &closed) {
                 Some(grants) => {
-                    self.overtake(&asks, rank.0, &full);
-                    self.remove_admitted(&asks, &id, (rank.0, rank.2));
+                    self.overtake(&request, rank.0, &full);
+                    self.remove_admitted(&request, &id, (rank.0, rank.2));
                     admitted.push((rank.2, grants));
                 }
                 None => {
-                    if self.requests.get(&asks).is_some_and(|s| s.overtaken >= MAX_OVERTAKES) {
-                        closed.extend(ledger.eligible(&asks));
+                    if self.requests.get(&request).is_some_and(|s| s.overtaken >= MAX_OVERTAKES) {
+                        closed.extend(ledger.eligible(&request));
                     }
-                    full.insert(asks);
+                    full.insert(request);
                 }
             }
         }
@@ -114,28 +114,28 @@ impl StageQueue {
 
     /// Counts an overtaking for every shape in `full`, unless the admitted one has a higher priority.
     fn overtake(&mut self, by: &[Vec<ResolvedRequest>], priority: Reverse<u32>, full: &BTreeSet<GroupRequest>) {
-        for asks in full {
-            if let Some(shape) = self.requests.get_mut(asks)
-                && asks != by
-                && shape.order.first().is_some_and(|((p, ..), _)| *p <= priority)
+        for request in full {
+            if let Some(backlog) = self.requests.get_mut(request)
+                && request != by
+                && backlog.order.first().is_some_and(|((p, ..), _)| *p <= priority)
             {
-                shape.overtaken += 1;
+                backlog.overtaken += 1;
             }
         }
     }
 
-    fn remove_admitted(&mut self, asks: &[Vec<ResolvedRequest>], id: &str, admitted: (Reverse<u32>, NodeId)) {
+    fn remove_admitted(&mut self, request: &[Vec<ResolvedRequest>], id: &str, admitted: (Reverse<u32>, NodeId)) {
         let running = self.running.get(id).copied().unwrap_or(0);
-        if let Some(shape) = self.requests.get_mut(asks) {
-            shape.overtaken = 0;
-            shape.unrank(id, running);
-            if let Some(family) = shape.families.get_mut(id) {
+        if let Some(backlog) = self.requests.get_mut(request) {
+            backlog.overtaken = 0;
+            backlog.unrank(id, running);
+            if let Some(family) = backlog.families.get_mut(id) {
                 family.remove(&admitted);
             }
-            shape.enrank(id, running);
+            backlog.enrank(id, running);
         }
         self.waiting -= 1;
-        self.drop_empty(asks, id);
+        self.drop_empty(request, id);
         self.count(id, |n| n + 1);
     }
 
@@ -143,9 +143,9 @@ impl StageQueue {
     fn count(&mut self, id: &str, change: impl Fn(u32) -> u32) {
         let before = self.running.get(id).copied().unwrap_or(0);
         let after = change(before);
-        for shape in self.requests.values_mut().filter(|s| s.families.contains_key(id)) {
-            shape.unrank(id, before);
-            shape.enrank(id, after);
+        for backlog in self.requests.values_mut().filter(|s| s.families.contains_key(id)) {
+            backlog.unrank(id, before);
+            backlog.enrank(id, after);
         }
         if after == 0 {
             self.running.remove(id);
@@ -154,13 +154,13 @@ impl StageQueue {
         }
     }
 
-    fn drop_empty(&mut self, asks: &[Vec<ResolvedRequest>], id: &str) {
-        if let Some(shape) = self.requests.get_mut(asks) {
-            if shape.families.get(id).is_some_and(BTreeSet::is_empty) {
-                shape.families.remove(id);
+    fn drop_empty(&mut self, request: &[Vec<ResolvedRequest>], id: &str) {
+        if let Some(backlog) = self.requests.get_mut(request) {
+            if backlog.families.get(id).is_some_and(BTreeSet::is_empty) {
+                backlog.families.remove(id);
             }
-            if shape.families.is_empty() {
-                self.requests.remove(asks);
+            if backlog.families.is_empty() {
+                self.requests.remove(request);
             }
         }
     }
@@ -172,7 +172,7 @@ mod tests {
     use crate::pool::MachinePool;
     use trainyard_spec::plan::ResourceRequest;
 
-    fn asks(cpus: u32) -> GroupRequest {
+    fn request(cpus: u32) -> GroupRequest {
         vec![vec![ResolvedRequest::new(&ResourceRequest { cpus: Some(cpus), ..ResourceRequest::default() }, false)]]
     }
     fn ledger(cpus: u32) -> ResourceAllocator {
@@ -186,10 +186,10 @@ mod tests {
     fn priority_then_fair_share_then_order() {
         let mut queue = StageQueue::default();
         for n in 0..4 {
-            queue.push(NodeId(n), "wide", 1, asks(1));
+            queue.push(NodeId(n), "wide", 1, request(1));
         }
-        queue.push(NodeId(10), "other", 1, asks(1));
-        queue.push(NodeId(20), "critical", 7, asks(1));
+        queue.push(NodeId(10), "other", 1, request(1));
+        queue.push(NodeId(20), "critical", 7, request(1));
         let mut ledger = ledger(4);
         assert_eq!(nodes(&queue.admit(&mut ledger)), [20, 0, 10, 1]);
         assert_eq!(queue.len(), 2);
@@ -199,15 +199,15 @@ mod tests {
     fn a_large_request_is_not_starved_by_small_ones() {
         let mut queue = StageQueue::default();
         let mut ledger = ledger(2);
-        queue.push(NodeId(0), "small", 1, asks(1));
+        queue.push(NodeId(0), "small", 1, request(1));
         let mut running: Vec<(NodeId, Vec<Grant>)> = queue.admit(&mut ledger);
-        queue.push(NodeId(1), "large", 1, asks(2));
+        queue.push(NodeId(1), "large", 1, request(2));
         let mut rounds = 0;
         loop {
             rounds += 1;
             assert!(rounds < 200, "starved");
             // A small request is always waiting while another one runs.
-            queue.push(NodeId(100 + rounds), "small", 1, asks(1));
+            queue.push(NodeId(100 + rounds), "small", 1, request(1));
             running.extend(queue.admit(&mut ledger));
             if running.iter().any(|(n, _)| *n == NodeId(1)) {
                 break;
@@ -224,11 +224,11 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_admitted_in_order() {
+    fn long_queue_is_admitted_in_order() {
         let mut queue = StageQueue::default();
         let mut ledger = ledger(1);
         let all: Vec<u32> = (0..50_000).collect();
-        all.iter().for_each(|n| queue.push(NodeId(*n), "wide", 1, asks(1)));
+        all.iter().for_each(|n| queue.push(NodeId(*n), "wide", 1, request(1)));
         let mut order = Vec::new();
         while queue.len() > 0 {
             for (node, grants) in queue.admit(&mut ledger) {
@@ -241,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn removal_leaves_nothing_behind() {
+    fn removed_node_leaves_no_entry() {
         let mut queue = StageQueue::default();
-        queue.push(NodeId(0), "a", 1, asks(1));
-        queue.push(NodeId(1), "a", 1, asks(1));
-        queue.remove(NodeId(0), "a", 1, &asks(1));
-        queue.remove(NodeId(0), "a", 1, &asks(1));
+        queue.push(NodeId(0), "a", 1, request(1));
+        queue.push(NodeId(1), "a", 1, request(1));
+        queue.remove(NodeId(0), "a", 1, &request(1));
+        queue.remove(NodeId(0), "a", 1, &request(1));
         assert_eq!(queue.len(), 1);
         assert_eq!(nodes(&queue.admit(&mut ledger(8))), [1]);
         assert!(queue.requests.is_empty());

@@ -40,32 +40,32 @@ impl RunEngine {
         true
     }
 
-    /// Handles the answer: digest and generation of the manifests with lost objects.
+    /// Handles the response: digest and generation of the manifests with lost objects.
     pub(crate) fn inspected(&mut self, node: NodeId, lost: Result<Vec<(Digest, u32)>>) {
         if self.state(node).phase != NodePhase::Inspecting {
             return;
         }
         let Some(error) = self.state_mut(node).error.take() else { return };
         let lost = lost.unwrap_or_default();
-        let concerned = |engine: &Self, producer: &NodeId| {
+        let has_lost = |engine: &Self, producer: &NodeId| {
             let digest = engine.state(*producer).digest.as_ref();
-            lost.iter().any(|(of, _)| Some(of) == digest)
+            lost.iter().any(|(lost_digest, _)| Some(lost_digest) == digest)
         };
-        let producers: Vec<NodeId> = self.producers(node).into_iter().filter(|p| concerned(self, p)).collect();
+        let producers: Vec<NodeId> = self.producers(node).into_iter().filter(|p| has_lost(self, p)).collect();
         // Another reader of the same input may have had it made again meanwhile.
-        let held = |producer: &NodeId| {
+        let is_lost = |producer: &NodeId| {
             let state = self.state(*producer);
-            let made = state.manifest.as_ref().map(|manifest| (manifest.stage_digest.clone(), manifest.generation));
-            state.ending().is_some() && made.is_some_and(|made| lost.contains(&made))
+            let key = state.manifest.as_ref().map(|manifest| (manifest.stage_digest.clone(), manifest.generation));
+            state.ending().is_some() && key.is_some_and(|key| lost.contains(&key))
         };
-        let again: Vec<NodeId> = producers.iter().copied().filter(held).collect();
-        if producers.is_empty() || again.iter().any(|producer| self.state(*producer).recomputed >= MAX_RECOMPUTES) {
+        let to_reopen: Vec<NodeId> = producers.iter().copied().filter(is_lost).collect();
+        if producers.is_empty() || to_reopen.iter().any(|producer| self.state(*producer).recomputed >= MAX_RECOMPUTES) {
             return self.retry(node, error);
         }
         let names: Vec<String> = producers.iter().map(|producer| format!("`{}`", self.key(*producer))).collect();
-        let why = format!("an input is gone or damaged: {} runs again", names.join(", "));
+        let why = format!("an input is missing or damaged: {} runs again", names.join(", "));
         self.emit(Event::Queued { stage: self.key(node).clone(), why });
-        again.into_iter().for_each(|producer| self.reopen(producer));
+        to_reopen.into_iter().for_each(|producer| self.reopen(producer));
         self.reset_inputs(node);
     }
 
@@ -73,8 +73,8 @@ impl RunEngine {
     fn producers(&self, node: NodeId) -> Vec<NodeId> {
         let state = self.state(node);
         let named = state.plan.inputs.iter().flat_map(|input| &input.from).filter_map(|of| self.find(&of.stage.0));
-        let alone = |producer: &NodeId| self.state(*producer).plan.fan_out.is_none();
-        let mut found: Vec<NodeId> = named.filter(alone).collect();
+        let repeatable = |producer: &NodeId| self.state(*producer).plan.fan_out.is_none();
+        let mut found: Vec<NodeId> = named.filter(repeatable).collect();
         found.sort();
         found.dedup();
         found

@@ -36,12 +36,12 @@ pub(crate) fn select(selection: &Selection, keys: &[&StageKey], after: &[Vec<Nod
         if names(&selection.until, keys[at]) || names(&selection.only, keys[at]) {
             modes[at] = NodeMode::Run;
         }
-        let asked_alone = names(&selection.only, keys[at]) || modes[at] == NodeMode::LookupOnly;
+        let runs_alone = names(&selection.only, keys[at]) || modes[at] == NodeMode::LookupOnly;
         for dep in after[at].iter().map(|d| d.0 as usize) {
             match modes[at] {
                 NodeMode::Excluded => {}
-                _ if asked_alone && modes[dep] == NodeMode::Excluded => modes[dep] = NodeMode::LookupOnly,
-                NodeMode::Run if !asked_alone => modes[dep] = NodeMode::Run,
+                _ if runs_alone && modes[dep] == NodeMode::Excluded => modes[dep] = NodeMode::LookupOnly,
+                NodeMode::Run if !runs_alone => modes[dep] = NodeMode::Run,
                 _ => {}
             }
         }

@@ -6,7 +6,7 @@ use super::functions::BuiltinFunction;
 #[derive(Debug, Clone, Copy)]
 pub struct ExpressionDialect {
     /// Whether every value is a 64-bit float: numbers may be written `.5` and `1.`, whole numbers are floats as well,
-    /// and strings, lists, keys, `true`, `false` and `null` do not exist. [`crate::Name::Value`] is then `f64`.
+    /// and strings, lists, keys, `true`, `false` and `null` do not exist. [`crate::ScopeName::Value`] is then `f64`.
     pub numbers: bool,
     /// Whether `and`, `or` and `not` are spellings of `&&`, `||` and `!`. `not` applies to a whole comparison:
     /// `not a == b` is `!(a == b)`.
@@ -15,7 +15,7 @@ pub struct ExpressionDialect {
     pub functions: &'static [BuiltinFunction],
     /// Most words and signs; bounds the depth of a chain such as `1 + 1 + …`, which nests to the left.
     pub most_tokens: usize,
-    /// Most levels of operands; parentheses have a separate limit, [`crate::DEEPEST`].
+    /// Most levels of operands; parentheses have a separate limit, [`crate::MAX_DEPTH`].
     pub deepest: usize,
 }
 

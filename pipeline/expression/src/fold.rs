@@ -73,8 +73,8 @@ where
             let [then, other] = [&arguments[1], &arguments[2]];
             match condition.as_literal() {
                 Some(Value::Bool(holds)) => {
-                    let (chosen, left_out) = if *holds { (then, other) } else { (other, then) };
-                    names(left_out, replace)?;
+                    let (chosen, unused) = if *holds { (then, other) } else { (other, then) };
+                    names(unused, replace)?;
                     rewrite(chosen, replace)?.kind
                 }
                 _ => ExpressionKind::Call(
@@ -119,11 +119,11 @@ fn short_cut(operator: BinaryOperator, left: &Value) -> bool {
 
 /// Whether an operation is its right side (`true && x`, `false || x`), if that is a bool.
 fn neutral<N: ScopeName>(operator: BinaryOperator, known: &Value, late: &Expr<N>) -> bool {
-    let says_nothing = matches!(
+    let is_neutral = matches!(
         (operator, known),
         (BinaryOperator::And, Value::Bool(true)) | (BinaryOperator::Or, Value::Bool(false))
     );
-    says_nothing && infer(late) == Ok(ExprType::Bool)
+    is_neutral && infer(late) == Ok(ExprType::Bool)
 }
 
 fn literals<N>(items: &[Expr<N>]) -> Option<Vec<Value>> {

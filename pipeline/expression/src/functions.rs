@@ -106,14 +106,14 @@ impl BuiltinFunction {
     }
 }
 
-fn extreme(function: BuiltinFunction, items: &[Value], wanted: Ordering) -> Result<Value, String> {
+fn extreme(function: BuiltinFunction, items: &[Value], order: Ordering) -> Result<Value, String> {
     let mut best: Option<&Value> = None;
     for item in items {
         let Value::Number(number) = item else {
             return Err(format!("`{}` takes numbers, found {}", function.name(), type_name(item)));
         };
         let better = match best {
-            Some(Value::Number(b)) => compare(number, b) == Some(wanted),
+            Some(Value::Number(b)) => compare(number, b) == Some(order),
             _ => true,
         };
         if better {

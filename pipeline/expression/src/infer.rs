@@ -41,7 +41,7 @@ fn unary<N>(e: &Expr<N>, operator: UnaryOperator, operand: &ExprType) -> Result<
 }
 
 fn binary<N>(e: &Expr<N>, operator: BinaryOperator, a: &ExprType, b: &ExprType) -> Result<ExprType, ExpressionError> {
-    let wanted = match operator {
+    let expected = match operator {
         BinaryOperator::Or | BinaryOperator::And if a.bool() && b.bool() => return Ok(ExprType::Bool),
         BinaryOperator::Or | BinaryOperator::And => "two bools",
         BinaryOperator::Equal | BinaryOperator::Unequal if a.comparable(b) => return Ok(ExprType::Bool),
@@ -63,7 +63,7 @@ fn binary<N>(e: &Expr<N>, operator: BinaryOperator, a: &ExprType, b: &ExprType) 
         BinaryOperator::Add => "two numbers or two strings",
         _ => "two numbers",
     };
-    Err(ExpressionError::new(&e.range, format!("`{}` takes {wanted}, found {a} and {b}", operator.symbol())))
+    Err(ExpressionError::new(&e.range, format!("`{}` takes {expected}, found {a} and {b}", operator.symbol())))
 }
 
 fn indexed<N>(e: &Expr<N>, base: ExprType, index: &ExprType) -> Result<ExprType, ExpressionError> {

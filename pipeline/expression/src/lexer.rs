@@ -103,7 +103,7 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
     let range = at..at + length;
     if bytes.get(length).is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_') {
         return Err(ExpressionError::new(&range, format!("`{text}` is followed by letters"))
-            .help("durations and sizes cannot stand in an expression"));
+            .help("expressions have no durations and sizes"));
     }
     let value = if float {
         text.parse::<f64>().ok().filter(|f| f.is_finite()).map(Value::from)

@@ -3,8 +3,8 @@
 //! It has the operators `|| && ! == != < <= > >= + - * / %`, `a[i]`, `a.b`, list literals and functions. There are no
 //! loops, no assignment and no ambient values. A use of the language adds names and a form:
 //!
-//! - [`Name`]: the names, how they are read, their types, and the kind of their values ([`Domain`])
-//! - [`Dialect`]: switches, such as numbers alone, or `and` in addition to `&&`
+//! - [`ScopeName`]: the names, how they are read, their types, and the kind of their values ([`ExpressionValue`])
+//! - [`ExpressionDialect`]: switches, such as numbers alone, or `and` in addition to `&&`
 //! - [`Scope`]: the values of the names
 //!
 //! `trainyard-spec` uses it for `${{ … }}`, with exact values and names such as `params.<name>`; the reward

@@ -156,21 +156,21 @@ impl BinaryOperator {
     }
     fn arithmetic(self, a: &Value, b: &Value) -> Result<Value, String> {
         let (Value::Number(x), Value::Number(y)) = (a, b) else {
-            let wanted = if self == Self::Add { "two numbers or two strings" } else { "two numbers" };
-            return Err(self.mismatch(a, b, wanted));
+            let expected = if self == Self::Add { "two numbers or two strings" } else { "two numbers" };
+            return Err(self.mismatch(a, b, expected));
         };
         if matches!(self, Self::Divide | Self::Remainder) && y.as_f64() == Some(0.0) {
             return Err("division by zero".into());
         }
         if let (Some(i), Some(j)) = (x.as_i64(), y.as_i64()) {
-            let whole = match self {
+            let result = match self {
                 Self::Add => i.checked_add(j),
                 Self::Subtract => i.checked_sub(j),
                 Self::Multiply => i.checked_mul(j),
                 Self::Remainder => i.checked_rem(j),
                 _ => return finite(i as f64 / j as f64),
             };
-            return whole.map(Value::from).ok_or_else(overflow);
+            return result.map(Value::from).ok_or_else(overflow);
         }
         let (f, g) = (x.as_f64().ok_or_else(overflow)?, y.as_f64().ok_or_else(overflow)?);
         finite(match self {
@@ -181,8 +181,8 @@ impl BinaryOperator {
             _ => f % g,
         })
     }
-    fn mismatch(self, a: &Value, b: &Value, wanted: &str) -> String {
-        format!("`{}` takes {wanted}, found {} and {}", self.symbol(), type_name(a), type_name(b))
+    fn mismatch(self, a: &Value, b: &Value, expected: &str) -> String {
+        format!("`{}` takes {expected}, found {} and {}", self.symbol(), type_name(a), type_name(b))
     }
 }
 

@@ -50,11 +50,11 @@ impl<N: ScopeName> ExprParser<N> {
     }
 
     fn whole(mut self) -> Result<Expr<N>, ExpressionError> {
-        let most = N::DIALECT.most_tokens;
-        if self.words.len() > most {
+        let max = N::DIALECT.most_tokens;
+        if self.words.len() > max {
             return Err(ExpressionError::new(
                 &self.words.range(),
-                format!("an expression has at most {most} words and signs"),
+                format!("an expression has at most {max} words and signs"),
             ));
         }
         if self.words.peek().is_none() {
@@ -142,13 +142,13 @@ impl<N: ScopeName> ExprParser<N> {
             if self.words.take(".").is_some() {
                 let (name, range) = self.words.name("a key after `.`")?;
                 let index = Expr { kind: ExpressionKind::Literal(Value::String(name)), range: range.clone() };
-                let whole = base.range.start..range.end;
-                base = Expr { kind: ExpressionKind::Index(Box::new(base), Box::new(index)), range: whole };
+                let full_range = base.range.start..range.end;
+                base = Expr { kind: ExpressionKind::Index(Box::new(base), Box::new(index)), range: full_range };
             } else if self.words.take("[").is_some() {
                 let index = self.inner()?;
                 let close = self.words.expect("]")?;
-                let whole = base.range.start..close.end;
-                base = Expr { kind: ExpressionKind::Index(Box::new(base), Box::new(index)), range: whole };
+                let full_range = base.range.start..close.end;
+                base = Expr { kind: ExpressionKind::Index(Box::new(base), Box::new(index)), range: full_range };
             } else {
                 return Ok(base);
             }
@@ -172,7 +172,7 @@ impl<N: ScopeName> ExprParser<N> {
             }
             Token::Symbol("[") => ExpressionKind::List(self.items("]")?),
             Token::Symbol(symbol) => {
-                return Err(ExpressionError::misplaced(&range, format!("`{symbol}` cannot stand here"))
+                return Err(ExpressionError::misplaced(&range, format!("`{symbol}` is not allowed here"))
                     .help("a value is missing before it"));
             }
             Token::Name(name) => self.named(&name, &range)?,
@@ -197,8 +197,8 @@ impl<N: ScopeName> ExprParser<N> {
         let Some(function) = N::DIALECT.function(name) else { return Err(N::no_function(name, range)) };
         self.words.expect("(")?;
         let arguments = self.items(")")?;
-        let (least, most) = function.arity();
-        if arguments.len() < least || arguments.len() > most {
+        let (min, max) = function.arity();
+        if arguments.len() < min || arguments.len() > max {
             return Err(N::wrong_number(function, arguments.len(), range));
         }
         Ok(ExpressionKind::Call(function, arguments))

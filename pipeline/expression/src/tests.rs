@@ -47,7 +47,7 @@ fn read(text: &str) -> Expr<Letter> {
 }
 
 #[test]
-fn words_and_signs_are_two_spellings() {
+fn word_operators_equal_symbols() {
     for (words, signs) in [
         ("a and b or not a", "a && b || !a"),
         ("not a == b", "!(a == b)"),
@@ -64,7 +64,7 @@ fn words_and_signs_are_two_spellings() {
 }
 
 #[test]
-fn numbers_may_be_infinite_and_undefined() {
+fn numbers_may_be_infinite_or_nan() {
     for (text, expected) in [
         ("1 / 0", f64::INFINITY),
         ("max(1 / 0 - 1 / 0, b)", 3.0),
@@ -83,7 +83,7 @@ fn numbers_may_be_infinite_and_undefined() {
 }
 
 #[test]
-fn long_chains_are_read() {
+fn long_chains_are_parsed() {
     let sum = format!("1{}", "+1".repeat(600));
     assert_eq!(read(&sum).evaluate(&Known).unwrap(), 601.0);
     assert_eq!(read(&format!("{}1", "- ".repeat(300))).evaluate(&Known).unwrap(), 1.0);

@@ -62,15 +62,15 @@ impl<N> Expr<N> {
         }
     }
     /// Visits every part, each before the parts inside it.
-    pub(crate) fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Self)) {
-        see(self);
+    pub(crate) fn visit<'a>(&'a self, visitor: &mut dyn FnMut(&'a Self)) {
+        visitor(self);
         match &self.kind {
             ExpressionKind::Literal(_) | ExpressionKind::Reference(_) => {}
-            ExpressionKind::List(items) | ExpressionKind::Call(_, items) => items.iter().for_each(|e| e.visit(see)),
-            ExpressionKind::Unary(_, a) => a.visit(see),
+            ExpressionKind::List(items) | ExpressionKind::Call(_, items) => items.iter().for_each(|e| e.visit(visitor)),
+            ExpressionKind::Unary(_, a) => a.visit(visitor),
             ExpressionKind::Binary(_, a, b) | ExpressionKind::Index(a, b) => {
-                a.visit(see);
-                b.visit(see);
+                a.visit(visitor);
+                b.visit(visitor);
             }
         }
     }

@@ -63,14 +63,14 @@ impl TokenReader {
     pub fn expect(&mut self, symbol: &'static str) -> Result<Range<usize>, ExpressionError> {
         self.take(symbol).ok_or_else(|| ExpressionError::misplaced(&self.range(), format!("expected `{symbol}` here")))
     }
-    /// Reads a name and returns it with its place. Fails if something else is next; the message has `wanted`.
-    pub fn name(&mut self, wanted: &str) -> Result<(String, Range<usize>), ExpressionError> {
+    /// Reads a name and returns it with its place. Fails if something else is next; the message has `expected`.
+    pub fn name(&mut self, expected: &str) -> Result<(String, Range<usize>), ExpressionError> {
         match self.tokens.get(self.next).cloned() {
             Some((Token::Name(name), range)) => {
                 self.next += 1;
                 Ok((name, range))
             }
-            _ => Err(ExpressionError::misplaced(&self.range(), format!("expected {wanted}"))),
+            _ => Err(ExpressionError::misplaced(&self.range(), format!("expected {expected}"))),
         }
     }
     /// Reads `.name` or `["name"]`. Fails, with the `form` to write, at the place of the `root` if neither is next.

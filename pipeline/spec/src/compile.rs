@@ -111,14 +111,14 @@ fn assemble(expanded: &ExpandedWorkflow<'_>, checked: CheckedStages, path: &Path
 
 /// Returns the stages that `until` depends on, including itself, by key; for `--until`.
 pub fn ancestors(plan: &Plan, until: &[usize]) -> Vec<usize> {
-    let mut wanted: BTreeSet<usize> = until.iter().copied().collect();
+    let mut found: BTreeSet<usize> = until.iter().copied().collect();
     let mut stack = until.to_vec();
     while let Some(at) = stack.pop() {
         for from in plan.graph.neighbors_directed(petgraph::graph::NodeIndex::new(at), petgraph::Direction::Incoming) {
-            if wanted.insert(from.index()) {
+            if found.insert(from.index()) {
                 stack.push(from.index());
             }
         }
     }
-    wanted.into_iter().collect()
+    found.into_iter().collect()
 }

@@ -2,7 +2,8 @@
 //! [`Draft`]s.
 //!
 //! A stage may refer to one further down, so all instances exist before any reference is bound (`references`). Each
-//! embedding instance is its own [`Space`]: its stages are named `parent/child` and inherit the parent's axes.
+//! embedding instance is its own [`WorkflowInstance`]: its stages are named `parent/child` and inherit the
+//! parent's axes.
 
 pub mod axes;
 mod embed;
@@ -117,7 +118,7 @@ impl ExpandedWorkflow<'_> {
             if !workflow.params.iter().any(|e| e.key == name) {
                 let d = Diagnostic::error("unknown-param", span, format!("the workflow has no param `{name}`"));
                 let help = suggest(name, workflow.params.iter().map(|e| e.key.as_str()));
-                self.diagnostics.push(d.help_if(help.or_else(|| Some("it declares none".into()))));
+                self.diagnostics.push(d.help_if(help.or_else(|| Some("the workflow declares no params".into()))));
             }
         }
     }
@@ -229,7 +230,7 @@ impl ExpandedWorkflow<'_> {
                 );
                 self.diagnostics.push(
                     d.help("put the list into the matrix as one more axis")
-                        .related(matrix.key_span, "`matrix` stands here"),
+                        .related(matrix.key_span, "`matrix` is set here"),
                 );
                 None
             }

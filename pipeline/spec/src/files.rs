@@ -35,7 +35,7 @@ impl FileSystem for LocalFileSystem {
         let size = std::fs::metadata(path).map_err(|e| io_error(path, &e))?.len();
         if size > 4 * crate::yaml::MAX_BYTES as u64 {
             return Err(Error::invalid(format!("{}: {size} bytes are too many for a workflow file", path.display()))
-                .help("keep data in files of its own, and name them where a stage takes a source"));
+                .help("keep data in separate files, and name them as sources of stages"));
         }
         let bytes = std::fs::read(path).map_err(|e| io_error(path, &e))?;
         String::from_utf8(bytes).map_err(|e| {
@@ -150,7 +150,7 @@ fn collect(root: &Path, relative: &str, files: &mut Vec<String>, depth: usize) -
     let folder = root.join(relative);
     if depth > 64 {
         return Err(Error::invalid(format!("{}: folders nest deeper than 64", folder.display()))
-            .help("is there a link that leads back?"));
+            .help("remove links that lead back to a parent folder"));
     }
     for entry in std::fs::read_dir(&folder).map_err(|e| io_error(&folder, &e))? {
         let entry = entry.map_err(|e| io_error(&folder, &e))?;

@@ -117,9 +117,9 @@ impl<'n> Writer<'n> {
         Ok(())
     }
 
-    fn resources(&mut self, asked: &'n [ResourceRequest]) -> Result<()> {
-        if self.resources.1.is_empty() || self.resources.0 != asked {
-            self.resources = (asked, canonical_json(&asked)?);
+    fn resources(&mut self, requests: &'n [ResourceRequest]) -> Result<()> {
+        if self.resources.1.is_empty() || self.resources.0 != requests {
+            self.resources = (requests, canonical_json(&requests)?);
         }
         self.text.extend_from_slice(&self.resources.1);
         Ok(())

@@ -6,9 +6,9 @@
 
 use crate::tree::{YamlContent, YamlEntry, YamlNode, core_value};
 
-/// Merges the workflow `over` over its parent `base`.
-pub fn workflow(base: YamlNode, over: YamlNode) -> YamlNode {
-    nodes(base, over, MergeLevel::File)
+/// Merges the workflow `child` over its parent `base`.
+pub fn workflow(base: YamlNode, child: YamlNode) -> YamlNode {
+    nodes(base, child, MergeLevel::File)
 }
 
 /// Place where two maps are merged; in a stage more keys change its identity.
@@ -30,26 +30,28 @@ impl MergeLevel {
     }
 }
 
-fn nodes(base: YamlNode, over: YamlNode, place: MergeLevel) -> YamlNode {
-    match (base, over) {
-        (YamlNode { content: YamlContent::Map(base), .. }, YamlNode { content: YamlContent::Map(over), span }) => {
-            YamlNode { span, content: YamlContent::Map(maps(base, over, place)) }
+fn nodes(base: YamlNode, child: YamlNode, place: MergeLevel) -> YamlNode {
+    match (base, child) {
+        (YamlNode { content: YamlContent::Map(base), .. }, YamlNode { content: YamlContent::Map(child), span }) => {
+            YamlNode { span, content: YamlContent::Map(maps(base, child, place)) }
         }
-        (YamlNode { content: YamlContent::Map(base), .. }, over) if find(&base, "kind").is_some() && is_name(&over) => {
-            YamlNode { span: over.span, content: YamlContent::Map(maps(base, named(over), place)) }
+        (YamlNode { content: YamlContent::Map(base), .. }, child)
+            if find(&base, "kind").is_some() && is_name(&child) =>
+        {
+            YamlNode { span: child.span, content: YamlContent::Map(maps(base, named(child), place)) }
         }
-        (base, YamlNode { content: YamlContent::Map(over), span }) if is_name(&base) => {
-            YamlNode { span, content: YamlContent::Map(maps(named(base), over, place)) }
+        (base, YamlNode { content: YamlContent::Map(child), span }) if is_name(&base) => {
+            YamlNode { span, content: YamlContent::Map(maps(named(base), child, place)) }
         }
-        (_, over) => over,
+        (_, child) => child,
     }
 }
 
-fn maps(mut base: Vec<YamlEntry>, over: Vec<YamlEntry>, place: MergeLevel) -> Vec<YamlEntry> {
-    if is_another(&base, &over, place) {
-        return over;
+fn maps(mut base: Vec<YamlEntry>, child: Vec<YamlEntry>, place: MergeLevel) -> Vec<YamlEntry> {
+    if is_another(&base, &child, place) {
+        return child;
     }
-    for entry in over {
+    for entry in child {
         let known = base.iter().position(|e| e.key == entry.key);
         match known {
             None => base.push(entry),
@@ -66,17 +68,17 @@ fn maps(mut base: Vec<YamlEntry>, over: Vec<YamlEntry>, place: MergeLevel) -> Ve
     base
 }
 
-/// Whether `over` is a different part, or a stage with a different body, than `base`.
-fn is_another(base: &[YamlEntry], over: &[YamlEntry], place: MergeLevel) -> bool {
+/// Whether `child` is a different part, or a stage with a different body, than `base`.
+fn is_another(base: &[YamlEntry], child: &[YamlEntry], place: MergeLevel) -> bool {
     let changed = |key: &str| {
         let scalars = |entries| find(entries, key).and_then(YamlNode::scalar);
-        scalars(base).zip(scalars(over)).is_some_and(|(old, new)| {
+        scalars(base).zip(scalars(child)).is_some_and(|(old, new)| {
             let new = core_value(new);
             !new.is_null() && core_value(old) != new
         })
     };
     let replaced = |old: &str, new: &str| {
-        find(base, old).is_some() && find(over, old).is_none() && find(over, new).is_some_and(|n| !n.is_null())
+        find(base, old).is_some() && find(child, old).is_none() && find(child, new).is_some_and(|n| !n.is_null())
     };
     match place {
         MergeLevel::Stage => changed("uses") || replaced("uses", "run") || replaced("run", "uses"),

@@ -57,11 +57,11 @@ fn in_order(tree: &mut YamlNode) {
 
 /// Formats `path` for a file in `folder`, both absolute.
 pub fn relative(folder: &Path, path: &Path) -> String {
-    let (here, there): (Vec<Component<'_>>, Vec<Component<'_>>) =
+    let (from, to): (Vec<Component<'_>>, Vec<Component<'_>>) =
         (folder.components().collect(), path.components().collect());
-    let common = here.iter().zip(&there).take_while(|(a, b)| a == b).count();
-    let mut written: PathBuf = std::iter::repeat_n("..", here.len() - common).collect();
-    written.extend(&there[common..]);
+    let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    let mut written: PathBuf = std::iter::repeat_n("..", from.len() - common).collect();
+    written.extend(&to[common..]);
     let text = written.display().to_string();
     if text.starts_with('.') { text } else { format!("./{text}") }
 }

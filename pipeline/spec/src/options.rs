@@ -104,21 +104,21 @@ impl KindOptions {
     }
 
     /// Reports all mistakes in the known part of a config. `with` is its place in the file.
-    pub fn validate(&self, config: &Template, read: &ReadOptions, with: &BoundNode, what: &str) -> Vec<Diagnostic> {
+    pub fn validate(&self, config: &Template, read: &ReadOptions, with: &BoundNode, owner: &str) -> Vec<Diagnostic> {
         let mut problems = self.problems(&known_part(config));
         problems.retain(|p| !p.is_due_to_late(&read.late));
-        problems.into_iter().map(|p| p.into_diagnostic(with, what)).collect()
+        problems.into_iter().map(|p| p.into_diagnostic(with, owner)).collect()
     }
 
     /// Settles a config once its late values are known: scalars by declared type as in [`Self::read`], or all its
     /// mistakes as in [`Self::validate`].
-    pub fn finalize(&self, config: Value, what: &str) -> Result<Value, Vec<OptionProblem>> {
+    pub fn finalize(&self, config: Value, owner: &str) -> Result<Value, Vec<OptionProblem>> {
         let config = coerce_value(config, &self.view());
         let problems = self.problems(&config);
         if problems.is_empty() {
             Ok(config)
         } else {
-            Err(problems.into_iter().map(|p| p.into_option_problem(what)).collect())
+            Err(problems.into_iter().map(|p| p.into_option_problem(owner)).collect())
         }
     }
 
@@ -256,19 +256,19 @@ fn known_part(template: &Template) -> Value {
 fn integer_ranges(value: &Value, view: &SchemaView<'_>, pointer: String, problems: &mut Vec<Problem>) {
     match value {
         Value::Number(n) if !n.is_f64() => {
-            let Some((least, most)) = view.integer_range() else { return };
-            let inside = n
+            let Some((min, max)) = view.integer_range() else { return };
+            let in_range = n
                 .as_i64()
                 .map(i128::from)
                 .or_else(|| n.as_u64().map(i128::from))
-                .is_some_and(|i| (least..=most).contains(&i));
-            if !inside && !problems.iter().any(|p| p.pointer == pointer) {
+                .is_some_and(|i| (min..=max).contains(&i));
+            if !in_range && !problems.iter().any(|p| p.pointer == pointer) {
                 problems.push(Problem {
                     code: "out-of-range",
                     pointer,
                     at_key: false,
                     by_children: false,
-                    message: format!("{{}} is {n}, but must be from {least} to {most}"),
+                    message: format!("{{}} is {n}, but must be from {min} to {max}"),
                     help: None,
                 });
             }

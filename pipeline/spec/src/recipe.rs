@@ -143,16 +143,16 @@ fn tried(node: &YamlNode, diagnostics: &mut Vec<Diagnostic>) -> Vec<String> {
 }
 
 /// Text without expressions, not empty.
-fn text(node: &YamlNode, what: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
+fn text(node: &YamlNode, subject: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
     let found = node.scalar().map(|s| s.text.trim()).filter(|t| !t.is_empty() && !node.is_null());
     if found.is_none() {
         diagnostics.push(Diagnostic::error(
             "wrong-type",
             node.span,
-            format!("{what} must be text, found {}", node.describe()),
+            format!("{subject} must be text, found {}", node.describe()),
         ));
     } else if has_expression(node) {
-        let d = Diagnostic::error("no-expression", node.span, format!("{what} must be plain text"));
+        let d = Diagnostic::error("no-expression", node.span, format!("{subject} must be plain text"));
         diagnostics.push(d.help("a recipe's description does not depend on parameters"));
         return None;
     }

@@ -7,7 +7,7 @@ use trainyard_core::{ComparisonField, DeclaredMetrics, MetricInfo};
 /// Checks that a metric of this name is reported; the error states what is wrong and whether `of` is the cause.
 pub(crate) fn judge(
     declared: &DeclaredMetrics,
-    who: &str,
+    reporter: &str,
     name: &str,
     of: Option<ComparisonField>,
 ) -> Result<(), (ResolveError, bool)> {
@@ -16,29 +16,29 @@ pub(crate) fn judge(
     match (of, declared.metric(name), declared.comparison(name)) {
         (None, Some(_), _) | (Some(_), _, Some(_)) => Ok(()),
         (None, None, Some(_)) => {
-            let message = format!("`{name}` is a comparison in {who}: say which number of it");
+            let message = format!("`{name}` is a comparison in {reporter}: say which number of it");
             let help = format!("add `of: difference`, or another of: {}", ComparisonField::NAMES.join(", "));
             Err((ResolveError::new("missing-of", message).help(Some(help)), false))
         }
         _ if declared.open => Ok(()),
         (Some(of), Some(_), None) => {
-            let message = format!("`{name}` of {who} is one number, so it has no `{}`", of.name());
+            let message = format!("`{name}` of {reporter} is one number, so it has no `{}`", of.name());
             Err((ResolveError::new("no-comparison", message).help(Some("leave out `of`".into())), true))
         }
         (Some(_), None, None) if declared.comparisons.is_empty() => {
-            let message = format!("{who} compares nothing, so its metrics have no `of`");
+            let message = format!("{reporter} compares nothing, so its metrics have no `of`");
             Err((ResolveError::new("no-comparison", message).help(Some("leave out `of`".into())), true))
         }
         (Some(_), None, None) => {
             let rows = declared.comparisons.iter();
             let help = renamed(name, rows.clone()).or_else(|| suggest(name, rows.map(|m| m.name.as_str())));
-            unknown(format!("{who} does not compare `{name}`"), help)
+            unknown(format!("{reporter} does not compare `{name}`"), help)
         }
         (None, None, None) => {
             let help = glued(declared, name).or_else(|| renamed(name, declared.metrics.iter())).or_else(|| {
                 suggest(name, declared.metrics.iter().chain(&declared.comparisons).map(|m| m.name.as_str()))
             });
-            unknown(format!("{who} reports no metric `{name}`"), help)
+            unknown(format!("{reporter} reports no metric `{name}`"), help)
         }
     }
 }

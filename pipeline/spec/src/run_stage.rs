@@ -102,10 +102,10 @@ fn shell(text: &str, span: Span, binder: &mut Binder<'_>) -> Option<BTreeMap<Str
                         let d = Diagnostic::error(
                             "shell-quoting",
                             place,
-                            format!("an expression cannot stand inside {reason}"),
+                            format!("an expression cannot be used inside {reason}"),
                         );
                         binder.diagnostics.push(d.help(
-                            "put it into a variable first, in a line of its own: `x=${{ … }}`, and use `\"$x\"` here",
+                            "put it into a variable first, on a separate line: `x=${{ … }}`, and use `\"$x\"` here",
                         ));
                         return None;
                     }
@@ -200,13 +200,13 @@ fn symbol(e: &Expression) -> Result<Option<Value>, ExpressionError> {
         Some(ExprReference::Artifact { stage, port }) => {
             let fault = ExpressionError::new(&e.range, format!("`stages.{stage}.{port}` is an artifact, not a path"));
             Err(fault.help(format!(
-                "hand it in by `with: {{{port}: ${{{{ stages.{stage}.{port} }}}}}}` and use `${{{{ inputs.{port} }}}}`"
+                "pass it by `with: {{{port}: ${{{{ stages.{stage}.{port} }}}}}}` and use `${{{{ inputs.{port} }}}}`"
             )))
         }
         Some(path) => {
             let fault = ExpressionError::new(
                 &e.range,
-                format!("`{path}` is a path that only the attempt knows; nothing can be computed with it"),
+                format!("`{path}` is a path that only the attempt knows; expressions cannot compute with it"),
             );
             Err(fault.help(format!("put text around it: `${{{{ {path} }}}}/data.parquet`")))
         }

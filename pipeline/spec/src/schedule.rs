@@ -150,10 +150,10 @@ impl CronPattern {
         let last = self.cron.find_previous_occurrence(&self.at(after)?, false).ok()?;
         Some(last.timestamp().as_millisecond())
     }
-    /// Returns the ticks after `after`, up to and including `until`, oldest first, at most `most` of them.
-    pub fn between(&self, after: i64, until: i64, most: usize) -> Vec<i64> {
+    /// Returns the ticks after `after`, up to and including `until`, oldest first, at most `limit` of them.
+    pub fn between(&self, after: i64, until: i64, limit: usize) -> Vec<i64> {
         let next = |from: &i64| self.next_after(*from).filter(|tick| *tick <= until);
-        std::iter::successors(next(&after), next).take(most).collect()
+        std::iter::successors(next(&after), next).take(limit).collect()
     }
     /// Formats an instant as local time in the pattern's zone.
     pub fn local(&self, unix_millis: i64) -> Option<String> {

@@ -55,7 +55,7 @@ pub fn workflow_schema(catalogue: &dyn StageKinds) -> Value {
         "if": {"required": ["extends"]},
         "else": whole_file(),
         "properties": {
-            "extends": {"type": "string", "description": "a workflow file that this one is laid over: ./parent.yaml"},
+            "extends": {"type": "string", "description": "parent file, which this one overrides: ./parent.yaml"},
             "version": {"const": 1},
             "name": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,100}$"},
             "description": {"type": "string"},
@@ -97,11 +97,11 @@ fn schedule_schema() -> Value {
                     "files": place("an absolute folder, or a URL with a prefix: files that were not there before"),
                 },
             },
-            "catchup": {"enum": ["latest", "all", "none"], "description": "which missed ticks are made up for"},
-            "catchup_window": {"$ref": "#/$defs/text", "description": "older ticks are not made up for (1d)"},
+            "catchup": {"enum": ["latest", "all", "none"], "description": "missed ticks that are run later"},
+            "catchup_window": {"$ref": "#/$defs/text", "description": "greatest age of a tick that is run later (1d)"},
             "overlap": {
                 "enum": ["skip", "queue", "cancel", "allow"],
-                "description": "what happens to a tick while the run before is going",
+                "description": "handling of a tick while the previous run is active",
             },
             "jitter": {"$ref": "#/$defs/text", "description": "the longest delay of a tick"},
         },

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_named() {
+    fn unknown_references_are_named() {
         let error = Template::Expression(late()).resolve(&EmptyScope).unwrap_err();
         assert!(error.message.contains("stages.gate.metrics.accuracy"), "{error}");
     }

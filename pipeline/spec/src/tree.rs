@@ -115,8 +115,8 @@ pub fn shorten(text: &str) -> String {
 }
 
 /// Describes why a text is not the wanted number, if known.
-pub fn number_help(wanted: &str, text: &str) -> Option<String> {
-    if !wanted.contains("number") {
+pub fn number_help(expected: &str, text: &str) -> Option<String> {
+    if !expected.contains("number") {
         return None;
     }
     if text.matches(',').count() == 1 && number(&text.replace(',', ".")).is_some() {

@@ -33,7 +33,7 @@ const FILE: KeyAliases = &[
     (&["default_args", "global"], "write `defaults:`"),
     (
         &["env", "environment", "resources", "retry", "secrets", "timeout"],
-        "what all stages share stands under `defaults`",
+        "settings of all stages belong under `defaults`",
     ),
     (&["id", "dag_id", "title"], "write `name:`"),
     (&["apiversion"], "write `version: 1`"),
@@ -56,7 +56,7 @@ const STAGE: KeyAliases = &[
     (&["expand", "foreach", "items", "loop", "with_items", "withitems", "withparam"], "write `for_each: [values]`"),
     (
         &["environment", "env_vars", "envs", "variables"],
-        "write `env:`; the environment of an `rl` stage stands under `with`",
+        "write `env:`; the environment of an `rl` stage belongs under `with`",
     ),
     (
         &["activedeadlineseconds", "execution_timeout", "max_duration", "timeout_minutes", "timeout_seconds"],
@@ -77,7 +77,7 @@ const STAGE: KeyAliases = &[
     (&["cache_key", "salt"], "write `cache: {salt: text}`"),
     (&["assert", "asserts", "metrics", "thresholds"], "write `checks: [{metric: name, min: 0.5}]`"),
     (&["services", "sidecar", "sidecars", "together", "with_stage"], "write `beside: stage` in the stage that serves"),
-    (&["name", "title"], "the key above is the stage's name; a text for people is `description`"),
+    (&["name", "title"], "the key above is the stage's name; write `description` for a text"),
 ];
 
 const RETRY: KeyAliases = &[
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_keys_name_ours() {
+    fn keys_of_other_tools_suggest_ours() {
         let help = |place, word| key(place, word, &["needs", "run", "retry"]).unwrap();
         assert!(help(KeyContext::Stage, "depends_on").contains("`needs: [stage]`"));
         assert!(help(KeyContext::Stage, "dependsOn").contains("`needs: [stage]`"));

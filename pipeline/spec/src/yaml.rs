@@ -1,8 +1,8 @@
 //! Parses YAML text to a [`YamlNode`] tree in one pass; the only module that uses the YAML crate.
 //!
 //! The dialect is YAML 1.2 core in one document, without tags, merge keys and directives. Keys are unique scalars. The
-//! limits ([`MAX_BYTES`], [`MAX_DEPTH`], [`MAX_NODES`], [`MAX_ALIASES`], [`MAX_ALIAS_NODES`]) stop files that were built
-//! to exhaust memory.
+//! limits ([`MAX_BYTES`], [`MAX_DEPTH`], [`MAX_NODES`], [`MAX_ALIASES`], [`MAX_ALIAS_NODES`]) stop files that were
+//! built to exhaust memory.
 
 mod advice;
 
@@ -120,7 +120,7 @@ impl<'a> TreeBuilder<'a> {
     fn run(&mut self) {
         if let Some(at) = find_lone_cr(self.text) {
             let place = self.place_of(at);
-            let message = "a carriage return stands here without a line feed";
+            let message = "a carriage return without a line feed";
             return self.report(
                 "yaml-syntax",
                 place,
@@ -207,7 +207,7 @@ impl<'a> TreeBuilder<'a> {
                 self.report(
                     "yaml-alias",
                     span,
-                    format!("no anchor `&{name}` stands before this alias"),
+                    format!("no anchor `&{name}` is defined before this alias"),
                     "define the anchor first",
                 );
                 self.place(null(span), 0, 1, 1);
@@ -267,13 +267,13 @@ impl<'a> TreeBuilder<'a> {
             return self.limit(span, format!("the file uses more than {MAX_ALIASES} aliases"));
         }
         let Some(AnchoredNode { node, size, height }) = self.anchors.get(&id) else {
-            self.report("yaml-alias", span, "this alias stands inside its own anchor", "a value cannot contain itself");
+            self.report("yaml-alias", span, "this alias is inside its own anchor", "a value cannot contain itself");
             return self.place(null(span), 0, 1, 1);
         };
         let (size, height) = (*size, *height);
         self.replayed += size;
         if self.replayed > MAX_ALIAS_NODES {
-            return self.limit(span, format!("the aliases stand for more than {MAX_ALIAS_NODES} nodes"));
+            return self.limit(span, format!("the aliases expand to more than {MAX_ALIAS_NODES} nodes"));
         }
         if self.stack.len() + height > MAX_DEPTH + 1 {
             return self.limit(span, format!("with this alias, lists and maps nest deeper than {MAX_DEPTH}"));
@@ -290,7 +290,7 @@ impl<'a> TreeBuilder<'a> {
             // The copy counts as replayed: nested anchors would otherwise multiply memory.
             self.replayed += if matches!(node.content, YamlContent::Scalar(_)) { 0 } else { size };
             if self.replayed > MAX_ALIAS_NODES {
-                self.limit(node.span, format!("anchors and aliases stand for more than {MAX_ALIAS_NODES} nodes"));
+                self.limit(node.span, format!("anchors and aliases expand to more than {MAX_ALIAS_NODES} nodes"));
             }
         }
         let Some(frame) = self.stack.last_mut() else {
@@ -313,9 +313,8 @@ impl<'a> TreeBuilder<'a> {
                 },
                 Some((text, key_span)) => match seen.find(entries, &text) {
                     Some(first) => {
-                        let d =
-                            Diagnostic::error("duplicate-key", key_span, format!("the key `{text}` stands here twice"));
-                        self.diagnostics.push(d.help("remove one of them").related(first, "it stands here first"));
+                        let d = Diagnostic::error("duplicate-key", key_span, format!("the key `{text}` occurs twice"));
+                        self.diagnostics.push(d.help("remove one of them").related(first, "the first one is here"));
                     }
                     None => {
                         entries.push(YamlEntry { key: text, key_span, value: node });

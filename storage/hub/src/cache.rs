@@ -47,7 +47,7 @@ impl HubCache {
     pub fn file(&self, location: &DatasetLocation, name: &str) -> Result<PathBuf> {
         let odd = |part: &str| part.is_empty() || part == "." || part == ".." || part.contains(['\\', '\0']);
         if name.split('/').any(odd) {
-            return Err(Error::data(format!("{location} has a file of an unsafe name: `{}`", name.escape_debug())));
+            return Err(Error::data(format!("{location} has a file with an unsafe name: `{}`", name.escape_debug())));
         }
         Ok(self.snapshot(location).join(name))
     }

@@ -40,7 +40,7 @@ impl HubClient {
         let endpoint = Url::parse(&settings.endpoint)
             .map_err(|e| Error::invalid(format!("HF_ENDPOINT is `{}`: {e}", settings.endpoint)))?;
         let http = reqwest::Client::builder().connect_timeout(READ_TIMEOUT).read_timeout(READ_TIMEOUT).build();
-        let http = http.map_err(|e| Error::bug(format!("no client for {endpoint}: {e}")))?;
+        let http = http.map_err(|e| Error::bug(format!("cannot create a client for {endpoint}: {e}")))?;
         Ok(Self { http, endpoint, token: settings.token.clone() })
     }
     /// Returns the commit of a revision.
@@ -49,7 +49,7 @@ impl HubClient {
         if is_commit(&commit) {
             return Ok(commit);
         }
-        Err(Error::data(format!("{location}: the hub names no commit, but `{}`", commit.escape_debug())))
+        Err(Error::data(format!("{location}: the hub returned `{}` instead of a commit", commit.escape_debug())))
     }
     /// Returns all files of a commit.
     pub async fn files(&self, location: &DatasetLocation) -> Result<Vec<String>> {
@@ -62,9 +62,9 @@ impl HubClient {
         path.extend(location.repository.split('/'));
         path.extend(["resolve", location.revision.as_str()]);
         path.extend(name.split('/'));
-        let mut answer = self.get(&path, &place).await?;
+        let mut response = self.get(&path, &place).await?;
         let mut hasher = Hasher::new();
-        while let Some(bytes) = answer.chunk().await.map_err(|e| self.unreachable_error(&place, &e))? {
+        while let Some(bytes) = response.chunk().await.map_err(|e| self.unreachable_error(&place, &e))? {
             hasher.update(&bytes);
             file.write_all(&bytes).map_err(|e| Error::retryable(format!("{place} cannot be written: {e}")))?;
         }
@@ -78,7 +78,7 @@ impl HubClient {
         let place = location.to_string();
         let text = self.get(&path, &place).await?.text().await.map_err(|e| self.unreachable_error(&place, &e))?;
         serde_json::from_str(&text)
-            .map_err(|e| Error::data(format!("{place}: the hub's answer is not understood: {e}")))
+            .map_err(|e| Error::data(format!("{place}: the hub's response cannot be parsed: {e}")))
     }
 
     async fn get(&self, path: &[&str], place: &str) -> Result<Response> {
@@ -92,22 +92,22 @@ impl HubClient {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let answer = request.send().await.map_err(|e| self.unreachable_error(place, &e))?;
-        match answer.status() {
-            status if status.is_success() => Ok(answer),
+        let response = request.send().await.map_err(|e| self.unreachable_error(place, &e))?;
+        match response.status() {
+            status if status.is_success() => Ok(response),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Error::invalid(format!("{place}: no access"))
                 .help("accept its terms on the page of the data set, and set HF_TOKEN to a token that may read it")),
             StatusCode::NOT_FOUND => {
                 Err(Error::invalid(format!("{place}: the hub has no such data set, revision or file"))
                     .help("check the spelling; a private data set needs HF_TOKEN"))
             }
-            status => Err(Error::retryable(format!("{place}: the hub answered {status}"))),
+            status => Err(Error::retryable(format!("{place}: the hub returned {status}"))),
         }
     }
 
     fn unreachable_error(&self, place: &str, error: &reqwest::Error) -> Error {
         Error::retryable(format!("{place}: {} cannot be reached", self.endpoint))
-            .help("check the network and HF_ENDPOINT; with HF_HUB_OFFLINE=1 what is in the cache is used")
+            .help("check the network and HF_ENDPOINT; with HF_HUB_OFFLINE=1 only cached files are used")
             .caused_by(error)
     }
 }

@@ -87,10 +87,10 @@ impl Hub {
 }
 
 /// Waits for a response on a separate thread, since callers may be inside of a runtime.
-fn wait<T: Send>(answer: impl Future<Output = Result<T>> + Send) -> Result<T> {
+fn wait<T: Send>(request: impl Future<Output = Result<T>> + Send) -> Result<T> {
     let run = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.map_err(|e| Error::bug(format!("no runtime: {e}")))?.block_on(answer)
+        runtime.map_err(|e| Error::bug(format!("no runtime: {e}")))?.block_on(request)
     };
     std::thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|_| Err(Error::bug("a request panicked")))
 }

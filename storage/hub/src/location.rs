@@ -21,12 +21,12 @@ const SPECIAL: [&str; 2] = ["refs/convert/", "refs/pr/"];
 impl DatasetLocation {
     /// Parses `hf://datasets/OWNER/NAME[@REVISION][/PATH]`. Errors: invalid.
     pub fn read(text: &str) -> Result<Self> {
-        let wrong = || {
-            Error::invalid(format!("`{text}` is no data set of the hub"))
+        let invalid = || {
+            Error::invalid(format!("`{text}` is not a data set of the hub"))
                 .help("write hf://datasets/OWNER/NAME, with @REVISION and /PATH after it where needed")
         };
-        let rest = text.strip_prefix(PREFIX).ok_or_else(wrong)?;
-        let (owner, rest) = rest.split_once('/').ok_or_else(wrong)?;
+        let rest = text.strip_prefix(PREFIX).ok_or_else(invalid)?;
+        let (owner, rest) = rest.split_once('/').ok_or_else(invalid)?;
         let (name, rest) = rest.split_at(rest.find(['@', '/']).unwrap_or(rest.len()));
         let (revision, path) = match rest.strip_prefix('@') {
             None => ("main", rest),
@@ -35,15 +35,15 @@ impl DatasetLocation {
                 rest.split_at(rest[before..].find('/').map_or(rest.len(), |at| before + at))
             }
         };
-        let plain = |part: &str| {
+        let is_plain = |part: &str| {
             !part.is_empty()
                 && !part.starts_with('.')
                 && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
         };
         let path = path.trim_matches('/');
         let climbs = path.split('/').any(|part| part == ".." || part == ".");
-        if !plain(owner) || !plain(name) || !revision.split('/').all(plain) || climbs {
-            return Err(wrong());
+        if !is_plain(owner) || !is_plain(name) || !revision.split('/').all(is_plain) || climbs {
+            return Err(invalid());
         }
         Ok(Self { repository: format!("{owner}/{name}"), revision: revision.into(), path: path.into() })
     }

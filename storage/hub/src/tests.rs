@@ -16,13 +16,13 @@ struct Loopback {
 }
 
 impl Loopback {
-    fn serve(answers: &[(&str, u16, &str)]) -> Self {
+    fn serve(responses: &[(&str, u16, &str)]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let answers: BTreeMap<String, (u16, String)> =
-            answers.iter().map(|(path, status, body)| (path.to_string(), (*status, body.to_string()))).collect();
-        let noted = asked.clone();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let responses: BTreeMap<String, (u16, String)> =
+            responses.iter().map(|(path, status, body)| (path.to_string(), (*status, body.to_string()))).collect();
+        let log = requests.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
@@ -31,8 +31,8 @@ impl Loopback {
                 let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
                 let token =
                     head.iter().find_map(|line| line.to_lowercase().strip_prefix("authorization: ").map(String::from));
-                noted.lock().unwrap().push(format!("{path} {}", token.unwrap_or_default()).trim().to_string());
-                let (status, body) = answers.get(&path).cloned().unwrap_or((404, String::new()));
+                log.lock().unwrap().push(format!("{path} {}", token.unwrap_or_default()).trim().to_string());
+                let (status, body) = responses.get(&path).cloned().unwrap_or((404, String::new()));
                 let location = if status == 302 { format!("location: {body}\r\n") } else { String::new() };
                 let _ = write!(
                     &stream,
@@ -41,7 +41,7 @@ impl Loopback {
                 );
             }
         });
-        Self { endpoint, requests: asked }
+        Self { endpoint, requests }
     }
     fn hub(&self, cache: &std::path::Path) -> Hub {
         Hub::new(settings(&self.endpoint, cache, false))
@@ -117,7 +117,7 @@ fn a_revision_is_pinned_and_its_files_are_fetched_once() {
     let before = server.requests().len();
     assert_eq!(hub.pin(&pinned).unwrap(), pinned);
     assert_eq!(hub.fetch(&pinned, "data/b.jsonl").unwrap(), path);
-    assert_eq!(server.requests().len(), before, "a commit and a fetched file are not asked for again");
+    assert_eq!(server.requests().len(), before, "a commit and a fetched file are not requested again");
     // Cached files are available without the hub.
     let offline = Hub::new(settings("http://127.0.0.1:1", cache.path(), true));
     assert_eq!(offline.pin(&location("hf://datasets/o/n/data")).unwrap(), pinned);
@@ -132,7 +132,7 @@ fn a_revision_is_pinned_and_its_files_are_fetched_once() {
 }
 
 #[test]
-fn the_token_is_given_and_refusals_say_what_to_do() {
+fn token_is_sent_and_denials_have_help() {
     let server = Loopback::serve(&[
         ("/api/datasets/o/gated/revision/main", 403, ""),
         ("/api/datasets/o/busy/revision/main", 503, ""),
@@ -145,9 +145,9 @@ fn the_token_is_given_and_refusals_say_what_to_do() {
     assert!(gated.kind == ErrorKind::Invalid && gated.help.as_ref().unwrap().contains("HF_TOKEN"), "{gated}");
     assert!(error("hf://datasets/o/none").message.contains("no such data set"));
     assert_eq!(error("hf://datasets/o/busy").kind, ErrorKind::Retryable);
-    assert!(error("hf://datasets/o/odd@refs/pr/1").message.contains("names no commit"));
+    assert!(error("hf://datasets/o/odd@refs/pr/1").message.contains("instead of a commit"));
     assert!(server.requests().iter().all(|line| line.ends_with("bearer secret")), "{:?}", server.requests());
-    let nobody = Hub::new(settings("http://127.0.0.1:1", cache.path(), false));
-    let error = nobody.pin(&location("hf://datasets/o/n")).unwrap_err();
+    let unreachable = Hub::new(settings("http://127.0.0.1:1", cache.path(), false));
+    let error = unreachable.pin(&location("hf://datasets/o/n")).unwrap_err();
     assert!(error.kind == ErrorKind::Retryable && error.help.unwrap().contains("HF_HUB_OFFLINE"));
 }

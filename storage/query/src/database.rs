@@ -40,20 +40,24 @@ pub(crate) struct QueryDatabase {
 impl QueryDatabase {
     /// Creates an empty database whose tables may have `bytes` bytes.
     pub fn new(bytes: u64) -> Result<Self> {
-        let connection = open().map_err(|e| Error::bug(format!("no database in memory: {e}")))?;
+        let connection = open().map_err(|e| Error::bug(format!("cannot open a database in memory: {e}")))?;
         Ok(Self { connection, bytes_left: bytes })
     }
 
     /// Loads the wanted columns of a Parquet file. Returns the flat columns of the table.
     ///
     /// Errors: those of reading the file; invalid when its columns are larger than the remaining limit.
-    pub fn load(&mut self, table: &str, path: &Path, wanted: &ColumnSelection) -> Result<Vec<(String, CellKind)>> {
-        let whole = read_schema(path)?;
-        let mut names: Vec<_> =
-            whole.fields().iter().map(|field| field.name().clone()).filter(|name| wanted.includes(name)).collect();
+    pub fn load(&mut self, table: &str, path: &Path, selection: &ColumnSelection) -> Result<Vec<(String, CellKind)>> {
+        let file_schema = read_schema(path)?;
+        let mut names: Vec<_> = file_schema
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .filter(|name| selection.includes(name))
+            .collect();
         if names.is_empty() {
             // At least one column must carry the number of rows.
-            names.extend(whole.fields().first().map(|field| field.name().clone()));
+            names.extend(file_schema.fields().first().map(|field| field.name().clone()));
         }
         let reader = BatchReader::open_part(path, &ReadSlice { columns: Some(&names), ..ReadSlice::default() })?;
         let schema = reader.schema();
@@ -131,6 +135,6 @@ fn cell(value: Value) -> Cell {
 }
 
 fn too_large(path: &Path) -> Error {
-    Error::invalid(format!("the columns that this needs of {} are larger than the limit", path.display()))
+    Error::invalid(format!("the columns of {} that the statement reads are larger than the limit", path.display()))
         .help("name the columns instead of `*`, or export the table and use another program")
 }

@@ -6,17 +6,17 @@ use trainyard_core::{Error, ErrorKind};
 /// The message of a statement that ran out of memory.
 const OUT_OF_MEMORY: &str = "the statement ran out of memory";
 
-/// Converts SQLite's error about `what` (`this query`, ``the filter `…` ``).
-pub(crate) fn query_error(what: &str, error: &Sqlite) -> Error {
+/// Converts SQLite's error about `subject` (`this query`, ``the filter `…` ``).
+pub(crate) fn query_error(subject: &str, error: &Sqlite) -> Error {
     if error.sqlite_error_code() == Some(ErrorCode::OutOfMemory) {
         return Error::data(OUT_OF_MEMORY).help("select fewer columns, or filter rows before they are joined");
     }
     match error {
         Sqlite::SqlInputError { msg, .. } | Sqlite::SqliteFailure(_, Some(msg)) => {
-            Error::invalid(format!("{what}: {}", plain_message(msg)))
+            Error::invalid(format!("{subject}: {}", plain_message(msg)))
         }
-        Sqlite::UserFunctionError(cause) => Error::invalid(format!("{what}: {cause}")),
-        other => Error::invalid(format!("{what}: {other}")),
+        Sqlite::UserFunctionError(cause) => Error::invalid(format!("{subject}: {cause}")),
+        other => Error::invalid(format!("{subject}: {other}")),
     }
 }
 

@@ -20,7 +20,7 @@ const TABLE: &str = "self";
 ///
 /// Errors: invalid (syntax, unknown column, not true or false), data (corrupt file).
 pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
-    let what = format!("the filter `{text}`");
+    let subject = format!("the filter `{text}`");
     let mut condition = expression(text)?;
     let mut database = QueryDatabase::new(QueryLimits::default().bytes)?;
     let columns = database.load(TABLE, path, &referenced_columns(text)?)?;
@@ -34,14 +34,14 @@ pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
     // An unknown column has no kind either; SQLite's error names it.
     let mask = mask().map_err(|e| {
         let known = columns.iter().map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        query_error(&what, &e).help(format!("of the names in it these are columns: {known}"))
+        query_error(&subject, &e).help(format!("of the names in the filter, these are columns: {known}"))
     });
     match kind_of(&condition, &kind) {
         Some(CellKind::Bool) => mask,
         _ => {
             mask?;
-            Err(Error::invalid(format!("{what} is a value, not true or false"))
-                .help("compare it with something, e.g. `reward > 0.5`"))
+            Err(Error::invalid(format!("{subject} is a value, not true or false"))
+                .help("write a comparison, e.g. `reward > 0.5`"))
         }
     }
 }

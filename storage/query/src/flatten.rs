@@ -178,10 +178,10 @@ impl FlatColumn {
 
 /// Returns a field of a struct, null where the struct is.
 fn part(column: &ArrayRef, i: usize) -> Result<ArrayRef, ArrowError> {
-    let whole = column.as_struct();
-    match whole.nulls() {
-        Some(nulls) => nullif(whole.column(i), &BooleanArray::new(!nulls.inner(), None)),
-        None => Ok(whole.column(i).clone()),
+    let parent = column.as_struct();
+    match parent.nulls() {
+        Some(nulls) => nullif(parent.column(i), &BooleanArray::new(!nulls.inner(), None)),
+        None => Ok(parent.column(i).clone()),
     }
 }
 

@@ -120,7 +120,7 @@ fn lists(connection: &Connection) -> Result<()> {
         let found = match c.get_raw(1) {
             ValueRef::Null => return Ok(None),
             ValueRef::Text(_) => list.iter().any(|item| item.as_str() == text(c, 1).ok().flatten()),
-            _ => number(c, 1)?.is_some_and(|wanted| list.iter().any(|item| number_of(item) == Some(wanted))),
+            _ => number(c, 1)?.is_some_and(|expected| list.iter().any(|item| number_of(item) == Some(expected))),
         };
         Ok(Some(found))
     })?;
@@ -209,7 +209,7 @@ fn number(c: &Context<'_>, i: usize) -> Result<Option<f64>> {
         ValueRef::Real(value) => Ok(Some(value)),
         ValueRef::Text(text) => {
             let parsed = std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
-            parsed.map(Some).ok_or_else(|| boxed("expected a number, found a text"))
+            parsed.map(Some).ok_or_else(|| boxed("expected a number, found text"))
         }
         ValueRef::Blob(_) => Err(boxed("expected a number, found bytes")),
     }
@@ -219,7 +219,7 @@ fn text<'c>(c: &'c Context<'_>, i: usize) -> Result<Option<&'c str>> {
     match c.get_raw(i) {
         ValueRef::Null => Ok(None),
         ValueRef::Text(text) => std::str::from_utf8(text).map(Some).map_err(boxed),
-        _ => Err(boxed("expected a text, found a number")),
+        _ => Err(boxed("expected text, found a number")),
     }
 }
 

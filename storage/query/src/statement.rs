@@ -103,7 +103,7 @@ impl ForbiddenConstruct {
         match self {
             Self::Statement(found) => only_select(&found),
             Self::Access(access) => nested(&access),
-            Self::Subquery => Error::invalid("a filter may not hold a SELECT")
+            Self::Subquery => Error::invalid("a filter may not contain a SELECT")
                 .help("compare columns and aggregates, e.g. `reward > avg(reward)`"),
         }
     }
@@ -137,7 +137,7 @@ impl Visitor for StatementValidator {
 
 fn only_select(found: &str) -> Error {
     Error::invalid(format!("only one read-only SELECT is allowed here, found {found}"))
-        .help("tables are immutable; a new one is made by a stage")
+        .help("tables are immutable; make a new one by a stage")
 }
 
 fn first_word(text: &str) -> String {

@@ -37,20 +37,20 @@ fn run_query(path: &Path, sql: &str) -> QueryResult {
 }
 
 #[test]
-fn the_query_of_the_manual_answers() {
+fn query_of_the_documentation_runs() {
     let (_folder, path) = table();
-    let answer = run_query(&path, "select level, avg(reward) from self group by level");
-    assert_eq!(answer.columns[0], ResultColumn { name: "level".into(), r#type: "int".into() });
-    assert_eq!(answer.rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>(), [json!(1), json!(2), json!(3)]);
-    let mean = answer.rows[1][1].as_f64().unwrap();
+    let result = run_query(&path, "select level, avg(reward) from self group by level");
+    assert_eq!(result.columns[0], ResultColumn { name: "level".into(), r#type: "int".into() });
+    assert_eq!(result.rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>(), [json!(1), json!(2), json!(3)]);
+    let mean = result.rows[1][1].as_f64().unwrap();
     assert!((mean - 0.1).abs() < 1e-12, "{mean}");
-    assert!(!answer.truncated);
+    assert!(!result.truncated);
 }
 
 #[test]
 fn nested_columns_are_flat() {
     let (_folder, path) = table();
-    let answer = run_query(
+    let result = run_query(
         &path,
         "SELECT rewards_answer, rewards_format, sampling_top_p, messages, token_ids, turn, logprobs, status \
          FROM self LIMIT 2",
@@ -65,13 +65,13 @@ fn nested_columns_are_flat() {
         [0.0, -0.5, -1.0],
         "ok"
     ]]);
-    assert_eq!(json!(answer.rows[..1]), expected);
-    assert_eq!((&answer.rows[1][1], &answer.rows[1][6]), (&Value::Null, &Value::Null));
-    assert_eq!(answer.objects()[0]["rewards_answer"], json!(1.0));
+    assert_eq!(json!(result.rows[..1]), expected);
+    assert_eq!((&result.rows[1][1], &result.rows[1][6]), (&Value::Null, &Value::Null));
+    assert_eq!(result.objects()[0]["rewards_answer"], json!(1.0));
 }
 
 #[test]
-fn all_columns_can_be_asked_for_and_counted() {
+fn all_columns_can_be_selected_and_counted() {
     let (_folder, path) = table();
     assert_eq!(run_query(&path, "select count(*) as n from self").rows, [[json!(3000)]]);
     let all = run_query(&path, "select * from self limit 1");
@@ -146,7 +146,7 @@ fn results_and_inputs_are_bounded() {
 }
 
 #[test]
-fn answers_print_as_aligned_text() {
+fn results_print_as_aligned_text() {
     let (_folder, path) = table();
     let text =
         run_query(&path, "select level, avg(reward) as mean, min(id) as first from self group by level order by level")
@@ -161,7 +161,7 @@ fn answers_print_as_aligned_text() {
 }
 
 #[test]
-fn answers_repeat_without_an_order_of_their_own() {
+fn results_without_order_by_are_reproducible() {
     let (_folder, path) = table();
     let sql = "select seed, level, count(*) as n from self group by seed, level";
     let first = run_query(&path, sql);
@@ -170,7 +170,7 @@ fn answers_repeat_without_an_order_of_their_own() {
 }
 
 #[test]
-fn filters_judge_every_row() {
+fn filters_evaluate_every_row() {
     let (_folder, path) = table();
     let mask = filter_mask(&path, "reward > 0.15 AND level >= 2").unwrap();
     assert_eq!(mask.len(), 3000);
@@ -184,7 +184,7 @@ fn filters_judge_every_row() {
 }
 
 #[test]
-fn wrong_filters_say_what_is_wrong() {
+fn invalid_filters_are_explained() {
     let (_folder, path) = table();
     for (text, part) in [
         ("reward", "not true or false"),
@@ -203,7 +203,7 @@ fn wrong_filters_say_what_is_wrong() {
 }
 
 #[test]
-fn empty_tables_answer() {
+fn empty_tables_are_queried() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.parquet");
     write_trajectories(&path, &[]).unwrap();
@@ -265,7 +265,7 @@ fn statistics_gather_rows_and_windows() {
 }
 
 #[test]
-fn lists_can_be_asked_about() {
+fn list_functions_work() {
     let (_folder, path) = table();
     let sql = "select array_length(token_ids), array_sum(logprobs), array_contains(turn, 1), array_get(token_ids, 2), \
                array_agg(level) from self where seed = 4";
@@ -273,13 +273,13 @@ fn lists_can_be_asked_about() {
 }
 
 #[test]
-fn booleans_and_types_are_told() {
+fn result_columns_have_types() {
     let (_folder, path) = table();
-    let answer =
+    let result =
         run_query(&path, "select level > 1 as high, level, reward, status, token_ids, null as none from self limit 1");
-    let types: Vec<&str> = answer.columns.iter().map(|c| c.r#type.as_str()).collect();
+    let types: Vec<&str> = result.columns.iter().map(|c| c.r#type.as_str()).collect();
     assert_eq!(types, ["bool", "int", "float", "string", "list", "null"]);
-    assert_eq!(answer.rows[0][0], json!(false));
+    assert_eq!(result.rows[0][0], json!(false));
 }
 
 #[test]

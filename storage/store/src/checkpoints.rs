@@ -28,7 +28,7 @@ impl Store {
         for old in self.checkpoint_names(&record.stage_digest).await?.into_iter().skip(KEPT) {
             // A leftover checkpoint is harmless.
             if let Err(error) = self.delete(&old).await {
-                tracing::info!(%error, "an old resume point stays");
+                tracing::info!(%error, "an old resume point was not removed");
             }
         }
         Ok(())

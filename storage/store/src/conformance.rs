@@ -154,7 +154,11 @@ async fn publication_is_at_most_once(store: &Store) {
     second.generation = 1;
     assert_eq!(store.publish(&second).await, Ok(PublishOutcome::Ours));
     assert_eq!(store.manifest(&first.stage_digest).await, Ok(Some(second.clone())), "the highest generation counts");
-    assert_eq!(store.manifest_at(&first.stage_digest, 0).await, Ok(Some(first.clone())), "the one before stays");
+    assert_eq!(
+        store.manifest_at(&first.stage_digest, 0).await,
+        Ok(Some(first.clone())),
+        "the previous generation stays"
+    );
     assert_eq!(
         store.list_manifests().await,
         Ok(vec![(first.stage_digest.clone(), 0), (first.stage_digest.clone(), 1)])
@@ -183,11 +187,11 @@ async fn outputs_come_back(store: &Store, scratch: &Path) {
         output: output.clone(),
     };
     store.fetch_input(&input, &scratch.join("fetched"), FetchMode::Copy).await.expect("copies");
-    let own = scratch.join("fetched/sub/data.bin");
-    assert_eq!(std::fs::read(&own).expect("it is there"), b"fetch me");
-    std::fs::set_permissions(&own, Permissions::from_mode(0o644)).expect("it is ours");
-    std::fs::write(&own, b"scribble").expect("it is ours");
-    store.fetch_output(output, &scratch.join("again")).await.expect("what is done to a copy does not reach the store");
+    let copy = scratch.join("fetched/sub/data.bin");
+    assert_eq!(std::fs::read(&copy).expect("it is there"), b"fetch me");
+    std::fs::set_permissions(&copy, Permissions::from_mode(0o644)).expect("it is ours");
+    std::fs::write(&copy, b"scribble").expect("it is ours");
+    store.fetch_output(output, &scratch.join("again")).await.expect("a change of a copy does not reach the store");
     assert_eq!(store.discard_corrupt(&output.files[0].digest).await, Ok(false), "a sound object stays");
     let mut gone = output.clone();
     gone.files[0].digest = Digest::of(b"never stored");
@@ -258,7 +262,7 @@ async fn damaged_manifests_are_followed_by_the_next(store: &Store) {
     next.reason = Some(GenerationReason::Lost);
     assert_eq!(store.publish(&next).await, Ok(PublishOutcome::Ours));
     assert_eq!(store.newest(&stage).await, Ok(NewestManifest::Sound(Box::new(next.clone()))));
-    assert_eq!(store.manifest(&stage).await, Ok(Some(next)), "what is damaged hides nothing after it");
+    assert_eq!(store.manifest(&stage).await, Ok(Some(next)), "a damaged generation does not hide later ones");
 }
 
 /// Returns the newest complete checkpoint.
@@ -322,14 +326,14 @@ async fn garbage_is_what_is_unreferenced(store: &Store, scratch: &Path) {
     // of its second an object has a negative age.
     tokio::time::sleep(SECOND).await;
     let young = store.garbage_plan(&GarbagePolicy::from(Duration::from_secs(3600))).await.expect("plans");
-    assert!(young.objects.is_empty() && young.young > 0, "what is young is kept");
+    assert!(young.objects.is_empty() && young.young > 0, "young objects are kept");
     let plan = store.garbage_plan(&GarbagePolicy::from(Duration::ZERO)).await.expect("plans");
     assert!(plan.objects.iter().any(|(path, size)| *path == layout::object(&orphan) && *size == 6));
     assert_eq!(store.has_object(&orphan, 6).await, Ok(true), "a plan removes nothing");
     let done = store.collect_garbage(&plan).await.expect("removes");
     assert_eq!((done.files, done.bytes), (plan.objects.len() as u64, plan.bytes()));
     assert_eq!(store.has_object(&orphan, 6).await, Ok(false));
-    assert_eq!(store.has_objects(&named.outputs["files"].files).await, Ok(true), "what is named stays");
+    assert_eq!(store.has_objects(&named.outputs["files"].files).await, Ok(true), "referenced files stay");
     assert!(resume_point(store, scratch, &Digest::of(b"long stage")).await.is_some(), "resume points stay whole");
 }
 

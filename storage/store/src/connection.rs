@@ -152,8 +152,8 @@ impl ObjectStoreClient {
         Self { outage_policy: self.outage_policy.with_outage(outage), ..self.clone() }
     }
     /// Returns the retry state of a request.
-    pub fn start_request(&self, least: u32) -> RetryState<'_> {
-        self.outage_policy.start_request(least)
+    pub fn start_request(&self, min_attempts: u32) -> RetryState<'_> {
+        self.outage_policy.start_request(min_attempts)
     }
     /// Returns the retry policy for the parts of an upload.
     pub fn upload_policy(&self) -> Arc<dyn RetryPolicy> {
@@ -173,20 +173,20 @@ impl ObjectStoreClient {
     /// success, other bytes mean that another writer won, and if the name is free the put is retried.
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<CreateOutcome> {
         let name = parse(path)?;
-        let mut tries = self.start_request(MIN_ATTEMPTS);
+        let mut retry = self.start_request(MIN_ATTEMPTS);
         loop {
             let Err(error) = self.put_new(&name, &bytes).await else {
                 tracing::debug!(path, bytes = bytes.len(), "created");
-                tries.record_response(&self.url);
+                retry.record_response(&self.url);
                 return Ok(CreateOutcome::Ours);
             };
-            tracing::debug!(path, error = &error as &dyn std::error::Error, "a put did not succeed at once");
+            tracing::debug!(path, error = &error as &dyn std::error::Error, "a put failed");
             // The wait is either in this read or in the next put, but not in both.
             if let Ok(Some(found)) = self.with_outage(Duration::ZERO).get(path).await {
-                tries.record_response(&self.url);
+                retry.record_response(&self.url);
                 return Ok(if found == bytes { CreateOutcome::Ours } else { CreateOutcome::Theirs(found) });
             }
-            if !tries.wait_to_retry(&self.url, &error).await {
+            if !retry.wait_to_retry(&self.url, &error).await {
                 return Err(request_error("write", &self.url, path, &error));
             }
         }
@@ -217,14 +217,14 @@ impl ObjectStoreClient {
         }
         let limit = RESPONSE_TIMEOUT + Duration::from_secs((bytes / MIN_BANDWIDTH) as u64);
         match tokio::time::timeout(limit, put).await {
-            Ok(answer) => answer,
+            Ok(response) => response,
             Err(_) => {
-                let source = format!("no answer within {} s", limit.as_secs()).into();
+                let source = format!("no response within {} s", limit.as_secs()).into();
                 Err(object_store::Error::Generic { store: "bucket", source })
             }
         }
     }
-    /// Fails if the folder of a store on a disk is gone: `object_store` would create it again.
+    /// Fails if the folder of a store on a disk is missing: `object_store` would create it again.
     pub fn require_root(&self, name: &Name) -> object_store::Result<()> {
         match &self.root {
             Some(root) => root.require().map_err(|source| direct_error(name, source)),
@@ -243,14 +243,14 @@ impl ObjectStoreClient {
             self.send_with_retries(1, || async { self.objects.get(&name).await?.bytes().await }).await,
         )
     }
-    /// Reads all bytes of an object of at most `most` bytes, or the size of a larger one; returns `None` if there is no
-    /// such object.
-    pub async fn begin_read(&self, path: &str, most: u64) -> Result<Option<ObjectRead>> {
+    /// Reads all bytes of an object of at most `max_bytes` bytes, or the size of a larger one; returns `None` if there
+    /// is no such object.
+    pub async fn begin_read(&self, path: &str, max_bytes: u64) -> Result<Option<ObjectRead>> {
         let name = parse(path)?;
         let read = || async {
             let found = self.objects.get(&name).await?;
             // The response that is dropped here has hardly begun to arrive.
-            if found.meta.size > most {
+            if found.meta.size > max_bytes {
                 Ok(ObjectRead::Large(found.meta.size))
             } else {
                 found.bytes().await.map(ObjectRead::Whole)
@@ -267,8 +267,8 @@ impl ObjectStoreClient {
         )
     }
     /// Converts the result of a read; `None` if there is no such object.
-    fn optional_read<T>(&self, path: &str, answer: object_store::Result<T>) -> Result<Option<T>> {
-        match answer {
+    fn optional_read<T>(&self, path: &str, response: object_store::Result<T>) -> Result<Option<T>> {
+        match response {
             Ok(found) => Ok(Some(found)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(e) => Err(request_error("read", &self.url, path, &e)),
@@ -277,18 +277,18 @@ impl ObjectStoreClient {
     /// Sends a request, at least this often, until its response is clear.
     async fn send_with_retries<T, F: Future<Output = object_store::Result<T>>>(
         &self,
-        least: u32,
+        min_attempts: u32,
         mut request: impl FnMut() -> F,
     ) -> object_store::Result<T> {
-        let mut tries = self.start_request(least);
+        let mut retry = self.start_request(min_attempts);
         loop {
-            let answer = request().await;
-            match &answer {
-                Ok(_) | Err(object_store::Error::NotFound { .. }) => tries.record_response(&self.url),
-                Err(error) if tries.wait_to_retry(&self.url, error).await => continue,
+            let response = request().await;
+            match &response {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => retry.record_response(&self.url),
+                Err(error) if retry.wait_to_retry(&self.url, error).await => continue,
                 Err(_) => {}
             }
-            return answer;
+            return response;
         }
     }
     /// Returns the size in bytes of the object of this name.

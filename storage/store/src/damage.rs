@@ -44,5 +44,5 @@ pub(crate) fn require_inside(file: &FileEntry) -> Result<()> {
     if file.stays_inside() {
         return Ok(());
     }
-    Err(Error::data(format!("the file {:?} of a manifest is not at a path inside of its folder", file.path)))
+    Err(Error::data(format!("the path {:?} of a manifest leaves the manifest's folder", file.path)))
 }

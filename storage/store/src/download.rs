@@ -62,7 +62,7 @@ mod tests {
     use trainyard_testkit::faults::{FaultyStore, StoreFault};
 
     #[tokio::test]
-    async fn an_object_that_no_single_request_can_bring_is_read_in_ranges() {
+    async fn large_object_is_read_in_ranges() {
         let faulty = FaultyStore::new(Arc::new(InMemory::new()));
         let store = Store::from_object_store(faulty.clone(), "memory://slow", StoreOptions::default()).await.unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -14,29 +14,31 @@ pub(crate) fn request_error(action: &str, url: &str, path: &str, error: &object_
         let (cloud, help) = of_url(url).map_or(("cloud", ""), |scheme| (scheme.cloud, scheme.sign_in));
         return Error::lost(format!("cannot {action} {url}/{path}: no {cloud} credentials")).help(help);
     }
-    if let Some(gone) = find_io(error).and_then(FolderGone::find) {
-        return Error::lost(format!("cannot {action} {url}/{path}: {gone}"))
-            .help("bring it back where it was before you run the same command again, which would begin a new store");
+    if let Some(missing) = find_io(error).and_then(FolderGone::find) {
+        return Error::lost(format!("cannot {action} {url}/{path}: {missing}"))
+            .help("restore the folder before you run the same command again, or the command makes a new store");
     }
     if let Some(io) = find_io(error).filter(|io| is_disk(io)) {
         return file_error(action, &format!("{url}/{path}"), io);
     }
-    let because = |why: &str| format!("cannot {action} {url}/{path}: {why}");
-    let rights = format!("give this user the right to {action} there, or choose another store with `--store`");
-    let again = "run the same command again; `trainyard doctor` checks the store";
+    let message = |why: &str| format!("cannot {action} {url}/{path}: {why}");
+    let permission_help = format!("give this user the right to {action} there, or choose another store with `--store`");
+    let retry_help = "run the same command again; `trainyard doctor` checks the store";
     let found = match error {
-        E::PermissionDenied { .. } => Error::invalid(because("the store denied access")).help(rights),
-        E::Unauthenticated { .. } => Error::invalid(because("the store rejected the credentials")).help(rights),
+        E::PermissionDenied { .. } => Error::invalid(message("the store denied access")).help(permission_help),
+        E::Unauthenticated { .. } => {
+            Error::invalid(message("the store rejected the credentials")).help(permission_help)
+        }
         E::NotSupported { .. } | E::NotImplemented { .. } | E::UnknownConfigurationKey { .. } => {
-            Error::invalid(because("the store does not support this request"))
+            Error::invalid(message("the store does not support this request"))
         }
-        E::InvalidPath { .. } => Error::bug(because("this is not a valid path")),
+        E::InvalidPath { .. } => Error::bug(message("this is not a valid path")),
         E::NotFound { .. } if action == "write" => {
-            Error::invalid(because("it does not exist")).help("the folder or bucket must exist")
+            Error::invalid(message("it does not exist")).help("the folder or bucket must exist")
         }
-        E::NotFound { .. } => Error::lost(because("it does not exist")),
-        _ if find_io(error).is_some() => Error::retryable(because("the store cannot be reached")).help(again),
-        _ => Error::retryable(because("the store did not answer as expected")).help(again),
+        E::NotFound { .. } => Error::lost(message("it does not exist")),
+        _ if find_io(error).is_some() => Error::retryable(message("the store cannot be reached")).help(retry_help),
+        _ => Error::retryable(message("the store's response was not as expected")).help(retry_help),
     };
     found.caused_by(error)
 }
@@ -46,9 +48,9 @@ pub(crate) fn file_error(action: &str, place: &str, error: &io::Error) -> Error 
     let message = format!("cannot {action} {place}: {error}");
     match error.kind() {
         Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => Error::retryable(message)
-            .help("free some space, then run the same command again; what was published is intact"),
+            .help("free some space, then run the same command again; published artifacts are intact"),
         Io::ReadOnlyFilesystem | Io::PermissionDenied => Error::invalid(message)
-            .help("make it writable, or choose another store with `--store`; what was published is intact"),
+            .help("make it writable, or choose another store with `--store`; published artifacts are intact"),
         Io::NotFound | Io::NotADirectory => Error::lost(message),
         _ => Error::retryable(message),
     }
@@ -142,17 +144,17 @@ mod tests {
     }
 
     #[test]
-    fn missing_credentials_are_those_of_the_stores_cloud() {
-        let asked =
+    fn missing_credentials_name_the_cloud() {
+        let credentials_error =
             |url: &str| object_store::Error::Generic { store: "x", source: format!("GET {url}: refused").into() };
         for (store, service, says, help) in [
             ("s3://b", "http://169.254.169.254/latest/api/token", "no AWS credentials", "AWS_ACCESS_KEY_ID"),
             ("az://c", "http://169.254.169.254/metadata/identity", "no Azure credentials", "AZURE_STORAGE_ACCOUNT_KEY"),
             ("gs://b", "http://metadata.google.internal/x", "no Google Cloud credentials", "GOOGLE_APPLICATION"),
         ] {
-            let error = request_error("list", store, "runs", &asked(service));
+            let error = request_error("list", store, "runs", &credentials_error(service));
             assert_eq!(error.message, format!("cannot list {store}/runs: {says}"));
-            assert!(error.help.is_some_and(|told| told.contains(help)) && error.source.is_none());
+            assert!(error.help.is_some_and(|help_text| help_text.contains(help)) && error.source.is_none());
         }
     }
 

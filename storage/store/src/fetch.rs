@@ -60,12 +60,12 @@ impl Store {
         clear_target(to)?;
         let Some(from) = self.object_path(&file.digest) else {
             let found = self.download(&file.digest, to).await?;
-            let judged = self.verify(file, found).await;
-            if judged.is_err() {
+            let verified = self.verify(file, found).await;
+            if verified.is_err() {
                 // Keeps wrong bytes out of the folder; if that fails too, the original error is still reported.
                 let _ = fs::remove_file(to);
             }
-            return judged;
+            return verified;
         };
         // Verified before it is linked, so that no wrong byte enters the folder.
         let found = self.object_digest(&file.digest).await?;

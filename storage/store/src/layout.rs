@@ -34,7 +34,7 @@ pub fn object(digest: &Digest) -> String {
     format!("{OBJECTS}/{}/{digest}", digest.shard())
 }
 
-/// Returns the path of the record of an answered request.
+/// Returns the path of the record of a completed request.
 pub fn request(request: &Digest) -> String {
     format!("{REQUESTS}/{}/{request}.json", request.shard())
 }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn dangerous_names_are_escaped() {
+    fn unsafe_names_are_escaped() {
         assert_eq!(segment(".."), "@2e.");
         assert_eq!(segment(""), "@");
         assert_eq!(segment("a/b"), "a@2fb");

@@ -9,17 +9,17 @@
 //! objects/<aa>/<sha256>                                   payload files
 //! artifacts/<aa>/<stage-digest>/<generation>.json         manifests
 //! checkpoints/<aa>/<stage-digest>/<step>-<attempt>.json   resume points
-//! computing/<stage-digest>.<generation>.<n>               who computes a stage now
+//! computing/<stage-digest>.<generation>.<n>               claims of the runs that compute a stage
 //! plans/<aa>/<plan and selection>/<number>                claims of runs
 //! pins/<aa>/<stage-digest>/<generation>/<n>               user's pins: keep this artifact
 //! runs/<yyyy-mm>/<run-id>/journal/<seq>                   the run's events
-//! runs/<yyyy-mm>/<run-id>/summary/<seq>                   a long run that ended, in short
+//! runs/<yyyy-mm>/<run-id>/summary/<seq>                   summary of a long run that ended
 //! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, result.json or
 //!                                                         failure.json, chunks of log and metrics, nodes/<rank>…
 //! schedules/<name>/<tick>                                 one object per fired tick
-//! schedules/<name>/log/<number>                           what was decided about a schedule, in order
-//! schedules/<name>/state/<number>                         what the log in front of a number adds up to
-//! schedules/<name>/texts/<sha256>                         the files of a schedule as they were
+//! schedules/<name>/log/<number>                           decisions about a schedule, in order
+//! schedules/<name>/state/<number>                         state of a schedule after the log up to a number
+//! schedules/<name>/texts/<sha256>                         copies of the files of a schedule
 //! ```
 //!
 //! ```
@@ -34,7 +34,8 @@
 //! assert!(store.has_object(&digest, size).await?);
 //!
 //! assert_eq!(store.create("schedules/nightly/1", "us".into()).await?, CreateOutcome::Ours);
-//! assert_eq!(store.create("schedules/nightly/1", "them".into()).await?, CreateOutcome::Theirs("us".into()));
+//! let theirs = CreateOutcome::Theirs("us".into());
+//! assert_eq!(store.create("schedules/nightly/1", "them".into()).await?, theirs);
 //! # Ok(())
 //! # })
 //! # }

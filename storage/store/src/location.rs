@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn impossible_urls_are_invalid() {
+    fn malformed_urls_are_invalid() {
         for url in ["gopher://x", "gcs://bucket", "S3://bucket", "az://", "s3:///prefix", "gs://bucket/a//b"] {
             assert_eq!(StoreLocation::parse(url).unwrap_err().kind, ErrorKind::Invalid, "{url}");
         }
     }
 
     #[test]
-    fn a_mistyped_url_is_not_taken_for_a_folder() {
+    fn mistyped_url_is_not_a_folder() {
         let help = |text: &str| StoreLocation::parse(text).unwrap_err().help.unwrap();
         assert_eq!(
             StoreLocation::parse("s3:/bucket/x").unwrap_err().to_string(),

@@ -100,8 +100,8 @@ impl Store {
             .iter()
             .map(|file| async move { Ok::<_, Error>((self.has_object(&file.digest, file.size).await?, file)) })
             .collect();
-        let answers: Vec<_> = stream::iter(checks).buffered(MAX_CONCURRENT).try_collect().await?;
-        Ok(answers.into_iter().find(|(there, _)| !there).map(|(_, file)| file))
+        let results: Vec<_> = stream::iter(checks).buffered(MAX_CONCURRENT).try_collect().await?;
+        Ok(results.into_iter().find(|(exists, _)| !exists).map(|(_, file)| file))
     }
 }
 

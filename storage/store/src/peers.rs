@@ -10,7 +10,7 @@ use trainyard_core::peers::{NodeAddress, NodeEnd};
 use trainyard_core::{AttemptNumber, Result, RunId, StageKey};
 
 impl Store {
-    /// Publishes the address of a process of an attempt: `AppColors`, or the bytes of another process of this rank.
+    /// Publishes the address of a process of an attempt: `Ours`, or the bytes of another process of this rank.
     pub async fn put_address(&self, spec: &AttemptSpec, address: &NodeAddress) -> Result<CreateOutcome> {
         let path = format!("{}.json", node(&spec.run, &spec.stage, spec.attempt, address.rank));
         self.create(&path, encode(&path, address)?).await

@@ -42,17 +42,17 @@ impl Store {
         let mut last = None;
         loop {
             let path = format!("{folder}/{next:06}");
-            if let Some(said) = self.get(&path).await? {
-                last = Some(parse(&path, &said)?);
+            if let Some(bytes) = self.get(&path).await? {
+                last = Some(parse(&path, &bytes)?);
                 next += 1;
                 continue;
             }
-            if last.as_ref().map_or(!pinned, |said| said.pinned == pinned) {
+            if last.as_ref().map_or(!pinned, |pin: &Pin| pin.pinned == pinned) {
                 return Ok(false);
             }
             let at = self.options().clock.unix_millis();
-            let said = Pin { format: FORMAT, stage_digest: stage.clone(), generation, pinned, at, note: note.clone() };
-            let bytes = serde_json::to_vec(&said).map_err(|e| Error::bug(format!("{path}: no JSON form: {e}")))?;
+            let pin = Pin { format: FORMAT, stage_digest: stage.clone(), generation, pinned, at, note: note.clone() };
+            let bytes = serde_json::to_vec(&pin).map_err(|e| Error::bug(format!("{path}: no JSON form: {e}")))?;
             // The winner made a new statement, which is read next.
             if self.create(&path, bytes.into()).await? == CreateOutcome::Ours {
                 return Ok(true);
@@ -72,16 +72,16 @@ impl Store {
         }
         let mut pins = Vec::new();
         for (folder, mut next) in last {
-            let mut said = None;
+            let mut newest = None;
             loop {
                 let path = format!("{folder}/{next:06}");
                 match self.get(&path).await? {
-                    Some(bytes) => said = Some(parse(&path, &bytes)?),
+                    Some(bytes) => newest = Some(parse(&path, &bytes)?),
                     None => break,
                 }
                 next += 1;
             }
-            pins.extend(said.filter(|said: &Pin| said.pinned));
+            pins.extend(newest.filter(|pin: &Pin| pin.pinned));
         }
         Ok(pins)
     }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_newest_statement_counts() {
+    async fn newest_pin_record_wins() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let stage = Digest::of(b"s");
         assert!(!store.set_pin(&stage, 0, false, None).await.unwrap(), "there was none to take away");
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(pin_notes(&store).await, [(3, None)]);
         assert!(store.set_pin(&stage, 0, true, Some("again".into())).await.unwrap());
         assert_eq!(pin_notes(&store).await, [(0, Some("again".into())), (3, None)]);
-        assert_eq!(store.list(layout::PINS).await.unwrap().len(), 4, "nothing that was said is taken back");
+        assert_eq!(store.list(layout::PINS).await.unwrap().len(), 4, "no pin record is removed");
     }
 
     #[tokio::test]

@@ -11,14 +11,14 @@ use bytes::Bytes;
 use trainyard_core::{Digest, Result};
 
 impl Store {
-    /// Stores the record of an answered request. Returns the record in the store: this or an earlier one.
+    /// Stores the record of a completed request. Returns the record in the store: this or an earlier one.
     pub async fn keep_request(&self, request: &Digest, record: Bytes) -> Result<Bytes> {
         match self.create(&layout::request(request), record.clone()).await? {
             CreateOutcome::Ours => Ok(record),
             CreateOutcome::Theirs(earlier) => Ok(earlier),
         }
     }
-    /// Returns the record of a request; `None` if it was never answered.
+    /// Returns the record of a request; `None` if it was never completed.
     pub async fn request(&self, request: &Digest) -> Result<Option<Bytes>> {
         self.get(&layout::request(request)).await
     }

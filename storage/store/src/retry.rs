@@ -47,8 +47,8 @@ impl OutagePolicy {
         Self { outage, ..self.clone() }
     }
     /// Begins a request with this minimum number of attempts.
-    pub fn start_request(&self, least: u32) -> RetryState<'_> {
-        RetryState { policy: self, min_attempts: least, attempts: 0, since: self.clock.monotonic(), refused: None }
+    pub fn start_request(&self, min_attempts: u32) -> RetryState<'_> {
+        RetryState { policy: self, min_attempts, attempts: 0, since: self.clock.monotonic(), refused: None }
     }
     /// Returns the same rule for the parts of an upload, which only `object_store` can retry.
     pub fn upload_policy(&self) -> Arc<dyn RetryPolicy> {
@@ -61,18 +61,18 @@ impl RetryState<'_> {
     pub async fn wait_to_retry(&mut self, url: &str, error: &object_store::Error) -> bool {
         self.attempts += 1;
         let now = self.policy.clock.monotonic();
-        let away = now.saturating_sub(self.since);
+        let elapsed = now.saturating_sub(self.since);
         self.refused = is_auth_error(error).then(|| self.refused.unwrap_or(now));
         let renewable = self.refused.is_some_and(|since| now.saturating_sub(since) < RENEWAL);
-        let passing = !is_final(error) || renewable;
-        let quick = !is_final(error) && self.attempts < self.min_attempts;
-        if !quick && (!passing || away >= self.policy.outage) {
+        let is_transient_error = !is_final(error) || renewable;
+        let below_min = !is_final(error) && self.attempts < self.min_attempts;
+        if !below_min && (!is_transient_error || elapsed >= self.policy.outage) {
             return false;
         }
         tracing::debug!(url, tries = self.attempts, error = error as &dyn std::error::Error, "a request failed");
-        if away >= QUIET_PERIOD && !self.policy.reported.swap(true, Ordering::Relaxed) {
+        if elapsed >= QUIET_PERIOD && !self.policy.reported.swap(true, Ordering::Relaxed) {
             let seconds = self.policy.outage.as_secs();
-            tracing::warn!(url, %error, "the store does not answer as it should, trying again for up to {seconds} s");
+            tracing::warn!(url, %error, "the store does not respond, retrying for up to {seconds} s");
         }
         tokio::time::sleep(wait(self.attempts)).await;
         true
@@ -80,7 +80,7 @@ impl RetryState<'_> {
     /// Records a clear response.
     pub fn record_response(&self, url: &str) {
         if self.attempts > 0 && self.policy.reported.swap(false, Ordering::Relaxed) {
-            tracing::warn!(url, "the store answers again");
+            tracing::warn!(url, "the store responds again");
         }
     }
 }
@@ -89,8 +89,8 @@ impl RetryState<'_> {
 const QUIET_PERIOD: Duration = Duration::from_secs(5);
 
 /// Returns the delay before the next attempt: from 20 ms, doubling up to 10 s.
-fn wait(tries: u32) -> Duration {
-    Duration::from_millis(10 << tries.clamp(1, 10))
+fn wait(attempts: u32) -> Duration {
+    Duration::from_millis(10 << attempts.clamp(1, 10))
 }
 
 fn is_transient(failure: RetryFailure, elapsed: Duration) -> bool {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_is_repeated_until_the_store_has_been_away_for_too_long() {
+    async fn request_is_retried_until_the_outage_limit() {
         let clock = Arc::new(ManualClock::at_millis(0));
         let injected: Arc<dyn Clock> = clock.clone();
         let patience = OutagePolicy::none(&injected).with_outage(Duration::from_secs(60));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_patience_a_request_has_its_few_tries_and_what_lasts_has_one() {
+    async fn request_without_outage_limit_has_few_attempts() {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_millis(0));
         let none = OutagePolicy::none(&clock);
         let mut tries = none.start_request(2);
@@ -175,7 +175,7 @@ mod tests {
         let impatient = OutagePolicy::none(&injected);
         assert!(
             !impatient.start_request(4).wait_to_retry("memory://x", &refused()).await,
-            "whoever opens a store hears of it at once"
+            "opening a store reports it at once"
         );
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct Root {
     inode: u64,
 }
 
-/// The folder is gone, or is another one. It is the inner error of an [`io::Error`].
+/// The folder is missing, or is another one. It is the inner error of an [`io::Error`].
 #[derive(Debug)]
 pub(crate) struct FolderGone(PathBuf);
 

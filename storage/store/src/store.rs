@@ -81,7 +81,7 @@ impl Store {
     pub fn options(&self) -> &StoreOptions {
         &self.0.options
     }
-    /// Puts `bytes` under a name that must not exist yet. The result is `AppColors` if exactly these bytes are stored in the
+    /// Puts `bytes` under a name that must not exist yet. The result is `Ours` if exactly these bytes are stored in the
     /// end, even if an earlier attempt put them.
     ///
     /// Errors, naming the path: retryable (disk full, network), invalid (read-only, no permission).
@@ -109,7 +109,7 @@ impl Store {
     pub async fn list_names(&self, prefix: &str) -> Result<Vec<String>> {
         self.0.connection.list_names(prefix).await
     }
-    /// Fires a schedule's tick: one object per tick, so exactly one of several daemons gets `AppColors`.
+    /// Fires a schedule's tick: one object per tick, so exactly one of several daemons gets `Ours`.
     pub async fn fire_tick(&self, schedule: &str, tick: &str, body: Bytes) -> Result<CreateOutcome> {
         self.create(&layout::tick(schedule, tick), body).await
     }
@@ -142,13 +142,13 @@ impl Store {
             if matches!(first.create(&path, ours.clone()).await?, CreateOutcome::Theirs(_)) {
                 continue;
             }
-            let answer = second.create(&path, theirs).await;
+            let result = second.create(&path, theirs).await;
             // A leftover probe is harmless.
             let _ = first.delete(&path).await;
-            return match answer? {
+            return match result? {
                 CreateOutcome::Theirs(bytes) if bytes == ours => Ok(()),
                 _ => Err(Error::invalid(format!(
-                    "the store {} let two writers create one name, so it could publish twice",
+                    "the store {} let two writers create the same object, so an artifact could be published twice",
                     self.url()
                 ))
                 .help(

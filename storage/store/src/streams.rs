@@ -2,7 +2,7 @@
 //!
 //! A chunk every two seconds is 300,000 objects a week. So the writer puts the chunks from one multiple of [`PAGE`] to
 //! the next into one object once they are complete, and removes them; at its end also the remaining ones. Numbers stay
-//! those of chunks: a reader requests a chunk, and if that is gone the page that would contain it.
+//! those of chunks: a reader requests a chunk, and if the chunk is missing the page that would contain it.
 
 use crate::connection::CreateOutcome;
 use crate::layout;
@@ -95,8 +95,8 @@ impl ChunkReader<'_> {
                 self.in_pages = self.open_next_page().await?;
                 continue;
             }
-            let coming = self.in_flight.get_or_insert_with(|| chunks_from(self.store, &self.place, self.next));
-            if let Some(chunk) = coming.next().await.transpose()?.flatten() {
+            let chunks = self.in_flight.get_or_insert_with(|| chunks_from(self.store, &self.place, self.next));
+            if let Some(chunk) = chunks.next().await.transpose()?.flatten() {
                 self.next += 1;
                 return Ok(Some(chunk));
             }
@@ -120,10 +120,10 @@ impl ChunkReader<'_> {
 }
 
 /// Reads chunks from a number on; `None` for a missing one.
-fn chunks_from<'a>(store: &'a Store, place: &StreamLocation, first: u32) -> BoxStream<'a, Result<Option<Bytes>>> {
-    let place = place.clone();
+fn chunks_from<'a>(store: &'a Store, location: &StreamLocation, first: u32) -> BoxStream<'a, Result<Option<Bytes>>> {
+    let location = location.clone();
     let read = move |number| {
-        let path = place.chunk(number);
+        let path = location.chunk(number);
         async move { store.get(&path).await }
     };
     // The first alone: a reader that follows a stream usually finds no new chunk.
@@ -154,8 +154,8 @@ impl Store {
         first: u32,
         chunks: &[Bytes],
     ) -> Result<()> {
-        let place = StreamLocation::new(run, stage, attempt, stream);
-        let path = place.page(first);
+        let location = StreamLocation::new(run, stage, attempt, stream);
+        let path = location.page(first);
         let header = PageHeader { format: FORMAT, first, sizes: chunks.iter().map(Bytes::len).collect() };
         let mut bytes = serde_json::to_vec(&header).map_err(|e| Error::bug(format!("{path}: no JSON form: {e}")))?;
         bytes.push(b'\n');
@@ -163,11 +163,11 @@ impl Store {
         if self.create(&path, bytes.into()).await? != CreateOutcome::Ours {
             return Ok(());
         }
-        let paths: Vec<String> = (first..).zip(chunks).map(|(number, _)| place.chunk(number)).collect();
+        let paths: Vec<String> = (first..).zip(chunks).map(|(number, _)| location.chunk(number)).collect();
         let removals: Vec<_> = paths.iter().map(|path| self.delete(path)).collect();
         let removed: Vec<Result<()>> = stream::iter(removals).buffer_unordered(READ_AHEAD).collect().await;
         if let Some(error) = removed.into_iter().find_map(Result::err) {
-            tracing::info!(%error, "chunks stay beside their page");
+            tracing::info!(%error, "chunks were not removed after their page was written");
         }
         Ok(())
     }
@@ -220,18 +220,18 @@ impl Store {
         attempt: AttemptNumber,
         stream: AttemptStream,
     ) -> Result<u32> {
-        let place = StreamLocation::new(run, stage, attempt, stream);
+        let location = StreamLocation::new(run, stage, attempt, stream);
         let number = |path: &String| path.rsplit('/').next()?.parse::<u32>().ok();
-        let behind = |number: Option<u32>| number.map_or(0, |last| last + 1);
-        let chunks = behind(self.list(&place.chunks()).await?.iter().filter_map(number).max());
-        let Some(last) = self.list(&place.pages()).await?.iter().filter_map(number).max() else { return Ok(chunks) };
-        let held = self.page(&place, last).await?.map_or(0, |chunks| chunks.len() as u32);
-        Ok(chunks.max(last + held))
+        let next_after = |number: Option<u32>| number.map_or(0, |last| last + 1);
+        let chunks = next_after(self.list(&location.chunks()).await?.iter().filter_map(number).max());
+        let Some(last) = self.list(&location.pages()).await?.iter().filter_map(number).max() else { return Ok(chunks) };
+        let count = self.page(&location, last).await?.map_or(0, |chunks| chunks.len() as u32);
+        Ok(chunks.max(last + count))
     }
 
     /// Returns the chunks of a page; `None` if there is no such page.
-    async fn page(&self, place: &StreamLocation, first: u32) -> Result<Option<Vec<Bytes>>> {
-        let path = place.page(first);
+    async fn page(&self, location: &StreamLocation, first: u32) -> Result<Option<Vec<Bytes>>> {
+        let path = location.page(first);
         let Some(bytes) = self.get(&path).await? else { return Ok(None) };
         let damaged = || Error::data(format!("{}/{path} is damaged", self.url()));
         let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(damaged)?;
@@ -272,11 +272,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_and_chunks_are_one_stream_from_any_number_on() {
+    async fn stream_reads_from_any_chunk_across_pages() {
         for (all, paged) in [(0, 0), (5, 0), (5, 5), (200, 0), (200, 128), (200, 192), (200, 200), (128, 128)] {
             let (store, run, stage) = stored(all, paged).await;
             let left = store.list("runs").await.unwrap().iter().filter(|path| path.contains("/log/")).count();
-            assert_eq!(left as u32, all - paged, "what is in a page is removed");
+            assert_eq!(left as u32, all - paged, "chunks in a page are removed");
             for first in [0, 1, 63, 64, 65, 127, 128, 199, 200, 300].into_iter().filter(|first| *first <= all + 1) {
                 let (text, next) = store.read_chunks(&run, &stage, 1, AttemptStream::Log, first).await.unwrap();
                 let expected: String = (first..all).map(|n| format!("{n}\n")).collect();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_goes_into_a_page_while_it_is_read_is_read_once() {
+    async fn chunk_moved_into_a_page_is_read_once() {
         let (store, run, stage) = stored(130, 0).await;
         let mut reading = store.chunks(&run, &stage, 1, AttemptStream::Log, 0);
         let mut read = vec![reading.next().await.unwrap().unwrap()];
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_put_behind_a_page_that_is_not_full_is_read_after_it() {
+    async fn chunks_after_a_partial_page_are_read() {
         let (store, run, stage) = stored(10, 10).await;
         put(&store, &run, &stage, 10).await;
         let (text, next) = store.read_chunks(&run, &stage, 1, AttemptStream::Log, 0).await.unwrap();

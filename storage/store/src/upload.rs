@@ -48,14 +48,14 @@ impl Store {
 
     pub(crate) async fn upload_bytes(&self, place: &str, bytes: Bytes) -> Result<()> {
         let name = parse(place)?;
-        let mut tries = self.connection().start_request(MIN_ATTEMPTS);
+        let mut retry = self.connection().start_request(MIN_ATTEMPTS);
         // Overwriting is safe: the same name means the same bytes, and it repairs a damaged object.
         while let Err(e) = self.put_once(&name, &bytes).await {
-            if !tries.wait_to_retry(self.url(), &e).await {
+            if !retry.wait_to_retry(self.url(), &e).await {
                 return Err(request_error("write", self.url(), place, &e));
             }
         }
-        tries.record_response(self.url());
+        retry.record_response(self.url());
         self.protect(place);
         Ok(())
     }
@@ -63,13 +63,13 @@ impl Store {
     pub(crate) async fn overwrite(&self, path: &str, bytes: Bytes) -> Result<()> {
         self.writable(path)?;
         let name = parse(path)?;
-        let mut tries = self.connection().start_request(MIN_ATTEMPTS);
+        let mut retry = self.connection().start_request(MIN_ATTEMPTS);
         while let Err(e) = self.put_once(&name, &bytes).await {
-            if !tries.wait_to_retry(self.url(), &e).await {
+            if !retry.wait_to_retry(self.url(), &e).await {
                 return Err(request_error("write", self.url(), path, &e));
             }
         }
-        tries.record_response(self.url());
+        retry.record_response(self.url());
         Ok(())
     }
     async fn put_once(&self, name: &Name, bytes: &Bytes) -> object_store::Result<()> {
@@ -79,9 +79,9 @@ impl Store {
     }
     async fn upload_parts(&self, place: &str, file: &Path, digest: &Digest, size: u64) -> Result<()> {
         let name = parse(place)?;
-        let mut tries = self.connection().start_request(1);
+        let mut retry = self.connection().start_request(1);
         while let Err(e) = self.upload_once(&name, file, digest, size).await? {
-            if !tries.wait_to_retry(self.url(), &e).await {
+            if !retry.wait_to_retry(self.url(), &e).await {
                 return Err(request_error("write", self.url(), place, &e));
             }
             // The upload may have been completed, and only the response lost.
@@ -89,7 +89,7 @@ impl Store {
                 break;
             }
         }
-        tries.record_response(self.url());
+        retry.record_response(self.url());
         self.protect(place);
         Ok(())
     }
@@ -101,8 +101,8 @@ impl Store {
         digest: &Digest,
         size: u64,
     ) -> Result<object_store::Result<()>> {
-        if let Err(gone) = self.connection().require_root(name) {
-            return Ok(Err(gone));
+        if let Err(error) = self.connection().require_root(name) {
+            return Ok(Err(error));
         }
         let options = PutMultipartOptions::default().with_retry_policy(self.connection().upload_policy());
         let mut upload = match self.connection().objects().put_multipart_opts(name, options).await {

@@ -83,8 +83,8 @@ fn a_bucket_on_a_small_server_of_googles_interface_conforms() {
         ("GOOGLE_BEARER_TOKEN", "any"),
     ];
     let ran = again("a_bucket_of_google_conforms", &gs);
-    let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success() && told.contains("1 passed") && !told.contains("skipped"), "{told}");
+    let output = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && output.contains("1 passed") && !output.contains("skipped"), "{output}");
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn urls_are_read_and_refused() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_there_is_made_refused_or_empty() {
+async fn missing_folder_is_created_rejected_or_empty() {
     let folder = scratch();
     let none = folder.path().join("none");
     let open = async |read_only, missing| {
@@ -165,7 +165,7 @@ async fn faulty() -> (Arc<FaultyStore>, Store) {
 }
 
 #[tokio::test]
-async fn unclear_answers_are_cleared_up_by_reading() {
+async fn ambiguous_response_is_resolved_by_reading() {
     for fault in [StoreFault::LostAnswer, StoreFault::ExistsAfterRetry, StoreFault::LostRequest] {
         let (faulty, store) = faulty().await;
         faulty.inject(fault, "name", 2);
@@ -180,7 +180,7 @@ async fn unclear_answers_are_cleared_up_by_reading() {
 }
 
 #[tokio::test]
-async fn lost_requests_end_after_a_bounded_number_of_tries() {
+async fn lost_requests_fail_after_a_bounded_number_of_attempts() {
     let (faulty, store) = faulty().await;
     faulty.inject(StoreFault::LostRequest, "name", 1000);
     let error = store.create("a/name", Bytes::from_static(b"mine")).await.unwrap_err();
@@ -189,7 +189,7 @@ async fn lost_requests_end_after_a_bounded_number_of_tries() {
 }
 
 #[tokio::test]
-async fn a_store_that_comes_back_in_time_is_waited_for() {
+async fn store_that_recovers_in_time_is_waited_for() {
     let faulty = FaultyStore::new(Arc::new(InMemory::new()));
     let options = StoreOptions { outage: Duration::from_secs(600), ..StoreOptions::default() };
     let store = Store::from_object_store(faulty.clone(), "memory://faulty", options).await.unwrap();
@@ -214,7 +214,7 @@ async fn a_store_that_comes_back_in_time_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_put_that_nobody_answers_is_sent_again_within_seconds() {
+async fn put_without_a_response_is_retried_within_seconds() {
     let (faulty, store) = faulty().await;
     faulty.inject(StoreFault::NoAnswer, "journal/", 1);
     let put = store.create("runs/x/journal/0", "one".into());
@@ -226,7 +226,7 @@ async fn a_put_that_nobody_answers_is_sent_again_within_seconds() {
 }
 
 #[tokio::test]
-async fn a_store_whose_folder_is_gone_is_not_made_again() {
+async fn missing_store_folder_is_not_recreated() {
     let folder = scratch();
     let file = folder.path().join("large");
     std::fs::write(&file, vec![7; 9 << 20]).unwrap();

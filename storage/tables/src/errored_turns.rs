@@ -29,13 +29,13 @@ pub fn answers_in_prompt(row: &Trajectory) -> usize {
 
 /// Returns the failed turns; the first `skipped` assistant messages do not count as turns.
 fn errored(messages: &[Message], skipped: usize) -> BTreeSet<u16> {
-    let mut said = 0;
+    let mut assistant_messages = 0;
     let mut errored = BTreeSet::new();
     for message in messages {
         match message.role.as_str() {
-            "assistant" => said += 1,
-            "tool" if said > skipped && is_error_text(&message.content) => {
-                errored.extend(u16::try_from(said - skipped - 1))
+            "assistant" => assistant_messages += 1,
+            "tool" if assistant_messages > skipped && is_error_text(&message.content) => {
+                errored.extend(u16::try_from(assistant_messages - skipped - 1))
             }
             _ => {}
         }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_in_the_prompt_of_a_rollout_are_not_counted_as_turns() {
+    fn assistant_messages_of_the_prompt_are_not_turns() {
         let messages = [
             ("user", "q"),
             ("assistant", "a"),

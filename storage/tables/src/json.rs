@@ -42,13 +42,13 @@ pub fn rows_as_json(path: &Path, offset: usize, limit: usize) -> Result<Vec<Valu
 }
 
 /// Returns one row as a JSON object.
-pub fn row_as_json(batch: &RecordBatch, row: usize, cut: CellLimits) -> Value {
+pub fn row_as_json(batch: &RecordBatch, row: usize, limits: CellLimits) -> Value {
     let names = batch.schema_ref().fields().iter().map(|field| field.name().clone());
-    Value::Object(names.zip(batch.columns()).map(|(name, column)| (name, cell_as_json(column, row, cut))).collect())
+    Value::Object(names.zip(batch.columns()).map(|(name, column)| (name, cell_as_json(column, row, limits))).collect())
 }
 
 /// Returns one cell as JSON.
-pub fn cell_as_json(column: &dyn Array, row: usize, cut: CellLimits) -> Value {
+pub fn cell_as_json(column: &dyn Array, row: usize, limits: CellLimits) -> Value {
     if column.is_null(row) {
         return Value::Null;
     }
@@ -65,24 +65,24 @@ pub fn cell_as_json(column: &dyn Array, row: usize, cut: CellLimits) -> Value {
         DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).into(),
         DataType::Float32 => single(column.as_primitive::<Float32Type>().value(row)),
         DataType::Float64 => column.as_primitive::<Float64Type>().value(row).into(),
-        DataType::Utf8 => text(column.as_string::<i32>().value(row), cut),
-        DataType::LargeUtf8 => text(column.as_string::<i64>().value(row), cut),
-        DataType::Utf8View => text(column.as_string_view().value(row), cut),
-        DataType::Binary => bytes(column.as_binary::<i32>().value(row), cut),
-        DataType::LargeBinary => bytes(column.as_binary::<i64>().value(row), cut),
-        DataType::List(_) => list(&column.as_list::<i32>().value(row), cut),
-        DataType::LargeList(_) => list(&column.as_list::<i64>().value(row), cut),
-        DataType::FixedSizeList(..) => list(&column.as_fixed_size_list().value(row), cut),
+        DataType::Utf8 => text(column.as_string::<i32>().value(row), limits),
+        DataType::LargeUtf8 => text(column.as_string::<i64>().value(row), limits),
+        DataType::Utf8View => text(column.as_string_view().value(row), limits),
+        DataType::Binary => bytes(column.as_binary::<i32>().value(row), limits),
+        DataType::LargeBinary => bytes(column.as_binary::<i64>().value(row), limits),
+        DataType::List(_) => list(&column.as_list::<i32>().value(row), limits),
+        DataType::LargeList(_) => list(&column.as_list::<i64>().value(row), limits),
+        DataType::FixedSizeList(..) => list(&column.as_fixed_size_list().value(row), limits),
         DataType::Struct(fields) => {
             let parts = fields.iter().zip(column.as_struct().columns());
-            Value::Object(parts.map(|(field, part)| (field.name().clone(), cell_as_json(part, row, cut))).collect())
+            Value::Object(parts.map(|(field, part)| (field.name().clone(), cell_as_json(part, row, limits))).collect())
         }
-        DataType::Map(..) => map(&column.as_map().value(row), cut),
+        DataType::Map(..) => map(&column.as_map().value(row), limits),
         DataType::Dictionary(..) => {
             let dictionary = column.as_any_dictionary();
-            cell_as_json(dictionary.values(), dictionary.normalized_keys()[row], cut)
+            cell_as_json(dictionary.values(), dictionary.normalized_keys()[row], limits)
         }
-        _ => text_of(column, row).map_or(Value::Null, |shown| text(&shown, cut)),
+        _ => text_of(column, row).map_or(Value::Null, |shown| text(&shown, limits)),
     }
 }
 
@@ -91,35 +91,35 @@ fn single(value: f32) -> Value {
     value.to_string().parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
 }
 
-fn text(value: &str, cut: CellLimits) -> Value {
-    match value.char_indices().nth(cut.text) {
-        Some(_) => value.chars().take(cut.text.saturating_sub(1)).chain(['…']).collect::<String>().into(),
+fn text(value: &str, limits: CellLimits) -> Value {
+    match value.char_indices().nth(limits.text) {
+        Some(_) => value.chars().take(limits.text.saturating_sub(1)).chain(['…']).collect::<String>().into(),
         None => value.into(),
     }
 }
 
-fn bytes(value: &[u8], cut: CellLimits) -> Value {
-    let shown = value.iter().take(cut.text / 2 + 1).map(|b| format!("{b:02x}")).collect::<String>();
-    text(&shown, cut)
+fn bytes(value: &[u8], limits: CellLimits) -> Value {
+    let shown = value.iter().take(limits.text / 2 + 1).map(|b| format!("{b:02x}")).collect::<String>();
+    text(&shown, limits)
 }
 
-fn list(items: &dyn Array, cut: CellLimits) -> Value {
-    let mut shown: Vec<_> = (0..items.len().min(cut.items)).map(|i| cell_as_json(items, i, cut)).collect();
-    if items.len() > cut.items {
+fn list(items: &dyn Array, limits: CellLimits) -> Value {
+    let mut shown: Vec<_> = (0..items.len().min(limits.items)).map(|i| cell_as_json(items, i, limits)).collect();
+    if items.len() > limits.items {
         shown.push("…".into());
     }
     shown.into()
 }
 
-fn map(entries: &arrow_array::StructArray, cut: CellLimits) -> Value {
+fn map(entries: &arrow_array::StructArray, limits: CellLimits) -> Value {
     let (keys, values) = (entries.column(0), entries.column(1));
     let key = |i| match cell_as_json(keys, i, CellLimits::NONE) {
         Value::String(text) => text,
         other => other.to_string(),
     };
     let mut shown: Map<_, _> =
-        (0..entries.len().min(cut.items)).map(|i| (key(i), cell_as_json(values, i, cut))).collect();
-    if entries.len() > cut.items {
+        (0..entries.len().min(limits.items)).map(|i| (key(i), cell_as_json(values, i, limits))).collect();
+    if entries.len() > limits.items {
         shown.insert("…".into(), Value::Null);
     }
     shown.into()

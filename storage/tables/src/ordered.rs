@@ -32,7 +32,7 @@ pub enum OrderedValue {
 impl OrderedValue {
     /// Wraps JSON text, joined into one line, to be written verbatim. Errors: data, if it is not JSON.
     pub fn raw_json(text: &str) -> Result<Self> {
-        serde_json::from_str::<&RawValue>(text).map_err(|e| Error::data(format!("it is no JSON: {e}")))?;
+        serde_json::from_str::<&RawValue>(text).map_err(|e| Error::data(format!("not JSON: {e}")))?;
         Ok(Self::RawJson(text.replace(['\n', '\r'], " ")))
     }
     /// Builds an object of these keys.
@@ -63,7 +63,7 @@ impl OrderedValue {
     }
     /// Returns the JSON text, without added line breaks.
     pub fn to_json(&self) -> Result<String> {
-        serde_json::to_string(self).map_err(|e| Error::bug(format!("a row is no JSON: {e}")))
+        serde_json::to_string(self).map_err(|e| Error::bug(format!("a row is not JSON: {e}")))
     }
 }
 

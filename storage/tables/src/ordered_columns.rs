@@ -1,5 +1,5 @@
-//! [`OrderedValue`] rows as Parquet. Every column gets the narrowest type that holds all of its values; verbatim JSON text
-//! stays text, since arguments of different tools have no common type.
+//! [`OrderedValue`] rows as Parquet. Every column gets the narrowest type that holds all of its values; verbatim JSON
+//! text stays text, since arguments of different tools have no common type.
 
 use crate::file::write_batches;
 use crate::ordered::OrderedValue;
@@ -39,12 +39,12 @@ fn batch(rows: &[OrderedValue]) -> Result<RecordBatch> {
     for row in rows {
         kind = kind.and(OrderedType::of(row, "")?, "")?;
     }
-    let OrderedType::Object(columns) = kind else { return Err(Error::bug("a row is no object")) };
+    let OrderedType::Object(columns) = kind else { return Err(Error::bug("a row is not an object")) };
     let arrays = columns.iter().map(|(name, kind)| column(kind, &values(rows, name))).collect::<Result<Vec<_>>>()?;
     let fields: Vec<Field> = columns.iter().map(|(name, kind)| optional(name, kind.arrow())).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
-        .map_err(|e| Error::bug(format!("rows do not fit the types that they gave: {e}")))
+        .map_err(|e| Error::bug(format!("rows do not fit the types inferred from them: {e}")))
 }
 
 fn values<'r>(rows: &'r [OrderedValue], key: &str) -> Vec<&'r OrderedValue> {
@@ -210,22 +210,28 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t");
         let call = OrderedValue::object([("arguments", OrderedValue::raw_json(r#"{"x": 1}"#).unwrap())]);
-        let said = |calls: Vec<OrderedValue>| {
+        let messages = |calls: Vec<OrderedValue>| {
             OrderedValue::object([("role", text("user"))]).with("calls", Some(OrderedValue::List(calls)))
         };
         let rows = [
-            OrderedValue::object([("id", OrderedValue::Int(1)), ("said", OrderedValue::List(vec![said(vec![])]))]),
             OrderedValue::object([
-                ("said", OrderedValue::List(vec![said(vec![call]), OrderedValue::object([("role", text("tool"))])])),
+                ("id", OrderedValue::Int(1)),
+                ("messages", OrderedValue::List(vec![messages(vec![])])),
+            ]),
+            OrderedValue::object([
+                (
+                    "messages",
+                    OrderedValue::List(vec![messages(vec![call]), OrderedValue::object([("role", text("tool"))])]),
+                ),
                 ("extra", OrderedValue::object([("score", OrderedValue::Float(0.5)), ("none", OrderedValue::Null)])),
                 ("id", OrderedValue::Float(2.5)),
             ]),
         ];
         assert_eq!(write_parquet(&path, &rows).unwrap(), 2);
         let read = rows_as_json(&path, 0, 9).unwrap();
-        assert_eq!(read[0], json!({"id": 1.0, "said": [{"role": "user", "calls": []}], "extra": null}));
-        assert_eq!(read[1]["said"][0]["calls"], json!([{"arguments": "{\"x\": 1}"}]));
-        assert_eq!(read[1]["said"][1], json!({"role": "tool", "calls": null}));
+        assert_eq!(read[0], json!({"id": 1.0, "messages": [{"role": "user", "calls": []}], "extra": null}));
+        assert_eq!(read[1]["messages"][0]["calls"], json!([{"arguments": "{\"x\": 1}"}]));
+        assert_eq!(read[1]["messages"][1], json!({"role": "tool", "calls": null}));
         assert_eq!(read[1]["extra"], json!({"score": 0.5, "none": null}));
     }
 

@@ -15,7 +15,7 @@ pub fn select_rows(from: &Path, to: &Path, keep: &[bool]) -> Result<u64> {
     let reader = BatchReader::open(from)?;
     if reader.rows() != keep.len() as u64 {
         return Err(Error::bug(format!(
-            "{} has {} rows, but {} were judged",
+            "{} has {} rows, but the selection has {}",
             from.display(),
             reader.rows(),
             keep.len()
@@ -37,16 +37,16 @@ pub fn select_rows(from: &Path, to: &Path, keep: &[bool]) -> Result<u64> {
 /// Errors: bug (a number past the end).
 pub fn take_rows(from: &Path, to: &Path, rows: &[u64]) -> Result<u64> {
     let (schema, batches) = read_batches(from)?;
-    let whole: RecordBatch = concat_batches(&schema, &batches).map_err(|e| no_copy(from, &e))?;
-    if let Some(row) = rows.iter().find(|row| **row >= whole.num_rows() as u64) {
+    let table: RecordBatch = concat_batches(&schema, &batches).map_err(|e| no_copy(from, &e))?;
+    if let Some(row) = rows.iter().find(|row| **row >= table.num_rows() as u64) {
         return Err(Error::bug(format!(
             "{} has {} rows, but row {row} was requested",
             from.display(),
-            whole.num_rows()
+            table.num_rows()
         )));
     }
-    let taken = take_record_batch(&whole, &UInt64Array::from(rows.to_vec())).map_err(|e| no_copy(from, &e))?;
-    write_batches(to, schema, &[taken])
+    let selected = take_record_batch(&table, &UInt64Array::from(rows.to_vec())).map_err(|e| no_copy(from, &e))?;
+    write_batches(to, schema, &[selected])
 }
 
 fn no_copy(from: &Path, error: &dyn std::fmt::Display) -> Error {

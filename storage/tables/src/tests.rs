@@ -181,7 +181,7 @@ fn every_cut_and_every_flip_is_an_error_or_data_never_a_panic() {
 }
 
 #[test]
-fn a_missing_file_is_the_callers_mistake() {
+fn missing_file_is_invalid() {
     let error = read_problems(&PathBuf::from("/none/of/this.parquet")).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert_eq!(read_problems(folder().path()).unwrap_err().kind, ErrorKind::Data);
@@ -189,7 +189,7 @@ fn a_missing_file_is_the_callers_mistake() {
 }
 
 #[test]
-fn another_schema_names_the_column_and_both_types() {
+fn schema_mismatch_names_the_column_and_both_types() {
     let folder = folder();
     let path = folder.path().join("data.parquet");
     TableBuilder::new().string("id", ["a"]).write(&path).unwrap();
@@ -228,7 +228,7 @@ fn columns_may_be_added_and_nullable_ones_be_missing() {
 }
 
 #[test]
-fn nulls_where_a_value_must_be_name_the_column() {
+fn unexpected_nulls_name_the_column() {
     let folder = folder();
     let path = folder.path().join("data.parquet");
     write_problems(&path, &many(2)).unwrap();

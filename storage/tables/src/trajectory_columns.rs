@@ -221,13 +221,13 @@ fn encode_sampling(rows: &[Trajectory]) -> ArrayRef {
 
 fn decode_sampling(columns: &BatchColumns<'_>) -> Result<Vec<SamplingParams>> {
     let parts = columns.structs("sampling", &Schema::new(SAMPLING.clone()))?;
-    let (temperatures, tops, counts) = (
+    let (temperatures, top_ps, counts) = (
         parts.numbers::<Float64Type>("temperature")?,
         parts.numbers::<Float64Type>("top_p")?,
         parts.numbers::<UInt32Type>("top_k")?,
     );
-    let whole = temperatures.into_iter().zip(tops).zip(counts);
-    Ok(whole.map(|((temperature, top_p), top_k)| SamplingParams { temperature, top_p, top_k }).collect())
+    let sampling = temperatures.into_iter().zip(top_ps).zip(counts);
+    Ok(sampling.map(|((temperature, top_p), top_k)| SamplingParams { temperature, top_p, top_k }).collect())
 }
 
 fn encode_verdicts(rows: &[Trajectory]) -> ArrayRef {

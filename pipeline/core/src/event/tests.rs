@@ -39,7 +39,7 @@ fn later_events_and_fields_are_accepted() {
 }
 
 #[test]
-fn a_broken_event_names_itself() {
+fn parse_error_names_the_event() {
     let error = EventRecord::from_value(&json!({"type": "attempt_started", "stage": "a"})).unwrap_err();
     assert!(error.message.contains("attempt_started"), "{error}");
 }

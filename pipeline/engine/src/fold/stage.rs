@@ -9,7 +9,7 @@ use trainyard_core::{AttemptNumber, Comparison, Digest, Error, StageKey};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageStatus {
-    /// Waits for other stages, or for the store's answer.
+    /// Waits for other stages, or for the store's response.
     #[default]
     Pending,
     /// A fan-out whose instances follow it in the list.

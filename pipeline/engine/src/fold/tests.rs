@@ -48,7 +48,7 @@ fn a_new_writer_finds_open_attempts_lost_and_failures_open_again() {
 }
 
 #[test]
-fn an_attempt_that_a_new_writer_finds_goes_on() {
+fn attempt_found_by_a_new_writer_continues() {
     let opened = |epoch| Event::WriterOpened { epoch, writer: format!("w{epoch}") };
     let submitted = || Event::AttemptSubmitted { stage: key("a"), attempt: 1, handle: "4711".into() };
     let journal = vec![opened(1), created(&["a"]), started("a", 1), submitted(), opened(2)];
@@ -73,7 +73,7 @@ fn instances_follow_their_stage() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_takes_no_time() {
+fn clock_set_back_adds_no_duration() {
     let mut view = RunView::default();
     for (at, event) in [(9, created(&["a"])), (10, started("a", 1)), (4, Event::StageCancelled { stage: key("a") })] {
         view.apply(&EventRecord { at, event });

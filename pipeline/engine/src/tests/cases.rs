@@ -95,7 +95,7 @@ fn a_lost_object_gives_a_new_generation_with_that_reason() {
 }
 
 #[test]
-fn a_failure_blocks_what_is_behind_it_and_nothing_else() {
+fn failure_blocks_only_dependents() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"]), node("c").needs(&["b"]), node("d")]);
     let mut sim = Simulation::new(&plan, setup()).with(failing("a", Error::invalid("no such option")));
     assert_eq!(sim.finish(), RunOutcome::Failed);
@@ -123,7 +123,7 @@ fn retries_follow_the_kind_and_wait_longer_each_time() {
 }
 
 #[test]
-fn a_timeout_is_an_outcome_and_may_be_tried_again() {
+fn timed_out_attempt_is_retried() {
     let plan = plan(vec![node("a")]);
     let timeout = |spec: &AttemptSpec| {
         if spec.attempt == 1 { Err((AttemptOutcome::TimedOut, Error::retryable("6h were up"))) } else { metrics(1.0) }
@@ -275,7 +275,7 @@ fn an_unplaceable_stage_is_refused_at_once() {
 }
 
 #[test]
-fn waiting_stages_say_what_they_wait_for() {
+fn waiting_stages_explain_their_reason() {
     let plan = plan(vec![node("a"), node("b"), node("c"), node("d").reads(&["a"])]);
     let mut sim = Simulation::new(&plan, setup());
     sim.feed(Input::Begin);
@@ -324,24 +324,24 @@ fn stale_attempts_change_nothing() {
 }
 
 #[test]
-fn a_forecast_says_what_a_run_would_do() {
+fn forecast_equals_the_decisions_of_a_run() {
     let nodes = vec![node("a"), node("b").reads(&["a"]), node("c").reads(&["b"]), node("d")];
     let plan = plan(nodes);
     let mut first = Simulation::new(&plan, setup());
     first.finish();
     let mut store = first.store.clone();
     store.retain(|_, m| m.provenance.stage != key("b"));
-    let ask = |questions: Vec<ForecastQuery>| {
-        let answer = |q: ForecastQuery| match q {
+    let respond = |queries: Vec<ForecastQuery>| {
+        let response = |q: ForecastQuery| match q {
             ForecastQuery::Lookup(d) => ForecastResponse::Lookup(Ok(store
                 .get(&(d, 0))
                 .map_or(LookupResult::Miss, |m| LookupResult::Hit(Arc::new(m.clone()))))),
             ForecastQuery::Rows { .. } => ForecastResponse::Rows(Ok(Vec::new())),
         };
-        Ok(questions.into_iter().map(answer).collect())
+        Ok(queries.into_iter().map(response).collect())
     };
     let decisions: Vec<(String, ForecastDecision)> =
-        forecast(&plan, setup(), ask).unwrap().into_iter().map(|f| (f.stage.0, f.decision)).collect();
+        forecast(&plan, setup(), respond).unwrap().into_iter().map(|f| (f.stage.0, f.decision)).collect();
     let expected = [
         ("a", ForecastDecision::Hit),
         ("b", ForecastDecision::Run),

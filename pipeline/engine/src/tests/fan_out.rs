@@ -51,7 +51,7 @@ fn one_instance_for_each_row_bound_one_to_one() {
 }
 
 #[test]
-fn a_list_beyond_its_cap_fails_with_what_to_do() {
+fn list_above_its_cap_fails_with_help() {
     let mut plan = fanned();
     plan.nodes[1].fan_out.as_mut().unwrap().cap = 2;
     for preview in [true, false] {
@@ -65,7 +65,7 @@ fn a_list_beyond_its_cap_fails_with_what_to_do() {
 }
 
 #[test]
-fn an_empty_list_is_no_instances_and_no_failure() {
+fn empty_list_makes_no_instances_and_succeeds() {
     let mut sim = Simulation::new(&fanned(), setup());
     sim.preview = false;
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
@@ -110,7 +110,7 @@ fn a_condition_on_the_row_skips_single_instances() {
 }
 
 #[test]
-fn a_condition_on_a_fan_out_over_the_same_rows_is_asked_of_every_instance() {
+fn condition_on_a_fan_out_is_evaluated_per_instance() {
     let mut plan = fanned();
     plan.nodes[1] = plan.nodes[1].clone().when("item.x > 0");
     plan.nodes[2] = plan.nodes[2].clone().when("stages.each.metrics.accuracy > 0.5");
@@ -124,11 +124,11 @@ fn a_condition_on_a_fan_out_over_the_same_rows_is_asked_of_every_instance() {
     let then = |item: u32| sim.status(&format!("then[item={item}]"));
     assert_eq!((then(0), then(1), then(2)), (Skipped, Skipped, Done), "a skipped row has no accuracy, and needs none");
     let all = sim.store.values().find(|m| m.provenance.stage == key("all")).unwrap();
-    assert_eq!(all.inputs["in"].len(), 1, "asked once, of the instances that ran");
+    assert_eq!(all.inputs["in"].len(), 1, "one input, with the instances that ran");
 }
 
 #[test]
-fn instances_without_a_counterpart_know_none_of_its_metrics() {
+fn instances_without_a_counterpart_have_no_metrics_of_it() {
     let plan = plan(vec![
         node("list"),
         with_item(node("each").over("list", 100), "item.x").when("stages.list.metrics.accuracy > 2"),
@@ -142,7 +142,7 @@ fn instances_without_a_counterpart_know_none_of_its_metrics() {
 }
 
 #[test]
-fn a_condition_that_is_neither_true_nor_false_fails_with_what_to_do() {
+fn non_boolean_condition_fails_with_help() {
     let plan = plan(vec![node("list"), with_item(node("each").over("list", 100), "item.x").when("item.x")]);
     let mut sim = Simulation::new(&plan, setup());
     sim.rows = rows(1);

@@ -74,7 +74,7 @@ fn a_group_starts_at_once_and_ends_with_its_lead() {
 }
 
 #[test]
-fn there_is_room_for_all_of_a_group_or_nothing_is_taken() {
+fn group_is_admitted_as_a_whole() {
     let nodes = vec![cpus(node("train"), 1), cpus(beside("server", "train"), 1), cpus(node("other"), 1)];
     let mut sim = Simulation::new(&plan(nodes), setup());
     sim.feed(Input::Begin);
@@ -84,17 +84,17 @@ fn there_is_room_for_all_of_a_group_or_nothing_is_taken() {
     look_up(&mut sim);
     assert_eq!(sim.launched, ["other"]);
     let why = sim.engine.explain(&key("train")).unwrap();
-    assert_eq!(why, "its 2 stages start together, and there is not room for all of them");
+    assert_eq!(why, "its 2 stages start together, but not all of them have room now");
     assert_eq!(sim.engine.explain(&key("server")).unwrap(), "starts with train");
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
     assert_eq!(sim.launched, ["other", "train", "server"]);
     let large = vec![cpus(node("train"), 2), cpus(beside("server", "train"), 1)];
     let error = RunEngine::new(&plan(large), setup()).err().unwrap();
-    assert!(error.message.contains("start together, and the pools do not hold all of them"), "{error}");
+    assert!(error.message.contains("start together, but the pools are too small for all of them"), "{error}");
 }
 
 #[test]
-fn one_that_fails_ends_the_group_which_is_tried_again_together() {
+fn failed_member_ends_the_group_and_all_are_retried() {
     let mut sim = begun(group());
     ends(&mut sim, SERVER, 1, Error::retryable("address in use"));
     let stops = |c: &Command| matches!(c, Command::Stop { node: TRAIN, attempt: 1, kill: false });
@@ -120,7 +120,7 @@ fn a_group_is_not_tried_again_before_all_of_it_has_ended() {
 }
 
 #[test]
-fn a_lead_that_fails_for_good_blocks_those_beside_it() {
+fn failed_lead_blocks_its_companions() {
     let mut sim = begun(group());
     ends(&mut sim, TRAIN, 1, Error::data("loss is NaN"));
     assert_eq!(sim.finish(), RunOutcome::Failed);
@@ -132,7 +132,7 @@ fn a_lead_that_fails_for_good_blocks_those_beside_it() {
 }
 
 #[test]
-fn one_that_ends_well_leaves_the_rest_alone() {
+fn successful_companion_does_not_end_the_group() {
     let mut sim = begun(group());
     let at = sim.pending.iter().position(|c| matches!(c, Command::Launch { node: SERVER, .. })).unwrap();
     sim.carry_out(at);
@@ -160,7 +160,7 @@ fn a_hit_starts_nothing_and_another_server_is_a_miss() {
 }
 
 #[test]
-fn what_one_waits_for_the_other_waits_for() {
+fn group_members_share_dependencies() {
     let model = || node("model");
     let nodes = vec![model(), node("train").needs(&["model"]), beside("server", "train").reads(&["model"])];
     let mut sim = Simulation::new(&plan(nodes), setup());
@@ -175,7 +175,7 @@ fn what_one_waits_for_the_other_waits_for() {
 }
 
 #[test]
-fn the_next_engine_follows_the_whole_group() {
+fn next_engine_recovers_the_whole_group() {
     let plan = plan(group());
     let mut sim = begun(group());
     sim.feed(Input::Submitted { node: SERVER, attempt: 1, handle: "7".into() });
@@ -198,7 +198,7 @@ fn the_next_engine_follows_the_whole_group() {
 }
 
 #[test]
-fn a_server_that_an_earlier_engine_left_alone_is_stopped_first() {
+fn companion_of_an_ended_lead_is_stopped_on_recovery() {
     let plan = plan(group());
     let mut sim = begun(group());
     ends(&mut sim, TRAIN, 1, Error::retryable("out of luck"));
@@ -222,15 +222,15 @@ fn a_server_that_an_earlier_engine_left_alone_is_stopped_first() {
 #[test]
 fn a_forecast_shows_the_whole_group() {
     let plan = plan(group());
-    let forecasts = forecast(&plan, setup(), |asked| {
-        Ok(asked.iter().map(|_| ForecastResponse::Lookup(Ok(LookupResult::Miss))).collect())
+    let forecasts = forecast(&plan, setup(), |queries| {
+        Ok(queries.iter().map(|_| ForecastResponse::Lookup(Ok(LookupResult::Miss))).collect())
     });
     let decisions: Vec<ForecastDecision> = forecasts.unwrap().iter().map(|f| f.decision).collect();
     assert_eq!(decisions, [ForecastDecision::Run, ForecastDecision::Run]);
 }
 
 #[test]
-fn a_stage_waits_for_its_machines_only_so_long() {
+fn stage_fails_after_its_wait_limit() {
     let short = PlanNode { wait: Some(Duration::from_secs(30)), ..cpus(node("b"), 2) };
     let mut sim = begun(vec![cpus(node("a"), 2), short]);
     assert_eq!(sim.launched, ["a"]);
@@ -249,7 +249,7 @@ fn a_stage_waits_for_its_machines_only_so_long() {
 }
 
 #[test]
-fn what_is_left_of_the_time_goes_with_the_attempt() {
+fn remaining_wait_is_in_the_spec() {
     let patient = PlanNode { wait: Some(Duration::from_secs(30)), ..node("a") };
     let sim = begun(vec![patient, node("b")]);
     let specs = launches(&sim);

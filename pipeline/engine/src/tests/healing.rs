@@ -60,7 +60,7 @@ fn a_damaged_generation_is_followed_by_the_next_and_equal_bytes_leave_downstream
 }
 
 #[test]
-fn a_rerun_of_what_is_damaged_takes_the_next_generation_too() {
+fn rerun_of_a_damaged_stage_publishes_the_next_generation() {
     let rerun = Selection { rerun: vec!["a".into()], ..Selection::default() };
     let mut again = after(&damaged(), 1, &chain("one"), rerun);
     assert_eq!(again.finish(), RunOutcome::Succeeded);
@@ -69,7 +69,7 @@ fn a_rerun_of_what_is_damaged_takes_the_next_generation_too() {
 }
 
 #[test]
-fn a_stage_that_may_only_be_looked_up_is_not_healed_and_says_why() {
+fn lookup_only_stage_is_not_recomputed() {
     let only = Selection { only: vec!["b".into()], ..Selection::default() };
     let mut again = after(&damaged(), 1, &chain("one"), only);
     assert_eq!(again.finish(), RunOutcome::Failed);
@@ -85,10 +85,10 @@ fn spoil(sim: &mut Simulation, stage: &str) {
 }
 
 /// Returns run number 1 of a plan whose stages of these names were published before and have wrong bytes.
-fn spoiled(before: &Plan, then: &Plan, stages: &[&str]) -> Simulation {
-    let mut first = Simulation::new(before, setup());
+fn spoiled(first_plan: &Plan, second_plan: &Plan, stages: &[&str]) -> Simulation {
+    let mut first = Simulation::new(first_plan, setup());
     assert_eq!(first.finish(), RunOutcome::Succeeded);
-    let mut sim = after(&first, 1, then, Selection::default());
+    let mut sim = after(&first, 1, second_plan, Selection::default());
     stages.iter().for_each(|stage| spoil(&mut sim, stage));
     sim
 }
@@ -105,11 +105,11 @@ fn damage_that_only_a_reader_finds_is_healed_before_the_reader_runs_again() {
     assert_eq!((sim.status("a"), sim.status("b")), (Done, Done));
     assert_eq!(generations(&sim, "a"), [(0, None), (1, Some(Lost))]);
     let waits = |event: &Event| matches!(event, Event::Queued { why, .. } if why.contains("`a` runs again"));
-    assert!(sim.journal.iter().any(|record| waits(&record.event)), "people are told why");
+    assert!(sim.journal.iter().any(|record| waits(&record.event)), "the reason is journaled");
 }
 
 #[test]
-fn what_is_damaged_along_a_chain_is_healed_from_its_beginning() {
+fn damaged_chain_is_recomputed_from_its_first_stage() {
     let long = |tail: &str| {
         let mut last = node("c").reads(&["b"]);
         last.config = Template::Literal(json!({ "tail": tail }));
@@ -121,7 +121,7 @@ fn what_is_damaged_along_a_chain_is_healed_from_its_beginning() {
 }
 
 #[test]
-fn of_several_readers_each_runs_again_and_the_damaged_stage_once() {
+fn damaged_stage_is_recomputed_once_for_all_readers() {
     let several = |tail: &str| {
         let reader = |name: &str| {
             let mut reader = node(name).reads(&["a"]);
@@ -140,7 +140,7 @@ fn of_several_readers_each_runs_again_and_the_damaged_stage_once() {
 }
 
 #[test]
-fn a_store_that_loses_what_it_takes_does_not_keep_a_run_for_ever() {
+fn recomputation_is_bounded_if_the_store_loses_objects() {
     let mut sim = spoiled(&chain("one"), &chain("two"), &["a"]);
     let stage = sim.store.values().find(|m| m.provenance.stage == key("a")).unwrap().stage_digest.clone();
     sim.unread.extend((1..9).map(|generation| (stage.clone(), generation)));
@@ -150,7 +150,7 @@ fn a_store_that_loses_what_it_takes_does_not_keep_a_run_for_ever() {
 }
 
 #[test]
-fn a_failure_with_sound_inputs_is_what_it_was() {
+fn failure_with_intact_inputs_is_reported() {
     let mut sim = Simulation::new(&chain("one"), setup()).with(|spec| match spec.stage.0.as_str() {
         "b" => Err((AttemptOutcome::Failed, Error::data("row 7 is damaged"))),
         _ => Ok(BTreeMap::new()),
@@ -161,7 +161,7 @@ fn a_failure_with_sound_inputs_is_what_it_was() {
 }
 
 #[test]
-fn a_stage_that_cannot_be_made_again_blocks_its_readers() {
+fn damaged_stage_that_fails_again_blocks_its_readers() {
     let mut sim = spoiled(&chain("one"), &chain("two"), &["a"]).with(|spec| match spec.stage.0.as_str() {
         "a" => Err((AttemptOutcome::Failed, Error::invalid("the source is gone"))),
         _ => Ok(BTreeMap::new()),

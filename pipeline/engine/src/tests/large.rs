@@ -17,7 +17,7 @@ fn inside(name: &str) -> PlanNode {
 }
 
 #[test]
-fn a_long_line_inside_the_process_is_cancelled_and_nothing_of_it_starts() {
+fn cancelled_in_process_queue_starts_nothing() {
     let names: Vec<String> = (0..600).map(|i| format!("n{i}")).collect();
     let mut sim = Simulation::new(&plan(names.iter().map(|name| inside(name)).collect()), setup());
     sim.feed(Input::Begin);
@@ -32,27 +32,27 @@ fn a_long_line_inside_the_process_is_cancelled_and_nothing_of_it_starts() {
 }
 
 #[test]
-fn of_many_stages_inside_the_process_only_some_are_under_way_at_once() {
+fn in_process_stages_in_progress_are_bounded() {
     let names: Vec<String> = (0..5_000).map(|i| format!("n{i}")).collect();
     let plan = plan(names.iter().map(|name| inside(name)).collect());
     let mut engine = RunEngine::new(&plan, setup()).unwrap();
-    let mut asked: VecDeque<NodeId> = VecDeque::new();
-    let (mut most, mut answered) = (0, 0);
+    let mut lookups: VecDeque<NodeId> = VecDeque::new();
+    let (mut max, mut responses) = (0, 0);
     let mut step = engine.step(0, Input::Begin);
     loop {
-        asked.extend(step.commands.iter().filter_map(|command| match command {
+        lookups.extend(step.commands.iter().filter_map(|command| match command {
             Command::Lookup { node, .. } => Some(*node),
             _ => None,
         }));
-        most = most.max(asked.len());
+        max = max.max(lookups.len());
         assert!(engine.states.iter().filter(|state| state.spec.is_some()).count() <= 2_048);
-        let Some(node) = asked.pop_front() else { break };
-        answered += 1;
+        let Some(node) = lookups.pop_front() else { break };
+        responses += 1;
         // One node fails, to cover room made by another kind of end.
-        let answer = if answered == 9 { Err(Error::invalid("403")) } else { Ok(hit(&engine, node)) };
+        let answer = if responses == 9 { Err(Error::invalid("403")) } else { Ok(hit(&engine, node)) };
         step = engine.step(0, Input::LookedUp { node, answer });
     }
-    assert_eq!((most, answered, engine.in_process_count()), (2_048, 5_000, 0));
+    assert_eq!((max, responses, engine.in_process_count()), (2_048, 5_000, 0));
     assert!(engine.is_finished());
 }
 
@@ -74,7 +74,7 @@ fn hit(engine: &RunEngine, node: NodeId) -> LookupResult {
 }
 
 #[test]
-fn a_stage_that_ended_keeps_no_config_and_no_inputs() {
+fn ended_stage_drops_config_and_inputs() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
     let mut store = Default::default();
     for round in ["published", "hit"] {

@@ -44,14 +44,14 @@ fn waits(sim: &Simulation) -> Vec<i64> {
 }
 
 #[test]
-fn a_stage_that_comes_further_is_tried_again() {
+fn retries_are_unlimited_while_checkpoints_advance() {
     let sim = run(3, |attempt| u64::from(attempt) * 10);
     assert_eq!((sim.outcome(), sim.launched.len()), (RunOutcome::Succeeded, 7));
     assert_eq!(waits(&sim), [5; 6], "waits begin anew, too");
 }
 
 #[test]
-fn a_stage_that_stands_still_is_not() {
+fn stage_without_progress_is_not_retried() {
     let sim = run(3, |_| 10);
     assert_eq!((sim.outcome(), sim.launched.len()), (RunOutcome::Failed, 3));
     assert_eq!(waits(&sim), [5, 10]);
@@ -64,7 +64,7 @@ fn a_stage_that_stands_still_is_not() {
 }
 
 #[test]
-fn a_stage_with_one_attempt_has_one() {
+fn one_attempt_is_never_retried() {
     let sim = run(1, |attempt| u64::from(attempt) * 10);
     assert_eq!((sim.outcome(), sim.launched.len()), (RunOutcome::Failed, 1));
 }

@@ -11,7 +11,7 @@ use trainyard_core::event::RunOutcome;
 use trainyard_spec::plan::Plan;
 
 #[test]
-fn another_writers_publication_is_adopted() {
+fn publication_of_another_writer_is_adopted() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
     let mut sim = Simulation::new(&plan, setup());
     sim.feed(Input::Begin);
@@ -29,8 +29,8 @@ fn another_writers_publication_is_adopted() {
     assert_eq!(a.metrics["accuracy"], 0.75);
 }
 
-/// Answers the pending publication with an error.
-fn answer_publication(sim: &mut Simulation, error: Error) {
+/// Responds to the pending publication with an error.
+fn fail_publication(sim: &mut Simulation, error: Error) {
     let Some(Command::Publish { node, attempt, .. }) = sim.pending.pop() else { panic!("no publication") };
     sim.feed(Input::Published { node, attempt, answer: Err(error) });
 }
@@ -45,10 +45,10 @@ fn begun(plan: &Plan) -> Simulation {
 }
 
 #[test]
-fn a_manifest_that_the_store_does_not_take_is_put_again_and_nothing_computed_again() {
+fn failed_put_of_a_manifest_is_retried_without_recomputing() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
     let mut sim = begun(&plan);
-    answer_publication(&mut sim, Error::retryable("503"));
+    fail_publication(&mut sim, Error::retryable("503"));
     assert_eq!(sim.status("a"), Publishing);
     assert_eq!(sim.engine.explain(&key("a")).unwrap(), "waits before it publishes attempt 1 again");
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
@@ -60,7 +60,7 @@ fn a_result_that_was_never_published_is_published_by_the_next_writer() {
     let plan = plan(vec![node("a")]);
     let mut sim = begun(&plan);
     for _ in 0..3 {
-        answer_publication(&mut sim, Error::retryable("503").help("wait"));
+        fail_publication(&mut sim, Error::retryable("503").help("wait"));
         if let Some(at) = sim.engine.next_wake() {
             sim.now = at;
             sim.feed(Input::Tick);
@@ -76,10 +76,10 @@ fn a_result_that_was_never_published_is_published_by_the_next_writer() {
 }
 
 #[test]
-fn a_result_whose_objects_are_gone_is_computed_again() {
+fn result_with_missing_objects_is_recomputed() {
     let plan = plan(vec![node("a")]);
     let mut sim = begun(&plan);
-    answer_publication(&mut sim, Error::lost("an object is missing"));
+    fail_publication(&mut sim, Error::lost("an object is missing"));
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
     assert_eq!(sim.launched, ["a", "a"]);
 }

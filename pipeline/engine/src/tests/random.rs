@@ -105,7 +105,7 @@ fn resumed_setup(journal: &[EventRecord]) -> EngineSetup {
     EngineSetup { resumed: ResumeState::from_view(&view), ..setup() }
 }
 
-/// Simulates a crash of the engine: some commands in progress take effect, but no answer arrives. A new engine takes
+/// Simulates a crash of the engine: some commands in progress take effect, but no response arrives. A new engine takes
 /// over.
 fn crash(sim: Simulation, plan: &Plan, seed: u64, d: &mut PhiloxRng) -> Simulation {
     let mut dying = sim;
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn a_crash_after_any_journal_write_loses_and_doubles_nothing(seed in any::<u64>()) {
+    fn crash_after_any_journal_write_is_recovered(seed in any::<u64>()) {
         let chance = Chance::new(seed);
         let plan = random_plan(&mut chance.at("plan", &[]));
         let mut quiet = Simulation::new(&plan, setup()).with(faults(seed));

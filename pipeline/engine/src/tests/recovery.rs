@@ -44,7 +44,7 @@ fn a_handle_is_journaled_and_handed_to_the_next_engine() {
 }
 
 #[test]
-fn what_a_recovered_attempt_says_is_journaled_like_that_of_any_other() {
+fn events_of_a_recovered_attempt_are_journaled() {
     let plan = plan(vec![node("a")]);
     let mut sim = next(&plan, launched(&plan));
     let before = sim.journal.len();
@@ -78,7 +78,7 @@ fn the_failure_of_a_recovered_attempt_is_a_try() {
 }
 
 #[test]
-fn an_attempt_of_which_nothing_is_left_is_no_try() {
+fn attempt_without_a_trace_is_not_counted() {
     let plan = plan(vec![node("a")]);
     let mut sim = next(&plan, launched(&plan));
     sim.pending.clear();
@@ -87,7 +87,7 @@ fn an_attempt_of_which_nothing_is_left_is_no_try() {
 }
 
 #[test]
-fn a_run_that_is_over_waits_for_no_time() {
+fn finished_run_has_no_wake_time() {
     let lost = |_: &trainyard_core::attempt::AttemptSpec| Err((AttemptOutcome::Lost, Error::lost("gone")));
     let mut sim = Simulation::new(&plan(vec![node("a")]), setup()).with(lost);
     sim.feed(Input::Begin);
@@ -96,5 +96,5 @@ fn a_run_that_is_over_waits_for_no_time() {
     assert!(sim.engine.next_wake().is_some(), "it waits for its second attempt");
     sim.feed(Input::Cancel { why: "test".into() });
     assert!(sim.engine.is_finished());
-    assert_eq!(sim.engine.next_wake(), None, "whoever carries it out would tick for ever");
+    assert_eq!(sim.engine.next_wake(), None, "a wake time would tick forever");
 }

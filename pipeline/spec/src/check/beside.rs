@@ -15,10 +15,10 @@ use trainyard_core::StageKey;
 
 /// Keys that such a stage cannot have, because it publishes nothing and runs only with its lead, each with a help text.
 const NOT_BESIDE: [(&str, &str); 4] = [
-    ("outputs", "it publishes nothing; let the stage that it runs beside declare them"),
-    ("checks", "it publishes nothing that could be checked"),
-    ("when", "it runs whenever the stage runs that it stands beside; put the condition there"),
-    ("for_each", "a list cannot be started at one moment; `matrix` on both stages makes groups of two"),
+    ("outputs", "a stage with `beside` publishes nothing; declare outputs on the stage that it names"),
+    ("checks", "a stage with `beside` publishes nothing; set checks on the stage that it names"),
+    ("when", "a stage with `beside` runs with the stage that it names; put the condition there"),
+    ("for_each", "instances of a list do not start together; `matrix` on both stages makes groups of two"),
 ];
 
 impl Checker<'_> {
@@ -53,14 +53,14 @@ impl Checker<'_> {
         };
         let group = match view.group(id) {
             Ok(group) => group,
-            Err(trouble) => {
-                self.report_unresolved(trouble, entry.value.span);
+            Err(error) => {
+                self.report_unresolved(error, entry.value.span);
                 return None;
             }
         };
         let [member] = view.instances(group) else {
             let message = format!("`{id}` has several instances, and a stage runs beside one");
-            return refuse(self, message, "give both stages the same `matrix`: then each runs beside its own");
+            return refuse(self, message, "give both stages the same `matrix`: then each instance has its own group");
         };
         let InstanceBody::Draft(lead) = member.body else {
             let message = format!("`{id}` is an embedded workflow, not a stage");
@@ -71,7 +71,7 @@ impl Checker<'_> {
             return refuse(self, "a stage cannot run beside itself".into(), "name the stage that it serves");
         }
         if raw.body != StageBody::Run {
-            let message = format!("`{id}` is no command, and stages of a group are told of each other by variables");
+            let message = format!("`{id}` is not a command, and only commands get the addresses of their group");
             return refuse(self, message, "both stages of a group must have `run`");
         }
         if expanded.drafts[lead].late.is_some() {
@@ -80,7 +80,7 @@ impl Checker<'_> {
         }
         if raw.get("beside").is_some() {
             let message = format!("`{id}` runs beside another stage itself");
-            return refuse(self, message, "all stages of a group stand beside the same one");
+            return refuse(self, message, "name the same stage in `beside` of all stages of a group");
         }
         Some(lead)
     }

@@ -85,10 +85,10 @@ impl<'e> Checker<'e> {
         self.diagnostics.push(d);
     }
 
-    /// Reports a trouble at a place, unless its cause is reported elsewhere.
-    pub fn report_unresolved(&mut self, trouble: ResolveError, span: Span) {
-        if !trouble.code.is_empty() {
-            self.report(Diagnostic::error(trouble.code, span, trouble.message).help_if(trouble.help));
+    /// Reports an error at a place, unless its cause is reported elsewhere.
+    pub fn report_unresolved(&mut self, error: ResolveError, span: Span) {
+        if !error.code.is_empty() {
+            self.report(Diagnostic::error(error.code, span, error.message).help_if(error.help));
         }
     }
 

@@ -69,9 +69,9 @@ impl<'e> Checker<'e> {
                         Diagnostic::error(
                             "wrong-type",
                             bound.span,
-                            format!("`when` must be true or false, this is {other}"),
+                            format!("`when` must be true or false, but is {other}"),
                         )
-                        .help("compare it with something"),
+                        .help("write a comparison, as in `params.steps > 100`"),
                     );
                     None
                 }
@@ -123,8 +123,8 @@ impl<'e> Checker<'e> {
         let id = ValueReader { diagnostics: &mut self.diagnostics }.string(item, "an item of `needs`")?;
         let group = match view.group(&id) {
             Ok(group) => group,
-            Err(trouble) => {
-                self.report_unresolved(trouble, item.span);
+            Err(error) => {
+                self.report_unresolved(error, item.span);
                 return None;
             }
         };

@@ -150,9 +150,10 @@ impl Checker<'_> {
             let relative = name.as_deref().unwrap_or_else(|| run_stage::file_name(&path));
             if relative.starts_with('/') || relative.split('/').any(|part| part == "..") {
                 good = false;
-                let message = format!("`{relative}` lies outside of the working folder");
+                let message = format!("`{relative}` is outside of the working folder");
                 self.report(
-                    Diagnostic::error("wrong-value", span, message).help("name it by a path inside, as in `lib/a.py`"),
+                    Diagnostic::error("wrong-value", span, message)
+                        .help("use a path inside the folder, as in `lib/a.py`"),
                 );
                 continue;
             }

@@ -61,12 +61,12 @@ impl Checker<'_> {
             let Some(id) = id else { continue };
             match view.group(&id) {
                 Ok(group) => forbidden.extend(expanded.drafts_of(&group.instances)),
-                Err(trouble) => self.report_unresolved(trouble, span),
+                Err(error) => self.report_unresolved(error, span),
             }
         }
         match view.all_targets(artifact) {
             Ok(targets) => self.follow(entry, &targets, &forbidden),
-            Err(trouble) => self.report_unresolved(trouble, artifact.span),
+            Err(error) => self.report_unresolved(error, artifact.span),
         }
     }
 

@@ -134,13 +134,13 @@ impl Checker<'_> {
                 targets.list &= !self.same_rows(draft, view, &targets);
                 Some(targets)
             }
-            Err(trouble) => {
-                let trouble = if trouble.code == "not-an-artifact" && trouble.help.is_none() {
-                    trouble.help(Some("write `${{ stages.<id>.<port> }}`".into()))
+            Err(error) => {
+                let error = if error.code == "not-an-artifact" && error.help.is_none() {
+                    error.help(Some("write `${{ stages.<id>.<port> }}`".into()))
                 } else {
-                    trouble
+                    error
                 };
-                self.report_unresolved(trouble, bound.span);
+                self.report_unresolved(error, bound.span);
                 None
             }
         }

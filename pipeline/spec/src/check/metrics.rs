@@ -26,10 +26,10 @@ impl Checker<'_> {
         }
         for used in std::mem::take(&mut self.uses) {
             let Some(found) = &declared[used.draft] else { continue };
-            let who = format!("stage `{}`", self.expanded.raw(used.draft).id);
-            if let Err((trouble, of)) = judge(found, &who, &used.metric, used.of) {
+            let reporter = format!("stage `{}`", self.expanded.raw(used.draft).id);
+            if let Err((error, of)) = judge(found, &reporter, &used.metric, used.of) {
                 let span = if of { used.of_span } else { used.metric_span };
-                self.report_unresolved(trouble, span);
+                self.report_unresolved(error, span);
             }
         }
     }
@@ -51,19 +51,21 @@ impl Checker<'_> {
         let producers = self.producers(&stage.inputs, kinds, declared);
         declared[draft] = Some(stage.validated.declared(&producers));
         for read in stage.validated.metrics_read(&producers) {
-            let Some(behind) = producers.get(&read.port) else { continue };
+            let Some(producers_of_port) = producers.get(&read.port) else { continue };
             let open = |p: &Producer| p.declared.as_ref().is_none_or(|d| d.open);
-            let knows = |p: &Producer| {
+            let may_report = |p: &Producer| {
                 p.kind.metric(&read.name).is_some()
                     || p.declared.as_ref().is_some_and(|d| d.metric(&read.name).is_some())
             };
-            if behind.iter().any(|p| open(p) || knows(p)) {
+            if producers_of_port.iter().any(|p| open(p) || may_report(p)) {
                 continue;
             }
             let span = locate(&stage.with, &read.pointer).0;
-            let all: Vec<&MetricInfo> =
-                behind.iter().flat_map(|p| p.declared.iter().flat_map(|d| &d.metrics).chain(&p.kind.metrics)).collect();
-            let message = format!("nothing behind `{}` reports a metric `{}`", read.port, read.name);
+            let all: Vec<&MetricInfo> = producers_of_port
+                .iter()
+                .flat_map(|p| p.declared.iter().flat_map(|d| &d.metrics).chain(&p.kind.metrics))
+                .collect();
+            let message = format!("no stage that provides `{}` reports a metric `{}`", read.port, read.name);
             let help = renamed(&read.name, all.iter().copied())
                 .or_else(|| suggest(&read.name, all.iter().map(|m| m.name.as_str())));
             self.report(Diagnostic::error("unknown-metric", span, message).help_if(help));
@@ -82,7 +84,7 @@ impl Checker<'_> {
             let kind = kinds[draft].clone().unwrap_or_default();
             Producer { declared: declared[draft].clone().filter(|_| !repeated), kind }
         };
-        let behind = |input: &InputBinding| input.from.iter().map(|of| producer(&of.stage.0)).collect();
-        inputs.iter().map(|input| (input.port.clone(), behind(input))).collect()
+        let producers_of = |input: &InputBinding| input.from.iter().map(|of| producer(&of.stage.0)).collect();
+        inputs.iter().map(|input| (input.port.clone(), producers_of(input))).collect()
     }
 }

@@ -26,7 +26,7 @@ impl Checker<'_> {
                 .bind(&entry.value);
                 let Some(bound) = bound else { continue };
                 match view.all_targets(&bound) {
-                    Err(trouble) => self.report_unresolved(trouble, bound.span),
+                    Err(error) => self.report_unresolved(error, bound.span),
                     Ok(_) if space > 0 => {}
                     Ok(targets) => match targets.items.as_slice() {
                         [one] if !targets.list => {
@@ -36,7 +36,7 @@ impl Checker<'_> {
                             let d = Diagnostic::error(
                                 "cardinality",
                                 bound.span,
-                                format!("output `{}` must be one artifact, this is a list", entry.key),
+                                format!("output `{}` must be one artifact, but is a list", entry.key),
                             );
                             self.report(d.help("export it from a stage that takes the whole list"));
                         }

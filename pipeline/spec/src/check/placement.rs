@@ -21,7 +21,7 @@ impl Checker<'_> {
             let d = Diagnostic::error(
                 "never-placed",
                 span,
-                format!("stage `{}` can never be placed: no pool has what it asks for", raw.id),
+                format!("stage `{}` can never be placed: no pool has the resources that it requests", raw.id),
             );
             self.report(d.help(nearest));
         }

@@ -166,7 +166,7 @@ impl Checker<'_> {
                     entry.key_span,
                     format!("`{}` cannot be set as an environment variable", entry.key),
                 );
-                self.report(d.help("letters, digits and `_`; names that start with `TRAINYARD_` are taken"));
+                self.report(d.help("letters, digits and `_`; names that start with `TRAINYARD_` are reserved"));
             }
             match run_stage::word(&entry.value, &mut self.diagnostics) {
                 Some(word) => words.push((entry.key.clone(), word)),

@@ -224,8 +224,8 @@ impl<'e> Checker<'e> {
     fn fan_out(&mut self, draft: usize, view: &ReferenceScope<'_>, late: &crate::expand::LateList) -> Option<FanOut> {
         let targets = match view.all_targets(&late.rows) {
             Ok(targets) => targets,
-            Err(trouble) => {
-                self.report_unresolved(trouble, late.rows.span);
+            Err(error) => {
+                self.report_unresolved(error, late.rows.span);
                 return None;
             }
         };
@@ -233,7 +233,7 @@ impl<'e> Checker<'e> {
             self.report(Diagnostic::error(
                 "cardinality",
                 late.rows.span,
-                "`for_each` takes the rows of one artifact, this stands for several",
+                "`for_each` takes the rows of one artifact, but this is several",
             ));
             return None;
         };
@@ -243,7 +243,7 @@ impl<'e> Checker<'e> {
             let d = Diagnostic::error(
                 "port-kind",
                 late.rows.span,
-                format!("`for_each` takes the rows of a table, this is {}", target.kind),
+                format!("`for_each` takes the rows of a table, but this is of kind {}", target.kind),
             );
             self.report(d);
             return None;

@@ -41,15 +41,15 @@ impl Checker<'_> {
         if node.placement == Placement::InProcess {
             return None;
         }
-        let of = |request: &ResourceRequest| match request.memory {
+        let memory_of_request = |request: &ResourceRequest| match request.memory {
             0 => {
                 let fits = self.site.pools.iter().filter(|pool| pool.misfit(request).is_empty());
                 let all: Option<Vec<u64>> = fits.map(|pool| Some(pool.memory).filter(|bytes| *bytes > 0)).collect();
                 all?.into_iter().max()
             }
-            asked => Some(asked),
+            bytes => Some(bytes),
         };
-        node.resources.iter().map(of).collect::<Option<Vec<u64>>>()?.into_iter().max()
+        node.resources.iter().map(memory_of_request).collect::<Option<Vec<u64>>>()?.into_iter().max()
     }
 
     fn is_late(&self, of: &StageOutput) -> bool {

@@ -119,19 +119,23 @@ pub fn read_for_each(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<
     Some(FanOutSource::Known(vec![Axis { name: "item".into(), values, labels }]))
 }
 
-fn known_list(bound: &BoundNode, what: &str, reader: &mut ValueReader<'_>) -> Option<Vec<Value>> {
+fn known_list(bound: &BoundNode, subject: &str, reader: &mut ValueReader<'_>) -> Option<Vec<Value>> {
     let Some(Value::Array(values)) = bound.value() else {
-        reader.wrong(bound, what, "a list of values that are known before the run");
+        reader.wrong(bound, subject, "a list of values that are known before the run");
         return None;
     };
     if values.is_empty() {
-        reader.report(Diagnostic::error("wrong-value", bound.span, format!("{what} has no values")));
+        reader.report(Diagnostic::error("wrong-value", bound.span, format!("{subject} has no values")));
         return None;
     }
     let mut seen = BTreeSet::new();
     for value in &values {
-        if what != "`for_each`" && !seen.insert(value.to_string()) {
-            reader.report(Diagnostic::error("wrong-value", bound.span, format!("{what} has the value {value} twice")));
+        if subject != "`for_each`" && !seen.insert(value.to_string()) {
+            reader.report(Diagnostic::error(
+                "wrong-value",
+                bound.span,
+                format!("{subject} has the value {value} twice"),
+            ));
             return None;
         }
     }

@@ -65,7 +65,7 @@ impl Overrides {
             let d = Diagnostic::error(
                 "argument",
                 sources.span(file, LEAD, LEAD + argument.len()),
-                format!("`{argument}` gives no parameter"),
+                format!("`{argument}` is not a parameter"),
             );
             diagnostics.push(d.help("write `-p name=value`, or `-p @file`"));
             return;

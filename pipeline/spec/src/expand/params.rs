@@ -150,11 +150,11 @@ pub fn declare(
         reader.report(d.help("as in `{type: int, default: 200}`"));
         return None;
     }
-    let what = format!("param `{name}`");
-    let fields = reader.map(bound, &what, &KEYS)?;
+    let subject = format!("param `{name}`");
+    let fields = reader.map(bound, &subject, &KEYS)?;
     let Some(kind) = fields.get("type") else {
         reader.report(
-            Diagnostic::error("missing-key", span, format!("{what} has no `type`"))
+            Diagnostic::error("missing-key", span, format!("{subject} has no `type`"))
                 .help(format!("one of {}", TYPE_NAMES.join(", "))),
         );
         return None;
@@ -173,7 +173,8 @@ pub fn declare(
     };
     read_range(&mut param, &fields, reader);
     if let Some(choices) = fields.get("choices").and_then(|b| reader.list(b, "`choices`")) {
-        param.choices = choices.iter().filter_map(|b| typed(kind, b, sources.folder(b.span), &what, reader)).collect();
+        param.choices =
+            choices.iter().filter_map(|b| typed(kind, b, sources.folder(b.span), &subject, reader)).collect();
     }
     Some(param)
 }
@@ -206,16 +207,16 @@ pub fn value(
     sources: &Sources,
     reader: &mut ValueReader<'_>,
 ) -> Option<ParamValue> {
-    let what = format!("param `{}`", param.name);
+    let subject = format!("param `{}`", param.name);
     let optional = param.default.as_ref().is_some_and(BoundNode::is_null);
     let (bound, folder) = match (given, &param.default) {
         (Some(given), _) => (&given.bound, given.folder),
         (None, Some(default)) => (default, sources.folder(default.span)),
         (None, None) => {
-            let d = Diagnostic::error("missing-param", param.span, format!("{what} has no value"));
+            let d = Diagnostic::error("missing-param", param.span, format!("{subject} has no value"));
             reader.report(match param.kind {
                 ParamType::Artifact(_) => {
-                    d.help("it takes an artifact: embed this file with `uses:` and give it under `with`")
+                    d.help("the param takes an artifact: embed this file with `uses:` and set the param under `with`")
                 }
                 _ => d.help(format!("give `-p {}=…`, or a `default`", param.name)),
             });
@@ -226,14 +227,14 @@ pub fn value(
         return Some(ParamValue::Known(Value::Null));
     }
     if let ParamType::Artifact(kind) = param.kind {
-        return artifacts(bound, kind, &what, reader);
+        return artifacts(bound, kind, &subject, reader);
     }
-    let found = typed(param.kind, bound, folder, &what, reader)?;
+    let found = typed(param.kind, bound, folder, &subject, reader)?;
     let found = typed_items(param, found, bound, folder, reader)?;
-    in_range(param, &found, bound.span, &what, reader).then_some(ParamValue::Known(found))
+    in_range(param, &found, bound.span, &subject, reader).then_some(ParamValue::Known(found))
 }
 
-fn artifacts(bound: &BoundNode, kind: ArtifactKind, what: &str, reader: &mut ValueReader<'_>) -> Option<ParamValue> {
+fn artifacts(bound: &BoundNode, kind: ArtifactKind, subject: &str, reader: &mut ValueReader<'_>) -> Option<ParamValue> {
     let reference = |b: &BoundNode| matches!(b.content, BoundContent::Expression(Expression { .. }));
     let fits = match &bound.content {
         BoundContent::List(items) => items.iter().all(reference),
@@ -242,26 +243,32 @@ fn artifacts(bound: &BoundNode, kind: ArtifactKind, what: &str, reader: &mut Val
     if fits {
         return Some(ParamValue::Artifacts { bound: bound.clone(), kind });
     }
-    reader.wrong(bound, what, &format!("an artifact of kind {kind}"));
+    reader.wrong(bound, subject, &format!("an artifact of kind {kind}"));
     None
 }
 
 /// Parses a bound value as a declared type.
-fn typed(kind: ParamType, bound: &BoundNode, folder: &Path, what: &str, reader: &mut ValueReader<'_>) -> Option<Value> {
+fn typed(
+    kind: ParamType,
+    bound: &BoundNode,
+    folder: &Path,
+    subject: &str,
+    reader: &mut ValueReader<'_>,
+) -> Option<Value> {
     let value = match &bound.content {
         BoundContent::Scalar(scalar) => scalar_as(kind, scalar),
         _ => bound.value().and_then(|v| value_as(kind, v)),
     };
     let Some(value) = value else {
-        reader.wrong(bound, what, kind.wanted());
+        reader.wrong(bound, subject, kind.wanted());
         return None;
     };
     match (kind, value.as_str()) {
         (ParamType::Path, Some(path)) if !path.is_empty() && !path.contains("://") => {
             Some(absolute(folder, path).display().to_string().into())
         }
-        (ParamType::Duration, Some(text)) => reader.parsed(bound, what, parse_duration(text)).map(|_| value),
-        (ParamType::Size, Some(text)) => reader.parsed(bound, what, parse_size(text)).map(|_| value),
+        (ParamType::Duration, Some(text)) => reader.parsed(bound, subject, parse_duration(text)).map(|_| value),
+        (ParamType::Size, Some(text)) => reader.parsed(bound, subject, parse_size(text)).map(|_| value),
         _ => Some(value),
     }
 }
@@ -318,7 +325,7 @@ fn typed_items(
     Some(Value::Array(read))
 }
 
-fn in_range(param: &Param, value: &Value, span: Span, what: &str, reader: &mut ValueReader<'_>) -> bool {
+fn in_range(param: &Param, value: &Value, span: Span, subject: &str, reader: &mut ValueReader<'_>) -> bool {
     let number = match (param.kind, value.as_str()) {
         (ParamType::Duration, Some(text)) => parse_duration(text).ok().map(|d| d.as_secs_f64()),
         (ParamType::Size, Some(text)) => parse_size(text).ok().map(|s| s as f64),
@@ -339,14 +346,14 @@ fn in_range(param: &Param, value: &Value, span: Span, what: &str, reader: &mut V
         };
         let shown = value.as_str().map_or_else(|| value.to_string(), str::to_string);
         reader.report(
-            Diagnostic::error("out-of-range", span, format!("{what} is {shown}, but must be {range}"))
+            Diagnostic::error("out-of-range", span, format!("{subject} is {shown}, but must be {range}"))
                 .related(param.span, "declared here"),
         );
     }
     if !param.choices.is_empty() && !param.choices.contains(value) {
         let shown = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_string);
         let choices: Vec<String> = param.choices.iter().map(shown).collect();
-        let d = Diagnostic::error("wrong-value", span, format!("{what} cannot be `{}`", shown(value)));
+        let d = Diagnostic::error("wrong-value", span, format!("{subject} cannot be `{}`", shown(value)));
         reader.report(
             d.help_if(suggest(&shown(value), choices.iter().map(String::as_str))).related(param.span, "declared here"),
         );

@@ -67,10 +67,12 @@ impl ReferenceResolver for ReferenceScope<'_> {
             }
             ExprReference::Artifact { .. } => Ok(None),
             ExprReference::Metric { .. } | ExprReference::Status { .. } if self.early => {
-                let trouble =
+                let error =
                     ResolveError::new("not-known", format!("`{reference}` is known only after the stage has run"));
-                Err(trouble.help(Some(
-                    "what decides the shape of the workflow must be known before: use `params` or `matrix`".into(),
+                Err(error.help(Some(
+                    "values that decide the shape of the workflow must be known before the run: use `params` or \
+                     `matrix`"
+                        .into(),
                 )))
             }
             ExprReference::Metric { stage, name, of } => {
@@ -158,7 +160,7 @@ impl<'v> ReferenceScope<'v> {
             let help = "a stage with `uses` gets artifacts by `${{ stages.<id>.<port> }}` under `with`".to_string();
             return Err(ResolveError::new(
                 "not-a-run",
-                format!("`{root}` can be used in `run` and in the `env` of such a stage only"),
+                format!("`{root}` can be used only in `run`, and in the `env` of a stage with `run`"),
             )
             .help(Some(help)));
         };
@@ -180,7 +182,7 @@ impl<'v> ReferenceScope<'v> {
         else {
             return Ok(());
         };
-        judge(&info.metrics, &format!("stage `{stage}`"), name, of).map_err(|(trouble, _)| trouble)
+        judge(&info.metrics, &format!("stage `{stage}`"), name, of).map_err(|(error, _)| error)
     }
 
     /// Resolves a metric or status: of one instance, or the list over all.
@@ -191,7 +193,9 @@ impl<'v> ReferenceScope<'v> {
         let drafts: Option<Vec<usize>> =
             members.iter().map(|m| if let InstanceBody::Draft(d) = m.body { Some(d) } else { None }).collect();
         let Some(drafts) = drafts else {
-            let help = "only artifacts leave it, by its `outputs`; put the condition inside it".to_string();
+            let help =
+                "an embedded workflow exports only artifacts, by its `outputs`; put the condition inside the file"
+                    .to_string();
             return Err(ResolveError::new(
                 "unknown-metric",
                 format!("`{stage}` is an embedded workflow: it has no metrics and no status"),
@@ -297,7 +301,7 @@ impl<'v> ReferenceScope<'v> {
     }
 }
 
-/// Code of a trouble whose cause is reported elsewhere.
+/// Code of an error whose cause is reported elsewhere.
 pub const ALREADY_REPORTED: &str = "";
 
 impl ExpandedWorkflow<'_> {
@@ -314,9 +318,9 @@ impl ExpandedWorkflow<'_> {
     /// Finds an output port of a draft.
     fn output(&self, draft: usize, port: &str) -> Result<OutputTarget, ResolveError> {
         let raw = self.raw(draft);
-        let unknown = |names: Vec<&str>, what: String| {
+        let unknown = |names: Vec<&str>, description: String| {
             let help = suggest(port, names).unwrap_or_else(|| "it has no outputs".into());
-            ResolveError::new("unknown-port", format!("stage `{}` ({what}) has no output `{port}`", raw.id))
+            ResolveError::new("unknown-port", format!("stage `{}` ({description}) has no output `{port}`", raw.id))
                 .help(Some(help))
         };
         let kind = match &raw.body {

@@ -102,7 +102,7 @@ fn number_of(metric: &str, words: &mut TokenReader) -> Result<Option<ComparisonF
     }
     let (word, range) = words.name("which number of a comparison")?;
     ComparisonField::parse(&word).map(Some).ok_or_else(|| {
-        ExpressionError::new(&range, format!("`{word}` is no number of a comparison")).help(format!(
+        ExpressionError::new(&range, format!("`{word}` is not a number of a comparison")).help(format!(
             "use one of {}; a name with a dot is written `metrics[\"{metric}.{word}\"]`",
             ComparisonField::NAMES.join(", ")
         ))

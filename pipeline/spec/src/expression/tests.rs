@@ -110,7 +110,7 @@ fn mistakes_are_named() {
         ("5s", "followed by letters"),
         ("params.absent", "not known here"),
         ("stages.gate.metrics.absent > 0.5", "not known here"),
-        ("stages.compare.metrics.clip.fraction", "`fraction` is no number of a comparison"),
+        ("stages.compare.metrics.clip.fraction", "`fraction` is not a number of a comparison"),
         ("default(params.absent, 1)", "not known here"),
     ];
     for (text, part) in cases {
@@ -245,7 +245,7 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn an_index_of_a_metric_does_not_print_as_a_number_of_a_comparison() {
+fn index_of_a_metric_prints_with_brackets() {
     for text in ["(stages.a.metrics.m)['low']", "(stages.a.metrics.m)['name']", "(stages.a.metrics.m)[params.a]"] {
         let first = Expression::parse(text).unwrap();
         assert_eq!(Expression::parse(&first.to_string()).unwrap(), first, "{text}");
@@ -253,7 +253,7 @@ fn an_index_of_a_metric_does_not_print_as_a_number_of_a_comparison() {
 }
 
 #[test]
-fn a_key_of_a_number_prints_in_as_many_words() {
+fn key_of_a_number_prints_without_loss() {
     for text in ["1 .e5", "1.x", "(-1).x", "0.5['x']"] {
         let read = Expression::parse(text).unwrap();
         let printed = read.to_string();

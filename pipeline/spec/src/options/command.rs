@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_are_told_by_their_text() {
+    fn scripts_are_recognized_by_their_text() {
         for word in ["a.py", "lib/a.sh", "./run", "../x/run.R"] {
             assert!(is_script(word), "{word}");
         }

@@ -56,10 +56,10 @@ pub(super) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
             Problem { at_key: true, ..problem("missing-option", format!("{{}} lacks `{name}`")) }
         }
         Kind::Type { kind } => {
-            let wanted = wanted_types(kind);
+            let expected = wanted_types(kind);
             let text = if error.instance().is_string() { "the text " } else { "" };
-            let mut p = problem("wrong-type", format!("{{}} must be {wanted}, found {text}{found}"));
-            if wanted.contains("true or false")
+            let mut p = problem("wrong-type", format!("{{}} must be {expected}, found {text}{found}"));
+            if expected.contains("true or false")
                 && error.instance().as_str().is_some_and(|s| {
                     matches!(s.to_lowercase().as_str(), "yes" | "no" | "on" | "off" | "true" | "false")
                 })
@@ -67,7 +67,7 @@ pub(super) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
                 p.help = Some("YAML 1.2 knows `true` and `false` only, in small letters and without quotes".into());
             }
             if let Some(text) = error.instance().as_str() {
-                p.help = p.help.or_else(|| number_help(&wanted, text));
+                p.help = p.help.or_else(|| number_help(&expected, text));
             }
             p
         }
@@ -143,12 +143,12 @@ fn no_branch_fits(
     if let Some(wrong) = wrong_kind {
         return collect(wrong, root, problems);
     }
-    let mut wanted: Vec<String> = Vec::new();
+    let mut expected: Vec<String> = Vec::new();
     for e in context.iter().flatten() {
         if let Kind::Type { kind } = e.kind() {
             let name = wanted_types(kind);
-            if !wanted.contains(&name) && name != "null" {
-                wanted.push(name);
+            if !expected.contains(&name) && name != "null" {
+                expected.push(name);
             }
         }
     }
@@ -156,10 +156,10 @@ fn no_branch_fits(
     let found = shown(error.instance());
     let help = error.instance().as_str().and_then(|w| suggest(w, words.iter().copied()));
     let message = if words.is_empty() || !error.instance().is_string() {
-        wanted.extend((!words.is_empty()).then(|| format!("one of {}", words.join(", "))));
+        expected.extend((!words.is_empty()).then(|| format!("one of {}", words.join(", "))));
         format!(
             "{{}} must be {}, found {found}",
-            if wanted.is_empty() { "something else".into() } else { wanted.join(" or ") }
+            if expected.is_empty() { "something else".into() } else { expected.join(" or ") }
         )
     } else {
         format!("{{}} cannot be {found}")

@@ -24,18 +24,18 @@ impl Problem {
             |outer: &str, inner: &str| inner == outer || inner.strip_prefix(outer).is_some_and(|r| r.starts_with('/'));
         late.iter().any(|l| inside(l, &self.pointer) || (self.by_children && inside(&self.pointer, l)))
     }
-    pub(super) fn into_diagnostic(self, with: &BoundNode, what: &str) -> Diagnostic {
+    pub(super) fn into_diagnostic(self, with: &BoundNode, owner: &str) -> Diagnostic {
         let (value, key) = locate(with, &self.pointer);
         let span = if self.at_key { key.unwrap_or(value) } else { value };
-        Diagnostic::error(self.code, span, self.text(what)).help_if(self.help)
+        Diagnostic::error(self.code, span, self.text(owner)).help_if(self.help)
     }
-    pub(super) fn into_option_problem(self, what: &str) -> OptionProblem {
-        OptionProblem { message: self.text(what), pointer: self.pointer, help: self.help }
+    pub(super) fn into_option_problem(self, owner: &str) -> OptionProblem {
+        OptionProblem { message: self.text(owner), pointer: self.pointer, help: self.help }
     }
     /// Formats the message with the option's name.
-    fn text(&self, what: &str) -> String {
+    fn text(&self, owner: &str) -> String {
         let name = readable(&self.pointer);
-        let subject = if name.is_empty() { format!("the options of {what}") } else { format!("`{name}`") };
+        let subject = if name.is_empty() { format!("the options of {owner}") } else { format!("`{name}`") };
         self.message.replace("{}", &subject)
     }
 }

@@ -83,8 +83,8 @@ impl<'s> SchemaView<'s> {
     }
 
     /// Whether a type is allowed; a schema that names none allows all.
-    pub fn allows(&self, wanted: &str) -> bool {
-        let mut any = false;
+    pub fn allows(&self, expected: &str) -> bool {
+        let mut any_named = false;
         for schema in &self.alternatives {
             let named: Vec<&str> = match schema.get("type") {
                 Some(Value::String(name)) => vec![name.as_str()],
@@ -94,12 +94,12 @@ impl<'s> SchemaView<'s> {
                     None => schema.get("enum").and_then(Value::as_array).into_iter().flatten().map(type_name).collect(),
                 },
             };
-            any |= !named.is_empty();
-            if named.contains(&wanted) {
+            any_named |= !named.is_empty();
+            if named.contains(&expected) {
                 return true;
             }
         }
-        !any
+        !any_named
     }
 
     /// Whether the declared types admit this value; a whole number counts as an integer and as a number.
@@ -146,7 +146,7 @@ impl<'s> SchemaView<'s> {
         FORMATS
             .into_iter()
             .filter(|(name, ..)| self.format_is(name))
-            .map(|(_, least, most)| (least, most))
+            .map(|(_, min, max)| (min, max))
             .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 

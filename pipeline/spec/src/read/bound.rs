@@ -52,7 +52,7 @@ pub struct ResolveError {
 }
 
 impl ResolveError {
-    /// Creates a trouble without help.
+    /// Creates an error without help.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), help: None }
     }

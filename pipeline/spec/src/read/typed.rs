@@ -37,15 +37,18 @@ impl ValueReader<'_> {
     pub fn report(&mut self, d: Diagnostic) {
         self.diagnostics.push(d);
     }
-    /// Reports that `what` must be `wanted`.
-    pub fn wrong(&mut self, bound: &BoundNode, what: &str, wanted: &str) {
+    /// Reports that `subject` must be `expected`.
+    pub fn wrong(&mut self, bound: &BoundNode, subject: &str, expected: &str) {
         let late = matches!(bound.content, BoundContent::Expression(_) | BoundContent::Text(_));
-        let d =
-            Diagnostic::error("wrong-type", bound.span, format!("{what} must be {wanted}, found {}", bound.describe()));
+        let d = Diagnostic::error(
+            "wrong-type",
+            bound.span,
+            format!("{subject} must be {expected}, found {}", bound.describe()),
+        );
         let text = if let BoundContent::Scalar(scalar) = &bound.content { scalar.text.as_str() } else { "" };
         self.report(match late {
             true => d.help("this must be known before the run: use `params` or `matrix`"),
-            false => d.help_if(number_help(wanted, text)),
+            false => d.help_if(number_help(expected, text)),
         });
     }
     /// Reads an optional key: `Some(None)` if it is absent, `None` after a mistake. Callers read all keys before they
@@ -61,142 +64,146 @@ impl ValueReader<'_> {
         }
     }
     /// Reads a map that allows only these keys.
-    pub fn map<'b>(&mut self, bound: &'b BoundNode, what: &str, allowed: &[&str]) -> Option<MapFields<'b>> {
-        self.map_at(KeyContext::Other, bound, what, allowed)
+    pub fn map<'b>(&mut self, bound: &'b BoundNode, subject: &str, allowed: &[&str]) -> Option<MapFields<'b>> {
+        self.map_at(KeyContext::Other, bound, subject, allowed)
     }
     /// Reads a map likewise; recognizes words of other tools at this place.
     pub fn map_at<'b>(
         &mut self,
         place: KeyContext,
         bound: &'b BoundNode,
-        what: &str,
+        subject: &str,
         allowed: &[&str],
     ) -> Option<MapFields<'b>> {
         let BoundContent::Map(entries) = &bound.content else {
-            self.wrong(bound, what, &format!("a map of {}", allowed.join(", ")));
+            self.wrong(bound, subject, &format!("a map of {}", allowed.join(", ")));
             return None;
         };
         for entry in entries {
             if !allowed.contains(&entry.key.as_str()) {
-                let d = Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key));
+                let d =
+                    Diagnostic::error("unknown-key", entry.key_span, format!("{subject} has no key `{}`", entry.key));
                 self.report(d.help_if(vocabulary::key(place, &entry.key, allowed)));
             }
         }
         Some(MapFields { span: bound.span, entries })
     }
     /// Reads a list written out in the file.
-    pub fn list<'b>(&mut self, bound: &'b BoundNode, what: &str) -> Option<&'b [BoundNode]> {
+    pub fn list<'b>(&mut self, bound: &'b BoundNode, subject: &str) -> Option<&'b [BoundNode]> {
         match &bound.content {
             BoundContent::List(items) => Some(items),
             _ => {
-                self.wrong(bound, what, "a list");
+                self.wrong(bound, subject, "a list");
                 None
             }
         }
     }
     /// Reads text, quoted or not, even if it looks like another type.
-    pub fn string(&mut self, bound: &BoundNode, what: &str) -> Option<String> {
+    pub fn string(&mut self, bound: &BoundNode, subject: &str) -> Option<String> {
         match &bound.content {
             BoundContent::Scalar(s) if !bound.is_null() => Some(s.text.clone()),
             BoundContent::Value(Value::String(text)) => Some(text.clone()),
             _ => {
-                self.wrong(bound, what, "text");
+                self.wrong(bound, subject, "text");
                 None
             }
         }
     }
     /// Reads one of these words.
-    pub fn word<'w>(&mut self, bound: &BoundNode, what: &str, words: &[&'w str]) -> Option<&'w str> {
-        let text = self.string(bound, what)?;
+    pub fn word<'w>(&mut self, bound: &BoundNode, subject: &str, words: &[&'w str]) -> Option<&'w str> {
+        let text = self.string(bound, subject)?;
         let found = words.iter().find(|w| **w == text).copied();
         if found.is_none() {
-            let d = Diagnostic::error("wrong-value", bound.span, format!("{what} cannot be `{text}`"));
+            let d = Diagnostic::error("wrong-value", bound.span, format!("{subject} cannot be `{text}`"));
             self.report(d.help_if(suggest(&text, words.iter().copied())));
         }
         found
     }
     /// Reads a list of texts, written out or computed.
-    pub fn strings(&mut self, bound: &BoundNode, what: &str) -> Option<Vec<String>> {
+    pub fn strings(&mut self, bound: &BoundNode, subject: &str) -> Option<Vec<String>> {
         if let Some(Value::Array(items)) = bound.value()
             && matches!(bound.content, BoundContent::Value(_))
         {
             let texts: Option<Vec<String>> = items.iter().map(|i| i.as_str().map(str::to_string)).collect();
             if texts.is_none() {
-                self.wrong(bound, what, "a list of texts");
+                self.wrong(bound, subject, "a list of texts");
             }
             return texts;
         }
-        let items = self.list(bound, what)?;
-        let texts: Vec<Option<String>> = items.iter().map(|i| self.string(i, &format!("an item of {what}"))).collect();
+        let items = self.list(bound, subject)?;
+        let texts: Vec<Option<String>> =
+            items.iter().map(|i| self.string(i, &format!("an item of {subject}"))).collect();
         texts.into_iter().collect()
     }
-    pub fn bool(&mut self, bound: &BoundNode, what: &str) -> Option<bool> {
+    pub fn bool(&mut self, bound: &BoundNode, subject: &str) -> Option<bool> {
         match bound.value() {
             Some(Value::Bool(b)) => Some(b),
             _ => {
-                self.wrong(bound, what, "true or false");
+                self.wrong(bound, subject, "true or false");
                 None
             }
         }
     }
     /// Reads any number.
-    pub fn float(&mut self, bound: &BoundNode, what: &str) -> Option<f64> {
+    pub fn float(&mut self, bound: &BoundNode, subject: &str) -> Option<f64> {
         match bound.value().as_ref().and_then(Value::as_f64) {
             Some(f) => Some(f),
             None => {
-                self.wrong(bound, what, "a number");
+                self.wrong(bound, subject, "a number");
                 None
             }
         }
     }
     /// Reads a whole number within the bounds, both inclusive; `2.0` and `1e3` are whole.
-    pub fn integer(&mut self, bound: &BoundNode, what: &str, least: i64, most: i64) -> Option<i64> {
+    pub fn integer(&mut self, bound: &BoundNode, subject: &str, min: i64, max: i64) -> Option<i64> {
         let value = bound.value();
-        let whole = value.as_ref().and_then(|v| {
+        let integer = value.as_ref().and_then(|v| {
             v.as_i64().or_else(|| v.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 9e15).map(|f| f as i64))
         });
-        match whole {
-            Some(i) if (least..=most).contains(&i) => Some(i),
+        match integer {
+            Some(i) if (min..=max).contains(&i) => Some(i),
             Some(i) => {
-                let range = if most == i64::MAX || most == i64::from(u32::MAX) {
-                    format!("at least {least}")
+                let range = if max == i64::MAX || max == i64::from(u32::MAX) {
+                    format!("at least {min}")
                 } else {
-                    format!("from {least} to {most}")
+                    format!("from {min} to {max}")
                 };
                 self.report(Diagnostic::error(
                     "out-of-range",
                     bound.span,
-                    format!("{what} is {i}, but must be {range}"),
+                    format!("{subject} is {i}, but must be {range}"),
                 ));
                 None
             }
             None => {
-                self.wrong(bound, what, "a whole number");
+                self.wrong(bound, subject, "a whole number");
                 None
             }
         }
     }
-    /// Reads a whole number of at least `least`.
-    pub fn count(&mut self, bound: &BoundNode, what: &str, least: u32) -> Option<u32> {
-        self.integer(bound, what, i64::from(least), i64::from(u32::MAX)).and_then(|i| u32::try_from(i).ok())
+    /// Reads a whole number of at least `min`.
+    pub fn count(&mut self, bound: &BoundNode, subject: &str, min: u32) -> Option<u32> {
+        self.integer(bound, subject, i64::from(min), i64::from(u32::MAX)).and_then(|i| u32::try_from(i).ok())
     }
     /// Reads text such as `90s`.
-    pub fn duration(&mut self, bound: &BoundNode, what: &str) -> Option<Duration> {
-        let text = self.string(bound, what)?;
-        self.parsed(bound, what, parse_duration(&text))
+    pub fn duration(&mut self, bound: &BoundNode, subject: &str) -> Option<Duration> {
+        let text = self.string(bound, subject)?;
+        self.parsed(bound, subject, parse_duration(&text))
     }
     /// Reads a size in bytes: `40GiB`, or a number.
-    pub fn size(&mut self, bound: &BoundNode, what: &str) -> Option<u64> {
+    pub fn size(&mut self, bound: &BoundNode, subject: &str) -> Option<u64> {
         let text = match bound.value() {
             Some(Value::Number(n)) => n.to_string(),
-            _ => self.string(bound, what)?,
+            _ => self.string(bound, subject)?,
         };
-        self.parsed(bound, what, parse_size(&text))
+        self.parsed(bound, subject, parse_size(&text))
     }
     /// Returns a parser's result; reports its error at the value's place.
-    pub fn parsed<T>(&mut self, bound: &BoundNode, what: &str, result: Result<T, String>) -> Option<T> {
+    pub fn parsed<T>(&mut self, bound: &BoundNode, subject: &str, result: Result<T, String>) -> Option<T> {
         result
-            .map_err(|message| self.report(Diagnostic::error("wrong-value", bound.span, format!("{what}: {message}"))))
+            .map_err(|message| {
+                self.report(Diagnostic::error("wrong-value", bound.span, format!("{subject}: {message}")))
+            })
             .ok()
     }
 }

@@ -139,10 +139,10 @@ impl Quoting {
     pub fn reference(&mut self, name: &str) -> Result<String, &'static str> {
         self.previous = '}';
         if std::mem::take(&mut self.escaping) {
-            return Err("an escape (a backslash stands before it)");
+            return Err("an escape (a backslash precedes it)");
         }
         if self.here_document {
-            return Err("a script behind a here-document (`<<`)");
+            return Err("a script after a here-document (`<<`)");
         }
         for state in &self.stack {
             match state {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_quoted_wherever_it_stands() {
+    fn variable_is_quoted_in_every_context() {
         let cases = [
             ("cat @", "cat \"${V}\""),
             ("cat \"a @ b\"", "cat \"a ${V} b\""),

@@ -68,7 +68,7 @@ fn start(bound: &BoundNode, fields: &MapFields<'_>, reader: &mut ValueReader<'_>
             for key in CRON_KEYS {
                 if let Some(span) = fields.key_span(key) {
                     let d = Diagnostic::error("schedule", span, format!("`{key}` has no meaning with `on`"));
-                    reader.report(d.help("remove it: nothing is missed, since what appeared stays there"));
+                    reader.report(d.help("remove it: new artifacts and files are never missed"));
                 }
             }
             trigger(on, reader).map(|on| ScheduleStart::On { on })
@@ -115,12 +115,12 @@ fn trigger(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<Trigger> {
             if place.starts_with('/') || place.contains("://") {
                 return Some(Trigger::Files(place));
             }
-            let d = Diagnostic::error("schedule", files.span, format!("`{place}` is not an absolute place"));
+            let d = Diagnostic::error("schedule", files.span, format!("`{place}` is not an absolute path or a URL"));
             reader.report(d.help("write an absolute folder, or a URL: `/data/new`, `s3://bucket/prefix`"));
             None
         }
         _ => {
-            let d = Diagnostic::error("schedule", bound.span, "`on` must name one thing");
+            let d = Diagnostic::error("schedule", bound.span, "`on` must name one trigger");
             reader.report(d.help("write `on: {artifact: WORKFLOW.STAGE.OUTPUT}` or `on: {files: /data/new}`"));
             None
         }
@@ -133,11 +133,11 @@ fn possible(schedule: &Schedule, fields: &MapFields<'_>, reader: &mut ValueReade
     let Some(bound) = fields.get("cron") else { return true };
     let ticks = pattern.between(SOME_DAY, i64::MAX, COMPARED);
     if ticks.is_empty() {
-        reader.report(Diagnostic::error("schedule", bound.span, format!("`{cron}` never comes true")));
+        reader.report(Diagnostic::error("schedule", bound.span, format!("`{cron}` never matches a time")));
         return false;
     }
-    let least = ticks.windows(2).map(|pair| pair[1].abs_diff(pair[0])).min();
-    if let Some(jitter) = fields.get("jitter").filter(|_| least.is_some_and(|gap| schedule.jitter_millis >= gap)) {
+    let shortest = ticks.windows(2).map(|pair| pair[1].abs_diff(pair[0])).min();
+    if let Some(jitter) = fields.get("jitter").filter(|_| shortest.is_some_and(|gap| schedule.jitter_millis >= gap)) {
         let d = Diagnostic::error("schedule", jitter.span, "`jitter` may delay a tick until the next one");
         reader.report(d.help("make it shorter than the time between two ticks"));
         return false;

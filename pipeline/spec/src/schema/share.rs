@@ -38,13 +38,13 @@ impl SchemaDedup {
         each_child(schema, "", &mut |_, child| self.count(child));
     }
 
-    /// Replaces shared schemas. `around` is the number of occurrences of the enclosing schema; a schema with no more
+    /// Replaces shared schemas. `enclosing` is the number of occurrences of the enclosing schema; a schema with no more
     /// occurrences is not moved.
-    fn replace(&mut self, name: &str, schema: &mut Value, around: usize) {
+    fn replace(&mut self, name: &str, schema: &mut Value, enclosing: usize) {
         let text = schema.to_string();
         let count = self.counts.get(&text).copied().unwrap_or(1);
-        if text.len() < SMALLEST || count <= around {
-            return each_child(schema, name, &mut |name, child| self.replace(name, child, around));
+        if text.len() < SMALLEST || count <= enclosing {
+            return each_child(schema, name, &mut |name, child| self.replace(name, child, enclosing));
         }
         let target = match self.names.get(&text) {
             Some(known) => known.clone(),
@@ -57,13 +57,13 @@ impl SchemaDedup {
         let title = schema.get("title").and_then(Value::as_str).unwrap_or(name).to_string();
         let taken = |candidate: &String| self.definitions.contains_key(candidate);
         let numbered = (2..).map(|n| format!("shared.{title}.{n}"));
-        let own = std::iter::once(format!("shared.{title}")).chain(numbered).find(|c| !taken(c)).unwrap_or_default();
-        self.names.insert(text, own.clone());
+        let key = std::iter::once(format!("shared.{title}")).chain(numbered).find(|c| !taken(c)).unwrap_or_default();
+        self.names.insert(text, key.clone());
         // Reserve the name before inner schemas are named.
-        self.definitions.insert(own.clone(), Value::Null);
+        self.definitions.insert(key.clone(), Value::Null);
         each_child(&mut schema, name, &mut |name, child| self.replace(name, child, count));
-        self.definitions.insert(own.clone(), schema);
-        own
+        self.definitions.insert(key.clone(), schema);
+        key
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_occurs_only_inside_a_shared_schema_stays_in_it() {
+    fn schema_used_only_inside_a_shared_one_is_not_moved() {
         let inner = json!({"type": "string", "description": "y".repeat(SMALLEST)});
         let outer = long("outer", &inner);
         let mut root = json!({"properties": {"a": outer, "b": outer}, "$defs": {}});
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_taken_are_numbered() {
+    fn duplicate_names_are_numbered() {
         let (one, two) = (long("same", &json!({})), long("same", &json!({"type": "null"})));
         let mut root = json!({"anyOf": [one, one, two, two], "$defs": {}});
         share(&mut root);

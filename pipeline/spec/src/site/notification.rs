@@ -36,7 +36,7 @@ pub(super) fn read(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<No
     let [form] = given.as_slice() else {
         let d = if given.is_empty() {
             Diagnostic::error("missing-key", bound.span, "a notification has no `webhook`")
-                .help("say who is told: `webhook`, `slack` or `command`")
+                .help("add a recipient: `webhook`, `slack` or `command`")
         } else {
             let found = given.join("` and `");
             Diagnostic::error("misplaced-key", bound.span, format!("a notification has both `{found}`"))
@@ -59,14 +59,14 @@ pub(super) fn read(bound: &BoundNode, reader: &mut ValueReader<'_>) -> Option<No
 }
 
 /// Checks an address; reports a wrong one but keeps it.
-fn address(bound: &BoundNode, what: &str, reader: &mut ValueReader<'_>) -> Option<String> {
-    let address = reader.string(bound, what)?;
+fn address(bound: &BoundNode, subject: &str, reader: &mut ValueReader<'_>) -> Option<String> {
+    let address = reader.string(bound, subject)?;
     let known = ["https://", "http://", "env:"]
         .iter()
         .any(|start| address.strip_prefix(start).is_some_and(|rest| !rest.is_empty()));
     if !known {
-        let d = Diagnostic::error("wrong-value", bound.span, format!("{what} is not an address"));
-        reader.report(d.help("write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"));
+        let d = Diagnostic::error("wrong-value", bound.span, format!("{subject} is not an address"));
+        reader.report(d.help("write `https://…`, or `env:WEBHOOK` for an address in an environment variable"));
     }
     Some(address)
 }

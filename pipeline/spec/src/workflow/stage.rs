@@ -116,14 +116,16 @@ fn read_stage(entry: YamlEntry, defaults: &[YamlEntry], diagnostics: &mut Vec<Di
         StageBody::Run => false,
     };
     for e in own.iter().filter(|e| misplaced(&e.key)) {
-        let (what, help) = match body {
+        let (subject, help) = match body {
             StageBody::Embed { .. } => {
-                ("an embedded workflow", format!("set it on its stages; here stand {}", EMBED_KEYS.join(", ")))
+                let valid = EMBED_KEYS.join(", ");
+                ("an embedded workflow", format!("set it on the stages of that file; valid here: {valid}"))
             }
             _ => ("a stage with `uses`", "it belongs to stages with `run`".to_string()),
         };
         diagnostics.push(
-            Diagnostic::error("misplaced-key", e.key_span, format!("`{}` cannot be set on {what}", e.key)).help(help),
+            Diagnostic::error("misplaced-key", e.key_span, format!("`{}` cannot be set on {subject}", e.key))
+                .help(help),
         );
     }
     let YamlContent::Map(own) = entry.value.content else { return Err(entry.key) };
@@ -145,7 +147,7 @@ fn read_body(stage: &YamlEntry, own: &[YamlEntry], diagnostics: &mut Vec<Diagnos
                 run.key_span,
                 format!("stage `{}` has both `uses` and `run`", stage.key),
             );
-            diagnostics.push(d.help("keep one of them").related(uses.key_span, "`uses` stands here"));
+            diagnostics.push(d.help("keep one of them").related(uses.key_span, "`uses` is set here"));
             None
         }
         (None, None) => {
@@ -154,7 +156,7 @@ fn read_body(stage: &YamlEntry, own: &[YamlEntry], diagnostics: &mut Vec<Diagnos
                 stage.key_span,
                 format!("stage `{}` has neither `uses` nor `run`", stage.key),
             );
-            diagnostics.push(d.help("say what it does: `uses: sft`, or `run: [python, train.py]`"));
+            diagnostics.push(d.help("add `uses: sft`, or `run: [python, train.py]`"));
             None
         }
         (None, Some(_)) => Some(StageBody::Run),
@@ -191,7 +193,7 @@ pub(super) fn report_unused_defaults(defaults: &[YamlEntry], stages: &[RawStage]
             e.key_span,
             format!("`defaults` sets `{}`, but no stage has `run`", e.key),
         );
-        diagnostics.push(d.help("only commands heed it: leave it out"));
+        diagnostics.push(d.help("only commands use it: leave it out"));
     }
 }
 

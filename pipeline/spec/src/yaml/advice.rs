@@ -111,12 +111,12 @@ fn indentation(lines: &TextLines<'_>, line: usize, message: &str) -> Option<Advi
     let line = lines.around(line).find(|l| lines.is_filled(*l) && !fits(&open_levels(lines, *l), lines.indent(*l)))?;
     let found = lines.indent(line);
     let levels = open_levels(lines, line);
-    let (wanted, like) = *levels.iter().min_by_key(|(indent, _)| indent.abs_diff(found))?;
+    let (expected, model_line) = *levels.iter().min_by_key(|(indent, _)| indent.abs_diff(found))?;
     let spaces = |n: usize| if n == 1 { "1 space".to_string() } else { format!("{n} spaces") };
     Some(Advice {
         at: lines.all[line].0 + found,
-        message: format!("this line is indented by {}, which fits no line above it", spaces(found)),
-        help: Some(format!("indent this like line {}, by {}", like + 1, spaces(wanted))),
+        message: format!("this line is indented by {}, which matches no line above it", spaces(found)),
+        help: Some(format!("indent this like line {}, by {}", model_line + 1, spaces(expected))),
     })
 }
 
@@ -221,8 +221,8 @@ mod tests {
     #[test]
     fn a_bare_expression_in_brackets_needs_quotes() {
         let text = "a: ${{ fine }}\nb: [${{ stages.x.y }}]\n";
-        let told = (2, 5, "inside […] and {…} an expression needs quotes; write \"${{ stages.x.y }}\"".to_string());
-        assert_eq!(advice(text, "stages", "did not find expected ',' or ']'"), told);
+        let expected = (2, 5, "inside […] and {…} an expression needs quotes; write \"${{ stages.x.y }}\"".to_string());
+        assert_eq!(advice(text, "stages", "did not find expected ',' or ']'"), expected);
         let over_lines = "b: {\n  c: ${{ p }}\n}\n";
         assert_eq!(advice(over_lines, "p }", "…").0, 2);
     }

@@ -64,7 +64,7 @@ fn both_places_of_a_duplicate_key_are_shown() {
 }
 
 #[test]
-fn anchors_stand_for_their_nodes() {
+fn aliases_expand_to_their_nodes() {
     let (tree, diagnostics, _) = parse("a: &x {k: [1, 2]}\nb: *x\n");
     assert_eq!(diagnostics, []);
     let tree = tree.unwrap();
@@ -72,7 +72,7 @@ fn anchors_stand_for_their_nodes() {
 }
 
 #[test]
-fn a_bomb_is_an_error_and_costs_little() {
+fn alias_bomb_is_rejected_early() {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {
         let alias = format!("*a{}", level - 1);
@@ -84,7 +84,7 @@ fn a_bomb_is_an_error_and_costs_little() {
 }
 
 #[test]
-fn limits_hold_on_both_sides() {
+fn limits_are_exact() {
     let nested = |depth: usize| format!("{}x{}", "[".repeat(depth), "]".repeat(depth));
     assert_eq!(codes(&nested(MAX_DEPTH)), []);
     assert_eq!(codes(&nested(MAX_DEPTH + 1)).first().map(|c| c.0), Some("yaml-limit"));
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn spans_lie_in_the_text_and_scalars_stand_under_theirs(
+    fn spans_are_in_the_text_and_cover_their_scalars(
         keys in proptest::collection::btree_map("[a-z]{1,8}", "[a-zé0-9]{1,8}", 1..10),
     ) {
         let text: String = keys.iter().map(|(k, v)| format!("{k}:   {v}  # note\n")).collect();

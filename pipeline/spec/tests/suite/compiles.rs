@@ -82,7 +82,7 @@ impl StageKinds for Counted {
 }
 
 #[test]
-fn options_are_read_once_for_all_that_is_asked_of_them() {
+fn options_are_validated_once() {
     let counted = Counted { kinds: Kinds::new(), settled: AtomicUsize::new(0) };
     let text = format!(
         "{HEAD}stages:\n  a: {{uses: sft}}\n  b: {{uses: sft, with: {{model: \"${{{{ stages.a.model }}}}\"}}}}\n  \
@@ -185,7 +185,7 @@ fn values_of_arguments_are_read_by_declared_type() {
 }
 
 #[test]
-fn the_digest_sees_what_a_run_does_and_nothing_else() {
+fn plan_digest_depends_only_on_behavior() {
     let digest = |text: &str, params: &[&str]| {
         let compiled = compile_text(&Memory::of(&[("/w/f.yaml", text), ("/w/d", "1")]), params);
         compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics)).digest
@@ -200,7 +200,7 @@ fn the_digest_sees_what_a_run_does_and_nothing_else() {
 }
 
 #[test]
-fn defaults_that_no_stage_heeds_are_pointed_out() {
+fn unused_defaults_are_reported() {
     let warnings = |stage: &str| {
         let text = format!("{HEAD}defaults: {{env: {{LOG: info}}, timeout: 5m}}\nstages:\n  a: {stage}\n");
         let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
@@ -210,7 +210,7 @@ fn defaults_that_no_stage_heeds_are_pointed_out() {
     assert_eq!(warnings("{run: [x]}"), "");
     assert_eq!(
         warnings("{uses: noop}"),
-        "/w/f.yaml:3:12: warning[misplaced-key]: `defaults` sets `env`, but no stage has `run`; only commands heed it: \
+        "/w/f.yaml:3:12: warning[misplaced-key]: `defaults` sets `env`, but no stage has `run`; only commands use it: \
          leave it out\n"
     );
 }

@@ -12,31 +12,31 @@ use trainyard_spec::merged::{merged, relative};
 use trainyard_spec::{FileSystem, LocalFileSystem, Sources, merge, print, yaml};
 
 /// Implements the rule a second time, on JSON.
-fn rule(base: Value, over: Value, path: &[&str]) -> Value {
+fn rule(base: Value, child: Value, path: &[&str]) -> Value {
     let named = |kind: Value| Map::from_iter([("kind".to_string(), kind)]);
-    match (base, over) {
-        (Value::Object(base), Value::Object(over)) => Value::Object(rule_maps(base, over, path)),
-        (Value::Object(base), over @ Value::String(_)) if base.contains_key("kind") => {
-            Value::Object(rule_maps(base, named(over), path))
+    match (base, child) {
+        (Value::Object(base), Value::Object(child)) => Value::Object(rule_maps(base, child, path)),
+        (Value::Object(base), child @ Value::String(_)) if base.contains_key("kind") => {
+            Value::Object(rule_maps(base, named(child), path))
         }
-        (base @ Value::String(_), Value::Object(over)) => Value::Object(rule_maps(named(base), over, path)),
-        (_, over) => over,
+        (base @ Value::String(_), Value::Object(child)) => Value::Object(rule_maps(named(base), child, path)),
+        (_, child) => child,
     }
 }
 
-fn rule_maps(mut base: Map<String, Value>, over: Map<String, Value>, path: &[&str]) -> Map<String, Value> {
+fn rule_maps(mut base: Map<String, Value>, child: Map<String, Value>, path: &[&str]) -> Map<String, Value> {
     let is_stage = path.len() == 2 && path[0] == "stages";
     let discriminator = if is_stage { "uses" } else { "kind" };
     let inside = path.len() > 2 || (path.len() == 1 && path[0] != "stages") || (path.len() == 2 && !is_stage);
     if (is_stage || inside)
-        && let (Some(old), Some(new)) = (base.get(discriminator), over.get(discriminator))
+        && let (Some(old), Some(new)) = (base.get(discriminator), child.get(discriminator))
         && [old, new].iter().all(|v| !v.is_array() && !v.is_object())
         && !new.is_null()
         && old != new
     {
-        return over;
+        return child;
     }
-    for (key, value) in over {
+    for (key, value) in child {
         let old = base.remove(&key);
         match (old, value) {
             (Some(_), Value::Null) => {}
@@ -52,14 +52,14 @@ fn rule_maps(mut base: Map<String, Value>, over: Map<String, Value>, path: &[&st
     base
 }
 
-fn merge_texts(base: &str, over: &str) -> Value {
+fn merge_texts(base: &str, child: &str) -> Value {
     let mut sources = Sources::default();
     let mut tree = |name: &str, text: &str| {
         let file = sources.add(name, None, text);
         yaml::read(&sources, file).0.unwrap_or_else(|| panic!("{text}"))
     };
-    let (base, over) = (tree("base", base), tree("over", over));
-    plain(&print::yaml(&merge::workflow(base, over), &sources))
+    let (base, child) = (tree("base", base), tree("over", child));
+    plain(&print::yaml(&merge::workflow(base, child), &sources))
 }
 
 /// Formats JSON as valid YAML, which allows no raw control characters.
@@ -67,8 +67,8 @@ fn text_of(value: &Value) -> String {
     value.to_string().replace('\u{7f}', "\\u007f")
 }
 
-fn merge_values(base: &Value, over: &Value) -> Value {
-    merge_texts(&text_of(base), &text_of(over))
+fn merge_values(base: &Value, child: &Value) -> Value {
+    merge_texts(&text_of(base), &text_of(child))
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn maps_merge_and_lists_replace() {
 }
 
 #[test]
-fn null_removes_what_the_parent_says_and_stays_where_the_parent_says_nothing() {
+fn null_removes_a_key_of_the_parent_and_is_kept_otherwise() {
     let base = json!({"stages": {"a": {"uses": "sft", "with": {"steps": 3, "seed": 1}}, "b": {"uses": "noop"}}});
     let over = json!({"stages": {"a": {"with": {"steps": null, "label": null}}, "b": null}});
     assert_eq!(
@@ -106,7 +106,7 @@ fn another_kind_drops_its_siblings_and_a_bare_name_is_its_kind() {
 }
 
 #[test]
-fn another_body_drops_what_the_parent_says_of_a_stage() {
+fn different_body_drops_the_parents_keys_of_a_stage() {
     let base = json!({"stages": {"a": {"uses": "sft", "with": {"steps": 3}, "timeout": "3h"}}});
     let merged = |stage: Value| merge_values(&base, &json!({"stages": {"a": stage}}))["stages"]["a"].clone();
     assert_eq!(merged(json!({"uses": "rl", "when": false})), json!({"uses": "rl", "when": false}));
@@ -150,7 +150,7 @@ fn document() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn merging_is_what_the_rule_says(base in document(), over in document()) {
+    fn merging_equals_the_documented_rule(base in document(), over in document()) {
         prop_assert_eq!(merge_values(&base, &over), rule(base, over, &[]));
     }
 
@@ -175,7 +175,7 @@ fn printed(text: &str) -> String {
 }
 
 #[test]
-fn comments_and_the_style_of_people_survive_printing() {
+fn comments_and_style_survive_printing() {
     let text = "\
 version: 1
 # Of the file.
@@ -307,7 +307,7 @@ fn two_files_of_one_run_may_extend_the_same_parent() {
 fn a_merged_file_on_a_disk_keeps_its_sources() {
     let path = folder("valid").join("extends.yaml");
     let text = beside(&LocalFileSystem, &path);
-    for wanted in ["../data/problems.jsonl", "../data/clean.py", "./parts/arm.yaml", "name: extends"] {
-        assert!(text.contains(wanted), "lacks {wanted}\n{text}");
+    for expected in ["../data/problems.jsonl", "../data/clean.py", "./parts/arm.yaml", "name: extends"] {
+        assert!(text.contains(expected), "lacks {expected}\n{text}");
     }
 }

@@ -77,7 +77,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_passes_the_schema_is_read_by_serde_and_the_other_way_round(config in config()) {
+    fn schema_and_serde_accept_the_same_options(config in config()) {
         let text = format!("version: 1\nname: f\nstages:\n  a: {{uses: sft, with: {config}}}\n");
         let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
         // Integral floats are whole numbers in YAML; serde alone would refuse them.

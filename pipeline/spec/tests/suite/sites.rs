@@ -70,7 +70,7 @@ fn a_site_is_read() {
 }
 
 #[test]
-fn a_store_may_be_away_for_minutes_unless_the_site_says_otherwise() {
+fn store_outage_has_a_default() {
     assert_eq!(parse("version: 1\n").0.unwrap().store_outage, Duration::from_secs(600));
     let (site, diagnostics) = parse("store_outage: soon\n");
     assert!(site.is_none());
@@ -108,7 +108,7 @@ fn all_mistakes_of_a_site_are_reported() {
          /s/trainyard.yaml:8:23: error[wrong-value]: `on` cannot be `done`; valid here: succeeded, failed, cancelled, \
          recovered, gate, missed, broken\n\
          /s/trainyard.yaml:8:39: error[wrong-value]: `webhook` is not an address; write `https://…`, or \
-         `env:WEBHOOK` for an address that is kept in a variable"
+         `env:WEBHOOK` for an address in an environment variable"
     );
 }
 
@@ -128,7 +128,7 @@ fn a_notification_has_one_form() {
         diagnostics.join("\n"),
         "/s/trainyard.yaml:2:5: error[misplaced-key]: a notification has both `webhook` and `slack`; write one \
          notification for each\n\
-         /s/trainyard.yaml:3:5: error[missing-key]: a notification has no `webhook`; say who is told: `webhook`, \
+         /s/trainyard.yaml:3:5: error[missing-key]: a notification has no `webhook`; add a recipient: `webhook`, \
          `slack` or `command`\n\
          /s/trainyard.yaml:4:15: error[wrong-value]: `command` names no program; write a program and its arguments, as \
          in `[/usr/local/bin/page, oncall]`"
@@ -136,7 +136,7 @@ fn a_notification_has_one_form() {
 }
 
 #[test]
-fn an_executor_that_the_build_does_not_have_is_named_at_its_pool() {
+fn unknown_executor_is_reported_at_its_pool() {
     let (site, diagnostics) = parse(
         "pools:\n  - {name: here, executor: locl}\n  - {name: big, executor: kubernetes, nodes: 0}\n  \
          - {name: far, executor: slurm}\n",
@@ -152,7 +152,7 @@ fn an_executor_that_the_build_does_not_have_is_named_at_its_pool() {
 }
 
 #[test]
-fn a_pool_of_another_executor_has_one_cpu_until_it_says_more() {
+fn non_local_pool_defaults_to_one_cpu() {
     let (site, diagnostics) = parse("pools: [{name: far, executor: slurm}]\n");
     assert_eq!(diagnostics, [""; 0]);
     assert_eq!(
@@ -204,7 +204,7 @@ fn wrong_options_of_an_executor_are_reported_at_their_places() {
 }
 
 #[test]
-fn trackers_are_judged_by_the_schema_of_one() {
+fn trackers_are_validated_by_their_schema() {
     let (site, diagnostics) = parse("tracking: [board, {kind: board, folder: curves}]\n");
     assert_eq!(diagnostics, [""; 0]);
     let site = site.unwrap();
@@ -218,7 +218,7 @@ fn trackers_are_judged_by_the_schema_of_one() {
 }
 
 #[test]
-fn a_required_option_is_missed_where_a_pool_gives_none() {
+fn missing_required_option_is_reported_at_the_pool() {
     let schema = json!({"type": "object", "properties": {"image": {"type": "string"}}, "required": ["image"]});
     let executors = [ExecutorOptions { name: "kubernetes", schema: &schema, several_nodes: true }];
     let this_machine = SitePool::local(2, 8 << 30, Vec::new());
@@ -239,7 +239,7 @@ fn a_required_option_is_missed_where_a_pool_gives_none() {
 }
 
 #[test]
-fn a_pool_says_all_that_it_lacks() {
+fn misfit_lists_all_shortfalls() {
     let pool =
         SitePool { gpus: vec![SiteGpu { index: 0, memory: 24 << 30 }], ..SitePool::local(2, 8 << 30, Vec::new()) };
     let ask = ResourceRequest {

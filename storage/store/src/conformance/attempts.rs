@@ -92,7 +92,7 @@ pub(super) async fn heartbeat_and_cancel(store: &Store) {
     let twin = NodeAddress { port: 81, ..address.clone() };
     assert!(
         matches!(store.put_address(&spec, &twin).await, Ok(CreateOutcome::Theirs(_))),
-        "a process is where it said first"
+        "the first address of a process counts"
     );
     assert_eq!(store.address(&spec.run, &spec.stage, 1, 1).await, Ok(Some(address)));
     let end = |error| NodeEnd { format: 1, rank: 1, error };

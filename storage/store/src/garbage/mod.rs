@@ -39,27 +39,27 @@ impl Store {
     /// Errors: those of the store; data or invalid if something cannot be read that may name objects: then nothing may
     /// be removed.
     pub async fn garbage_plan(&self, policy: &GarbagePolicy) -> Result<GarbagePlan> {
-        let survey = StoreSnapshot::of(self, policy).await?;
-        let reach = Reachability::of(&survey, policy);
-        let used: BTreeSet<&str> = reach.used.iter().map(|digest| digest.as_str()).collect();
+        let snapshot = StoreSnapshot::of(self, policy).await?;
+        let reachability = Reachability::of(&snapshot, policy);
+        let used: BTreeSet<&str> = reachability.used.iter().map(|digest| digest.as_str()).collect();
         let is_gone = |entry: &&ObjectEntry| {
-            !used.contains(name(entry)) && is_old(survey.now, entry.modified_millis, policy.older_than)
+            !used.contains(name(entry)) && is_old(snapshot.now, entry.modified_millis, policy.older_than)
         };
-        let gone: BTreeSet<&str> = survey.objects.iter().filter(is_gone).map(name).collect();
+        let gone: BTreeSet<&str> = snapshot.objects.iter().filter(is_gone).map(name).collect();
         let of_state = |state: GarbageRunState| -> Vec<RunId> {
-            survey.runs.iter().filter(|(_, run)| run.state == state).map(|(id, _)| id.clone()).collect()
+            snapshot.runs.iter().filter(|(_, run)| run.state == state).map(|(id, _)| id.clone()).collect()
         };
         let mut plan = GarbagePlan {
             policy: policy.clone(),
-            manifests: reach.given_up.iter().cloned().collect(),
-            resume_points: reach.resume_points.iter().cloned().collect(),
-            runs: reach.runs.iter().cloned().collect(),
-            stages: sizes::by_stage(&survey, &reach, &|name| gone.contains(name)),
+            manifests: reachability.given_up.iter().cloned().collect(),
+            resume_points: reachability.resume_points.iter().cloned().collect(),
+            runs: reachability.runs.iter().cloned().collect(),
+            stages: sizes::by_stage(&snapshot, &reachability, &|name| gone.contains(name)),
             unfinished: of_state(GarbageRunState::Unfinished),
             damaged: of_state(GarbageRunState::Damaged),
             ..GarbagePlan::default()
         };
-        for entry in &survey.objects {
+        for entry in &snapshot.objects {
             if used.contains(name(entry)) {
                 plan.kept += 1;
                 plan.kept_bytes += entry.size;
@@ -69,16 +69,16 @@ impl Store {
                 plan.young += 1;
             }
         }
-        let is_old = |entry: &&ObjectEntry| is_old(survey.now, entry.modified_millis, policy.older_than);
-        plan.probes = survey.probes.iter().filter(is_old).map(|entry| entry.path.clone()).collect();
+        let is_old = |entry: &&ObjectEntry| is_old(snapshot.now, entry.modified_millis, policy.older_than);
+        plan.probes = snapshot.probes.iter().filter(is_old).map(|entry| entry.path.clone()).collect();
         // A process that checks who computes a published generation finds the generation itself.
         let made: BTreeSet<String> =
-            survey.manifests.iter().map(|record| layout::computing_of(&record.key.0, record.key.1)).collect();
+            snapshot.manifests.iter().map(|record| layout::computing_of(&record.key.0, record.key.1)).collect();
         let is_over = |entry: &&ObjectEntry| entry.path.rsplit_once('.').is_some_and(|(of, _)| made.contains(of));
-        plan.probes.extend(survey.computations.iter().filter(is_over).filter(is_old).map(|entry| entry.path.clone()));
+        plan.probes.extend(snapshot.computations.iter().filter(is_over).filter(is_old).map(|entry| entry.path.clone()));
         if let Some(root) = self.local_root() {
             let age = i64::try_from(policy.older_than.as_millis()).unwrap_or(i64::MAX);
-            plan.staged = local::stale_staged(root, survey.now, age)
+            plan.staged = local::stale_staged(root, snapshot.now, age)
                 .map_err(|e| file_error("list", &root.display().to_string(), &e))?;
         }
         Ok(plan)

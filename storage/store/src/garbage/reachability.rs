@@ -23,42 +23,43 @@ pub(super) struct Reachability {
 }
 
 impl Reachability {
-    pub fn of(survey: &StoreSnapshot, policy: &GarbagePolicy) -> Self {
-        let held: BTreeSet<&Digest> =
-            survey.runs.values().filter(|run| run.retains_references()).flat_map(|run| &run.digests).collect();
-        let kept = closure(survey, roots(survey, policy, &held));
-        let gone = |record: &&ManifestRecord| !record.collected && !kept.contains(&record.key);
-        let given_up = survey.manifests.iter().filter(gone).map(|record| record.key.clone()).collect();
-        let points: BTreeSet<String> = resume_points(survey, policy, &held).map(|point| point.path.clone()).collect();
-        let used = used(survey, policy, &kept, &points);
+    pub fn of(snapshot: &StoreSnapshot, policy: &GarbagePolicy) -> Self {
+        let protected: BTreeSet<&Digest> =
+            snapshot.runs.values().filter(|run| run.retains_references()).flat_map(|run| &run.digests).collect();
+        let kept = closure(snapshot, roots(snapshot, policy, &protected));
+        let is_given_up = |record: &&ManifestRecord| !record.collected && !kept.contains(&record.key);
+        let given_up = snapshot.manifests.iter().filter(is_given_up).map(|record| record.key.clone()).collect();
+        let points: BTreeSet<String> =
+            resume_points(snapshot, policy, &protected).map(|point| point.path.clone()).collect();
+        let used = used(snapshot, policy, &kept, &points);
         let runs =
-            survey.runs.iter().filter(|(_, run)| is_removable(survey.now, run, policy)).map(|(id, _)| id.clone());
+            snapshot.runs.iter().filter(|(_, run)| is_removable(snapshot.now, run, policy)).map(|(id, _)| id.clone());
         Self { runs: runs.collect(), kept, given_up, used, resume_points: points }
     }
 }
 
 /// Returns the manifests that must stay irrespective of others.
-fn roots(survey: &StoreSnapshot, policy: &GarbagePolicy, held: &BTreeSet<&Digest>) -> Vec<ManifestKey> {
-    let last = policy.keep_last.map(|count| last_used(survey, count));
+fn roots(snapshot: &StoreSnapshot, policy: &GarbagePolicy, protected: &BTreeSet<&Digest>) -> Vec<ManifestKey> {
+    let last = policy.keep_last.map(|count| last_used(snapshot, count));
     let stays = |record: &&ManifestRecord| {
         let by_policy = match &last {
             None => true,
-            Some(last) => last.contains(&record.key) || !is_old(survey.now, record.modified, policy.older_than),
+            Some(last) => last.contains(&record.key) || !is_old(snapshot.now, record.modified, policy.older_than),
         };
-        held.contains(&record.key.0) || survey.pins.contains(&record.key) || (by_policy && !record.collected)
+        protected.contains(&record.key.0) || snapshot.pins.contains(&record.key) || (by_policy && !record.collected)
     };
-    survey.manifests.iter().filter(stays).map(|record| record.key.clone()).collect()
+    snapshot.manifests.iter().filter(stays).map(|record| record.key.clone()).collect()
 }
 
 /// Returns, for each stage of each workflow, the manifests that runs used last.
-fn last_used(survey: &StoreSnapshot, count: usize) -> BTreeSet<ManifestKey> {
+fn last_used(snapshot: &StoreSnapshot, count: usize) -> BTreeSet<ManifestKey> {
     let mut used: BTreeMap<&ManifestKey, &RunId> = BTreeMap::new();
-    for (id, run) in &survey.runs {
+    for (id, run) in &snapshot.runs {
         // Runs are sorted by time.
         used.extend(run.uses.iter().map(|key| (key, id)));
     }
     let mut stages: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for record in survey.manifests.iter().filter(|record| !record.collected) {
+    for record in snapshot.manifests.iter().filter(|record| !record.collected) {
         let last = used.get(&record.key).map_or(&record.run, |run| (*run).max(&record.run));
         let stage = stages.entry((&record.workflow, &record.stage)).or_default();
         stage.push((last, record.key.1, &record.key));
@@ -71,9 +72,9 @@ fn last_used(survey: &StoreSnapshot, count: usize) -> BTreeSet<ManifestKey> {
 }
 
 /// Returns these manifests and their lineage.
-fn closure(survey: &StoreSnapshot, roots: Vec<ManifestKey>) -> BTreeSet<ManifestKey> {
+fn closure(snapshot: &StoreSnapshot, roots: Vec<ManifestKey>) -> BTreeSet<ManifestKey> {
     let inputs: BTreeMap<&ManifestKey, &Vec<ManifestKey>> =
-        survey.manifests.iter().map(|r| (&r.key, &r.inputs)).collect();
+        snapshot.manifests.iter().map(|r| (&r.key, &r.inputs)).collect();
     let (mut open, mut kept) = (roots, BTreeSet::new());
     while let Some(key) = open.pop() {
         if !kept.contains(&key) {
@@ -86,33 +87,33 @@ fn closure(survey: &StoreSnapshot, roots: Vec<ManifestKey>) -> BTreeSet<Manifest
 
 /// Returns the removable checkpoints: those of published stages, and very old ones of abandoned stages.
 fn resume_points<'a>(
-    survey: &'a StoreSnapshot,
+    snapshot: &'a StoreSnapshot,
     policy: &'a GarbagePolicy,
-    held: &'a BTreeSet<&Digest>,
+    protected: &'a BTreeSet<&Digest>,
 ) -> impl Iterator<Item = &'a ResumePoint> {
-    let published: BTreeSet<&Digest> = survey.manifests.iter().map(|record| &record.key.0).collect();
-    survey.resume_points.iter().filter(move |point| {
-        let old = |age| is_old(survey.now, point.modified, age);
-        let done = published.contains(&point.stage) && old(policy.older_than);
-        !held.contains(&point.stage) && (done || policy.runs_older_than.is_some_and(old))
+    let published: BTreeSet<&Digest> = snapshot.manifests.iter().map(|record| &record.key.0).collect();
+    snapshot.resume_points.iter().filter(move |point| {
+        let old = |age| is_old(snapshot.now, point.modified, age);
+        let is_superseded = published.contains(&point.stage) && old(policy.older_than);
+        !protected.contains(&point.stage) && (is_superseded || policy.runs_older_than.is_some_and(old))
     })
 }
 
 /// Returns the referenced objects. Those of manifests given up just now still count: a run may have found one a moment
 /// before.
 fn used(
-    survey: &StoreSnapshot,
+    snapshot: &StoreSnapshot,
     policy: &GarbagePolicy,
     kept: &BTreeSet<ManifestKey>,
-    gone: &BTreeSet<String>,
+    removed: &BTreeSet<String>,
 ) -> BTreeSet<Digest> {
     let counts = |record: &&ManifestRecord| {
-        !record.collected || kept.contains(&record.key) || !is_old(survey.now, record.modified, policy.older_than)
+        !record.collected || kept.contains(&record.key) || !is_old(snapshot.now, record.modified, policy.older_than)
     };
-    let manifests = survey.manifests.iter().filter(counts).flat_map(|record| &record.files);
-    let points = survey.resume_points.iter().filter(|point| !gone.contains(&point.path));
+    let manifests = snapshot.manifests.iter().filter(counts).flat_map(|record| &record.files);
+    let points = snapshot.resume_points.iter().filter(|point| !removed.contains(&point.path));
     let points = points.flat_map(|point| &point.files);
-    manifests.chain(points).chain(&survey.attempts).cloned().collect()
+    manifests.chain(points).chain(&snapshot.attempts).cloned().collect()
 }
 
 fn is_removable(now: i64, run: &SurveyedRun, policy: &GarbagePolicy) -> bool {

@@ -46,14 +46,14 @@ impl ManifestRecord {
     fn of(key: ManifestKey, modified: i64, collected: bool, manifest: Manifest) -> Self {
         let inputs = manifest.inputs.into_values().flatten().map(|input| (input.stage_digest, input.generation));
         let files = manifest.outputs.into_values().flat_map(|output| output.files).map(|file| file.digest);
-        let made = manifest.provenance;
+        let provenance = manifest.provenance;
         Self {
             key,
             modified,
             collected,
-            workflow: made.workflow,
-            stage: made.stage,
-            run: made.run,
+            workflow: provenance.workflow,
+            stage: provenance.stage,
+            run: provenance.run,
             inputs: inputs.collect(),
             files: files.collect(),
         }

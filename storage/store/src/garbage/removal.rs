@@ -25,30 +25,30 @@ impl Store {
     /// Errors: invalid (the store was opened read-only), those of [`Store::garbage_plan`].
     pub async fn collect_garbage(&self, plan: &GarbagePlan) -> Result<GarbageSummary> {
         self.writable(layout::OBJECTS)?;
-        let survey = StoreSnapshot::of(self, &plan.policy).await?;
-        let reach = Reachability::of(&survey, &plan.policy);
-        let mut done = GarbageSummary::default();
-        for key in plan.manifests.iter().filter(|key| reach.given_up.contains(key)) {
-            done.manifests += u64::from(self.give_up(key).await?);
+        let snapshot = StoreSnapshot::of(self, &plan.policy).await?;
+        let reachability = Reachability::of(&snapshot, &plan.policy);
+        let mut summary = GarbageSummary::default();
+        for key in plan.manifests.iter().filter(|key| reachability.given_up.contains(key)) {
+            summary.manifests += u64::from(self.give_up(key).await?);
         }
-        for path in plan.resume_points.iter().filter(|path| reach.resume_points.contains(*path)) {
+        for path in plan.resume_points.iter().filter(|path| reachability.resume_points.contains(*path)) {
             self.delete(path).await?;
-            done.resume_points += 1;
+            summary.resume_points += 1;
         }
-        let objects: Vec<_> = plan.objects.iter().filter(|(path, _)| !is_used(path, &reach)).collect();
+        let objects: Vec<_> = plan.objects.iter().filter(|(path, _)| !is_used(path, &reachability)).collect();
         for some in objects.chunks(MANY) {
             // Collected first: see `first_missing` in `objects.rs`.
-            let removals: Vec<_> = some.iter().map(|object| self.remove_old(object, survey.now, plan)).collect();
+            let removals: Vec<_> = some.iter().map(|object| self.remove_old(object, snapshot.now, plan)).collect();
             let removed: Vec<_> = stream::iter(removals).buffer_unordered(CONCURRENT).try_collect().await?;
-            done.files += removed.iter().flatten().count() as u64;
-            done.bytes += removed.iter().flatten().sum::<u64>();
+            summary.files += removed.iter().flatten().count() as u64;
+            summary.bytes += removed.iter().flatten().sum::<u64>();
         }
-        for run in plan.runs.iter().filter(|run| reach.runs.contains(run)) {
-            let end = survey.runs.get(run).map_or(0, |run| run.end);
-            done.runs += u64::from(self.remove_run(run, end).await?);
+        for run in plan.runs.iter().filter(|run| reachability.runs.contains(run)) {
+            let end = snapshot.runs.get(run).map_or(0, |run| run.end);
+            summary.runs += u64::from(self.remove_run(run, end).await?);
         }
-        self.remove_leftovers(plan, &mut done).await?;
-        Ok(done)
+        self.remove_leftovers(plan, &mut summary).await?;
+        Ok(summary)
     }
 
     /// Overwrites a manifest with the record that its files are given up. Returns whether it was a manifest until now.
@@ -78,12 +78,12 @@ impl Store {
         }
     }
 
-    async fn remove_leftovers(&self, plan: &GarbagePlan, done: &mut GarbageSummary) -> Result<()> {
+    async fn remove_leftovers(&self, plan: &GarbagePlan, summary: &mut GarbageSummary) -> Result<()> {
         for (path, size) in &plan.staged {
             match std::fs::remove_file(path) {
                 Ok(()) => {
-                    done.files += 1;
-                    done.bytes += size;
+                    summary.files += 1;
+                    summary.bytes += size;
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) => return Err(file_error("delete", &path.display().to_string(), &e)),
@@ -91,13 +91,13 @@ impl Store {
         }
         for path in &plan.probes {
             self.delete(path).await?;
-            done.files += 1;
+            summary.files += 1;
         }
         Ok(())
     }
 }
 
-fn is_used(path: &str, reach: &Reachability) -> bool {
+fn is_used(path: &str, reachability: &Reachability) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    Digest::try_from(name.to_string()).is_ok_and(|digest| reach.used.contains(&digest))
+    Digest::try_from(name.to_string()).is_ok_and(|digest| reachability.used.contains(&digest))
 }

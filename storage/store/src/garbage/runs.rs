@@ -187,7 +187,7 @@ mod tests {
     use crate::StoreOptions;
 
     #[tokio::test]
-    async fn the_newest_tick_is_the_last_one_that_was_put_too() {
+    async fn newest_tick_is_the_last_one_put() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         for tick in ["on:ff", "2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z", "on:0a"] {
             store.fire_tick("s", tick, tick.into()).await.unwrap();

@@ -39,17 +39,21 @@ impl Amount {
 
 /// Returns rows sorted by workflow and stage; objects that no manifest names come first. `garbage` decides by name
 /// whether an object is removed now.
-pub(super) fn by_stage(survey: &StoreSnapshot, reach: &Reachability, garbage: &dyn Fn(&str) -> bool) -> Vec<StageSize> {
+pub(super) fn by_stage(
+    snapshot: &StoreSnapshot,
+    reachability: &Reachability,
+    garbage: &dyn Fn(&str) -> bool,
+) -> Vec<StageSize> {
     // The best claim last, so that it wins.
-    let mut records: Vec<&ManifestRecord> = survey.manifests.iter().collect();
-    let rank = |record: &ManifestRecord| (reach.kept.contains(&record.key), !record.collected);
+    let mut records: Vec<&ManifestRecord> = snapshot.manifests.iter().collect();
+    let rank = |record: &ManifestRecord| (reachability.kept.contains(&record.key), !record.collected);
     records.sort_by_key(|record| (rank(record), &record.run));
     let mut owners: BTreeMap<&str, &ManifestRecord> = BTreeMap::new();
     for record in records {
         owners.extend(record.files.iter().map(|digest| (digest.as_str(), record)));
     }
     let mut rows: BTreeMap<_, StageSize> = BTreeMap::new();
-    for entry in &survey.objects {
+    for entry in &snapshot.objects {
         let name = entry.path.rsplit('/').next().unwrap_or_default();
         let owner = owners.get(name);
         let place = owner.map(|record| (record.workflow.as_str(), record.stage.stage_id()));
@@ -58,7 +62,7 @@ pub(super) fn by_stage(survey: &StoreSnapshot, reach: &Reachability, garbage: &d
             stage: place.map(|(_, stage)| stage.to_string()),
             ..StageSize::default()
         });
-        let stays = owner.is_none_or(|record| reach.kept.contains(&record.key));
+        let stays = owner.is_none_or(|record| reachability.kept.contains(&record.key));
         let amount = match (garbage(name), stays) {
             (true, _) => &mut row.garbage,
             (false, true) => &mut row.kept,

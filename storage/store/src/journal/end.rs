@@ -31,22 +31,22 @@ async fn gallop<F: Future<Output = Result<bool>>>(from: u64, mut exists: impl Fn
         return Ok(from);
     }
     let (mut last, mut step) = (from, 1);
-    let mut beyond = loop {
+    let mut end = loop {
         let next = last + step;
         if !exists(next).await? {
             break next;
         }
         (last, step) = (next, 2 * step);
     };
-    while beyond - last > 1 {
-        let middle = last + (beyond - last) / 2;
+    while end - last > 1 {
+        let middle = last + (end - last) / 2;
         if exists(middle).await? {
             last = middle;
         } else {
-            beyond = middle;
+            end = middle;
         }
     }
-    Ok(beyond)
+    Ok(end)
 }
 
 #[cfg(test)]
@@ -61,17 +61,17 @@ mod tests {
 
     /// Returns the end, and the number of checks.
     fn search(from: u64, exists: impl Fn(u64) -> bool) -> (u64, u32) {
-        let asked = Cell::new(0);
+        let checks = Cell::new(0);
         let found = gallop(from, |number| {
-            asked.set(asked.get() + 1);
-            let answer = exists(number);
-            async move { Ok(answer) }
+            checks.set(checks.get() + 1);
+            let found = exists(number);
+            async move { Ok(found) }
         });
-        (found.now_or_never().unwrap().unwrap(), asked.get())
+        (found.now_or_never().unwrap().unwrap(), checks.get())
     }
 
     #[test]
-    fn the_end_is_found_from_every_place_before_it() {
+    fn end_is_found_from_every_start() {
         for end in 0..70 {
             for from in 0..=end {
                 assert_eq!(search(from, |n| n < end).0, end, "from {from}");
@@ -81,17 +81,17 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_one_question_while_nothing_happens_and_few_for_a_long_journal() {
+    fn search_needs_few_requests() {
         assert_eq!(search(100_000, |n| n < 100_000), (100_000, 1));
         assert_eq!(search(99_999, |n| n < 100_000), (100_000, 2));
-        let (end, asked) = search(0, |n| n < 100_000);
-        assert!(end == 100_000 && asked <= 36, "{asked} questions");
+        let (end, checks) = search(0, |n| n < 100_000);
+        assert!(end == 100_000 && checks <= 36, "{checks} checks");
     }
 
     proptest! {
         /// A store may hide batches that exist.
         #[test]
-        fn with_batches_hidden_it_neither_passes_the_end_nor_goes_back(
+        fn search_with_hidden_batches_stays_in_bounds(
             hidden in proptest::collection::btree_set(0_u64..200, 0..20), end in 0_u64..200, from in 0_u64..200
         ) {
             let found = search(from, |n| n < end && !hidden.contains(&n)).0;
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_tells_the_end_and_single_batches() {
+    async fn store_returns_the_end_and_single_batches() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let run = RunId("20260102-030405-00000a".into());
         assert_eq!(store.journal_end(&run, 0).await, Ok(0));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_without_an_answer_is_no_end() {
+    async fn failed_request_is_an_error() {
         assert_eq!(gallop(3, |_| async { Err(Error::retryable("503")) }).await, Err(Error::retryable("503")));
     }
 }

@@ -70,8 +70,8 @@ pub(super) fn decode(path: &str, bytes: &[u8]) -> Result<JournalBatch> {
 }
 
 /// Returns the error of a damaged journal.
-pub(super) fn corrupt(path: &str, what: String) -> Error {
-    Error::data(format!("journal batch {path} is damaged: {what}")).help(
+pub(super) fn corrupt(path: &str, problem: String) -> Error {
+    Error::data(format!("journal batch {path} is damaged: {problem}")).help(
         "published artifacts are not affected; start the workflow again with `trainyard run`: it is a new run, \
          whose finished stages are cache hits",
     )

@@ -62,11 +62,11 @@ impl JournalReader {
     /// once. Errors: those of [`JournalReader::read_to_end`].
     pub async fn read_some(&mut self) -> Result<(Vec<JournalBatch>, bool)> {
         let paths: Vec<_> = (self.next..self.next + READ_AHEAD).map(|seq| layout::journal(&self.run, seq)).collect();
-        let answers = join_all(paths.iter().map(|path| self.store.get(path))).await;
-        let mut answers = paths.iter().zip(answers);
+        let results = join_all(paths.iter().map(|path| self.store.get(path))).await;
+        let mut results = paths.iter().zip(results);
         let (mut batches, mut is_end) = (Vec::new(), false);
-        for (path, answer) in answers.by_ref() {
-            match answer? {
+        for (path, result) in results.by_ref() {
+            match result? {
                 Some(bytes) => batches.push(self.accept(path, &bytes)?),
                 None => {
                     is_end = true;
@@ -74,8 +74,8 @@ impl JournalReader {
                 }
             }
         }
-        if let Some((beyond, _)) = answers.find(|(_, answer)| matches!(answer, Ok(Some(_)))) {
-            self.refuse_gap(beyond).await?;
+        if let Some((later, _)) = results.find(|(_, result)| matches!(result, Ok(Some(_)))) {
+            self.refuse_gap(later).await?;
             is_end = false;
         }
         Ok((batches, is_end))
@@ -83,11 +83,11 @@ impl JournalReader {
 
     /// Handles a missing batch before an existing one. Either a writer has put both meanwhile, or the batch is lost:
     /// writers put no batch before the previous one is acknowledged.
-    async fn refuse_gap(&self, beyond: &str) -> Result<()> {
+    async fn refuse_gap(&self, later: &str) -> Result<()> {
         let path = layout::journal(&self.run, self.next);
         match self.store.get(&path).await? {
             Some(_) => Ok(()),
-            None => Err(corrupt(&path, format!("it is missing, although {beyond} is there"))),
+            None => Err(corrupt(&path, format!("it is missing, although {later} exists"))),
         }
     }
 
@@ -96,7 +96,7 @@ impl JournalReader {
         let batch = decode(path, bytes)?;
         let header = &batch.header;
         if header.run != self.run || header.seq != self.next {
-            return Err(corrupt(path, format!("it says run {} batch {}", header.run, header.seq)));
+            return Err(corrupt(path, format!("its header names run {} batch {}", header.run, header.seq)));
         }
         if header.epoch < self.epoch {
             return Err(corrupt(path, format!("its epoch {} comes after epoch {}", header.epoch, self.epoch)));
@@ -104,7 +104,7 @@ impl JournalReader {
         if header.sha256_before != self.before.clone().finish() {
             return Err(corrupt(
                 path,
-                "its SHA-256 of all before it does not match: an earlier batch was changed".into(),
+                "its SHA-256 of all earlier batches does not match: one of them was changed".into(),
             ));
         }
         self.step(header.epoch, bytes);

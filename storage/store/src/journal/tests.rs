@@ -41,14 +41,14 @@ async fn read_of(batches: &[Bytes]) -> Result<Vec<JournalBatch>> {
 }
 
 #[tokio::test]
-async fn a_sound_journal_reads_back() {
+async fn intact_journal_reads_back() {
     let batches = read_of(&four_batches().await).await.unwrap();
     assert_eq!(batches.len(), 4);
     assert_eq!(batches[3].events, [json!({"n": 2})]);
 }
 
 #[tokio::test]
-async fn every_flipped_byte_is_noticed() {
+async fn every_flipped_byte_is_detected() {
     let sound = four_batches().await;
     for at in 0..sound[1].len() {
         let mut damaged = sound.clone();
@@ -62,7 +62,7 @@ async fn every_flipped_byte_is_noticed() {
 }
 
 #[tokio::test]
-async fn every_cut_is_noticed() {
+async fn every_truncation_is_detected() {
     let sound = four_batches().await;
     for length in 0..sound[2].len() {
         let mut damaged = sound.clone();
@@ -72,7 +72,7 @@ async fn every_cut_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_missing_batch_is_named_as_missing() {
+async fn missing_batch_is_reported() {
     let sound = four_batches().await;
     for missing in 0..3 {
         let store = memory().await;
@@ -87,7 +87,7 @@ async fn a_missing_batch_is_named_as_missing() {
 }
 
 #[tokio::test]
-async fn a_writer_that_meets_the_rest_of_a_torn_journal_is_not_fenced_by_the_dead() {
+async fn leftover_batch_of_a_torn_journal_is_an_error() {
     let store = memory().await;
     let (mut writer, _) = JournalWriter::open(&store, &run(), "dead", opened).await.unwrap();
     let mut last = 0;
@@ -105,7 +105,7 @@ async fn a_writer_that_meets_the_rest_of_a_torn_journal_is_not_fenced_by_the_dea
         match writer.append(&[json!({"again": true})]).await {
             Ok(_) => {}
             Err(AppendError::Failed(error)) => break error,
-            Err(AppendError::Fenced(fenced)) => panic!("nobody took the run over: {fenced}"),
+            Err(AppendError::Fenced(fenced)) => panic!("no writer took the run over: {fenced}"),
         }
     };
     assert_eq!(error.kind, ErrorKind::Data);
@@ -113,7 +113,7 @@ async fn a_writer_that_meets_the_rest_of_a_torn_journal_is_not_fenced_by_the_dea
 }
 
 #[tokio::test]
-async fn whoever_opens_a_journal_while_its_writer_goes_on_is_told_so() {
+async fn opening_a_journal_under_an_active_writer_is_fenced() {
     let store = memory().await;
     let (mut first, _) = JournalWriter::open(&store, &run(), "first", opened).await.unwrap();
     let mut reader = JournalReader::new(&store, &run());
@@ -121,11 +121,11 @@ async fn whoever_opens_a_journal_while_its_writer_goes_on_is_told_so() {
     first.append(&[json!("still here")]).await.unwrap();
     let Err(AppendError::Fenced(fenced)) = reader.open_writer("second", opened).await else { panic!("it is sound") };
     assert_eq!((fenced.owner.as_str(), fenced.epoch, fenced.seq), ("first", 1, 1));
-    assert_eq!(first.append(&[json!("and on")]).await, Ok(2), "nobody has fenced the first");
+    assert_eq!(first.append(&[json!("and on")]).await, Ok(2), "the first writer is not fenced");
 }
 
 #[tokio::test]
-async fn batches_of_other_places_are_refused() {
+async fn batches_of_other_positions_are_rejected() {
     let sound = four_batches().await;
     let swapped = [sound[0].clone(), sound[2].clone(), sound[1].clone()];
     let error: Error = read_of(&swapped).await.unwrap_err();
@@ -136,7 +136,7 @@ async fn batches_of_other_places_are_refused() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_our_own_batch() {
+async fn lost_response_of_a_put_is_success() {
     let faulty = FaultyStore::new(std::sync::Arc::new(InMemory::new()));
     let store = Store::from_object_store(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
     let (mut writer, _) = JournalWriter::open(&store, &run(), "w", opened).await.unwrap();
@@ -163,7 +163,7 @@ async fn a_failed_batch_is_kept_and_put_before_the_next() {
 }
 
 #[tokio::test]
-async fn of_many_concurrent_writers_one_goes_on() {
+async fn one_of_many_concurrent_writers_continues() {
     let store = memory().await;
     let readers = vec![JournalReader::new(&store, &run()); 8];
     let mut writers = Vec::new();
@@ -185,7 +185,7 @@ async fn of_many_concurrent_writers_one_goes_on() {
 }
 
 #[tokio::test]
-async fn a_long_journal_is_read_in_pieces() {
+async fn long_journal_is_read_in_parts() {
     let store = memory().await;
     let (mut writer, _) = JournalWriter::open(&store, &run(), "w", opened).await.unwrap();
     for n in 0..40 {

@@ -140,11 +140,11 @@ impl JournalWriter {
     fn fence(&mut self, path: &str, theirs: &[u8]) -> AppendError {
         let (owner, epoch) = match decode_header(path, theirs) {
             Ok(header) if header.epoch < self.epoch && header.sha256_before != self.at.before.clone().finish() => {
-                let what = format!(
-                    "it is of writer {} (epoch {}) and stands behind batches that are missing",
+                let problem = format!(
+                    "writer {} (epoch {}) wrote it after batches that are missing",
                     header.writer, header.epoch
                 );
-                return AppendError::Failed(corrupt(path, what));
+                return AppendError::Failed(corrupt(path, problem));
             }
             Ok(header) => (header.writer, header.epoch),
             Err(_) => ("an unreadable batch".to_string(), self.epoch + 1),
@@ -170,7 +170,7 @@ impl std::error::Error for WriterFenced {}
 impl From<WriterFenced> for Error {
     fn from(fenced: WriterFenced) -> Self {
         let help =
-            format!("the run goes on under {}; follow it with `trainyard runs show {}`", fenced.owner, fenced.run);
+            format!("the run continues under {}; follow it with `trainyard runs show {}`", fenced.owner, fenced.run);
         Self::lost(fenced).help(help)
     }
 }

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_names_the_account_and_has_the_last_word_on_limits() {
+    fn environment_sets_the_account_and_overrides_limits() {
         let built = with(&[("AZURE_STORAGE_ACCOUNT", "here"), ("AZURE_STORAGE_KEY", "a2V5"), ("AZURE_TIMEOUT", "10m")]);
         let value = |key: AzureConfigKey| built.get_config_value(&key);
         assert_eq!(value(AzureConfigKey::AccountName).as_deref(), Some("here"));

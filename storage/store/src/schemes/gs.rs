@@ -56,7 +56,7 @@ mod tests {
     use object_store::gcp::GoogleConfigKey;
 
     #[test]
-    fn the_environment_gives_the_place_and_has_the_last_word_on_limits() {
+    fn environment_sets_the_bucket_and_overrides_limits() {
         let given = [("GOOGLE_BASE_URL", "http://127.0.0.1:1"), ("GOOGLE_BUCKET", "other"), ("GOOGLE_TIMEOUT", "10m")];
         let built = builder("bucket", 0, given.iter().map(|(name, value)| (name.to_string(), value.to_string())));
         let value = |key: GoogleConfigKey| built.get_config_value(&key);

@@ -59,7 +59,7 @@ mod tests {
     use trainyard_core::ErrorKind;
 
     #[test]
-    fn only_silence_ends_a_request_unless_the_environment_says_otherwise() {
+    fn idle_timeout_is_the_default_limit() {
         let limits = |environment: &[(&str, &str)]| {
             let owned: Vec<_> = environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
             let builder = super::builder("bucket", 0, owned.into_iter());

@@ -131,7 +131,7 @@ async fn collector(store: &Store, clock: &ManualClock, hours: &Hours) {
     for _ in 0..12 {
         let plan = store.garbage_plan(&policy).await.unwrap();
         store.collect_garbage(&plan).await.unwrap();
-        let _nobody_is_in_a_hurry = hours.write().await;
+        let _no_shared_lock = hours.write().await;
         clock.advance(25 * HOUR);
     }
 }
@@ -154,7 +154,7 @@ async fn beside(seed: u64) {
 }
 
 #[tokio::test]
-async fn what_a_run_has_found_or_stored_stays_readable_until_its_end() {
+async fn references_of_a_run_stay_readable_until_its_end() {
     for seed in 0..SEEDS {
         beside(seed).await;
     }

@@ -164,14 +164,14 @@ async fn only_what_is_reached_is_left(world: &mut World, seed: u64) {
 }
 
 #[tokio::test]
-async fn what_is_reached_stays_and_everything_else_goes() {
+async fn only_reachable_data_is_kept() {
     for seed in 0..SEEDS {
         history(seed).await;
     }
 }
 
 #[tokio::test]
-async fn a_collection_that_is_stopped_at_any_request_is_followed_by_the_next() {
+async fn interrupted_collection_is_completed_by_the_next() {
     for seed in 0..2 {
         let mut world = World::new(seed, true).await;
         for _ in 0..ACTIONS / 2 {

@@ -45,7 +45,7 @@ async fn collect(store: &Store, policy: &GarbagePolicy) -> (GarbagePlan, Garbage
 }
 
 #[tokio::test]
-async fn a_result_goes_in_two_steps_and_its_record_stays() {
+async fn result_is_removed_in_two_steps_and_its_record_stays() {
     let (clock, store) = fresh().await;
     let keep = GarbagePolicy { keep_last: Some(1), ..DAY };
     let (old, new) = ((stage(0), 0), (stage(1), 0));
@@ -55,7 +55,7 @@ async fn a_result_goes_in_two_steps_and_its_record_stays() {
     clock.advance(25 * HOUR);
     let (plan, done) = collect(&store, &keep).await;
     assert_eq!((plan.manifests.as_slice(), done.manifests, done.files), (&[old.clone()][..], 1, 0));
-    assert!(has(&store, 1).await, "somebody may have found it a moment ago");
+    assert!(has(&store, 1).await, "a run may have found it a moment ago");
     let NewestManifest::Damaged { generation: 0, error } = store.newest(&old.0).await.unwrap() else {
         panic!("it is a miss")
     };
@@ -77,7 +77,7 @@ async fn a_result_goes_in_two_steps_and_its_record_stays() {
 }
 
 #[tokio::test]
-async fn what_an_unfinished_run_found_stays_after_it_was_given_up() {
+async fn references_of_an_unfinished_run_are_kept() {
     let (clock, store) = fresh().await;
     let keep = GarbagePolicy { keep_last: Some(1), ..DAY };
     let (old, new) = ((stage(0), 0), (stage(1), 0));
@@ -98,7 +98,7 @@ async fn what_an_unfinished_run_found_stays_after_it_was_given_up() {
 }
 
 #[tokio::test]
-async fn what_was_used_last_stays_and_all_that_it_was_made_of() {
+async fn keep_last_keeps_results_with_their_lineage() {
     let (clock, store) = fresh().await;
     let base = publish(&store, &(stage(0), 0), &id(1), 1, &[]).await;
     let early = publish(&store, &(stage(1), 0), &id(2), 2, &[base]).await;
@@ -133,7 +133,7 @@ async fn a_pin_keeps_a_result_with_its_lineage() {
 }
 
 #[tokio::test]
-async fn storing_bytes_again_makes_them_young() {
+async fn storing_bytes_again_resets_their_age() {
     let (clock, store) = fresh().await;
     store.put_object(Bytes::from_static(b"\x01")).await.unwrap();
     clock.advance(25 * HOUR);
@@ -149,7 +149,7 @@ async fn storing_bytes_again_makes_them_young() {
 }
 
 #[tokio::test]
-async fn a_finished_run_goes_as_a_whole_and_an_unfinished_one_stays() {
+async fn finished_run_is_removed_and_unfinished_run_is_kept() {
     let (clock, store) = fresh().await;
     for number in [1, 2] {
         let (mut writer, _) = JournalWriter::open(&store, &id(number), "w", opened).await.unwrap();
@@ -162,7 +162,7 @@ async fn a_finished_run_goes_as_a_whole_and_an_unfinished_one_stays() {
         store.create(&format!("{}/s/1/log/000000", layout::attempts(&id(number))), "log".into()).await.unwrap();
     }
     clock.advance(100 * HOUR);
-    assert!(collect(&store, &DAY).await.0.is_empty(), "runs stay unless it is asked for");
+    assert!(collect(&store, &DAY).await.0.is_empty(), "runs stay unless the policy removes them");
     let old = GarbagePolicy { runs_older_than: Some(90 * HOUR), ..DAY };
     assert_eq!(collect(&store, &old).await.1.runs, 1);
     assert_eq!(store.list_runs().await.unwrap(), [id(2)]);
@@ -199,7 +199,7 @@ async fn a_run_that_was_resumed_while_it_was_to_be_removed_stays() {
 }
 
 #[tokio::test]
-async fn half_of_a_removed_run_goes_with_the_next_collection() {
+async fn partly_removed_run_is_removed_by_the_next_collection() {
     let (_, store) = fresh().await;
     let (mut writer, _) = JournalWriter::open(&store, &id(1), "w", opened).await.unwrap();
     let end = writer.append(&[finished()]).await.unwrap() + 1;
@@ -207,12 +207,12 @@ async fn half_of_a_removed_run_goes_with_the_next_collection() {
     let half = fresh().await.1;
     half.create(&layout::removal(&id(1)), format!("{end}\n").into()).await.unwrap();
     half.create(&layout::journal(&id(1), 1), batch).await.unwrap();
-    assert_eq!(collect(&half, &DAY).await.1.runs, 1, "whatever the options say: it was asked for before");
+    assert_eq!(collect(&half, &DAY).await.1.runs, 1, "the removal was begun under other options");
     assert_eq!(half.list(layout::RUNS).await.unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn the_readable_part_of_a_damaged_journal_holds_what_it_names() {
+async fn references_of_a_damaged_journal_are_kept() {
     let (clock, store) = fresh().await;
     publish(&store, &(stage(0), 0), &id(1), 1, &[]).await;
     publish(&store, &(stage(1), 0), &id(2), 2, &[]).await;
@@ -227,7 +227,7 @@ async fn the_readable_part_of_a_damaged_journal_holds_what_it_names() {
 }
 
 #[tokio::test]
-async fn what_a_newer_program_wrote_stops_a_collection() {
+async fn newer_format_stops_a_collection() {
     let cases = [
         (layout::manifest(&stage(0), 0), r#"{"format": 2}"#.to_string()),
         (layout::checkpoint(&stage(0), 1, 1), r#"{"format": 2}"#.to_string()),

@@ -68,7 +68,7 @@ fn serve(connection: TcpStream, bucket: &Mutex<Bucket>) {
     let Ok(mut out) = connection.try_clone() else { return };
     let mut reader = BufReader::new(connection);
     while let Some(request) = read(&mut reader) {
-        let mut response = answer(&request, &mut bucket.lock().unwrap());
+        let mut response = respond(&request, &mut bucket.lock().unwrap());
         if request.method == "HEAD" {
             response.length = Some(response.body.len());
             response.body.clear();
@@ -146,7 +146,7 @@ impl Response {
     }
 }
 
-fn answer(request: &Request, bucket: &mut Bucket) -> Response {
+fn respond(request: &Request, bucket: &mut Bucket) -> Response {
     if !request.headers.get("authorization").is_some_and(|value| value.starts_with("Bearer ")) {
         return Response::error("401 Unauthorized", "AuthenticationRequired");
     }
@@ -263,9 +263,9 @@ fn get(request: &Request, bucket: &Bucket, name: &str) -> Response {
     let found = match range {
         None => Response { body: object.bytes.clone(), ..Response::new("200 OK") },
         Some(range) => {
-            let told = format!("bytes {}-{}/{size}", range.start, range.end - 1);
+            let content_range = format!("bytes {}-{}/{size}", range.start, range.end - 1);
             let body = object.bytes[range].to_vec();
-            Response { body, ..Response::new("206 Partial Content") }.with("content-range", told)
+            Response { body, ..Response::new("206 Partial Content") }.with("content-range", content_range)
         }
     };
     found

@@ -55,7 +55,7 @@ async fn a_manifest_of_a_newer_program_is_not_damage() {
 }
 
 #[tokio::test]
-async fn of_many_generations_only_the_ends_are_read() {
+async fn only_first_and_last_generations_are_read() {
     let folder = scratch();
     let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
     let stage = Digest::of(b"nightly");
