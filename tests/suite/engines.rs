@@ -127,7 +127,7 @@ fn what_a_trainer_does_wrong_is_named() {
     s.write("wrong.yaml", OWN.replace("seed: 7", "columns: chatty"));
     s.run(&["check", "wrong.yaml"]).code(2).says("there is no export format `chatty`").says("openai");
     s.write("wrong.yaml", OWN.replace("[python3, trainer.py]", "[]"));
-    s.run(&["check", "wrong.yaml"]).code(2).says("no program is named");
+    s.run(&["check", "wrong.yaml"]).code(2).says("the command is empty");
 }
 
 const TRL: &str = r#"

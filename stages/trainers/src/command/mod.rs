@@ -69,7 +69,7 @@ impl PreparedOptions for PreparedCommand {
         let mut problems = self.config.save.problems("/save");
         problems.extend(self.format.as_ref().err().cloned());
         if self.config.command.first().is_none_or(String::is_empty) {
-            let problem = OptionProblem::new("/command", "no program is named");
+            let problem = OptionProblem::new("/command", "the command is empty");
             problems.push(problem.help("write for example `command: [python3, my_trainer.py]`"));
         }
         problems

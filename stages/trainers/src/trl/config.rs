@@ -174,7 +174,8 @@ impl TrlConfig {
             problems.push(OptionProblem::new("/learning_rate", "a learning rate is above 0"));
         }
         if self.python.is_empty() {
-            problems.push(OptionProblem::new("/python", "no program is named").help("write for example `python3`"));
+            problems
+                .push(OptionProblem::new("/python", "the interpreter is empty").help("write for example `python3`"));
         }
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         if !self.version.split('.').all(digits) {

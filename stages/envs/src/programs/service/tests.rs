@@ -184,7 +184,7 @@ fn what_a_service_does_wrong_is_named_and_of_the_right_kind() {
         (|| Act::Die, Retryable, "broke the connection off (2 tries)"),
         (|| Act::Half, Retryable, "broke the connection off (2 tries)"),
         (|| Act::Text("{\"id\":2,\"res".into()), Retryable, "cut its answer off (2 tries)"),
-        (|| Act::Text("<html>hello</html>".into()), Data, "wrote a line that is no answer"),
+        (|| Act::Text("<html>hello</html>".into()), Data, "wrote a line that is not a response"),
         (|| Act::Say(json!({"id": 99, "result": 1})), Data, "answered request 99 when it was asked request 1"),
         (|| Act::Say(json!({"id": 1})), Data, "neither `result` nor `error`"),
         (|| Act::Flood, Data, "answers with more than 67108864 bytes"),
