@@ -196,7 +196,7 @@ fn mistakes_about_models_are_found_before_the_run() {
     s.write("lesson.yaml", LESSON.replace("URL", "http://h").replace("      teacher: {model", "      mistakes: 0\n#"));
     s.run(&["check", "lesson.yaml"]).code(2).says("the method `teacher` needs a model");
     s.write("lesson.yaml", LESSON.replace("URL", "h"));
-    s.run(&["check", "lesson.yaml"]).code(2).says("`h` is no URL");
+    s.run(&["check", "lesson.yaml"]).code(2).says("`h` is not a URL");
     s.write("lesson.yaml", LESSON.replace("URL", "http://h").replace("{teacher: {model", "{Teacher: {model"));
     s.run(&["check", "lesson.yaml"]).code(2).says("`Teacher` cannot be part of a metric name");
     let keyed = LESSON.replace("attempts: 1, temp", "api_key: {secret: NONE}, temp");

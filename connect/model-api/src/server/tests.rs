@@ -223,5 +223,5 @@ fn a_key_is_asked_for_and_needed_on_the_network() {
     assert_eq!(read(send(&server, &text.replace("\r\nhost", "\r\nauthorization: Bearer k\r\nhost"))).0, 200);
     assert_eq!(read(send(&server, &text.replace("\r\nhost", "\r\nx-api-key: k\r\nhost"))).0, 200);
     let open = ModelApiServer::start("0.0.0.0:0".parse().unwrap(), Arc::new(Echo::default()), settings());
-    assert!(open.err().unwrap().message.contains("can be reached by others"));
+    assert!(open.err().unwrap().message.contains("is reachable from the network"));
 }
