@@ -108,7 +108,10 @@ fn an_endpoint_that_is_another_or_away_is_named() {
         other => other,
     });
     let s = sandbox(served.url(), "");
-    s.run(&["run", "judged.yaml"]).code(1).says("`m` was asked, and `other` has answered").says("served_as: [other]");
+    s.run(&["run", "judged.yaml"])
+        .code(1)
+        .says("model `m`, but the server responded as `other`")
+        .says("served_as: [other]");
     let away = sandbox("http://127.0.0.1:1", "");
     away.run(&["run", "judged.yaml"]).code(1).says("cannot be reached").says("model `m` at http://127.0.0.1:1");
     let wrong = sandbox("nowhere", ", spend_limit: 1, temperature: -1");
