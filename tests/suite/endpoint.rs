@@ -163,9 +163,9 @@ fn what_a_server_cannot_do_is_refused_before_the_run() {
     refused(
         &s,
         &backend("server: vllm").replace("http://", "http://me:hunter2@"),
-        "the URL holds a user or a password",
+        "the URL contains a user name or a password",
     );
-    refused(&s, &backend("server: vllm").replace("http://", "ws://"), "no http or https URL");
+    refused(&s, &backend("server: vllm").replace("http://", "ws://"), "not an http or https URL");
     let truncated = backend("server: sglang").replace("max_turn_tokens: 12", "max_turn_tokens: 12, top_k: 5");
     refused(&s, &truncated, "left after top-k and top-p");
     let two = backend("server: vllm").replace("models: [", "models: [\"${{ stages.base.model }}\", ");

@@ -111,23 +111,23 @@ fn what_a_trainer_does_wrong_is_named() {
     s.write("own.yaml", OWN);
     let good = TRAINER.replace("sys.exit(\"out of luck\")", "pass");
     for (trainer, said) in [
-        (good.replace("weights[-4:] = bytes(4)", "pass"), "the trainer left the weights as they were"),
-        (good.replace("(pathlib.Path(job[\"output\"])", "(pathlib.Path(job[\"scratch\"])"), "what the trainer left"),
-        (good.replace("weights[-4:] = bytes(4)", "weights = weights[:-8]"), "what the trainer left"),
+        (good.replace("weights[-4:] = bytes(4)", "pass"), "the trainer left the weights unchanged"),
+        (good.replace("(pathlib.Path(job[\"output\"])", "(pathlib.Path(job[\"scratch\"])"), "output of the trainer"),
+        (good.replace("weights[-4:] = bytes(4)", "weights = weights[:-8]"), "output of the trainer"),
         (good.replace("\"loss\": 4.0 / step", "\"loss\": None"), "loss is NaN at step 1"),
-        (good.replace("tell(step=step,", "tell(stepp=step,"), "line 1 of the trainer's events is no event"),
+        (good.replace("tell(step=step,", "tell(stepp=step,"), "line 1 of the trainer's events is not a valid event"),
         (good.replace("tell(step=step,", "tell(step=5 - step,"), "go back from step 4 to step 3"),
-        (good.replace("checkpoint=str(folder)", "checkpoint=\"nowhere\""), "checkpoint of step 2 is no folder"),
-        ("pass".to_string(), "without telling of an optimizer step"),
+        (good.replace("checkpoint=str(folder)", "checkpoint=\"nowhere\""), "checkpoint of step 2 is not a folder"),
+        ("pass".to_string(), "without reporting an optimizer step"),
     ] {
         s.write("trainer.py", &trainer);
         s.run(&["run", "own.yaml", "--until", "trained"]).code(1).says(said);
     }
     s.write("trainer.py", good);
     s.write("wrong.yaml", OWN.replace("seed: 7", "columns: chatty"));
-    s.run(&["check", "wrong.yaml"]).code(2).says("there is no export format `chatty`").says("openai");
+    s.run(&["check", "wrong.yaml"]).code(2).says("unknown export format `chatty`").says("openai");
     s.write("wrong.yaml", OWN.replace("[python3, trainer.py]", "[]"));
-    s.run(&["check", "wrong.yaml"]).code(2).says("no program is named");
+    s.run(&["check", "wrong.yaml"]).code(2).says("the command is empty");
 }
 
 const TRL: &str = r#"
@@ -229,20 +229,20 @@ fn options_of_trl_are_checked_before_the_run() {
     s.write("trl.yaml", &text);
     s.run(&["check", "trl.yaml"]).code(0);
     for (from, to, said) in [
-        ("micro_batch_rows: 2", "micro_batch_rows: 3", "3 rows do not divide 4"),
-        ("{weight_decay: 0.01}", "{max_steps: 3}", "`max_steps` is decided by the stage"),
+        ("micro_batch_rows: 2", "micro_batch_rows: 3", "3 rows do not divide `batch_rows` (4)"),
+        ("{weight_decay: 0.01}", "{max_steps: 3}", "`max_steps` is set by the stage"),
         ("      method: dpo\n", "", "`sft` does not read `preferences`"),
         ("      steps: 4\n", "      steps: 4\n      method: dpo\n", "`dpo` has no rows to learn from"),
-        ("      steps: 4\n", "      steps: 4\n      version: newest\n", "is no version"),
-        ("group_size: 4, max_turn_tokens: 24", "group_size: 3", "groups of 3 episodes do not divide 8"),
+        ("      steps: 4\n", "      steps: 4\n      version: newest\n", "is not a version"),
+        ("group_size: 4, max_turn_tokens: 24", "group_size: 3", "groups of 3 episodes do not divide `batch_rows` (8)"),
         ("{kind: answer}, {kind: length", "{kind: answers}, {kind: length", "answers"),
         (
             "method: grpo\n      environment: {kind: word-problems, format: hermes}",
             "method: grpo\n      environment: {kind: countdown}",
             "are made for `word-problems`",
         ),
-        ("      method: grpo\n", "", "`sft` plays no episodes: it does not read `environment`"),
-        ("      save_every: 1\n", "      save_every: 1\n      config: {use_vllm: true}\n", "`use_vllm` is decided by"),
+        ("      method: grpo\n", "", "`sft` runs no episodes and does not read `environment`"),
+        ("      save_every: 1\n", "      save_every: 1\n      config: {use_vllm: true}\n", "`use_vllm` is set by"),
     ] {
         assert!(text.contains(from), "{from}");
         s.write("wrong.yaml", text.replacen(from, to, 1));

@@ -105,7 +105,7 @@ fn what_a_program_cannot_be_asked_for_is_told_before_it_runs() {
         s.write("wrong.yaml", WORKFLOW.replace("ENVIRONMENT", &ENVIRONMENT.replace(from, to)));
         s.run(&["check", "wrong.yaml"]).code(2)
     };
-    told("[python3, agent.py]", "[]").says("no program is named");
+    told("[python3, agent.py]", "[]").says("the command is empty");
     told("format: code", "format: xml").says("xml");
     told("kind: harness,", "kind: harness, timeot: 3s,").says("timeot");
     s.write(

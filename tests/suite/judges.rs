@@ -108,7 +108,10 @@ fn an_endpoint_that_is_another_or_away_is_named() {
         other => other,
     });
     let s = sandbox(served.url(), "");
-    s.run(&["run", "judged.yaml"]).code(1).says("`m` was asked, and `other` has answered").says("served_as: [other]");
+    s.run(&["run", "judged.yaml"])
+        .code(1)
+        .says("model `m`, but the server responded as `other`")
+        .says("served_as: [other]");
     let away = sandbox("http://127.0.0.1:1", "");
     away.run(&["run", "judged.yaml"]).code(1).says("cannot be reached").says("model `m` at http://127.0.0.1:1");
     let wrong = sandbox("nowhere", ", spend_limit: 1, temperature: -1");
@@ -196,7 +199,7 @@ fn mistakes_about_models_are_found_before_the_run() {
     s.write("lesson.yaml", LESSON.replace("URL", "http://h").replace("      teacher: {model", "      mistakes: 0\n#"));
     s.run(&["check", "lesson.yaml"]).code(2).says("the method `teacher` needs a model");
     s.write("lesson.yaml", LESSON.replace("URL", "h"));
-    s.run(&["check", "lesson.yaml"]).code(2).says("`h` is no URL");
+    s.run(&["check", "lesson.yaml"]).code(2).says("`h` is not a URL");
     s.write("lesson.yaml", LESSON.replace("URL", "http://h").replace("{teacher: {model", "{Teacher: {model"));
     s.run(&["check", "lesson.yaml"]).code(2).says("`Teacher` cannot be part of a metric name");
     let keyed = LESSON.replace("attempts: 1, temp", "api_key: {secret: NONE}, temp");

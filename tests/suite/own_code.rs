@@ -118,7 +118,7 @@ fn mistakes_in_a_command_are_found_before_the_run() {
     std::fs::remove_file(s.path("my_rule.py")).unwrap();
     s.run(&["check", "own.yaml"]).code(2).says("there is no file or folder").says("my_rule.py");
     s.write("own.yaml", CHATS.replace("[python3, my_rule.py]", "[]"));
-    s.run(&["check", "own.yaml"]).code(2).says("no program is named").says("command: [python3, my_reward.py]");
+    s.run(&["check", "own.yaml"]).code(2).says("the command is empty").says("command: [python3, my_reward.py]");
     s.write("own.yaml", CHATS.replace("options: {least: 1}", "timeout: 30"));
     s.run(&["check", "own.yaml"]).code(2).says("timeout");
     s.write("rl.yaml", RL.replace("1 - tokens / 100", "1 - token / 100"));

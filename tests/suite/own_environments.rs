@@ -124,7 +124,7 @@ fn what_is_wrong_with_a_script_is_told() {
         s.run(&["conformance", "environment", "wrong.yaml"])
     };
     told("environment: {kind: chess}\nproblem: {}\nturns: []\n").code(2).says("chess");
-    told("environment: {kind: process}\nproblem: {}\nturns: []\n").code(2).says("no program is named");
+    told("environment: {kind: process}\nproblem: {}\nturns: []\n").code(2).says("the command is empty");
     told("environment: [\n").code(2).says("wrong.yaml");
     told("problem: {}\nturns: []\n").code(2).says("missing field `environment`");
     told(&SCRIPT.replace("shop.py", "nowhere.py")).code(2).says("nowhere.py");

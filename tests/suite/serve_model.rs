@@ -145,7 +145,7 @@ fn mistakes_of_the_command_are_told_at_once() {
     mistaken(&["latest/base/weights"]).says("no output `weights`");
     mistaken(&["latest/data/problems"]).says("not a model");
     mistaken(&["nowhere"]).says("there is no folder nowhere");
-    s.run(&["serve-model", "latest/base/model", "--bind", "0.0.0.0:0"]).code(2).says("nobody would need a key");
+    s.run(&["serve-model", "latest/base/model", "--bind", "0.0.0.0:0"]).code(2).says("the server requires no key");
     mistaken(&["latest/base/model", "--backend", "gpu"]).says("gpu");
     mistaken(&["latest/base/model", "--calls", "xml"]).says("use one of");
     s.write("key", "\n");

@@ -107,7 +107,7 @@ fn an_environment_over_http_is_held_to_the_rules() {
     let held = run(&s, "sesame", &["conformance", "environment", "script.yaml"]).code(0);
     held.prints("ok       resets repeat").prints("ok       forks are independent").prints("ok       limits hold");
     let refused = run(&s, "tahini", &["conformance", "environment", "script.yaml"]).code(2);
-    refused.says("answers 401: the key is not the one of this server");
+    refused.says("returned status 401: the key is not the one of this server");
     drop(served);
     run(&s, "sesame", &["conformance", "environment", "script.yaml"]).code(3).says("cannot be reached");
 }

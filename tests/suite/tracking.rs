@@ -82,6 +82,6 @@ fn a_tracker_that_is_away_is_a_note_and_wrong_options_have_their_place() {
     s.write("trainyard.yaml", "version: 1\ntracking:\n  - {kind: tensorboard, foldr: x}\n");
     s.run(&["run", "quick.yaml"]).code(2).says("trainyard.yaml:3:").says("foldr");
     s.write("trainyard.yaml", "version: 1\ntracking: [{kind: mlflow, url: here}]\n");
-    s.run(&["run", "quick.yaml"]).code(2).says("tracking[0]").says("`here` is no URL");
-    assert!(s.run(&["doctor"]).code(2).stdout.contains("`here` is no URL"));
+    s.run(&["run", "quick.yaml"]).code(2).says("tracking[0]").says("`here` is not a URL");
+    assert!(s.run(&["doctor"]).code(2).stdout.contains("`here` is not a URL"));
 }

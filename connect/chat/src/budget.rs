@@ -1,8 +1,8 @@
 //! The limit on spend: amounts reserved for requests in flight count as spent.
 //!
-//! A token has at least one byte, so the bytes of a request bound the tokens of its prompt, and the limit of an answer
-//! bounds those of the answer. A request whose maximum could exceed the limit waits for those in flight, which usually
-//! cost less than was reserved for them, and is rejected if no request is in flight.
+//! A token has at least one byte, so the bytes of a request bound the tokens of its prompt, and the limit of a response
+//! bounds those of the response. A request whose maximum could exceed the limit waits for those in flight, which
+//! usually cost less than was reserved for them, and is rejected if no request is in flight.
 
 use crate::options::{ChatOptions, Price};
 use trainyard_core::{Error, Result};
@@ -10,54 +10,54 @@ use trainyard_core::{Error, Result};
 pub(crate) struct Budget {
     price: Option<Price>,
     limit: Option<f64>,
-    /// Maximum tokens of an answer.
-    answer: u64,
+    /// Maximum tokens of a response.
+    response: u64,
     spent: f64,
     reserved: f64,
 }
 
 impl Budget {
     pub fn new(options: &ChatOptions) -> Self {
-        let answer = options.limit().unwrap_or(0);
-        Self { price: options.price, limit: options.spend_limit, answer, spent: 0.0, reserved: 0.0 }
+        let response = options.limit().unwrap_or(0);
+        Self { price: options.price, limit: options.spend_limit, response, spent: 0.0, reserved: 0.0 }
     }
     /// Reserves the maximum cost of a request of this many bytes; returns `None` if it must wait for those in flight.
     ///
     /// Errors: invalid, if no request is in flight and it could exceed the limit.
     pub fn reserve(&mut self, bytes: usize, in_flight: bool) -> Result<Option<f64>> {
-        let most = self.price.map_or(0.0, |price| price.of(bytes as u64, self.answer));
+        let max_cost = self.price.map_or(0.0, |price| price.of(bytes as u64, self.response));
         if let Some(limit) = self.limit
-            && self.spent + self.reserved + most > limit
+            && self.spent + self.reserved + max_cost > limit
         {
             let spent = self.spent;
-            return if in_flight { Ok(None) } else { Err(passed(spent, most, limit)) };
+            return if in_flight { Ok(None) } else { Err(limit_exceeded(spent, max_cost, limit)) };
         }
-        self.reserved += most;
-        Ok(Some(most))
+        self.reserved += max_cost;
+        Ok(Some(max_cost))
     }
-    /// Records the cost of an answered request; without a count of its tokens it is the reserved amount.
+    /// Records the cost of a request with a response; without a count of its tokens it is the reserved amount.
     pub fn settle(&mut self, reserved: f64, tokens: Option<(u64, u64)>) {
         self.release(reserved);
         match tokens {
-            Some(tokens) => self.found(tokens),
+            Some(tokens) => self.record_stored(tokens),
             None => self.spent += reserved,
         }
     }
-    /// Releases the amount of a request without an answer.
+    /// Releases the amount of a request without a response.
     pub fn release(&mut self, reserved: f64) {
         self.reserved = (self.reserved - reserved).max(0.0);
     }
-    /// Records the cost of an answer that was already stored.
-    pub fn found(&mut self, (prompt, answer): (u64, u64)) {
-        self.spent += self.price.map_or(0.0, |price| price.of(prompt, answer));
+    /// Records the cost of a response that was already stored.
+    pub fn record_stored(&mut self, (prompt, response): (u64, u64)) {
+        self.spent += self.price.map_or(0.0, |price| price.of(prompt, response));
     }
 }
 
-fn passed(spent: f64, most: f64, limit: f64) -> Error {
+fn limit_exceeded(spent: f64, max_cost: f64, limit: f64) -> Error {
     Error::invalid(format!(
-        "the answers so far cost {spent:.4}, the next one may cost {most:.4}, and `spend_limit` is {limit}"
+        "the responses so far cost {spent:.4} and the next one may cost {max_cost:.4}, but `spend_limit` is {limit}"
     ))
-    .help("raise `spend_limit`, or ask for less; the answers so far are kept and are not paid for again")
+    .help("raise `spend_limit`, or send fewer requests; stored responses are not paid for again")
 }
 
 #[cfg(test)]
@@ -71,24 +71,28 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_never_passed() {
+    fn spend_limit_is_never_exceeded() {
         // A request of 1,000 bytes costs at most 2,000 millionths.
         let mut budget = budget(0.0049);
         let first = budget.reserve(1000, false).unwrap().unwrap();
         let second = budget.reserve(1000, true).unwrap().unwrap();
-        assert_eq!((first, budget.reserve(1000, true).unwrap()), (0.002, None), "what is in flight may cost that much");
+        assert_eq!(
+            (first, budget.reserve(1000, true).unwrap()),
+            (0.002, None),
+            "the requests in flight may cost that much"
+        );
         budget.settle(first, Some((200, 50)));
         let third = budget.reserve(1000, true).unwrap().unwrap();
         budget.settle(second, None);
         budget.release(third);
-        budget.found((300, 0));
+        budget.record_stored((300, 0));
         let error = budget.reserve(1000, false).unwrap_err();
         assert!(error.message.contains("cost 0.0030") && error.message.contains("may cost 0.0020"), "{error}");
         assert!(budget.reserve(800, false).unwrap().is_some());
     }
 
     #[test]
-    fn without_a_limit_nothing_waits() {
+    fn no_request_waits_without_limit() {
         let mut budget = Budget::new(&ChatOptions::new("http://h", "m"));
         assert_eq!(budget.reserve(1 << 30, false).unwrap(), Some(0.0));
     }

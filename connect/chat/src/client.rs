@@ -1,4 +1,5 @@
-//! Client of one model: requests are sent as fast as the options permit, and every answer is stored before it is used.
+//! Client of one model: requests are sent as fast as the options permit, and every response is stored before it is
+//! used.
 
 use crate::budget::Budget;
 use crate::models::Models;
@@ -18,10 +19,10 @@ use trainyard_http::{BaseUrl, HttpClient, HttpFault, JsonRequest};
 const PATH: &str = "/v1/chat/completions";
 /// Interval at which cancellation of the stage is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Timeout for answers in flight when the stage was cancelled.
+/// Timeout for responses in flight when the stage was cancelled.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Id of a question.
+/// Id of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChatRequestId(u64);
 
@@ -35,20 +36,21 @@ pub struct ChatClient {
     rate: RateLimiter,
     budget: Budget,
     next: u64,
-    /// Questions whose answers were not looked up yet.
+    /// Requests whose responses were not looked up yet.
     fresh: Vec<(Digest, ChatRequestKey)>,
-    /// Unanswered questions, in order.
+    /// Requests without a response, in order.
     waiting: VecDeque<(Digest, ChatRequestKey)>,
     in_flight: BTreeMap<trainyard_http::HttpRequestId, InFlightRequest>,
-    /// Tickets that wait for each answer.
+    /// Ids that wait for each response.
     waiters: BTreeMap<Digest, Vec<ChatRequestId>>,
     ready: VecDeque<(ChatRequestId, Result<ChatResponse>)>,
     /// Requests of this round that were counted, and those of all rounds that the budget includes.
     counted: BTreeSet<Digest>,
     charged: BTreeSet<Digest>,
     usage: ChatUsage,
-    place: usize,
-    /// Whether the answers enter the stage's output `requests` and its metrics.
+    /// Index in the account of all usage.
+    account_index: usize,
+    /// Whether the responses enter the stage's output `requests` and its metrics.
     listed: bool,
 }
 
@@ -70,15 +72,15 @@ impl ChatClient {
         let address = BaseUrl::read(&options.endpoint)?;
         let service = options.service.clone().unwrap_or_else(|| address.to_string());
         let key = options.api_key.as_ref().map(|name| models.secret(name)).transpose()?;
-        let desk = HttpClient::open(address, key, options.limits())?;
-        let tally = ChatUsage { price: options.price, ..ChatUsage::default() };
+        let http = HttpClient::open(address, key, options.limits())?;
+        let usage = ChatUsage { price: options.price, ..ChatUsage::default() };
         Ok(Self {
-            http: desk,
+            http,
             clock: SystemClock::new(),
             rate: RateLimiter::new(options),
             budget: Budget::new(options),
-            place: models.register(tally),
-            usage: tally,
+            account_index: models.register(usage),
+            usage,
             options: options.clone(),
             service,
             models: Arc::clone(models),
@@ -93,14 +95,14 @@ impl ChatClient {
             listed: true,
         })
     }
-    /// Excludes answers from the output `requests` and the stage's own metrics: for a part that a resumed attempt does
-    /// not repeat, so that both are the same as without a pause.
+    /// Excludes responses from the output `requests` and the stage's own metrics: for a part that a resumed attempt
+    /// does not repeat, so that both are the same as without a pause.
     pub fn unlisted(mut self) -> Self {
         self.listed = false;
-        self.models.exclude(self.place);
+        self.models.exclude(self.account_index);
         self
     }
-    /// Returns the counts of requests and answers so far.
+    /// Returns the counts of requests and responses so far.
     pub fn usage(&self) -> ChatUsage {
         self.usage
     }
@@ -109,66 +111,66 @@ impl ChatClient {
     pub fn begin_round(&mut self) {
         self.counted.clear();
     }
-    /// Sends a question, whose answer [`ChatClient::next`] returns. Errors: bug, if it has no canonical form.
-    pub fn send(&mut self, question: &ChatRequest) -> Result<ChatRequestId> {
-        let ticket = ChatRequestId(self.next);
+    /// Sends a request, whose response [`ChatClient::next`] returns. Errors: bug, if it has no canonical form.
+    pub fn send(&mut self, request: &ChatRequest) -> Result<ChatRequestId> {
+        let id = ChatRequestId(self.next);
         self.next += 1;
-        let body = question.body(&self.options);
-        let request = ChatRequestKey { service: self.service.clone(), path: PATH.into(), body, draw: question.draw };
-        let digest = request.digest()?;
+        let body = request.body(&self.options);
+        let key = ChatRequestKey { service: self.service.clone(), path: PATH.into(), body, draw: request.draw };
+        let digest = key.digest()?;
         let waiters = self.waiters.entry(digest.clone()).or_default();
-        waiters.push(ticket);
-        // An equal question waits for the answer of the first one.
+        waiters.push(id);
+        // An equal request waits for the response to the first one.
         if waiters.len() == 1 {
-            self.fresh.push((digest, request));
+            self.fresh.push((digest, key));
         }
-        Ok(ticket)
+        Ok(id)
     }
-    /// Returns the next answer, in the order of arrival, or `None` after `wait`, or if there is no open question. The
-    /// inner error is about this question alone: the server rejects it, or its response is no chat completion.
+    /// Returns the next response, in the order of arrival, or `None` after `wait`, or if there is no open request. The
+    /// inner error is about this request alone: the server rejects it, or its response is not a chat completion.
     ///
     /// Errors end the stage: the server is unreachable (retryable), it rejects the key or lacks the model (invalid), it
-    /// answers as another model (invalid), the limit on spend is reached (invalid), the stage was cancelled. Answers in
-    /// flight are first awaited and stored.
+    /// responds as another model (invalid), the limit on spend is reached (invalid), the stage was cancelled. Responses
+    /// in flight are first awaited and stored.
     pub fn next(&mut self, wait: Duration) -> Result<Option<(ChatRequestId, Result<ChatResponse>)>> {
-        let until = self.clock.monotonic().saturating_add(wait);
+        let deadline = self.clock.monotonic().saturating_add(wait);
         loop {
-            if let Some(answered) = self.ready.pop_front() {
-                return Ok(Some(answered));
+            if let Some(response) = self.ready.pop_front() {
+                return Ok(Some(response));
             }
             if self.waiters.is_empty() {
                 return Ok(None);
             }
-            if let Err(error) = self.advance(until) {
+            if let Err(error) = self.advance(deadline) {
                 self.drain_in_flight();
                 return Err(error.at(format!("model `{}` at {}", self.options.model, self.options.endpoint)));
             }
-            if self.ready.is_empty() && self.clock.monotonic() >= until {
+            if self.ready.is_empty() && self.clock.monotonic() >= deadline {
                 return Ok(None);
             }
         }
     }
-    /// Sends questions and waits for all answers, which are in the same order. `done` receives their number.
+    /// Sends requests and waits for all responses, which are in the same order. `done` receives their number.
     ///
     /// Errors: those of [`ChatClient::next`].
     pub fn send_all(
         &mut self,
-        questions: &[ChatRequest],
+        requests: &[ChatRequest],
         mut done: impl FnMut(usize) -> Result<()>,
     ) -> Result<Vec<Result<ChatResponse>>> {
-        let tickets = questions.iter().map(|question| self.send(question)).collect::<Result<Vec<_>>>()?;
-        let mut answers = BTreeMap::new();
-        while answers.len() < tickets.len() {
-            if let Some((ticket, answer)) = self.next(POLL_INTERVAL)? {
-                answers.insert(ticket, answer);
-                done(answers.len())?;
+        let ids = requests.iter().map(|request| self.send(request)).collect::<Result<Vec<_>>>()?;
+        let mut responses = BTreeMap::new();
+        while responses.len() < ids.len() {
+            if let Some((id, response)) = self.next(POLL_INTERVAL)? {
+                responses.insert(id, response);
+                done(responses.len())?;
             }
         }
-        let lost = || Err(Error::bug("a question was asked and never answered"));
-        Ok(tickets.iter().map(|ticket| answers.remove(ticket).unwrap_or_else(lost)).collect())
+        let missing = || Err(Error::bug("a request got no response"));
+        Ok(ids.iter().map(|id| responses.remove(id).unwrap_or_else(missing)).collect())
     }
 
-    fn advance(&mut self, until: Duration) -> Result<()> {
+    fn advance(&mut self, deadline: Duration) -> Result<()> {
         self.models.stop_if_cancelled()?;
         self.look_up()?;
         if !self.ready.is_empty() {
@@ -176,14 +178,14 @@ impl ChatClient {
         }
         self.send_waiting()?;
         let now = self.clock.monotonic();
-        let mut pause = until.saturating_sub(now).min(POLL_INTERVAL);
+        let mut pause = deadline.saturating_sub(now).min(POLL_INTERVAL);
         if !self.waiting.is_empty() && self.in_flight.len() < self.options.concurrency {
             pause = pause.min(self.rate.wait(now).max(Duration::from_millis(1)));
         }
         self.receive(pause)
     }
 
-    /// Takes the answers that are already stored.
+    /// Takes the responses that are already stored.
     fn look_up(&mut self) -> Result<()> {
         if self.fresh.is_empty() {
             return Ok(());
@@ -212,21 +214,21 @@ impl ChatClient {
             // A token of text has about four bytes.
             let expected = bytes as u64 / 4 + self.options.limit().unwrap_or(0);
             self.rate.record_sent(self.clock.monotonic(), expected);
-            let ticket = self.http.send(JsonRequest::post(PATH, request.body.clone()), ());
-            self.in_flight.insert(ticket, InFlightRequest { digest, request, reserved, expected });
+            let id = self.http.send(JsonRequest::post(PATH, request.body.clone()), ());
+            self.in_flight.insert(id, InFlightRequest { digest, request, reserved, expected });
         }
         Ok(())
     }
 
-    /// Takes the answers that arrive within a time.
+    /// Takes the responses that arrive within a time.
     fn receive(&mut self, wait: Duration) -> Result<()> {
         let Some(first) = self.http.next(wait) else { return Ok(()) };
-        let mut came = vec![first];
-        came.extend(std::iter::from_fn(|| self.http.next(Duration::ZERO)));
+        let mut results = vec![first];
+        results.extend(std::iter::from_fn(|| self.http.next(Duration::ZERO)));
         let (mut records, mut end) = (Vec::new(), None);
-        for (ticket, answer) in came {
-            let Some(flight) = self.in_flight.remove(&ticket) else { continue };
-            match answer {
+        for (id, response) in results {
+            let Some(flight) = self.in_flight.remove(&id) else { continue };
+            match response {
                 Ok(body) => records.extend(self.record_response(flight, body)?),
                 Err(fault) => {
                     self.budget.release(flight.reserved);
@@ -239,8 +241,8 @@ impl ChatClient {
             }
         }
         let digests: Vec<Digest> = records.iter().map(|(digest, _)| Digest::clone(digest)).collect();
-        let kept = self.models.keep(records)?;
-        for (digest, bytes) in digests.iter().zip(&kept) {
+        let stored = self.models.keep(records)?;
+        for (digest, bytes) in digests.iter().zip(&stored) {
             if let Err(error) = self.take(digest, bytes, true) {
                 end.get_or_insert(error);
             }
@@ -248,13 +250,14 @@ impl ChatClient {
         end.map_or(Ok(()), Err)
     }
 
-    /// Returns the record of an answer to store. A response that is no chat completion is not stored: a retry may
+    /// Returns the record of a response to store. A response that is not a chat completion is not stored: a retry may
     /// succeed.
     fn record_response(&mut self, flight: InFlightRequest, body: Value) -> Result<Option<(Digest, Vec<u8>)>> {
         let read = ChatResponse::read(&body);
-        let tokens = read.as_ref().ok().and_then(|answer| answer.tokens);
+        let tokens = read.as_ref().ok().and_then(|response| response.tokens);
         self.budget.settle(flight.reserved, tokens);
-        self.rate.correct_tokens(flight.expected, tokens.map_or(flight.expected, |(prompt, answer)| prompt + answer));
+        self.rate
+            .correct_tokens(flight.expected, tokens.map_or(flight.expected, |(prompt, response)| prompt + response));
         if let Err(error) = read {
             self.resolve(&flight.digest, &Err(error));
             return Ok(None);
@@ -263,59 +266,60 @@ impl ChatClient {
         Ok(Some((flight.digest, record)))
     }
 
-    /// Takes a stored answer. Errors: data (a damaged record), invalid (another model has answered).
-    fn take(&mut self, digest: &Digest, bytes: &[u8], asked: bool) -> Result<()> {
+    /// Takes a stored response. Errors: data (a damaged record), invalid (another model has responded).
+    fn take(&mut self, digest: &Digest, bytes: &[u8], is_new: bool) -> Result<()> {
         let record = ChatRecord::read(bytes, digest)?;
-        let answer = ChatResponse::read(&record.answer)?;
+        let response = ChatResponse::read(&record.answer)?;
         let uncharged = self.charged.insert(digest.clone());
         if self.counted.insert(digest.clone()) {
             self.usage.requests += 1;
-            self.usage.sent += u64::from(asked);
-            if let Some((prompt, completion)) = answer.tokens {
+            self.usage.sent += u64::from(is_new);
+            if let Some((prompt, completion)) = response.tokens {
                 self.usage.prompt_tokens += prompt;
                 self.usage.completion_tokens += completion;
-                if !asked && uncharged {
-                    self.budget.found((prompt, completion));
+                if !is_new && uncharged {
+                    self.budget.record_stored((prompt, completion));
                 }
             }
             if self.listed {
-                self.models.record_use(digest, &record, &answer)?;
+                self.models.record_use(digest, &record, &response)?;
             }
-            self.models.set_usage(self.place, self.usage);
+            self.models.set_usage(self.account_index, self.usage);
         }
-        self.expect_model(&answer)?;
-        self.resolve(digest, &Ok(answer));
+        self.expect_model(&response)?;
+        self.resolve(digest, &Ok(response));
         Ok(())
     }
 
-    /// Checks the model of an answer. Errors: invalid, if the answer names another model.
-    fn expect_model(&self, answer: &ChatResponse) -> Result<()> {
-        let Some(name) = answer.model.as_ref() else { return Ok(()) };
+    /// Checks the model of a response. Errors: invalid, if the response names another model.
+    fn expect_model(&self, response: &ChatResponse) -> Result<()> {
+        let Some(name) = response.model.as_ref() else { return Ok(()) };
         if *name == self.options.model || self.options.served_as.contains(name) {
             return Ok(());
         }
-        let message = format!("`{}` was asked, and `{name}` has answered", self.options.model);
+        let message =
+            format!("the request is for model `{}`, but the server responded as `{name}`", self.options.model);
         Err(Error::invalid(message).help(format!(
-            "if that is the same model, add `served_as: [{name}]`; the answer is kept and is not paid for again"
+            "if it is the same model, add `served_as: [{name}]`; the response is stored and is not paid for again"
         )))
     }
 
-    fn resolve(&mut self, digest: &Digest, answer: &Result<ChatResponse>) {
-        for ticket in self.waiters.remove(digest).unwrap_or_default() {
-            self.ready.push_back((ticket, answer.clone()));
+    fn resolve(&mut self, digest: &Digest, response: &Result<ChatResponse>) {
+        for id in self.waiters.remove(digest).unwrap_or_default() {
+            self.ready.push_back((id, response.clone()));
         }
     }
 
-    /// Waits for the answers in flight, and stores them.
+    /// Waits for the responses in flight, and stores them.
     fn drain_in_flight(&mut self) {
-        let given_up = self.clock.monotonic() + GRACE;
+        let deadline = self.clock.monotonic() + GRACE;
         while !self.in_flight.is_empty() {
-            if self.models.stop_if_cancelled().is_err() && self.clock.monotonic() > given_up {
+            if self.models.stop_if_cancelled().is_err() && self.clock.monotonic() > deadline {
                 return;
             }
-            let Some((ticket, answer)) = self.http.next(POLL_INTERVAL) else { continue };
-            let Some(flight) = self.in_flight.remove(&ticket) else { continue };
-            let Ok(body) = answer else { continue };
+            let Some((id, response)) = self.http.next(POLL_INTERVAL) else { continue };
+            let Some(flight) = self.in_flight.remove(&id) else { continue };
+            let Ok(body) = response else { continue };
             if let Ok(Some(record)) = self.record_response(flight, body) {
                 // The stage ends with the first error, not with its consequences.
                 let _ = self.models.keep(vec![record]);
@@ -324,7 +328,7 @@ impl ChatClient {
     }
 }
 
-/// Returns whether a fault is about one question, so that others may be answered.
+/// Returns whether a fault is about one request, so that others may succeed.
 fn is_request_fault(fault: &HttpFault) -> bool {
     matches!(fault.status, Some(400 | 413 | 414 | 422)) || fault.error.kind == ErrorKind::Data
 }

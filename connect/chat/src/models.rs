@@ -1,4 +1,4 @@
-//! State that a running stage shares with its parts that use models: keys, stored answers, and the account of all
+//! State that a running stage shares with its parts that use models: keys, stored responses, and the account of all
 //! usage.
 
 use crate::record::ChatRecord;
@@ -11,29 +11,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trainyard_api::{CancelToken, RequestCache, RequestsInMemory, StageContext};
 use trainyard_core::{Digest, Error, Result, Secret, SecretName, Secrets};
 
-/// Port of a stage that uses models: as an input, stored answers; as an output, all used ones.
+/// Port of a stage that uses models: as an input, stored responses; as an output, all used ones.
 const PORT: &str = "requests";
 
-/// Models at endpoints, with the keys and stored answers of a stage.
+/// Models at endpoints, with the keys and stored responses of a stage.
 pub struct Models {
     secrets: Secrets,
     cache: Arc<dyn RequestCache>,
     cancel: CancelToken,
-    /// Answers of the input `requests`.
+    /// Responses of the input `requests`.
     given: BTreeMap<Digest, Vec<u8>>,
     account: Mutex<Account>,
 }
 
 #[derive(Default)]
 struct Account {
-    /// `None` if the stage has no output for them.
+    /// Responses for the output `requests`; `None` if it is not connected.
     used: Option<UsedResponses>,
     /// Tally of each chat, in the order in which they were opened, and whether it is listed.
     tallies: Vec<(ChatUsage, bool)>,
 }
 
 impl Models {
-    /// Creates the models of a running stage. Errors: data, if the input `requests` has other content than answers.
+    /// Creates the models of a running stage. Errors: data, if the input `requests` has other content than responses.
     pub fn of_stage(context: &StageContext) -> Result<Arc<Self>> {
         let mut given = BTreeMap::new();
         for artifact in context.many(PORT) {
@@ -45,11 +45,11 @@ impl Models {
         let (secrets, cache, cancel) = (context.secrets.clone(), context.requests.clone(), context.cancel.clone());
         Ok(Arc::new(Self { secrets, cache, cancel, given, account }))
     }
-    /// Creates models without keys, whose answers are kept as long as this value lives.
+    /// Creates models without keys, whose responses are kept as long as this value exists.
     pub fn in_memory() -> Arc<Self> {
         Self::with_cache(Arc::new(RequestsInMemory::default()))
     }
-    /// Creates models without keys, whose answers are kept in `cache`.
+    /// Creates models without keys, whose responses are kept in `cache`.
     pub fn with_cache(cache: Arc<dyn RequestCache>) -> Arc<Self> {
         let (secrets, cancel) = (Secrets::default(), CancelToken::default());
         Arc::new(Self { secrets, cache, cancel, given: BTreeMap::new(), account: Mutex::default() })
@@ -64,8 +64,8 @@ impl Models {
     pub fn values(&self) -> Vec<(&'static str, f64)> {
         let mut sums: Vec<(&'static str, f64)> = Vec::new();
         let account = self.account();
-        let asked = account.tallies.iter().filter(|(tally, listed)| *listed && tally.requests > 0);
-        for (name, value) in asked.flat_map(|(tally, _)| tally.values()) {
+        let used = account.tallies.iter().filter(|(tally, listed)| *listed && tally.requests > 0);
+        for (name, value) in used.flat_map(|(tally, _)| tally.values()) {
             match sums.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, sum)) => *sum += value,
                 None => sums.push((name, value)),
@@ -77,13 +77,14 @@ impl Models {
     /// sent to servers.
     pub fn finish(&self, context: &mut StageContext) -> Result<()> {
         let mut account = self.account();
-        let asked = account.tallies.iter().map(|(tally, _)| tally);
-        let (requests, asked) = asked.fold((0, 0), |(all, now), tally| (all + tally.requests, now + tally.sent));
+        let tallies = account.tallies.iter().map(|(tally, _)| tally);
+        let (requests, sent) = tallies.fold((0, 0), |(all, now), tally| (all + tally.requests, now + tally.sent));
         if requests == 0 {
             return Ok(());
         }
-        context.measure("model_requests", json!({"answered": requests, "asked_now": asked}));
-        context.log(format!("models answered {requests} requests; {} were kept from before", requests - asked));
+        context.measure("model_requests", json!({"answered": requests, "asked_now": sent}));
+        context
+            .log(format!("models responded to {requests} requests; {} responses were already stored", requests - sent));
         match account.used.take().filter(|used| !used.is_empty()) {
             Some(used) => used.write(&context.output_parquet(PORT)?),
             None => Ok(()),
@@ -106,28 +107,28 @@ impl Models {
     /// Returns the records of requests: given ones first.
     pub(crate) fn find(&self, requests: &[Digest]) -> Result<Vec<Option<Vec<u8>>>> {
         let unknown: Vec<Digest> = requests.iter().filter(|r| !self.given.contains_key(r)).cloned().collect();
-        let mut kept = if unknown.is_empty() { Vec::new() } else { self.cache.find(&unknown)? }.into_iter();
-        let one = |request| self.given.get(request).cloned().or_else(|| kept.next().flatten());
+        let mut cached = if unknown.is_empty() { Vec::new() } else { self.cache.find(&unknown)? }.into_iter();
+        let one = |request| self.given.get(request).cloned().or_else(|| cached.next().flatten());
         Ok(requests.iter().map(one).collect())
     }
     pub(crate) fn keep(&self, records: Vec<(Digest, Vec<u8>)>) -> Result<Vec<Vec<u8>>> {
         if records.is_empty() { Ok(Vec::new()) } else { self.cache.keep(records) }
     }
-    /// Adds an answer to the output `requests`.
-    pub(crate) fn record_use(&self, request: &Digest, record: &ChatRecord, answer: &ChatResponse) -> Result<()> {
+    /// Adds a response to the output `requests`.
+    pub(crate) fn record_use(&self, request: &Digest, record: &ChatRecord, response: &ChatResponse) -> Result<()> {
         match &mut self.account().used {
-            Some(used) => used.add(request, record, answer),
+            Some(used) => used.add(request, record, response),
             None => Ok(()),
         }
     }
-    pub(crate) fn set_usage(&self, place: usize, tally: ChatUsage) {
-        if let Some(known) = self.account().tallies.get_mut(place) {
-            known.0 = tally;
+    pub(crate) fn set_usage(&self, index: usize, tally: ChatUsage) {
+        if let Some(entry) = self.account().tallies.get_mut(index) {
+            entry.0 = tally;
         }
     }
-    pub(crate) fn exclude(&self, place: usize) {
-        if let Some(known) = self.account().tallies.get_mut(place) {
-            known.1 = false;
+    pub(crate) fn exclude(&self, index: usize) {
+        if let Some(entry) = self.account().tallies.get_mut(index) {
+            entry.1 = false;
         }
     }
     fn account(&self) -> MutexGuard<'_, Account> {

@@ -29,20 +29,20 @@ pub struct ChatOptions {
     /// Other names of the model in the server's answers; any further name is an error.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub served_as: Vec<String>,
-    /// API key that the server requires, by its name in the site file: `{secret: NAME}`; null = none.
+    /// API key that the server requires, by its name in the site file: `{secret: NAME}`; null = no key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key: Option<SecretName>,
     /// Name of the service under which answers are stored, in place of the address: one service at several addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Sampling temperature; null = the server's own.
+    /// Sampling temperature; null = the default of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub temperature: Option<f64>,
     /// Maximum tokens of an answer; null = no limit is sent.
     #[schemars(range(min = 1))]
     pub max_tokens: Option<u32>,
-    /// Seed for the server, plus the number of the draw; null = none is sent.
+    /// Seed for the server, plus the number of the draw; null = no seed is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u32>,
     /// How requests specify the form of an answer.
@@ -141,8 +141,8 @@ impl ChatOptions {
     }
     /// Returns the maximum tokens of an answer, in whichever field it is sent.
     pub fn limit(&self) -> Option<u64> {
-        let told = LIMIT_FIELDS.iter().filter_map(|name| self.extra.get(*name)?.as_u64()).max();
-        told.or(self.max_tokens.map(u64::from))
+        let limit = LIMIT_FIELDS.iter().filter_map(|name| self.extra.get(*name)?.as_u64()).max();
+        limit.or(self.max_tokens.map(u64::from))
     }
     /// Returns the limits of requests.
     pub(crate) fn limits(&self) -> RequestLimits {
@@ -158,21 +158,21 @@ impl ChatOptions {
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.endpoint.is_empty() {
-            let problem = OptionProblem::new("/endpoint", "no address of a server is given");
+            let problem = OptionProblem::new("/endpoint", "the address of the server is missing");
             problems.push(problem.help("write `model: {endpoint: URL, model: NAME}`"));
         } else if let Err(e) = BaseUrl::read(&self.endpoint) {
             let problem = OptionProblem::new("/endpoint", e.message);
             problems.push(e.help.into_iter().fold(problem, OptionProblem::help));
         }
         if self.model.is_empty() {
-            let problem = OptionProblem::new("/model", "the model has no name");
-            problems.push(problem.help("give the name by which the server knows it, as `/v1/models` lists it"));
+            let problem = OptionProblem::new("/model", "the name of the model is missing");
+            problems.push(problem.help("set the name that `/v1/models` of the server lists"));
         }
         match parse_duration(&self.timeout) {
-            Err(why) => problems.push(OptionProblem::new("/timeout", why)),
+            Err(reason) => problems.push(OptionProblem::new("/timeout", reason)),
             Ok(Duration::ZERO) => {
-                let problem = OptionProblem::new("/timeout", "no request is answered within no time");
-                problems.push(problem.help("use `5m`"));
+                let problem = OptionProblem::new("/timeout", "the timeout is zero");
+                problems.push(problem.help("write for example `5m`"));
             }
             Ok(_) => {}
         }
@@ -192,17 +192,17 @@ impl ChatOptions {
         }
         for name in self.extra.keys().filter(|name| RESERVED_FIELDS.contains(&name.as_str())) {
             let problem = OptionProblem::new(format!("/extra/{name}"), format!("`{name}` is set by the stage"));
-            problems.push(problem.help("leave it out, or use the option of these options that is meant"));
+            problems.push(problem.help("remove it, or use the option for it"));
         }
         problems.extend(self.spend_limit_problem());
         problems
     }
-    /// Returns why the limit on spend would have no effect.
+    /// Returns the problem of a limit on spend that cannot be checked.
     fn spend_limit_problem(&self) -> Option<OptionProblem> {
         self.spend_limit?;
         let (message, help) = match (self.price, self.limit()) {
-            (None, _) => ("a limit on spend needs to know what tokens cost", "add `price: {input: …, output: …}`"),
-            (_, None) => ("a limit on spend needs to know how long an answer may be", "give `max_tokens`"),
+            (None, _) => ("`spend_limit` requires the price of tokens", "add `price: {input: …, output: …}`"),
+            (_, None) => ("`spend_limit` requires a token limit", "set `max_tokens`"),
             _ => return None,
         };
         Some(OptionProblem::new("/spend_limit", message).help(help))
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_needed_and_mistakes_are_named() {
+    fn defaults_are_valid_and_problems_have_pointers() {
         assert!(problems(json!({})).is_empty());
         assert_eq!(problems(json!({"endpoint": "http://me:pw@h"})), ["/endpoint"]);
         assert_eq!(
@@ -237,17 +237,18 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_on_spend_is_one() {
+    fn spend_limit_requires_price_and_token_limit() {
         let price = json!({"input": 1, "output": 2});
         assert_eq!(problems(json!({"spend_limit": 1})), ["/spend_limit"]);
         assert_eq!(problems(json!({"spend_limit": 1, "price": price, "max_tokens": null})), ["/spend_limit"]);
         assert!(problems(json!({"spend_limit": 1, "price": price})).is_empty());
-        let told = json!({"spend_limit": 1, "price": price, "max_tokens": null, "extra": {"max_completion_tokens": 9}});
-        assert!(problems(told).is_empty());
+        let valid =
+            json!({"spend_limit": 1, "price": price, "max_tokens": null, "extra": {"max_completion_tokens": 9}});
+        assert!(problems(valid).is_empty());
     }
 
     #[test]
-    fn the_complete_options_are_short() {
+    fn defaults_are_omitted() {
         let complete = serde_json::to_value(ChatOptions::new("http://h", "m")).unwrap();
         assert_eq!(
             complete,

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_take_their_time_and_estimates_are_corrected() {
+    fn token_rate_is_limited_and_estimates_are_corrected() {
         let mut pace = pace(None, Some(600));
         pace.record_sent(at(0), 100);
         assert_eq!(pace.wait(at(0)), at(10));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_nothing_waits() {
+    fn no_request_waits_without_limits() {
         let mut pace = pace(None, None);
         pace.record_sent(at(0), 1 << 40);
         assert_eq!(pace.wait(at(0)), at(0));

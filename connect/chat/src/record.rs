@@ -1,4 +1,4 @@
-//! Requests by their content, and the stored form of their answers.
+//! Requests by their content, and the stored form of their responses.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use trainyard_core::{Digest, Error, Result};
 /// Version of the form.
 const FORMAT: u32 = 1;
 
-/// Content of a request: everything that an answer may depend on, and no more. The key, the number of attempts and the
+/// Content of a request: everything that a response may depend on, and no more. The key, the number of attempts and the
 /// rate are excluded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ChatRequestKey {
@@ -22,7 +22,7 @@ pub(crate) struct ChatRequestKey {
     pub draw: u64,
 }
 
-/// A request with its answer.
+/// A request with its response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ChatRecord {
     format: u32,
@@ -33,7 +33,7 @@ pub(crate) struct ChatRecord {
 }
 
 impl ChatRequestKey {
-    /// Returns the key of the stored answer.
+    /// Returns the key of the stored response.
     pub fn digest(&self) -> Result<Digest> {
         let Self { service, path, body, draw } = self;
         Digest::of_json(&json!({"format": FORMAT, "service": service, "path": path, "body": body, "draw": draw}))
@@ -50,17 +50,17 @@ impl ChatRecord {
     }
     /// Reads the bytes. Errors: data, for any other content than a record of this request.
     pub fn read(bytes: &[u8], digest: &Digest) -> Result<Self> {
-        let broken = |why: String| {
-            Error::data(format!("the kept answer of request {} cannot be used: {why}", digest.short()))
-                .help("remove its record from the folder `requests` of the store; it is then asked again")
+        let invalid = |reason: String| {
+            Error::data(format!("the stored response to request {} cannot be used: {reason}", digest.short()))
+                .help("remove its record from the folder `requests` of the store; the request is then sent again")
         };
-        let record: Self = serde_json::from_slice(bytes).map_err(|e| broken(e.to_string()))?;
+        let record: Self = serde_json::from_slice(bytes).map_err(|e| invalid(e.to_string()))?;
         if record.format != FORMAT {
-            return Err(broken(format!("its form is {}, and this version reads {FORMAT}", record.format)));
+            return Err(invalid(format!("its format is {}, but this version reads format {FORMAT}", record.format)));
         }
         match record.request.digest()? == *digest {
             true => Ok(record),
-            false => Err(broken("it is that of another request".into())),
+            false => Err(invalid("it belongs to another request".into())),
         }
     }
 }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_an_answer_depends_on_is_in_the_digest() {
+    fn digest_covers_all_fields() {
         let digest = request().digest().unwrap();
         let others = [
             ChatRequestKey { service: "http://g".into(), ..request() },
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_or_is_refused() {
+    fn record_is_read_back_and_checked() {
         let digest = request().digest().unwrap();
         let record = ChatRecord::new(request(), json!({"choices": []}));
         let bytes = record.write().unwrap();

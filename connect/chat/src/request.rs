@@ -1,4 +1,4 @@
-//! Questions to a model: a conversation, tools, the form of the answer.
+//! Requests to a model: a conversation, tools, the form of the response.
 
 use crate::options::{ChatOptions, Structure};
 use crate::response::ChatToolCall;
@@ -33,7 +33,7 @@ impl ChatRequestMessage {
     }
 }
 
-/// The form that an answer must have.
+/// Required form of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResponseSchema {
     /// Name: letters, digits, `_`.
@@ -49,16 +49,16 @@ pub struct ChatRequest {
     pub messages: Vec<ChatRequestMessage>,
     /// Tools that the model may call, in OpenAI's form.
     pub tools: Vec<Value>,
-    /// Form of the answer; `None` = any text.
+    /// Form of the response; `None` = any text.
     pub response_schema: Option<ResponseSchema>,
-    /// Whether log-probabilities of the answer's tokens are requested.
+    /// Whether log-probabilities of the response's tokens are requested.
     pub logprobs: bool,
-    /// Distinguishes requests that are otherwise equal: each is answered and paid separately.
+    /// Distinguishes requests that are otherwise equal: each has a separate response and price.
     pub draw: u64,
 }
 
 impl ChatRequest {
-    /// Creates a question of one message, after a system message unless that is empty.
+    /// Creates a request of one message, after a system message unless that is empty.
     pub fn from_prompt(system: &str, user: impl Into<String>) -> Self {
         let head = (!system.is_empty()).then(|| ChatRequestMessage::new("system", system));
         Self { messages: head.into_iter().chain([ChatRequestMessage::new("user", user)]).collect(), ..Self::default() }
@@ -68,8 +68,8 @@ impl ChatRequest {
         let mut body = Map::new();
         body.insert("model".into(), json!(options.model));
         body.insert("messages".into(), self.messages.iter().map(ChatRequestMessage::body).collect());
-        if let Some(most) = options.max_tokens {
-            body.insert("max_tokens".into(), json!(most));
+        if let Some(max_tokens) = options.max_tokens {
+            body.insert("max_tokens".into(), json!(max_tokens));
         }
         if let Some(temperature) = options.temperature {
             body.insert("temperature".into(), json!(temperature));
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_what_openai_documents() {
+    fn request_body_matches_openai_api() {
         let options = ChatOptions {
             temperature: Some(0.5),
             seed: Some(7),
@@ -112,15 +112,15 @@ mod tests {
             ..ChatOptions::new("http://h", "m")
         };
         let call = ChatToolCall { id: "c".into(), name: "f".into(), arguments: "{\"x\":1}".into() };
-        let mut question = ChatRequest::from_prompt("Be brief.", "2+2?");
-        question.messages.push(ChatRequestMessage { calls: vec![call], ..ChatRequestMessage::new("assistant", "") });
-        question
+        let mut request = ChatRequest::from_prompt("Be brief.", "2+2?");
+        request.messages.push(ChatRequestMessage { calls: vec![call], ..ChatRequestMessage::new("assistant", "") });
+        request
             .messages
             .push(ChatRequestMessage { tool_call_id: Some("c".into()), ..ChatRequestMessage::new("tool", "4") });
-        question.response_schema = Some(ResponseSchema { name: "verdict", schema: json!({"type": "object"}) });
-        question.draw = 2;
+        request.response_schema = Some(ResponseSchema { name: "verdict", schema: json!({"type": "object"}) });
+        request.draw = 2;
         assert_eq!(
-            question.body(&options),
+            request.body(&options),
             json!({
                 "model": "m", "max_tokens": 1024, "temperature": 0.5, "top_p": 0.9, "seed": 9,
                 "messages": [
@@ -137,8 +137,8 @@ mod tests {
             })
         );
         let plain = ChatOptions { max_tokens: None, structure: Structure::Text, ..ChatOptions::new("http://h", "m") };
-        let body = ChatRequest { response_schema: question.response_schema, ..ChatRequest::from_prompt("", "hi") }
-            .body(&plain);
+        let body =
+            ChatRequest { response_schema: request.response_schema, ..ChatRequest::from_prompt("", "hi") }.body(&plain);
         assert_eq!(body, json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]}));
     }
 }

@@ -1,4 +1,4 @@
-//! A server's answer, after validation.
+//! A server's response, after validation.
 
 use serde_json::{Value, json};
 use trainyard_core::{Error, Result};
@@ -29,7 +29,7 @@ impl ChatToolCall {
     }
 }
 
-/// Reason of an answer's end.
+/// Reason of a response's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChatFinishReason {
     /// The model ended it, or called tools.
@@ -52,9 +52,9 @@ pub struct ChatResponse {
     pub finish: ChatFinishReason,
     /// Name of the model that the server reports, if any.
     pub model: Option<String>,
-    /// Tokens of the prompt and of the answer, where the server counts them.
+    /// Tokens of the prompt and of the response, where the server counts them.
     pub tokens: Option<(u64, u64)>,
-    /// Natural logarithms of the probabilities of the answer's tokens, where they were requested and returned.
+    /// Natural logarithms of the probabilities of the response's tokens, where they were requested and returned.
     pub logprobs: Option<Vec<f64>>,
 }
 
@@ -62,14 +62,13 @@ impl ChatResponse {
     /// Reads a chat completion. Errors: data, for any other content.
     pub(crate) fn read(body: &Value) -> Result<Self> {
         let Some(choice) = body.pointer("/choices/0").filter(|choice| choice["message"].is_object()) else {
-            return Err(Error::data(format!("the server answers no chat completion but {}", short(body)))
+            return Err(Error::data(format!("the server returned no chat completion but {}", short(body)))
                 .help("check that `endpoint` is a server with `/v1/chat/completions`"));
         };
         let message = &choice["message"];
         let mut calls = Vec::new();
         for call in message["tool_calls"].as_array().into_iter().flatten() {
-            let unreadable =
-                || Error::data(format!("the server answers with an unreadable tool call: {}", short(call)));
+            let unreadable = || Error::data(format!("the server returned an unreadable tool call: {}", short(call)));
             calls.push(ChatToolCall::read(call).ok_or_else(unreadable)?);
         }
         let finish = match choice["finish_reason"].as_str() {
@@ -94,16 +93,18 @@ impl ChatResponse {
     ///
     /// Errors: data, if the model declined, was cut off, or wrote no object.
     pub fn object(&self) -> Result<Value> {
-        if let Some(words) = &self.refusal {
-            return Err(Error::data(format!("the model declines: {}", cut(words))));
+        if let Some(refusal) = &self.refusal {
+            return Err(Error::data(format!("the model refused: {}", cut(refusal))));
         }
         let found = first_object(&self.text);
         found.ok_or_else(|| match self.finish {
             ChatFinishReason::Length => {
-                Error::data("the answer was cut off at its limit of tokens").help("raise `max_tokens`")
+                Error::data("the response was cut off at the token limit").help("raise `max_tokens`")
             }
-            ChatFinishReason::Filtered => Error::data("the server withheld the answer (content filter)"),
-            ChatFinishReason::Stop => Error::data(format!("the answer holds no JSON object: `{}`", cut(&self.text))),
+            ChatFinishReason::Filtered => Error::data("the server withheld the response (content filter)"),
+            ChatFinishReason::Stop => {
+                Error::data(format!("the response contains no JSON object: `{}`", cut(&self.text)))
+            }
         })
     }
 }
@@ -135,12 +136,12 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn answer(message: Value, finish: &str) -> ChatResponse {
+    fn response(message: Value, finish: &str) -> ChatResponse {
         ChatResponse::read(&json!({"choices": [{"message": message, "finish_reason": finish}]})).unwrap()
     }
 
     #[test]
-    fn an_answer_is_read_as_far_as_it_goes() {
+    fn response_is_read_with_optional_fields() {
         let body = json!({
             "model": "m-2", "usage": {"prompt_tokens": 5, "completion_tokens": 2},
             "choices": [{"finish_reason": "tool_calls", "logprobs": {"content": [{"logprob": -0.5}]}, "message": {
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chat_completion_is_named() {
+    fn invalid_chat_completion_is_reported() {
         for body in [json!("<html>"), json!({"error": {"message": "no"}}), json!({"choices": []}), json!([1])] {
             let error = ChatResponse::read(&body).unwrap_err();
             assert!(error.message.contains("no chat completion"), "{error}");
@@ -164,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_found_and_their_absence_is_explained() {
-        let text = |text: &str| answer(json!({"content": text}), "stop").object().map_err(|e| e.message);
+    fn object_is_found_or_absence_is_explained() {
+        let text = |text: &str| response(json!({"content": text}), "stop").object().map_err(|e| e.message);
         assert_eq!(text("{\"keep\": true}"), Ok(json!({"keep": true})));
         assert_eq!(text("So {x}: ```json\n{\"a\": {\"b\": 1}}\n```"), Ok(json!({"a": {"b": 1}})));
         assert!(text("yes").unwrap_err().contains("`yes`"));
-        assert!(answer(json!({"content": "{\"a"}), "length").object().unwrap_err().message.contains("cut off"));
-        let declined = answer(json!({"content": null, "refusal": "I will not."}), "stop").object().unwrap_err();
+        assert!(response(json!({"content": "{\"a"}), "length").object().unwrap_err().message.contains("cut off"));
+        let declined = response(json!({"content": null, "refusal": "I will not."}), "stop").object().unwrap_err();
         assert!(declined.message.contains("I will not."), "{declined}");
-        assert!(answer(json!({"content": ""}), "content_filter").object().unwrap_err().message.contains("withheld"));
+        assert!(response(json!({"content": ""}), "content_filter").object().unwrap_err().message.contains("withheld"));
     }
 }

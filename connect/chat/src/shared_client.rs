@@ -1,4 +1,4 @@
-//! One model for many threads: each waits for its own answer, and a separate thread sends the requests.
+//! One model for many threads: each waits for its own response, and a separate thread sends the requests.
 
 use crate::client::{ChatClient, ChatRequestId};
 use crate::request::ChatRequest;
@@ -8,14 +8,14 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 use trainyard_core::{Error, Resolver, Result};
 
-/// Interval at which new questions are read while answers are awaited.
+/// Interval at which new requests are read while responses are awaited.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Result of a question. The outer error ends the stage, as that of [`ChatClient::next`] does; the inner one is about this
-/// question alone.
+/// Result of a request. The outer error ends the stage, as that of [`ChatClient::next`] does; the inner one is about
+/// this request alone.
 pub type ChatResult = Result<Result<ChatResponse>>;
 
-/// A pending answer.
+/// A pending response.
 pub type Promise = trainyard_core::Promise<ChatResult>;
 
 /// A model for several threads. Ends with its last handle.
@@ -24,48 +24,50 @@ pub struct SharedChatClient(Sender<(ChatRequest, Resolver<ChatResult>)>);
 impl SharedChatClient {
     /// Starts the thread. Errors: retryable, if there is no thread for it.
     pub fn open(chat: ChatClient) -> Result<Self> {
-        let (asks, asked) = channel();
-        let thread = std::thread::Builder::new().name("model-line".into()).spawn(move || serve(chat, &asked));
-        thread.map_err(|e| Error::retryable(format!("no thread to ask a model from: {e}")))?;
-        Ok(Self(asks))
+        let (sender, receiver) = channel();
+        let thread = std::thread::Builder::new().name("model-line".into()).spawn(move || serve(chat, &receiver));
+        thread
+            .map_err(|e| Error::retryable(format!("cannot start the thread that sends requests to the model: {e}")))?;
+        Ok(Self(sender))
     }
-    /// Sends a question.
-    pub fn send(&self, question: ChatRequest) -> Promise {
-        let (promise, resolver) = Promise::new(|| Err(Error::bug("the thread that asks a model is gone")));
-        // If the thread is gone, the resolver is dropped, which is that error.
-        self.0.send((question, resolver)).ok();
+    /// Sends a request.
+    pub fn send(&self, request: ChatRequest) -> Promise {
+        let (promise, resolver) =
+            Promise::new(|| Err(Error::bug("the thread that sends requests to the model has ended")));
+        // If the thread has ended, the resolver is dropped, which results in that error.
+        self.0.send((request, resolver)).ok();
         promise
     }
 }
 
-/// Sends questions until all handles are dropped. An error that ends the stage is the reply to all later questions.
-fn serve(mut chat: ChatClient, asked: &Receiver<(ChatRequest, Resolver<ChatResult>)>) {
+/// Sends requests until all handles are dropped. An error that ends the stage is the response to all later requests.
+fn serve(mut chat: ChatClient, requests: &Receiver<(ChatRequest, Resolver<ChatResult>)>) {
     let mut waiting: BTreeMap<ChatRequestId, Resolver<ChatResult>> = BTreeMap::new();
-    let mut broken = None;
+    let mut failure = None;
     loop {
         let first = match waiting.is_empty() {
-            true => asked.recv().map_err(|_| TryRecvError::Disconnected),
-            false => asked.try_recv(),
+            true => requests.recv().map_err(|_| TryRecvError::Disconnected),
+            false => requests.try_recv(),
         };
         if matches!(first, Err(TryRecvError::Disconnected)) {
             return;
         }
-        for (question, resolver) in first.into_iter().chain(asked.try_iter()) {
-            match broken.clone().map_or_else(|| chat.send(&question), Err) {
-                Ok(ticket) => drop(waiting.insert(ticket, resolver)),
+        for (request, resolver) in first.into_iter().chain(requests.try_iter()) {
+            match failure.clone().map_or_else(|| chat.send(&request), Err) {
+                Ok(id) => drop(waiting.insert(id, resolver)),
                 Err(error) => resolver.resolve(Err(error)),
             }
         }
         match chat.next(POLL_INTERVAL) {
-            Ok(Some((ticket, answer))) => {
-                if let Some(resolver) = waiting.remove(&ticket) {
-                    resolver.resolve(Ok(answer));
+            Ok(Some((id, response))) => {
+                if let Some(resolver) = waiting.remove(&id) {
+                    resolver.resolve(Ok(response));
                 }
             }
             Ok(None) => {}
             Err(error) => {
                 std::mem::take(&mut waiting).into_values().for_each(|resolver| resolver.resolve(Err(error.clone())));
-                broken = Some(error);
+                failure = Some(error);
             }
         }
     }
@@ -82,45 +84,45 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    fn line(server: &MockChatServer) -> SharedChatClient {
+    fn client(server: &MockChatServer) -> SharedChatClient {
         let options = ChatOptions { attempts: 1, ..ChatOptions::new(server.url(), "m") };
         SharedChatClient::open(ChatClient::open(&Models::in_memory(), &options).unwrap()).unwrap()
     }
 
     #[test]
-    fn threads_get_their_own_answers() {
+    fn threads_get_their_own_responses() {
         let server = MockChatServer::start(|body, _| says(body, &format!("re: {}", body["messages"][0]["content"])));
-        let line = Arc::new(line(&server));
+        let client = Arc::new(client(&server));
         let threads: Vec<_> = (0..8)
             .map(|n| {
-                let line = Arc::clone(&line);
-                std::thread::spawn(move || line.send(ChatRequest::from_prompt("", format!("{n}"))).wait(LONG))
+                let client = Arc::clone(&client);
+                std::thread::spawn(move || client.send(ChatRequest::from_prompt("", format!("{n}"))).wait(LONG))
             })
             .collect();
         for (n, thread) in threads.into_iter().enumerate() {
-            let answer = thread.join().unwrap().unwrap().unwrap().unwrap();
-            assert_eq!(answer.text, format!("re: \"{n}\""));
+            let response = thread.join().unwrap().unwrap().unwrap().unwrap();
+            assert_eq!(response.text, format!("re: \"{n}\""));
         }
-        // Equal questions get the same answer, without another request.
+        // Equal requests get the same response, without another request.
         assert_eq!(
-            line.send(ChatRequest::from_prompt("", "3")).wait(LONG).unwrap().unwrap().unwrap().text,
+            client.send(ChatRequest::from_prompt("", "3")).wait(LONG).unwrap().unwrap().unwrap().text,
             "re: \"3\""
         );
         assert_eq!(server.requests(), 8);
     }
 
     #[test]
-    fn a_refused_question_stands_alone_and_a_server_that_is_away_ends_everything() {
+    fn rejected_request_fails_alone_and_outage_fails_all() {
         let server = MockChatServer::start(|body, _| match body["messages"][0]["content"].as_str() {
             Some("long") => MockResponse::Status(400, "too long"),
             Some("away") => MockResponse::Status(503, "away"),
             _ => says(body, "fine"),
         });
-        let line = line(&server);
-        let ask = |text: &str| line.send(ChatRequest::from_prompt("", text)).wait(LONG).unwrap();
-        assert!(ask("long").unwrap().unwrap_err().message.contains("too long"));
-        assert_eq!(ask("short").unwrap().unwrap().text, "fine");
-        assert_eq!(ask("away").unwrap_err().kind, ErrorKind::Retryable);
-        assert_eq!(ask("short again").unwrap_err().kind, ErrorKind::Retryable);
+        let client = client(&server);
+        let send = |text: &str| client.send(ChatRequest::from_prompt("", text)).wait(LONG).unwrap();
+        assert!(send("long").unwrap().unwrap_err().message.contains("too long"));
+        assert_eq!(send("short").unwrap().unwrap().text, "fine");
+        assert_eq!(send("away").unwrap_err().kind, ErrorKind::Retryable);
+        assert_eq!(send("short again").unwrap_err().kind, ErrorKind::Retryable);
     }
 }

@@ -1,15 +1,15 @@
-//! The table `requests`: every answer that a stage used, in the order of the requests' digests.
+//! The table `requests`: every response that a stage used, in the order of the requests' digests.
 //!
 //! | column | type | meaning |
 //! |---|---|---|
 //! | `request` | string | digest of the request |
-//! | `service`, `path` | string | where |
+//! | `service`, `path` | string | address |
 //! | `draw` | i64 | distinguishes equal requests |
 //! | `model` | string, null | name of the model that the server reports |
 //! | `body`, `answer` | string | JSON as it was sent and received |
 //! | `prompt_tokens`, `completion_tokens` | i64, null | as the server counts them |
 //!
-//! Answers are buffered in a file of the scratch folder, since they may exceed memory.
+//! Responses are buffered in a file of the scratch folder, since they may exceed memory.
 
 use crate::record::{ChatRecord, ChatRequestKey};
 use crate::response::ChatResponse;
@@ -44,8 +44,8 @@ pub(crate) struct UsedResponses {
     path: PathBuf,
     file: File,
     end: u64,
-    /// Offset of each in the file, and its length.
-    places: BTreeMap<Digest, (u64, usize)>,
+    /// Offset of each response in the file, and its length.
+    offsets: BTreeMap<Digest, (u64, usize)>,
 }
 
 impl UsedResponses {
@@ -53,15 +53,15 @@ impl UsedResponses {
     pub fn create(folder: &Path) -> Result<Self> {
         let path = folder.join("requests.jsonl");
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
-        Ok(Self { file: file.map_err(|e| io_error(&path, &e))?, path, end: 0, places: BTreeMap::new() })
+        Ok(Self { file: file.map_err(|e| io_error(&path, &e))?, path, end: 0, offsets: BTreeMap::new() })
     }
-    /// Returns whether there is no answer yet.
+    /// Returns whether there is no response yet.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.offsets.is_empty()
     }
-    /// Adds an answer, unless it is present.
-    pub fn add(&mut self, request: &Digest, record: &ChatRecord, answer: &ChatResponse) -> Result<()> {
-        if self.places.contains_key(request) {
+    /// Adds a response, unless it is present.
+    pub fn add(&mut self, request: &Digest, record: &ChatRecord, response: &ChatResponse) -> Result<()> {
+        if self.offsets.contains_key(request) {
             return Ok(());
         }
         let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
@@ -71,24 +71,24 @@ impl UsedResponses {
             service: service.clone(),
             path: path.clone(),
             draw: i64::try_from(*draw).unwrap_or(i64::MAX),
-            model: answer.model.clone(),
+            model: response.model.clone(),
             body: body.to_string(),
             answer: record.answer.to_string(),
-            prompt_tokens: answer.tokens.map(|(prompt, _)| count(prompt)),
-            completion_tokens: answer.tokens.map(|(_, completion)| count(completion)),
+            prompt_tokens: response.tokens.map(|(prompt, _)| count(prompt)),
+            completion_tokens: response.tokens.map(|(_, completion)| count(completion)),
         };
         let line = serde_json::to_vec(&row).map_err(|e| Error::bug(format!("a request has no JSON form: {e}")))?;
         self.file.write_all(&line).map_err(|e| io_error(&self.path, &e))?;
-        self.places.insert(request.clone(), (self.end, line.len()));
+        self.offsets.insert(request.clone(), (self.end, line.len()));
         self.end += line.len() as u64;
         Ok(())
     }
     /// Writes the table.
     pub fn write(mut self, to: &Path) -> Result<()> {
-        let places: Vec<(u64, usize)> = std::mem::take(&mut self.places).into_values().collect();
+        let offsets: Vec<(u64, usize)> = std::mem::take(&mut self.offsets).into_values().collect();
         let mut table: Option<BatchWriter> = None;
-        for some in places.chunks(ROWS) {
-            let rows = some.iter().map(|place| self.row(*place)).collect::<Result<Vec<_>>>()?;
+        for chunk in offsets.chunks(ROWS) {
+            let rows = chunk.iter().map(|offset| self.row(*offset)).collect::<Result<Vec<_>>>()?;
             let batch = batch(&rows)?;
             let writer = match table.take() {
                 Some(writer) => table.insert(writer),
@@ -124,23 +124,25 @@ fn batch(rows: &[ChatRequestRow]) -> Result<RecordBatch> {
 pub(crate) fn read(path: &Path) -> Result<BTreeMap<Digest, Vec<u8>>> {
     let mut records = BTreeMap::new();
     for batch in &read_batches(path)?.1 {
-        let (service, place) = (texts(batch, "service")?, texts(batch, "path")?);
+        let (service, path_column) = (texts(batch, "service")?, texts(batch, "path")?);
         let (body, answer) = (texts(batch, "body")?, texts(batch, "answer")?);
         let (request, draw) = (texts(batch, "request")?, column::<Int64Array>(batch, "draw")?);
         for row in 0..batch.num_rows() {
-            let wrong = |why: String| Error::data(format!("row {row}: {why}")).help("give an output `requests`");
-            let json = |text: &str| serde_json::from_str::<Value>(text).map_err(|e| wrong(e.to_string()));
-            let asked = ChatRequestKey {
-                service: service.value(row).to_string(),
-                path: place.value(row).to_string(),
-                body: json(body.value(row))?,
-                draw: u64::try_from(draw.value(row)).map_err(|e| wrong(e.to_string()))?,
+            let invalid = |reason: String| {
+                Error::data(format!("row {row}: {reason}")).help("wire an output `requests` of an earlier stage")
             };
-            let digest = asked.digest()?;
+            let json = |text: &str| serde_json::from_str::<Value>(text).map_err(|e| invalid(e.to_string()));
+            let key = ChatRequestKey {
+                service: service.value(row).to_string(),
+                path: path_column.value(row).to_string(),
+                body: json(body.value(row))?,
+                draw: u64::try_from(draw.value(row)).map_err(|e| invalid(e.to_string()))?,
+            };
+            let digest = key.digest()?;
             if digest.as_str() != request.value(row) {
-                return Err(wrong(format!("`{}` is not the digest of its request", request.value(row))));
+                return Err(invalid(format!("`{}` is not the digest of its request", request.value(row))));
             }
-            records.insert(digest, ChatRecord::new(asked, json(answer.value(row))?).write()?);
+            records.insert(digest, ChatRecord::new(key, json(answer.value(row))?).write()?);
         }
     }
     Ok(records)
@@ -153,6 +155,8 @@ fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray> {
 fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str) -> Result<&'a A> {
     let found = batch.column_by_name(name).and_then(|column| column.as_any().downcast_ref::<A>());
     let found = found.filter(|column| column.null_count() == 0);
-    found
-        .ok_or_else(|| Error::data(format!("the table has no whole column `{name}`")).help("give an output `requests`"))
+    found.ok_or_else(|| {
+        Error::data(format!("the table has no column `{name}` without nulls"))
+            .help("wire an output `requests` of an earlier stage")
+    })
 }

@@ -1,18 +1,18 @@
-//! Cost of answers.
+//! Usage of models, and its cost.
 
 use crate::options::Price;
 use trainyard_core::MetricInfo;
 
-/// Usage of one part: the same whether answers were paid now or stored before.
+/// Usage of one part: the same whether responses are new or were stored before.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ChatUsage {
-    /// Distinct requests that were answered, in each round.
+    /// Distinct requests with a response, in each round.
     pub requests: u64,
-    /// Number of them that a server answered now.
+    /// Number of them that were sent to a server.
     pub sent: u64,
     /// Tokens of their prompts, as servers count them.
     pub prompt_tokens: u64,
-    /// Tokens of their answers.
+    /// Tokens of their responses.
     pub completion_tokens: u64,
     /// Price of tokens, if the options set it.
     pub price: Option<Price>,
@@ -32,7 +32,7 @@ impl ChatUsage {
         ];
         counts.into_iter().chain(self.cost().map(|cost| ("cost", cost))).collect()
     }
-    /// Returns the difference to an earlier tally.
+    /// Returns the difference to an earlier usage.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             requests: self.requests - earlier.requests,
@@ -45,7 +45,7 @@ impl ChatUsage {
 }
 
 impl Price {
-    /// Returns the cost of this many tokens of prompts and of answers.
+    /// Returns the cost of this many tokens of prompts and of responses.
     pub(crate) fn of(&self, prompt: u64, answer: u64) -> f64 {
         (prompt as f64 * self.input + answer as f64 * self.output) / 1e6
     }
@@ -54,10 +54,14 @@ impl Price {
 /// Returns the metrics of parts that use models, reported after the first request.
 pub fn metrics() -> Vec<MetricInfo> {
     let all = [
-        MetricInfo::new("requests", "requests", "Different requests that models behind endpoints answered."),
+        MetricInfo::new("requests", "requests", "Distinct requests to models at endpoints."),
         MetricInfo::new("prompt_tokens", "tokens", "Tokens of their prompts."),
-        MetricInfo::new("completion_tokens", "tokens", "Tokens of their answers."),
-        MetricInfo::new("cost", "price", "What these tokens cost by the option `price`, whoever paid for them."),
+        MetricInfo::new("completion_tokens", "tokens", "Tokens of their responses."),
+        MetricInfo::new(
+            "cost",
+            "price",
+            "Cost of these tokens at the option `price`, including those of stored responses.",
+        ),
     ];
     all.map(|metric| metric.lower().optional()).into()
 }

@@ -62,7 +62,7 @@ fn text<'r>(headers: &'r HeaderMap, name: HeaderName) -> Option<&'r str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Whether the host is `localhost`, `127.0.0.1` or `[::1]`, with or without a port.
+/// Returns whether the host is `localhost`, `127.0.0.1` or `[::1]`, with or without a port.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_this_machine_are_its_own() {
+    fn only_loopback_names_are_accepted() {
         for host in ["localhost", "localhost:8675", "127.0.0.1:1", "[::1]", "[::1]:8675"] {
             assert!(is_this_machine(host), "{host}");
         }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn without_credentials_hosts_and_origins_are_checked() {
+    fn host_and_origin_are_checked_without_credentials() {
         let host = ("host", "127.0.0.1:8000");
         assert_eq!(admitted(&OPEN, &[host]), Ok(None));
         assert_eq!(admitted(&OPEN, &[("host", "evil.example")]), Err(RequestDenial::OtherHost));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn with_credentials_only_they_are_checked() {
+    fn only_credential_is_checked_with_credentials() {
         let protected = RequestPolicy { protected: true, ..OPEN };
         assert_eq!(admitted(&protected, &[("host", "localhost")]), Err(RequestDenial::NoCredential));
         assert_eq!(admitted(&protected, &[("authorization", "Bearer other")]), Err(RequestDenial::NoCredential));

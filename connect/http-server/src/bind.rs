@@ -9,7 +9,7 @@ use trainyard_core::{Error, Result};
 pub async fn bind(address: SocketAddr, policy: &RequestPolicy) -> Result<TcpListener> {
     if !policy.protected && !address.ip().is_loopback() {
         let credential = policy.credential;
-        let message = format!("{address} can be reached by others, and nobody would need a {credential}");
+        let message = format!("{address} is reachable from the network, but the server requires no {credential}");
         return Err(Error::invalid(message).help(policy.help_unprotected));
     }
     TcpListener::bind(address)

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{Sleep, sleep, timeout};
 
 /// Factor over the permitted size up to which a body is read before the connection is closed.
-const READ_ON: usize = 8;
+const OVERREAD_FACTOR: usize = 8;
 
 /// Reason why a body could not be read.
 #[derive(Debug)]
@@ -21,28 +21,28 @@ pub enum BodyError {
     TooLarge,
     /// The body did not arrive in time.
     Late,
-    /// The body ended early, or [no more of it came](is_stalled).
+    /// The body ended early, or [it made no progress](is_stalled).
     Broken(axum::Error),
 }
 
-/// Reads a body of at most `most` bytes, which must arrive within `within`. One that is somewhat too large is read to
+/// Reads a body of at most `max` bytes, which must arrive within `limit`. One that is somewhat too large is read to
 /// its end, so that the client receives the response.
-pub async fn read_body(body: Body, most: usize, within: Duration) -> Result<Vec<u8>, BodyError> {
-    timeout(within, collect(body, most)).await.unwrap_or(Err(BodyError::Late))
+pub async fn read_body(body: Body, max: usize, limit: Duration) -> Result<Vec<u8>, BodyError> {
+    timeout(limit, collect(body, max)).await.unwrap_or(Err(BodyError::Late))
 }
 
-async fn collect(body: Body, most: usize) -> Result<Vec<u8>, BodyError> {
+async fn collect(body: Body, max: usize) -> Result<Vec<u8>, BodyError> {
     let (mut stream, mut bytes, mut total) = (body.into_data_stream(), Vec::new(), 0_usize);
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(BodyError::Broken)?;
         total = total.saturating_add(chunk.len());
-        if total <= most {
+        if total <= max {
             bytes.extend_from_slice(&chunk);
-        } else if total > most.saturating_mul(READ_ON) {
+        } else if total > max.saturating_mul(OVERREAD_FACTOR) {
             break;
         }
     }
-    if total > most { Err(BodyError::TooLarge) } else { Ok(bytes) }
+    if total > max { Err(BodyError::TooLarge) } else { Ok(bytes) }
 }
 
 /// Returns whether the cause of an error is a body that made no progress.
@@ -56,7 +56,7 @@ struct StalledBody(Duration);
 
 impl fmt::Display for StalledBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no more of the body came for {} s", self.0.as_secs())
+        write!(f, "no bytes of the body arrived for {} s", self.0.as_secs())
     }
 }
 
@@ -65,15 +65,15 @@ impl StdError for StalledBody {}
 /// Body that fails when its reader has waited too long for the next bytes.
 pub struct TimedBody {
     body: Incoming,
-    most: Duration,
+    limit: Duration,
     /// End of the current wait.
     wait: Option<Pin<Box<Sleep>>>,
 }
 
 impl TimedBody {
     /// Bounds the waits of a body.
-    pub fn new(body: Incoming, most: Duration) -> Self {
-        Self { body, most, wait: None }
+    pub fn new(body: Incoming, limit: Duration) -> Self {
+        Self { body, limit, wait: None }
     }
 }
 
@@ -87,11 +87,11 @@ impl HttpBody for TimedBody {
             this.wait = None;
             return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
         }
-        let most = this.most;
-        let wait = this.wait.get_or_insert_with(|| Box::pin(sleep(most)));
+        let limit = this.limit;
+        let wait = this.wait.get_or_insert_with(|| Box::pin(sleep(limit)));
         ready!(wait.as_mut().poll(cx));
         this.wait = None;
-        Poll::Ready(Some(Err(BoxError::from(StalledBody(most)))))
+        Poll::Ready(Some(Err(BoxError::from(StalledBody(limit)))))
     }
     fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()

@@ -21,7 +21,7 @@ use tower::ServiceExt as _;
 /// Time for a refused client to send its request, and again to read the response.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Answers the requests of a connection until it ends. Once `stopping` is true, the current request is the last one.
+/// Serves the requests of a connection until it ends. Once `stopping` is true, the current request is the last one.
 pub async fn handle_connection(
     stream: TcpStream,
     router: Router,
@@ -36,24 +36,24 @@ pub async fn handle_connection(
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = raised(stopping) => {
+        () = wait_for_stop(stopping) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
+        tracing::debug!(%error, "a connection ended with an error");
     }
 }
 
-async fn raised(mut stopping: watch::Receiver<bool>) {
-    // Without a sender the server is gone, too.
+async fn wait_for_stop(mut stopping: watch::Receiver<bool>) {
+    // Without a sender the server has ended, too.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
 /// Sends status 503 with a JSON body, and closes the connection.
 pub async fn refuse_connection(stream: TcpStream, body: Arc<str>) {
-    // On failure the client has gone.
+    // On failure the client has disconnected.
     let _ = timeout(2 * LINGER, send_refusal(stream, &body)).await;
 }
 

@@ -1,12 +1,12 @@
 //! An HTTP/1 server around a router: binding, admission of requests, bounds on connections and bodies, shutdown.
 //!
 //! ```text
-//! bind ─▶ serve: accept ─▶ connection ─▶ router of the user: admit, read_body or an extractor ─▶ handler
+//! bind ─▶ serve: accept ─▶ connection ─▶ router of the caller: admit, read_body or an extractor ─▶ handler
 //!                   └─ too many ─▶ 503
 //! ```
 //!
-//! Users differ in their credentials, in the wording of errors and in the format of error responses: [`Policy`] holds
-//! the choices, and [`Denial`] and [`BodyFault`] are translated by the user.
+//! Callers differ in their credentials, in the wording of errors and in the format of error responses: a
+//! [`RequestPolicy`] holds the choices, and the caller translates [`RequestDenial`] and [`BodyError`].
 
 mod admission;
 mod bind;

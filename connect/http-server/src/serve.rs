@@ -13,9 +13,9 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 /// Number of connections that are refused at a time; further ones are closed without a response.
-const MOST_REFUSED: usize = 64;
+const MAX_REFUSED: usize = 64;
 /// Pause after a connection could not be accepted, as when the process has too many open files.
-const PAUSE: Duration = Duration::from_secs(1);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Serves requests until `stop` is done, then completes the current ones. Dropping the future cuts them off. `busy` is
 /// the JSON body of the refusal of a connection above the limit.
@@ -40,8 +40,8 @@ pub async fn serve(
         if open.len() < limits.connections {
             open.spawn(handle_connection(stream, router.clone(), limits, stopped.clone()));
         } else {
-            tracing::info!(limit = limits.connections, "refused a connection, because too many are open");
-            if refused.len() < MOST_REFUSED {
+            tracing::info!(limit = limits.connections, "refused a connection: too many are open");
+            if refused.len() < MAX_REFUSED {
                 refused.spawn(refuse_connection(stream, busy.clone()));
             }
         }
@@ -60,17 +60,17 @@ async fn accept(listener: &TcpListener) -> TcpStream {
                 let _ = stream.set_nodelay(true);
                 return stream;
             }
-            Err(error) if is_of_client(&error) => {}
+            Err(error) if is_client_error(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
-                sleep(PAUSE).await;
+                sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-/// Whether the client gave up before its connection was accepted.
-fn is_of_client(error: &io::Error) -> bool {
+/// Returns whether the client disconnected before its connection was accepted.
+fn is_client_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }

@@ -27,7 +27,7 @@ const OPEN: RequestPolicy = RequestPolicy {
     help_unbound: "give another address",
 };
 const PROTECTED: RequestPolicy = RequestPolicy { protected: true, ..OPEN };
-/// Time within which everything in these tests happens.
+/// Timeout of every operation in these tests.
 const SOON: Duration = Duration::from_secs(20);
 const GET: &str = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
@@ -88,7 +88,7 @@ impl Server {
         stream
     }
     /// Sends a request without closing the connection afterwards; returns the status.
-    async fn ask(&self, text: &str) -> u16 {
+    async fn request_status(&self, text: &str) -> u16 {
         status(&response(&mut self.send(text).await).await)
     }
 }
@@ -112,7 +112,7 @@ fn status(response: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn requests_of_one_connection_are_answered() {
+async fn connection_serves_several_requests() {
     let server = start(OPEN, ServerLimits::default()).await;
     let mut stream = server.send(GET).await;
     let first = response(&mut stream).await;
@@ -121,20 +121,20 @@ async fn requests_of_one_connection_are_answered() {
     let second = response(&mut stream).await;
     assert!(status(&second) == 200 && second.ends_with("abc"), "{second}");
     let large = format!("POST /repeat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 300\r\n\r\n{}", "x".repeat(300));
-    assert_eq!(server.ask(&large).await, 413);
+    assert_eq!(server.request_status(&large).await, 413);
 }
 
 #[tokio::test]
-async fn half_a_head_is_not_waited_for() {
+async fn incomplete_head_times_out() {
     let server = start(OPEN, short()).await;
     for text in ["", "GET / HTTP/1.1\r\nhost: local"] {
         assert_eq!(rest(&mut server.send(text).await).await, "");
     }
-    assert_eq!(server.ask(GET).await, 200);
+    assert_eq!(server.request_status(GET).await, 200);
 }
 
 #[tokio::test]
-async fn half_a_body_is_not_waited_for() {
+async fn incomplete_body_times_out() {
     let server = start(OPEN, short()).await;
     let head = "POST /repeat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 6\r\n\r\n";
     assert_eq!(status(&rest(&mut server.send(&format!("{head}abc")).await).await), 408);
@@ -148,7 +148,7 @@ async fn half_a_body_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_connection_above_the_limit_is_refused() {
+async fn connection_above_limit_is_refused() {
     let server = start(OPEN, ServerLimits { connections: 2, ..ServerLimits::default() }).await;
     let (first, _second) = (server.send("").await, server.send("").await);
     let refusal = rest(&mut server.send(GET).await).await;
@@ -156,35 +156,39 @@ async fn a_connection_above_the_limit_is_refused() {
     assert!(refusal.contains("retry-after: 1\r\n") && refusal.ends_with("{\"busy\":true}"), "{refusal}");
     assert_eq!(status(&rest(&mut server.send("").await).await), 503, "a client that sends nothing");
     drop(first);
-    let freed = async { while server.ask(GET).await != 200 {} };
+    let freed = async { while server.request_status(GET).await != 200 {} };
     timeout(SOON, freed).await.unwrap();
 }
 
 #[tokio::test]
 async fn other_hosts_and_origins_are_refused() {
     let server = start(OPEN, ServerLimits::default()).await;
-    assert_eq!(server.ask(&GET.replace("localhost", "evil.example")).await, 403);
-    assert_eq!(server.ask(&GET.replace("\r\n\r\n", "\r\norigin: http://evil.example\r\n\r\n")).await, 403);
-    assert_eq!(server.ask(&GET.replace("\r\n\r\n", "\r\norigin: http://localhost:3000\r\n\r\n")).await, 200);
+    assert_eq!(server.request_status(&GET.replace("localhost", "evil.example")).await, 403);
+    assert_eq!(server.request_status(&GET.replace("\r\n\r\n", "\r\norigin: http://evil.example\r\n\r\n")).await, 403);
+    assert_eq!(server.request_status(&GET.replace("\r\n\r\n", "\r\norigin: http://localhost:3000\r\n\r\n")).await, 200);
     let open = bind("0.0.0.0:0".parse().unwrap(), &OPEN).await.unwrap_err();
-    assert!(open.message.contains("nobody would need a key"), "{}", open.message);
+    assert!(open.message.contains("the server requires no key"), "{}", open.message);
     let taken = bind(server.address, &OPEN).await.unwrap_err();
     assert!(taken.message.contains("cannot listen on"), "{}", taken.message);
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_refused() {
+async fn wrong_key_is_refused() {
     let server = start(PROTECTED, ServerLimits::default()).await;
-    assert_eq!(server.ask(GET).await, 401);
+    assert_eq!(server.request_status(GET).await, 401);
     let wrong = [("authorization: Bearer x", 401), ("authorization: k", 401), ("x-api-key: kk", 401)];
     let right = [("authorization: Bearer k", 200), ("x-api-key: k", 200)];
     for (header, expected) in wrong.into_iter().chain(right) {
-        assert_eq!(server.ask(&GET.replace("\r\n\r\n", &format!("\r\n{header}\r\n\r\n"))).await, expected, "{header}");
+        assert_eq!(
+            server.request_status(&GET.replace("\r\n\r\n", &format!("\r\n{header}\r\n\r\n"))).await,
+            expected,
+            "{header}"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_stop_completes_current_requests() {
+async fn shutdown_completes_current_requests() {
     let server = start(OPEN, ServerLimits::default()).await;
     let _unused = server.send("").await;
     let mut stream = server.send(&GET.replace("/ ", "/slow ")).await;

@@ -14,7 +14,8 @@ impl Background {
     /// Starts the thread. Errors: retryable (no thread).
     pub fn start() -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("http").enable_all().build();
-        let runtime = runtime.map_err(|e| Error::retryable(format!("no runtime for requests: {e}")))?;
+        let runtime =
+            runtime.map_err(|e| Error::retryable(format!("cannot start the runtime for HTTP requests: {e}")))?;
         Ok(Self { runtime: Some(runtime) })
     }
     /// Runs a task, independent of its caller.

@@ -21,17 +21,17 @@ impl BaseUrl {
     }
     /// Reads an address like [`BaseUrl::read`], for a service with one path, which is unchanged.
     pub fn exact(text: &str) -> Result<Self> {
-        let wrong = |why: String| Error::invalid(why).help("write it as in `http://127.0.0.1:8000`");
-        let url = Url::parse(text).map_err(|e| wrong(format!("`{text}` is no URL: {e}")))?;
+        let invalid = |message: String| Error::invalid(message).help("write a URL such as `http://127.0.0.1:8000`");
+        let url = Url::parse(text).map_err(|e| invalid(format!("`{text}` is not a URL: {e}")))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Error::invalid("the URL holds a user or a password")
-                .help("leave them out, and give a key by `api_key: {secret: NAME}`"));
+            return Err(Error::invalid("the URL contains a user name or a password")
+                .help("remove them, and pass a key as `api_key: {secret: NAME}`"));
         }
         if !["http", "https"].contains(&url.scheme()) || url.host().is_none() {
-            return Err(wrong(format!("`{text}` is no http or https URL")));
+            return Err(invalid(format!("`{text}` is not an http or https URL")));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong(format!("`{text}` has a query or a fragment")));
+            return Err(invalid(format!("`{text}` has a query or a fragment")));
         }
         Ok(Self(url))
     }

@@ -1,4 +1,4 @@
-//! Messages to one address from any thread, whose responses are passed to functions.
+//! Requests to one address from any thread, whose responses are passed to callbacks.
 
 use crate::background::Background;
 use crate::base_url::BaseUrl;
@@ -7,22 +7,23 @@ use crate::transport::{Credentials, HttpRequest, HttpResponse, HttpTransport, Re
 use std::sync::Arc;
 use trainyard_core::Result;
 
-/// Sends messages on a separate thread. Requests in flight are cancelled when it is dropped.
+/// Sends requests on a separate thread. Requests in flight are cancelled when it is dropped.
 pub struct CallbackClient {
     background: Background,
     client: Arc<HttpTransport>,
 }
 
 impl CallbackClient {
-    /// Creates the box without sending a message. The credentials are headers of every request. Errors: invalid (a
+    /// Creates the client without sending a request. The credentials are headers of every request. Errors: invalid (a
     /// header).
     pub fn open(address: BaseUrl, credentials: impl Into<Credentials>, limits: RequestLimits) -> Result<Self> {
         let background = Background::start()?;
         Ok(Self { background, client: Arc::new(HttpTransport::new(address, credentials.into(), limits)?) })
     }
-    /// Sends a message. `then` gets the response on a thread of the box; it is not called if the box is dropped before.
-    pub fn send(&self, post: HttpRequest, then: impl FnOnce(Result<HttpResponse, HttpFault>) + Send + 'static) {
+    /// Sends a request. `callback` gets the response on a thread of the client; it is not called if the client is
+    /// dropped before.
+    pub fn send(&self, request: HttpRequest, callback: impl FnOnce(Result<HttpResponse, HttpFault>) + Send + 'static) {
         let client = self.client.clone();
-        self.background.spawn(async move { then(client.send(&post).await) });
+        self.background.spawn(async move { callback(client.send(&request).await) });
     }
 }

@@ -36,7 +36,7 @@ impl From<HttpFault> for Error {
     }
 }
 
-/// A fault, and its retry policy.
+/// Fault of one attempt, and whether to retry.
 pub(crate) enum AttemptFault {
     /// The same request may succeed later, at the earliest after this time.
     Retryable(HttpFault, Option<Duration>),
@@ -49,36 +49,36 @@ impl AttemptFault {
         Self::undelivered(DeliveryStatus::MaybeProcessed, error)
     }
     /// Creates the fault of a request that made this progress.
-    pub fn undelivered(reach: DeliveryStatus, error: Error) -> Self {
-        Self::Retryable(HttpFault { status: None, delivery: reach, error }, None)
+    pub fn undelivered(delivery: DeliveryStatus, error: Error) -> Self {
+        Self::Retryable(HttpFault { status: None, delivery, error }, None)
     }
     pub fn permanent(error: Error) -> Self {
         Self::Final(HttpFault { status: None, delivery: DeliveryStatus::MaybeProcessed, error })
     }
     /// Creates the fault of a response without a success status. `wait` is the requested delay before the next attempt.
     pub fn from_status(place: &str, status: StatusCode, body: &str, wait: Option<Duration>) -> Self {
-        let words = error_message(body);
-        let said = if words.is_empty() { String::new() } else { format!(": {words}") };
-        let message = format!("{place} answers {}{said}", status.as_u16());
-        let reach = if status == StatusCode::TOO_MANY_REQUESTS {
+        let detail = error_message(body);
+        let suffix = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+        let message = format!("{place} returned status {}{suffix}", status.as_u16());
+        let delivery = if status == StatusCode::TOO_MANY_REQUESTS {
             DeliveryStatus::NotProcessed
         } else {
             DeliveryStatus::MaybeProcessed
         };
-        let fault = |error| HttpFault { status: Some(status.as_u16()), delivery: reach, error };
+        let fault = |error| HttpFault { status: Some(status.as_u16()), delivery, error };
         match status.as_u16() {
             408 | 425 | 429 | 500 | 502..=504 | 507.. => {
                 Self::Retryable(fault(Error::retryable(message).help("see the log of the server")), wait)
             }
             401 | 403 => Self::Final(fault(
-                Error::invalid(message).help("give a key that it accepts: `api_key: {secret: NAME}` in the options"),
+                Error::invalid(message).help("set a valid key: `api_key: {secret: NAME}` in the options"),
             )),
             300..=399 => Self::Final(fault(
-                Error::invalid(format!("{place} sends the request elsewhere (status {})", status.as_u16()))
-                    .help("give the address that it names: requests with a key do not follow redirections"),
+                Error::invalid(format!("{place} redirects the request (status {})", status.as_u16()))
+                    .help("set the URL to the target of the redirect: redirects are not followed"),
             )),
             404 | 405 | 501 => {
-                Self::Final(fault(Error::invalid(message).help("check the URL, and what kind of server it is")))
+                Self::Final(fault(Error::invalid(message).help("check the URL, and that the server offers this API")))
             }
             _ => Self::Final(fault(Error::invalid(message).help("see the log of the server"))),
         }

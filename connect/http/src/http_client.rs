@@ -29,7 +29,7 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// Creates the desk without sending a request. `key` is the bearer token of every request.
+    /// Creates the client without sending a request. `key` is the bearer token of every request.
     pub fn open(address: BaseUrl, key: Option<Secret>, limits: RequestLimits) -> Result<Self> {
         let background = Background::start()?;
         let (sender, receiver) = channel();
@@ -37,48 +37,48 @@ impl HttpClient {
         Ok(Self { background, client, sender, receiver, in_flight: BTreeMap::new(), next: 0 })
     }
     /// Sends a request and waits for its response.
-    pub fn request(&self, call: JsonRequest) -> ResponseResult {
-        self.start(call).recv().unwrap_or_else(|_| Err(no_response()))
+    pub fn request(&self, request: JsonRequest) -> ResponseResult {
+        self.start(request).recv().unwrap_or_else(|_| Err(no_response()))
     }
     /// Sends requests together and waits for all responses, which are in the same order.
-    pub fn request_all(&self, calls: Vec<JsonRequest>) -> Vec<ResponseResult> {
-        let started: Vec<_> = calls.into_iter().map(|call| self.start(call)).collect();
-        started.into_iter().map(|answer| answer.recv().unwrap_or_else(|_| Err(no_response()))).collect()
+    pub fn request_all(&self, requests: Vec<JsonRequest>) -> Vec<ResponseResult> {
+        let started: Vec<_> = requests.into_iter().map(|request| self.start(request)).collect();
+        started.into_iter().map(|response| response.recv().unwrap_or_else(|_| Err(no_response()))).collect()
     }
-    /// Sends a request whose response [`HttpClient::next`] returns. `held` is dropped when the request is over.
-    pub fn send(&mut self, call: JsonRequest, held: impl Send + 'static) -> HttpRequestId {
-        let ticket = HttpRequestId(self.next);
+    /// Sends a request whose response [`HttpClient::next`] returns. `guard` is dropped when the request ends.
+    pub fn send(&mut self, request: JsonRequest, guard: impl Send + 'static) -> HttpRequestId {
+        let id = HttpRequestId(self.next);
         self.next += 1;
         let (client, sender) = (self.client.clone(), self.sender.clone());
         let handle = self.background.spawn(async move {
-            let answer = client.send_json(&call).await;
-            drop(held);
-            // The receiver is gone if the desk is being dropped.
-            sender.send((ticket, answer)).ok();
+            let response = client.send_json(&request).await;
+            drop(guard);
+            // The receiver does not exist while the client is dropped.
+            sender.send((id, response)).ok();
         });
         if let Some(handle) = handle {
-            self.in_flight.insert(ticket, handle);
+            self.in_flight.insert(id, handle);
         }
-        ticket
+        id
     }
     /// Returns the next response to a sent request, in the order of arrival, or `None` after `wait`.
     pub fn next(&mut self, wait: Duration) -> Option<(HttpRequestId, ResponseResult)> {
-        let (ticket, answer) = self.receiver.recv_timeout(wait).ok()?;
-        self.in_flight.remove(&ticket);
-        Some((ticket, answer))
+        let (id, response) = self.receiver.recv_timeout(wait).ok()?;
+        self.in_flight.remove(&id);
+        Some((id, response))
     }
     /// Cancels a request. Its response may have arrived already.
-    pub fn cancel(&mut self, ticket: HttpRequestId) {
-        if let Some(handle) = self.in_flight.remove(&ticket) {
+    pub fn cancel(&mut self, id: HttpRequestId) {
+        if let Some(handle) = self.in_flight.remove(&id) {
             handle.abort();
         }
     }
 
-    fn start(&self, call: JsonRequest) -> oneshot::Receiver<ResponseResult> {
+    fn start(&self, request: JsonRequest) -> oneshot::Receiver<ResponseResult> {
         let (sender, receiver) = oneshot::channel();
         let client = self.client.clone();
         self.background.spawn(async move {
-            sender.send(client.send_json(&call).await).ok();
+            sender.send(client.send_json(&request).await).ok();
         });
         receiver
     }
@@ -88,6 +88,6 @@ fn no_response() -> HttpFault {
     HttpFault {
         status: None,
         delivery: DeliveryStatus::MaybeProcessed,
-        error: Error::bug("a request ended without an answer"),
+        error: Error::bug("a request ended without a response"),
     }
 }

@@ -14,21 +14,21 @@ const LIMITS: RequestLimits =
 
 /// Requests that a server received: their heads, and the maximum in flight.
 #[derive(Default)]
-struct Seen {
+struct Received {
     heads: Mutex<Vec<String>>,
     now: AtomicUsize,
-    most: AtomicUsize,
+    max: AtomicUsize,
 }
 
 /// Serves these responses in turn, then the last one repeatedly.
-fn serve(answers: Vec<&'static str>, pause: Duration) -> (String, Arc<Seen>) {
+fn serve(responses: Vec<&'static str>, pause: Duration) -> (String, Arc<Received>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let seen = Arc::new(Seen::default());
-    let (shared, next) = (seen.clone(), Arc::new(AtomicUsize::new(0)));
+    let received = Arc::new(Received::default());
+    let (shared, next) = (received.clone(), Arc::new(AtomicUsize::new(0)));
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let (seen, next, answers) = (shared.clone(), next.clone(), answers.clone());
+            let (received, next, responses) = (shared.clone(), next.clone(), responses.clone());
             std::thread::spawn(move || {
                 let mut reader = BufReader::new(stream.try_clone().unwrap());
                 let (mut head, mut length) = (String::new(), 0);
@@ -41,16 +41,16 @@ fn serve(answers: Vec<&'static str>, pause: Duration) -> (String, Arc<Seen>) {
                     head.push_str(&line);
                 }
                 reader.read_exact(&mut vec![0; length]).unwrap();
-                seen.heads.lock().unwrap().push(head);
-                seen.most.fetch_max(seen.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                received.heads.lock().unwrap().push(head);
+                received.max.fetch_max(received.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 std::thread::sleep(pause);
-                seen.now.fetch_sub(1, Ordering::SeqCst);
-                let number = next.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
-                (&stream).write_all(answers[number].as_bytes()).unwrap();
+                received.now.fetch_sub(1, Ordering::SeqCst);
+                let number = next.fetch_add(1, Ordering::SeqCst).min(responses.len() - 1);
+                (&stream).write_all(responses[number].as_bytes()).unwrap();
             });
         }
     });
-    (address, seen)
+    (address, received)
 }
 
 fn client(address: &str, key: Option<&str>) -> HttpClient {
@@ -65,38 +65,38 @@ const LONG: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
 
 #[test]
-fn a_request_is_tried_again_as_often_as_allowed() {
-    let (address, seen) = serve(vec![BUSY, BUSY, GOOD], Duration::ZERO);
+fn request_is_retried_up_to_limit() {
+    let (address, received) = serve(vec![BUSY, BUSY, GOOD], Duration::ZERO);
     assert_eq!(client(&address, None).request(JsonRequest::get("/x")).unwrap(), json!({"a": 1}));
-    assert_eq!(seen.heads.lock().unwrap().len(), 3);
-    let (address, seen) = serve(vec![BUSY], Duration::ZERO);
+    assert_eq!(received.heads.lock().unwrap().len(), 3);
+    let (address, received) = serve(vec![BUSY], Duration::ZERO);
     let fault = client(&address, None).request(JsonRequest::post("/x", json!({}))).unwrap_err();
     assert_eq!((fault.status, fault.error.kind), (Some(503), ErrorKind::Retryable));
-    assert!(fault.error.message.ends_with("/x answers 503: busy (3 tries)"), "{}", fault.error.message);
-    assert_eq!(seen.heads.lock().unwrap().len(), 3);
+    assert!(fault.error.message.ends_with("/x returned status 503: busy (3 attempts)"), "{}", fault.error.message);
+    assert_eq!(received.heads.lock().unwrap().len(), 3);
 }
 
 #[test]
-fn answers_come_in_order_and_no_more_requests_fly_than_allowed() {
-    let (address, seen) = serve(vec![GOOD], Duration::from_millis(20));
-    let mut desk = client(&address, Some("sesame"));
-    let answers = desk.request_all((0..20).map(|n| JsonRequest::post("/x", json!(n))).collect());
-    assert!(answers.len() == 20 && answers.iter().all(Result::is_ok));
-    assert!(seen.most.load(Ordering::SeqCst) <= 4);
-    assert!(seen.heads.lock().unwrap().iter().all(|head| head.contains("authorization: Bearer sesame\r\n")));
+fn responses_keep_order_within_concurrency_limit() {
+    let (address, received) = serve(vec![GOOD], Duration::from_millis(20));
+    let mut http = client(&address, Some("sesame"));
+    let responses = http.request_all((0..20).map(|n| JsonRequest::post("/x", json!(n))).collect());
+    assert!(responses.len() == 20 && responses.iter().all(Result::is_ok));
+    assert!(received.max.load(Ordering::SeqCst) <= 4);
+    assert!(received.heads.lock().unwrap().iter().all(|head| head.contains("authorization: Bearer sesame\r\n")));
 
-    let held = Arc::new(());
-    let ticket = desk.send(JsonRequest::get("/x"), held.clone());
-    let (first, answer) = desk.next(Duration::from_secs(20)).unwrap();
-    assert!(first == ticket && answer.is_ok() && Arc::strong_count(&held) == 1);
-    assert!(desk.next(Duration::ZERO).is_none());
-    let ticket = desk.send(JsonRequest::get("/x"), held.clone());
-    desk.cancel(ticket);
-    drop(desk);
+    let guard = Arc::new(());
+    let id = http.send(JsonRequest::get("/x"), guard.clone());
+    let (first, response) = http.next(Duration::from_secs(20)).unwrap();
+    assert!(first == id && response.is_ok() && Arc::strong_count(&guard) == 1);
+    assert!(http.next(Duration::ZERO).is_none());
+    let id = http.send(JsonRequest::get("/x"), guard.clone());
+    http.cancel(id);
+    drop(http);
 }
 
 #[test]
-fn text_is_text_and_too_much_is_refused() {
+fn text_is_returned_and_oversized_response_is_reported() {
     let (address, _) = serve(vec![TEXT], Duration::ZERO);
     assert_eq!(client(&address, None).request(JsonRequest::get("/x")).unwrap(), json!("done"));
     let long = format!("{LONG}7d0\r\n{}\r\n0\r\n\r\n", " ".repeat(2000));
@@ -106,7 +106,7 @@ fn text_is_text_and_too_much_is_refused() {
 }
 
 #[test]
-fn addresses_are_plain() {
+fn base_url_is_normalized_and_validated() {
     let read = |text: &str| BaseUrl::read(text).map(|address| address.to_string()).map_err(|e| e.message);
     assert_eq!(read("http://h:8000/v1/"), Ok("http://h:8000".into()));
     assert_eq!(read("https://h/below/v1"), Ok("https://h/below".into()));

@@ -121,12 +121,12 @@ impl Credentials {
     fn map(&self) -> Result<HeaderMap> {
         let mut map = HeaderMap::new();
         for (name, value) in &self.headers {
-            let wrong = |what: &str| Error::invalid(format!("{what} header `{name}`"));
-            let known = HeaderName::try_from(name.as_str()).map_err(|_| wrong("there can be no"))?;
+            let invalid = |part: &str| Error::invalid(format!("invalid {part} of the header `{name}`"));
+            let header = HeaderName::try_from(name.as_str()).map_err(|_| invalid("name"))?;
             let mut value = HeaderValue::from_str(value.reveal())
-                .map_err(|_| wrong("no header can have the value of").help("leave line breaks and the like out"))?;
+                .map_err(|_| invalid("value").help("remove line breaks and control characters"))?;
             value.set_sensitive(true);
-            map.append(known, value);
+            map.append(header, value);
         }
         Ok(map)
     }
@@ -156,28 +156,28 @@ impl HttpTransport {
         Ok(Self { http, address, key: credentials.key, limits, permits: Semaphore::new(limits.requests.max(1)) })
     }
 
-    /// Sends a request until it is answered, as often as the limits permit. Text that is not JSON is returned as a
+    /// Sends a request until there is a response, as often as the limits permit. Text that is not JSON is returned as a
     /// string.
-    pub async fn send_json(&self, call: &JsonRequest) -> Result<Value, HttpFault> {
-        let body = call.body.as_ref().map(Value::to_string);
-        let chance = Chance::new(0).child(&format!("{} {}", call.path, body.as_deref().unwrap_or_default()), &[]);
-        let mut tried = 0;
+    pub async fn send_json(&self, request: &JsonRequest) -> Result<Value, HttpFault> {
+        let body = request.body.as_ref().map(Value::to_string);
+        let chance = Chance::new(0).child(&format!("{} {}", request.path, body.as_deref().unwrap_or_default()), &[]);
+        let mut attempts = 0;
         loop {
-            let answer = {
-                let _place = self.permits.acquire().await;
-                self.send_json_once(call.path, body.as_deref()).await
+            let response = {
+                let _permit = self.permits.acquire().await;
+                self.send_json_once(request.path, body.as_deref()).await
             };
-            tried += 1;
-            let (fault, asked) = match answer {
+            attempts += 1;
+            let (fault, retry_after) = match response {
                 Ok(value) => return Ok(value),
                 Err(AttemptFault::Final(fault)) => return Err(fault),
-                Err(AttemptFault::Retryable(fault, asked)) => (fault, asked),
+                Err(AttemptFault::Retryable(fault, retry_after)) => (fault, retry_after),
             };
-            let impatient = asked.filter(|asked| *asked > retry::MAX_RETRY_AFTER);
-            if tried >= self.limits.attempts || impatient.is_some() {
-                return Err(final_fault(fault, tried, impatient));
+            let excessive = retry_after.filter(|retry_after| *retry_after > retry::MAX_RETRY_AFTER);
+            if attempts >= self.limits.attempts || excessive.is_some() {
+                return Err(final_fault(fault, attempts, excessive));
             }
-            tokio::time::sleep(retry::retry_delay(tried, asked, &chance)).await;
+            tokio::time::sleep(retry::retry_delay(attempts, retry_after, &chance)).await;
         }
     }
 
@@ -191,126 +191,133 @@ impl HttpTransport {
         if let Some(key) = &self.key {
             request = request.bearer_auth(key.reveal());
         }
-        let answer = request.send().await.map_err(|e| self.transport_fault(path, e))?;
-        let status = answer.status();
+        let response = request.send().await.map_err(|e| self.transport_fault(path, e))?;
+        let status = response.status();
         if !status.is_success() {
-            return Err(self.status_fault(path, status, answer).await);
+            return Err(self.status_fault(path, status, response).await);
         }
-        let is_json = answer
+        let is_json = response
             .headers()
             .get(CONTENT_TYPE)
             .is_some_and(|kind| kind.to_str().is_ok_and(|kind| kind.contains("json")));
-        let text = self.text(path, answer, self.limits.response_bytes).await?;
+        let text = self.text(path, response, self.limits.response_bytes).await?;
         if !is_json {
             return Ok(Value::String(text));
         }
         serde_json::from_str(&text).map_err(|e| {
             let place = self.place(path);
             if e.is_eof() {
-                return AttemptFault::retryable(Error::retryable(format!("{place} cut its answer off")).caused_by(&e));
+                return AttemptFault::retryable(
+                    Error::retryable(format!("{place} ended its response early")).caused_by(&e),
+                );
             }
-            AttemptFault::permanent(Error::data(format!("{place} answers what is no JSON")).caused_by(&e))
+            AttemptFault::permanent(Error::data(format!("{place} returned invalid JSON")).caused_by(&e))
         })
     }
 
-    async fn status_fault(&self, path: &str, status: StatusCode, answer: Response) -> AttemptFault {
-        let asked = retry::retry_after(answer.headers());
-        let body = self.text(path, answer, MAX_ERROR_BYTES).await.unwrap_or_default();
-        AttemptFault::from_status(&self.place(path), status, &body, asked)
+    async fn status_fault(&self, path: &str, status: StatusCode, response: Response) -> AttemptFault {
+        let retry_after = retry::retry_after(response.headers());
+        let body = self.text(path, response, MAX_ERROR_BYTES).await.unwrap_or_default();
+        AttemptFault::from_status(&self.place(path), status, &body, retry_after)
     }
 
-    /// Reads the body as text. Errors: passing, if it breaks off; final, if it is too long.
-    async fn text(&self, path: &str, mut answer: Response, most: usize) -> Result<String, AttemptFault> {
+    /// Reads the body as text. Errors: retryable, if the connection fails; final, if it is too long.
+    async fn text(&self, path: &str, mut response: Response, max_bytes: usize) -> Result<String, AttemptFault> {
         let mut bytes = Vec::new();
-        while let Some(part) = answer.chunk().await.map_err(|e| self.transport_fault(path, e))? {
-            if bytes.len() + part.len() > most {
-                let message = format!("{} answers with more than {most} bytes", self.place(path));
-                return Err(AttemptFault::permanent(Error::data(message).help("check what kind of server it is")));
+        while let Some(part) = response.chunk().await.map_err(|e| self.transport_fault(path, e))? {
+            if bytes.len() + part.len() > max_bytes {
+                let message = format!("{} returned more than {max_bytes} bytes", self.place(path));
+                return Err(AttemptFault::permanent(
+                    Error::data(message).help("check that the URL is that of the intended service"),
+                ));
             }
             bytes.extend_from_slice(&part);
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Sends a message like [`Client::send_json`]; once it may have arrived, only if it may be sent again.
-    pub async fn send(&self, post: &HttpRequest) -> Result<HttpResponse, HttpFault> {
-        let chance = Chance::new(0).child(&post.body, &[]);
-        let mut tried = 0;
+    /// Sends a message like [`HttpTransport::send_json`]; once it may have arrived, only if it may be sent again.
+    pub async fn send(&self, message: &HttpRequest) -> Result<HttpResponse, HttpFault> {
+        let chance = Chance::new(0).child(&message.body, &[]);
+        let mut attempts = 0;
         loop {
-            let answer = {
-                let _place = self.permits.acquire().await;
-                self.send_once(post).await
+            let response = {
+                let _permit = self.permits.acquire().await;
+                self.send_once(message).await
             };
-            tried += 1;
-            let (fault, asked) = match answer {
-                Ok(heard) => return Ok(heard),
+            attempts += 1;
+            let (fault, retry_after) = match response {
+                Ok(response) => return Ok(response),
                 Err(AttemptFault::Final(fault)) => return Err(fault),
-                Err(AttemptFault::Retryable(fault, asked)) => (fault, asked),
+                Err(AttemptFault::Retryable(fault, retry_after)) => (fault, retry_after),
             };
-            let impatient = asked.filter(|asked| *asked > retry::MAX_RETRY_AFTER);
-            let again = post.idempotent || fault.delivery == DeliveryStatus::NotProcessed;
-            if !again || tried >= self.limits.attempts || impatient.is_some() {
-                return Err(final_fault(fault, tried, impatient));
+            let excessive = retry_after.filter(|retry_after| *retry_after > retry::MAX_RETRY_AFTER);
+            let may_retry = message.idempotent || fault.delivery == DeliveryStatus::NotProcessed;
+            if !may_retry || attempts >= self.limits.attempts || excessive.is_some() {
+                return Err(final_fault(fault, attempts, excessive));
             }
-            tokio::time::sleep(retry::retry_delay(tried, asked, &chance)).await;
+            tokio::time::sleep(retry::retry_delay(attempts, retry_after, &chance)).await;
         }
     }
 
-    async fn send_once(&self, post: &HttpRequest) -> Result<HttpResponse, AttemptFault> {
+    async fn send_once(&self, message: &HttpRequest) -> Result<HttpResponse, AttemptFault> {
         let url = self.address.url();
-        let mut request = if post.is_delete {
+        let mut request = if message.is_delete {
             self.http.delete(url)
         } else {
-            self.http.post(url).header(CONTENT_TYPE, "application/json").body(post.body.clone())
+            self.http.post(url).header(CONTENT_TYPE, "application/json").body(message.body.clone())
         };
-        request = request.header(ACCEPT, post.accept);
-        for (name, value) in &post.headers {
+        request = request.header(ACCEPT, message.accept);
+        for (name, value) in &message.headers {
             request = request.header(*name, value);
         }
         if let Some(key) = &self.key {
             request = request.bearer_auth(key.reveal());
         }
-        let mut answer = request.send().await.map_err(|e| self.transport_fault("", e))?;
-        let status = answer.status();
+        let mut response = request.send().await.map_err(|e| self.transport_fault("", e))?;
+        let status = response.status();
         if !status.is_success() {
-            return Err(self.status_fault("", status, answer).await);
+            return Err(self.status_fault("", status, response).await);
         }
-        let header = |name: &str| Some(answer.headers().get(name)?.to_str().ok()?.to_string());
-        let (kind, wanted) = (header("content-type").unwrap_or_default(), post.response_header.and_then(header));
+        let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_string());
+        let (kind, header_value) =
+            (header("content-type").unwrap_or_default(), message.response_header.and_then(header));
         let mut bytes = Vec::new();
-        while let Some(part) = answer.chunk().await.map_err(|e| self.transport_fault("", e))? {
+        while let Some(part) = response.chunk().await.map_err(|e| self.transport_fault("", e))? {
             if bytes.len() + part.len() > self.limits.response_bytes {
-                let message = format!("{} answers with more than {} bytes", self.address, self.limits.response_bytes);
-                return Err(AttemptFault::permanent(Error::data(message).help("check what kind of server it is")));
+                let message = format!("{} returned more than {} bytes", self.address, self.limits.response_bytes);
+                return Err(AttemptFault::permanent(
+                    Error::data(message).help("check that the URL is that of the intended service"),
+                ));
             }
             bytes.extend_from_slice(&part);
             // A stream may stay open after its last event.
-            if post.is_complete.is_some_and(|enough| enough(&kind, &bytes, &post.body)) {
+            if message.is_complete.is_some_and(|enough| enough(&kind, &bytes, &message.body)) {
                 break;
             }
         }
         let body = String::from_utf8_lossy(&bytes).into_owned();
-        if post.is_json
+        if message.is_json
             && let Err(e) = serde_json::from_str::<IgnoredAny>(&body)
             && e.is_eof()
         {
-            let error = Error::retryable(format!("{} cut its answer off", self.address)).caused_by(&e);
+            let error = Error::retryable(format!("{} ended its response early", self.address)).caused_by(&e);
             return Err(AttemptFault::retryable(error));
         }
-        Ok(HttpResponse { content_type: kind, header: wanted, body })
+        Ok(HttpResponse { content_type: kind, header: header_value, body })
     }
 
     fn transport_fault(&self, path: &str, error: reqwest::Error) -> AttemptFault {
         let error = error.without_url();
-        let (reach, what) = if error.is_timeout() && !error.is_connect() {
+        let (delivery, message) = if error.is_timeout() && !error.is_connect() {
             (DeliveryStatus::TimedOut, format!("{} did not answer within {:?}", self.place(path), self.limits.timeout))
         } else if error.is_connect() {
             (DeliveryStatus::NotProcessed, format!("{} cannot be reached", self.address))
         } else {
-            (DeliveryStatus::MaybeProcessed, format!("{} broke the connection off", self.place(path)))
+            (DeliveryStatus::MaybeProcessed, format!("{} closed the connection early", self.place(path)))
         };
-        let help = "check that the server runs, and the URL; a slow server needs a longer `timeout`";
-        AttemptFault::undelivered(reach, Error::retryable(what).help(help).caused_by(&error))
+        let help = "check the URL, and that the server runs; a slow server needs a longer `timeout`";
+        AttemptFault::undelivered(delivery, Error::retryable(message).help(help).caused_by(&error))
     }
 
     fn place(&self, path: &str) -> String {
@@ -319,11 +326,11 @@ impl HttpTransport {
 }
 
 /// Returns the fault that ends the attempts.
-fn final_fault(mut fault: HttpFault, tried: u32, asked: Option<Duration>) -> HttpFault {
-    if let Some(asked) = asked {
-        fault.error.message = format!("{} (and asks to wait for {} s)", fault.error.message, asked.as_secs());
-    } else if tried > 1 {
-        fault.error.message = format!("{} ({tried} tries)", fault.error.message);
+fn final_fault(mut fault: HttpFault, attempts: u32, retry_after: Option<Duration>) -> HttpFault {
+    if let Some(retry_after) = retry_after {
+        fault.error.message = format!("{} (requested delay: {} s)", fault.error.message, retry_after.as_secs());
+    } else if attempts > 1 {
+        fault.error.message = format!("{} ({attempts} attempts)", fault.error.message);
     }
     fault
 }

@@ -38,16 +38,16 @@ impl ModelApiError {
         Self { param: Some("model".into()), ..Self::new(404, message).code("model_not_found") }
     }
     /// Creates the refusal of more tokens than the model has positions.
-    pub fn too_long(prompt: usize, wanted: usize, positions: usize) -> Self {
+    pub fn too_long(prompt: usize, requested: usize, positions: usize) -> Self {
         let message = format!(
-            "the prompt has {prompt} tokens and {wanted} more were asked for, but this model's maximum context length \
+            "the prompt has {prompt} tokens and {requested} more are requested, but this model's maximum context length \
              is {positions} tokens; shorten the messages or lower the limit of tokens"
         );
         Self::new(400, message).code("context_length_exceeded")
     }
     /// Returns the body that an API sends for it.
-    pub fn body(&self, form: ApiKind) -> Value {
-        match form {
+    pub fn body(&self, api: ApiKind) -> Value {
+        match api {
             ApiKind::Messages => {
                 json!({"type": "error", "error": {"type": self.anthropic(), "message": self.message}})
             }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_api_gets_its_own_shape() {
+    fn error_body_has_format_of_api() {
         let refusal = ModelApiError::invalid_field("temperature", "`temperature` is -1").code("out_of_range");
         assert_eq!(
             refusal.body(ApiKind::Chat),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_keep_their_help() {
+    fn error_message_includes_help() {
         let refusal = ModelApiError::from(Error::invalid("no position is left").help("shorten it"));
         assert_eq!((refusal.status, refusal.message.as_str()), (400, "no position is left; shorten it"));
         assert_eq!(ModelApiError::from(Error::bug("x")).status, 500);

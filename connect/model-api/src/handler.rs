@@ -1,4 +1,4 @@
-//! The interface between the server and the source of its answers.
+//! The interface between the server and the source of its responses.
 
 use crate::error::ModelApiError;
 use crate::request::ModelRequest;
@@ -19,22 +19,22 @@ pub struct Caller {
 pub struct ModelCard {
     /// Name in requests.
     pub name: String,
-    /// Maximum tokens of a prompt with its answer, if known.
+    /// Maximum tokens of a prompt with its response, if known.
     pub positions: Option<usize>,
 }
 
-/// Message from a desk during an answer.
+/// Event of a handler during a response.
 #[derive(Debug)]
 pub enum ResponseEvent {
-    /// A piece of one of the choices.
+    /// A delta of one of the choices.
     Delta(ChoiceDelta),
-    /// The end: the whole answer, including pieces that were sent before.
+    /// The end: the whole response, including deltas that were sent before.
     Done(Box<ModelResponse>),
     /// The request failed.
     Failed(ModelApiError),
 }
 
-/// Sender of the answer. May be used from any thread, and never blocks. If it is dropped without an end, the request
+/// Sender of the response. May be used from any thread, and never blocks. If it is dropped without an end, the request
 /// fails with status 500.
 #[derive(Debug)]
 pub struct ResponseSender(UnboundedSender<ResponseEvent>);
@@ -45,13 +45,13 @@ impl ResponseSender {
         let (sender, receiver) = unbounded_channel();
         (Self(sender), receiver)
     }
-    /// Sends a piece. Only required for streams: missing pieces are made from the whole answer.
-    pub fn send_delta(&self, piece: ChoiceDelta) {
-        let _ = self.0.send(ResponseEvent::Delta(piece));
+    /// Sends a delta. Only required for streams: missing deltas are made from the whole response.
+    pub fn send_delta(&self, delta: ChoiceDelta) {
+        let _ = self.0.send(ResponseEvent::Delta(delta));
     }
-    /// Ends with the whole answer.
-    pub fn finish(self, answered: ModelResponse) {
-        let _ = self.0.send(ResponseEvent::Done(Box::new(answered)));
+    /// Ends with the whole response.
+    pub fn finish(self, response: ModelResponse) {
+        let _ = self.0.send(ResponseEvent::Done(Box::new(response)));
     }
     /// Ends with a refusal.
     pub fn fail(self, refusal: ModelApiError) {
@@ -63,31 +63,31 @@ impl ResponseSender {
     }
 }
 
-/// A request with the sender of its answer.
+/// A request with the sender of its response.
 #[derive(Debug)]
 pub struct PendingRequest {
     pub request: ModelRequest,
     pub caller: Caller,
-    /// Receives the answer.
+    /// Receives the response.
     pub reply: ResponseSender,
 }
 
-/// Answers requests. Methods are called on threads of the server and must not block for long.
+/// Responds to requests. Methods are called on threads of the server and must not block for long.
 pub trait ModelHandler: Send + Sync + 'static {
-    /// Returns the models that a caller may name. Errors: a caller without a valid key, an episode that is over.
+    /// Returns the models that a caller may name. Errors: a caller without a valid key, an episode that has ended.
     fn models(&self, caller: &Caller) -> Result<Vec<ModelCard>, ModelApiError>;
     /// Returns whether requests may use any name for the only model.
     fn accepts_any_model(&self) -> bool {
         false
     }
     /// Takes a request; its reply may be used now or later.
-    fn handle(&self, question: PendingRequest);
+    fn handle(&self, request: PendingRequest);
     /// Returns the token ids of a literal text, with special tokens parsed.
     fn tokenize(&self, _caller: &Caller, _text: &str) -> Result<Vec<u32>, ModelApiError> {
-        Err(ModelApiError::new(404, "texts are not tokenized here"))
+        Err(ModelApiError::new(404, "this server does not tokenize texts"))
     }
     /// Returns the number of tokens of a request's prompt.
-    fn count_tokens(&self, _caller: &Caller, _asked: &ModelRequest) -> Result<usize, ModelApiError> {
-        Err(ModelApiError::new(404, "tokens are not counted here"))
+    fn count_tokens(&self, _caller: &Caller, _request: &ModelRequest) -> Result<usize, ModelApiError> {
+        Err(ModelApiError::new(404, "this server does not count tokens"))
     }
 }

@@ -2,11 +2,11 @@
 //! and responses, and Anthropic's messages.
 //!
 //! ```text
-//! request ─form::read─▶ Asked ─Desk─▶ pieces, Answered ─form::write, Stream─▶ answer, events
+//! body ─apis::read─▶ ModelRequest ─ModelHandler─▶ ChoiceDelta, ModelResponse ─apis::write─▶ body, events
 //! ```
 //!
-//! A form is a pure translation between JSON and plain data. A [`ModelHandler`] answers: a model, or an episode that waits for
-//! its policy. This crate depends on neither models nor environments, so both can implement it.
+//! An API is a pure translation between JSON and plain data. A [`ModelHandler`] responds: a model, or an episode that
+//! waits for its policy. This crate depends on neither models nor environments, so both can implement it.
 pub mod apis;
 pub mod error;
 pub mod handler;

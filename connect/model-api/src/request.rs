@@ -50,7 +50,7 @@ pub enum ApiToolChoice {
     None,
 }
 
-/// A request. The desk chooses the values that are `None` or empty.
+/// A request. The handler chooses the values that are `None` or empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
     /// API of the request and the response.
@@ -81,27 +81,28 @@ pub struct ModelRequest {
     pub stop_tokens: Vec<u32>,
     /// Whether the model's end tokens are ignored.
     pub ignore_end: bool,
-    /// Whether the text of a stop text or stop token stays in the answer.
+    /// Whether the text of a stop text or stop token stays in the response.
     pub keep_stop: bool,
     /// Number of choices for the prompt, at least 1.
     pub n: usize,
-    /// Whether the answer is streamed as events.
+    /// Whether the response is streamed as events.
     pub stream: bool,
     /// Whether a last event has the usage.
     pub stream_usage: bool,
-    /// Log-probabilities of the sampled tokens, with this many of the most probable ones at each place.
+    /// Log-probabilities of the sampled tokens, with this many of the most probable ones at each position.
     pub logprobs: Option<usize>,
     /// Whether log-probabilities of the prompt's tokens are returned.
     pub prompt_logprobs: bool,
-    /// Whether token ids of the prompt and of the answer are returned.
+    /// Whether token ids of the prompt and of the response are returned.
     pub token_ids: bool,
     /// Whether tokens are named `token_id:17` instead of by their text.
     pub tokens_as_ids: bool,
     /// Further variables of the template, such as `enable_thinking`.
     pub variables: BTreeMap<String, Value>,
-    /// For [`ApiKind::Responses`]: whether a later request may continue the answer by its id.
+    /// For [`ApiKind::Responses`]: whether a later request may continue the response by its id.
     pub store: bool,
-    /// For [`ApiKind::Responses`]: whether the first message has the instructions, which a later request does not inherit.
+    /// For [`ApiKind::Responses`]: whether the first message has the instructions, which a later request does not
+    /// inherit.
     pub instructions: bool,
     /// Fields that the response repeats unchanged.
     pub echo: Map<String, Value>,
@@ -109,9 +110,9 @@ pub struct ModelRequest {
 
 impl ModelRequest {
     /// Creates a request with only a model and a prompt.
-    pub fn new(form: ApiKind, model: &str, prompt: ModelPrompt) -> Self {
+    pub fn new(api: ApiKind, model: &str, prompt: ModelPrompt) -> Self {
         Self {
-            api: form,
+            api,
             model: model.to_string(),
             prompt,
             tools: Vec::new(),

@@ -1,9 +1,9 @@
-//! Answers of a desk: whole turns, and the pieces in which they are streamed.
+//! Responses of a handler: whole turns, and the deltas in which they are streamed.
 
 use serde_json::{Value, json};
 use trainyard_tables::Message;
 
-/// Why a turn ended.
+/// Reason of a turn's end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ApiFinishReason {
     /// An end token of the model.
@@ -30,7 +30,7 @@ pub struct ApiToolCall {
     pub arguments: String,
 }
 
-/// One of the most probable tokens at a place.
+/// One of the most probable tokens at a position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopLogprob {
     pub id: u32,
@@ -48,18 +48,18 @@ pub struct SampledToken {
     /// Log-probability in nats, under the distribution that it was drawn from, or `None` where the sampler does not
     /// know it.
     pub logprob: Option<f32>,
-    /// The most probable tokens at its place, as many as requested.
+    /// The most probable tokens at this position, as many as requested.
     pub top: Vec<TopLogprob>,
 }
 
-/// An addition to a turn. The sum of all pieces is the turn.
+/// An addition to a turn. The sum of all deltas is the turn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChoiceDelta {
     /// Index of the choice, from 0.
     pub choice: usize,
-    /// Reasoning before the answer.
+    /// Reasoning before the text.
     pub thinking: String,
-    /// Text of the answer, without calls.
+    /// Text of the response, without calls.
     pub text: String,
     /// Complete calls.
     pub calls: Vec<ApiToolCall>,
@@ -68,7 +68,7 @@ pub struct ChoiceDelta {
 }
 
 impl ChoiceDelta {
-    /// Returns whether the piece is empty.
+    /// Returns whether the delta is empty.
     pub fn is_empty(&self) -> bool {
         self.thinking.is_empty() && self.text.is_empty() && self.calls.is_empty() && self.tokens.is_empty()
     }
@@ -77,9 +77,9 @@ impl ChoiceDelta {
 /// A whole turn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResponseChoice {
-    /// Reasoning before the answer; may be empty.
+    /// Reasoning before the text; may be empty.
     pub thinking: String,
-    /// Text of the answer, without calls.
+    /// Text of the response, without calls.
     pub text: String,
     /// Calls in order.
     pub calls: Vec<ApiToolCall>,
@@ -90,14 +90,14 @@ pub struct ResponseChoice {
 }
 
 impl ResponseChoice {
-    /// Adds a piece of this turn.
-    pub fn add(&mut self, piece: &ChoiceDelta) {
-        self.thinking.push_str(&piece.thinking);
-        self.text.push_str(&piece.text);
-        self.calls.extend(piece.calls.iter().cloned());
-        self.tokens.extend(piece.tokens.iter().cloned());
+    /// Adds a delta of this turn.
+    pub fn add(&mut self, delta: &ChoiceDelta) {
+        self.thinking.push_str(&delta.thinking);
+        self.text.push_str(&delta.text);
+        self.calls.extend(delta.calls.iter().cloned());
+        self.tokens.extend(delta.tokens.iter().cloned());
     }
-    /// Returns the whole turn as a piece.
+    /// Returns the whole turn as a delta.
     pub fn to_delta(&self, choice: usize) -> ChoiceDelta {
         let Self { thinking, text, calls, tokens, .. } = self.clone();
         ChoiceDelta { choice, thinking, text, calls, tokens }
@@ -134,7 +134,7 @@ pub struct Usage {
     pub thinking: usize,
 }
 
-/// The answer to a request.
+/// The response to a request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelResponse {
     /// Turns, as many as requested.

@@ -1,22 +1,22 @@
 //! Incremental parsing of a model's text into thoughts, text, and the calls that end it.
 //!
-//! Markup may arrive in parts, so text that could become markup is held back until it is unambiguous. The parser of
-//! their format reads calls: from the first sign of one on, all text is kept separately.
+//! Markup may arrive in parts, so text that could become markup is held back until it is unambiguous. Calls are
+//! parsed by their format: from the first marker of a call on, all text is collected separately.
 
 /// Opening and closing tags of a thought, by model family.
 pub const THINKING_TAGS: [(&str, &str); 3] =
     [("<think>", "</think>"), ("<|channel>thought", "<channel|>"), ("[THINK]", "[/THINK]")];
 
-/// A sign that calls begin.
+/// Marker of the beginning of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallMarker {
-    /// A text at any place.
+    /// A text at any position.
     Anywhere(&'static str),
-    /// A text at the start of the answer, after optional white space.
+    /// A text at the start of the turn, after optional white space.
     AtStart(&'static str),
 }
 
-/// Returns the signs of a format of calls by its name; empty for an unknown format, whose calls are never separated.
+/// Returns the markers of a tool-call format; empty for an unknown format, whose calls are never separated.
 pub fn call_markers(format: &str) -> &'static [CallMarker] {
     match format {
         "hermes" | "qwen" | "code" | "toolrl" => &[CallMarker::Anywhere("<tool_call>")],
@@ -31,7 +31,7 @@ pub fn call_markers(format: &str) -> &'static [CallMarker] {
 pub struct ParsedText {
     /// Text of the thought.
     pub thinking: String,
-    /// Text of the answer.
+    /// Text after the thought.
     pub text: String,
 }
 
@@ -59,13 +59,13 @@ pub struct TurnParser {
 }
 
 impl TurnParser {
-    /// Creates a parser of calls with these signs; without any, calls are not separated. `opened` is the end of the
+    /// Creates a parser of calls with these markers; without any, calls are not separated. `opened` is the end of the
     /// prompt, which may open a thought.
-    pub fn new(signs: &'static [CallMarker], opened: &str) -> Self {
+    pub fn new(markers: &'static [CallMarker], opened: &str) -> Self {
         let opened = opened.trim_end();
         let thought = THINKING_TAGS.iter().find(|(open, _)| opened.ends_with(open));
         let state = thought.map_or(TurnParserState::Start, |(_, close)| TurnParserState::Thought(close));
-        Self { markers: signs, state, has_thought_text: false, buffer: String::new(), calls: String::new() }
+        Self { markers, state, has_thought_text: false, buffer: String::new(), calls: String::new() }
     }
     /// Creates a parser of a turn without markup: all of it is text.
     pub fn plain() -> Self {
@@ -92,18 +92,18 @@ impl TurnParser {
     /// Parses more of the turn.
     pub fn feed(&mut self, text: &str) -> ParsedText {
         self.buffer.push_str(text);
-        let mut said = ParsedText::default();
-        while self.step(&mut said, false) {}
-        said
+        let mut parsed = ParsedText::default();
+        while self.step(&mut parsed, false) {}
+        parsed
     }
     /// Ends the turn: text that was held back becomes final.
     pub fn end(&mut self) -> ParsedText {
-        let mut said = ParsedText::default();
-        while self.step(&mut said, true) {}
-        said
+        let mut parsed = ParsedText::default();
+        while self.step(&mut parsed, true) {}
+        parsed
     }
     /// Parses a part of the held text; returns whether there may be another.
-    fn step(&mut self, said: &mut ParsedText, last: bool) -> bool {
+    fn step(&mut self, parsed: &mut ParsedText, last: bool) -> bool {
         match self.state {
             TurnParserState::Calls => {
                 self.calls.push_str(&std::mem::take(&mut self.buffer));
@@ -118,68 +118,68 @@ impl TurnParser {
                 self.state = TurnParserState::Start;
                 true
             }
-            TurnParserState::Thought(close) => self.parse_thought(close, said, last),
-            TurnParserState::Text => self.parse_text(said, last),
+            TurnParserState::Thought(close) => self.parse_thought(close, parsed, last),
+            TurnParserState::Text => self.parse_text(parsed, last),
         }
     }
     /// Parses a thought, without the white space at both ends.
-    fn parse_thought(&mut self, close: &str, said: &mut ParsedText, last: bool) -> bool {
+    fn parse_thought(&mut self, close: &str, parsed: &mut ParsedText, last: bool) -> bool {
         if !self.has_thought_text {
             self.buffer = self.buffer.trim_start().to_string();
         }
         if let Some(at) = self.buffer.find(close) {
-            said.thinking.push_str(self.buffer[..at].trim_end());
+            parsed.thinking.push_str(self.buffer[..at].trim_end());
             self.buffer.drain(..at + close.len());
             self.state = TurnParserState::AfterThought;
             return true;
         }
-        let clear = self.buffer[..self.safe_len(&[close], last)].trim_end().len();
-        self.has_thought_text |= clear > 0;
-        said.thinking.extend(self.buffer.drain(..clear));
+        let safe = self.buffer[..self.safe_len(&[close], last)].trim_end().len();
+        self.has_thought_text |= safe > 0;
+        parsed.thinking.extend(self.buffer.drain(..safe));
         false
     }
     /// Determines the start of the turn.
     fn parse_start(&mut self, last: bool) -> bool {
-        let begun = self.buffer.trim_start();
-        if begun.is_empty() && !last {
+        let start = self.buffer.trim_start();
+        if start.is_empty() && !last {
             return false;
         }
-        if let Some((open, close)) = THINKING_TAGS.iter().find(|(open, _)| begun.starts_with(open)) {
-            self.buffer = begun[open.len()..].to_string();
+        if let Some((open, close)) = THINKING_TAGS.iter().find(|(open, _)| start.starts_with(open)) {
+            self.buffer = start[open.len()..].to_string();
             self.state = TurnParserState::Thought(close);
             return true;
         }
-        let first = |sign: &CallMarker| matches!(sign, CallMarker::AtStart(text) if begun.starts_with(text));
+        let first = |marker: &CallMarker| matches!(marker, CallMarker::AtStart(text) if start.starts_with(text));
         if self.markers.iter().any(first) {
             self.state = TurnParserState::Calls;
             return true;
         }
-        let could = THINKING_TAGS.iter().any(|(open, _)| open.starts_with(begun));
-        if could && !last {
+        let may_open_thought = THINKING_TAGS.iter().any(|(open, _)| open.starts_with(start));
+        if may_open_thought && !last {
             return false;
         }
         self.state = TurnParserState::Text;
         true
     }
-    fn parse_text(&mut self, said: &mut ParsedText, last: bool) -> bool {
-        let anywhere = self.markers.iter().filter_map(|sign| match sign {
+    fn parse_text(&mut self, parsed: &mut ParsedText, last: bool) -> bool {
+        let anywhere = self.markers.iter().filter_map(|marker| match marker {
             CallMarker::Anywhere(text) => Some(*text),
             CallMarker::AtStart(_) => None,
         });
         let anywhere: Vec<&str> = anywhere.collect();
-        if let Some(at) = anywhere.iter().filter_map(|sign| self.buffer.find(sign)).min() {
+        if let Some(at) = anywhere.iter().filter_map(|marker| self.buffer.find(marker)).min() {
             // White space before a call belongs to the call, in case it is shown as text.
-            let spoken = self.buffer[..at].trim_end().len();
-            said.text.extend(self.buffer.drain(..spoken));
+            let text_len = self.buffer[..at].trim_end().len();
+            parsed.text.extend(self.buffer.drain(..text_len));
             self.state = TurnParserState::Calls;
             return true;
         }
-        let mut clear = self.safe_len(&anywhere, last);
+        let mut safe = self.safe_len(&anywhere, last);
         if !last && !anywhere.is_empty() {
             // White space may precede a call.
-            clear = self.buffer[..clear].trim_end().len();
+            safe = self.buffer[..safe].trim_end().len();
         }
-        said.text.extend(self.buffer.drain(..clear));
+        parsed.text.extend(self.buffer.drain(..safe));
         false
     }
     /// Returns the bytes of the held text that cannot begin a marker.
@@ -202,20 +202,20 @@ mod tests {
 
     /// Returns thought, text and calls of a turn that is fed in parts of `size` characters.
     fn read(format: &str, opened: &str, turn: &str, size: usize) -> (String, String, String) {
-        let mut speech = TurnParser::new(call_markers(format), opened);
+        let mut parser = TurnParser::new(call_markers(format), opened);
         let mut all = ParsedText::default();
         let characters: Vec<char> = turn.chars().collect();
         for part in characters.chunks(size) {
-            let said = speech.feed(&part.iter().collect::<String>());
-            all.thinking += &said.thinking;
-            all.text += &said.text;
+            let parsed = parser.feed(&part.iter().collect::<String>());
+            all.thinking += &parsed.thinking;
+            all.text += &parsed.text;
         }
-        let said = speech.end();
-        (all.thinking + &said.thinking, all.text + &said.text, speech.call_text().to_string())
+        let parsed = parser.end();
+        (all.thinking + &parsed.thinking, all.text + &parsed.text, parser.call_text().to_string())
     }
 
     #[test]
-    fn turns_are_taken_apart_however_they_come() {
+    fn turn_is_split_regardless_of_chunks() {
         let cases = [
             ("hermes", "", "Hello <b>.", ("", "Hello <b>.", "")),
             ("hermes", "", "I add.\n<tool_call>\n{}</tool_call> x", ("", "I add.", "\n<tool_call>\n{}</tool_call> x")),
@@ -240,14 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn plain_turns_have_no_markup() {
-        let mut speech = TurnParser::plain();
-        assert_eq!(speech.feed("<think>a").text, "<think>a");
-        assert_eq!(speech.feed("<tool_call>").text, "<tool_call>");
+    fn plain_parser_ignores_markup() {
+        let mut parser = TurnParser::plain();
+        assert_eq!(parser.feed("<think>a").text, "<think>a");
+        assert_eq!(parser.feed("<tool_call>").text, "<tool_call>");
     }
 
     #[test]
-    fn only_beginnings_of_markers_are_held_back() {
+    fn only_marker_prefixes_are_held_back() {
         assert_eq!(safe_prefix_len("a<", &["<b>"]), 1);
         assert_eq!(safe_prefix_len("a<c", &["<b>"]), 3);
         assert_eq!(safe_prefix_len("é<b", &["<b>", "x"]), 2);

@@ -29,7 +29,7 @@ impl ToolCallStyle {
             }),
             Some(name) => match known.iter().find(|format| **format == name) {
                 Some(format) => Ok(Self::Described(format)),
-                None => Err(Error::invalid(format!("there is no format of tool calls `{name}`"))
+                None => Err(Error::invalid(format!("unknown tool-call format `{name}`"))
                     .help(format!("use one of: {}", known.join(", ")))),
             },
         }
@@ -52,28 +52,28 @@ pub fn specs(tools: &[ApiTool]) -> Vec<ToolSpec> {
 }
 
 /// Returns the format for these tools. Errors: tools that it cannot express.
-pub fn tool_format(way: ToolCallStyle, specs: &[ToolSpec]) -> Result<Box<dyn ToolFormat>, ModelApiError> {
-    build(way.format(), specs)
+pub fn tool_format(style: ToolCallStyle, specs: &[ToolSpec]) -> Result<Box<dyn ToolFormat>, ModelApiError> {
+    build(style.format(), specs)
         .map_err(|error| ModelApiError { param: Some("tools".into()), ..ModelApiError::from(error) })
 }
 
 /// Returns the conversation for the template, and the tools that the template describes (JSON text).
 pub fn template_input(
-    way: ToolCallStyle,
+    style: ToolCallStyle,
     messages: &[Message],
     specs: &[ToolSpec],
     format: Option<&dyn ToolFormat>,
 ) -> Result<(Vec<Message>, Option<String>), ModelApiError> {
     let has_calls = messages.iter().any(|message| message.tool_calls.is_some());
-    match (way, format) {
+    match (style, format) {
         (ToolCallStyle::Native(_), _) => Ok((messages.to_vec(), (!specs.is_empty()).then(|| tools_json(specs)))),
         (ToolCallStyle::Described(_), None) if !has_calls => Ok((messages.to_vec(), None)),
         (ToolCallStyle::Described(_), format) => {
-            let own = match format {
+            let derived = match format {
                 Some(_) => None,
-                None => Some(tool_format(way, specs)?),
+                None => Some(tool_format(style, specs)?),
             };
-            let format = format.or(own.as_deref());
+            let format = format.or(derived.as_deref());
             let mut shown = Vec::with_capacity(messages.len() + 1);
             for message in messages {
                 shown.push(render_calls(message, format)?);
@@ -110,7 +110,7 @@ fn render_calls(message: &Message, format: Option<&dyn ToolFormat>) -> Result<Me
         let arguments = arguments.ok_or_else(|| {
             ModelApiError::invalid_field(
                 "messages",
-                format!("the arguments of an earlier call of `{name}` are no JSON object"),
+                format!("the arguments of an earlier call of `{name}` are not a JSON object"),
             )
         })?;
         parts.push(format.render(&ToolCall { name: name.to_string(), arguments }));
@@ -134,27 +134,27 @@ mod tests {
     }
     fn conversation() -> Vec<Message> {
         let calls = json!([{"id": "a", "type": "function", "function": {"name": "sum", "arguments": "{\"a\": 2}"}}]);
-        let said = Message { tool_calls: Some(calls.to_string()), ..Message::new("assistant", "I add.") };
-        vec![Message::new("system", "Be brief."), Message::new("user", "2+2?"), said]
+        let assistant = Message { tool_calls: Some(calls.to_string()), ..Message::new("assistant", "I add.") };
+        vec![Message::new("system", "Be brief."), Message::new("user", "2+2?"), assistant]
     }
 
     #[test]
-    fn tools_that_the_template_knows_nothing_of_are_described_in_the_prompt() {
-        let way = ToolCallStyle::Described("hermes");
-        let format = tool_format(way, &tools()).unwrap();
-        let (messages, described) = template_input(way, &conversation(), &tools(), Some(&*format)).unwrap();
+    fn tools_are_described_in_prompt_without_native_template() {
+        let style = ToolCallStyle::Described("hermes");
+        let format = tool_format(style, &tools()).unwrap();
+        let (messages, described) = template_input(style, &conversation(), &tools(), Some(&*format)).unwrap();
         assert_eq!(described, None);
         assert_eq!(messages[0].content, format!("Be brief.\n\n{}", format.describe(&tools())));
         let text = "I add.\n<tool_call>\n{\"name\": \"sum\", \"arguments\": {\"a\":2}}\n</tool_call>";
         assert_eq!((messages[2].content.as_str(), &messages[2].tool_calls), (text, &None));
-        let (messages, _) = template_input(way, &conversation()[1..2], &tools(), Some(&*format)).unwrap();
+        let (messages, _) = template_input(style, &conversation()[1..2], &tools(), Some(&*format)).unwrap();
         assert_eq!((messages.len(), messages[0].role.as_str()), (2, "system"));
-        let (messages, _) = template_input(way, &conversation(), &[], None).unwrap();
+        let (messages, _) = template_input(style, &conversation(), &[], None).unwrap();
         assert_eq!((messages[0].content.as_str(), messages[2].content.as_str()), ("Be brief.", text), "calls stay");
     }
 
     #[test]
-    fn a_template_of_its_own_gets_calls_and_tools_as_they_are() {
+    fn native_template_gets_calls_and_tools_unchanged() {
         let (messages, described) =
             template_input(ToolCallStyle::Native("hermes"), &conversation(), &tools(), None).unwrap();
         assert_eq!(messages, conversation());
@@ -162,15 +162,15 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_read_all_or_not_at_all() {
+    fn calls_are_parsed_all_or_none() {
         let format = tool_format(ToolCallStyle::Described("hermes"), &tools()).unwrap();
         let good = "<tool_call>{\"name\": \"sum\", \"arguments\": {}}</tool_call>";
         assert_eq!(parse_calls(&*format, good).unwrap().len(), 1);
         assert_eq!(parse_calls(&*format, &format!("{good}<tool_call>{{</tool_call>")), None);
         assert_eq!(parse_calls(&*format, "hello"), None);
         let broken = json!([{"id": "a", "function": {"name": "sum", "arguments": "{"}}]).to_string();
-        let said = Message { tool_calls: Some(broken), ..Message::new("assistant", "") };
-        let refusal = template_input(ToolCallStyle::Described("hermes"), &[said], &[], None).unwrap_err();
-        assert!(refusal.message.contains("no JSON object"), "{}", refusal.message);
+        let assistant = Message { tool_calls: Some(broken), ..Message::new("assistant", "") };
+        let refusal = template_input(ToolCallStyle::Described("hermes"), &[assistant], &[], None).unwrap_err();
+        assert!(refusal.message.contains("not a JSON object"), "{}", refusal.message);
     }
 }

@@ -1,4 +1,4 @@
-//! One answer during sampling: tokens are decoded, up to a stop text, and separated into thoughts, text and calls.
+//! One choice during sampling: tokens are decoded, up to a stop text, and separated into thoughts, text and calls.
 
 use super::calls;
 use super::stop_matcher::StopMatcher;
@@ -15,7 +15,7 @@ use trainyard_model_api::{
 
 /// Letters of the ids of calls: all templates accept nine letters and digits.
 const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-const ID: usize = 9;
+const CALL_ID_LENGTH: usize = 9;
 
 /// A sampled token.
 pub struct SamplerToken<'a> {
@@ -25,7 +25,7 @@ pub struct SamplerToken<'a> {
     pub top: &'a [(u32, f32)],
 }
 
-/// One answer during sampling.
+/// One choice during sampling.
 pub struct ChoiceDecoder {
     choice: usize,
     decoder: TokenDecoder,
@@ -39,19 +39,19 @@ pub struct ChoiceDecoder {
 }
 
 impl ChoiceDecoder {
-    /// Creates answer number `choice` of a request.
+    /// Creates choice number `choice` of a request.
     pub fn new(
-        asked: &ModelRequest,
+        request: &ModelRequest,
         choice: usize,
-        speech: TurnParser,
+        parser: TurnParser,
         format: Option<Arc<dyn ToolFormat>>,
         ids: Chance,
     ) -> Self {
         Self {
             choice,
             decoder: TokenDecoder::default(),
-            stops: StopMatcher::new(&asked.stop, asked.keep_stop),
-            parser: speech,
+            stops: StopMatcher::new(&request.stop, request.keep_stop),
+            parser,
             format,
             ids,
             partial: ResponseChoice::default(),
@@ -63,75 +63,75 @@ impl ChoiceDecoder {
     pub fn push_token(
         &mut self,
         chat: &ChatEncoder,
-        asked: &ModelRequest,
-        drawn: &SamplerToken<'_>,
+        request: &ModelRequest,
+        sampled: &SamplerToken<'_>,
         ends: bool,
     ) -> Result<(ChoiceDelta, Option<ApiFinishReason>)> {
         let tokenizer = chat.tokenizer();
         self.thinking += usize::from(self.parser.is_thinking());
-        let mut piece = ChoiceDelta {
+        let mut delta = ChoiceDelta {
             choice: self.choice,
-            tokens: vec![token(tokenizer, asked, drawn)?],
+            tokens: vec![token(tokenizer, request, sampled)?],
             ..ChoiceDelta::default()
         };
-        let text = if ends && !asked.keep_stop {
+        let text = if ends && !request.keep_stop {
             self.decoder.end(tokenizer)?
         } else {
-            self.decoder.push(tokenizer, drawn.id)?
+            self.decoder.push(tokenizer, sampled.id)?
         };
         let (text, stopped) = self.stops.feed(&text);
-        add(&mut piece, self.parser.feed(&text));
+        add(&mut delta, self.parser.feed(&text));
         let mut finish = stopped.map(ApiFinishReason::Text);
-        let only = finish.is_none() && !asked.parallel_calls && self.parser.in_calls();
-        if only && self.calls().is_some() {
+        let is_only_call = finish.is_none() && !request.parallel_calls && self.parser.in_calls();
+        if is_only_call && self.calls().is_some() {
             finish = Some(ApiFinishReason::End);
         }
-        self.partial.add(&piece);
-        Ok((piece, finish))
+        self.partial.add(&delta);
+        Ok((delta, finish))
     }
     /// Ends the turn: returns the text that was held back, and the whole turn.
     pub fn end(&mut self, chat: &ChatEncoder, finish: ApiFinishReason) -> Result<(ChoiceDelta, ResponseChoice)> {
-        let mut piece = ChoiceDelta { choice: self.choice, ..ChoiceDelta::default() };
+        let mut delta = ChoiceDelta { choice: self.choice, ..ChoiceDelta::default() };
         let mut rest = String::new();
         if !matches!(finish, ApiFinishReason::Text(_)) {
             let (text, _) = self.stops.feed(&self.decoder.end(chat.tokenizer())?);
             rest = text + &self.stops.end();
         }
-        add(&mut piece, self.parser.feed(&rest));
-        add(&mut piece, self.parser.end());
+        add(&mut delta, self.parser.feed(&rest));
+        add(&mut delta, self.parser.end());
         match self.calls() {
-            Some(calls) => piece.calls = calls,
-            // Text that cannot be parsed as calls is part of the answer.
-            None => piece.text.push_str(self.parser.call_text()),
+            Some(calls) => delta.calls = calls,
+            // Text that cannot be parsed as calls is part of the response.
+            None => delta.text.push_str(self.parser.call_text()),
         }
-        self.partial.add(&piece);
+        self.partial.add(&delta);
         let called = !self.partial.calls.is_empty() && finish == ApiFinishReason::End;
         self.partial.finish = if called { ApiFinishReason::Calls } else { finish };
-        Ok((piece, std::mem::take(&mut self.partial)))
+        Ok((delta, std::mem::take(&mut self.partial)))
     }
     fn calls(&self) -> Option<Vec<ApiToolCall>> {
         let format = self.format.as_ref()?;
         let calls = calls::parse_calls(&**format, self.parser.call_text())?;
         let call = |(i, call): (usize, trainyard_envs::tools::ToolCall)| {
             let mut draws = self.ids.at("call", &[self.choice as u64, i as u64]);
-            let id = (0..ID).map(|_| char::from(*draws.choose(LETTERS))).collect();
+            let id = (0..CALL_ID_LENGTH).map(|_| char::from(*draws.choose(LETTERS))).collect();
             ApiToolCall { id, name: call.name, arguments: call.arguments.to_string() }
         };
         Some(calls.into_iter().enumerate().map(call).collect())
     }
 }
 
-fn add(piece: &mut ChoiceDelta, said: ParsedText) {
-    piece.thinking.push_str(&said.thinking);
-    piece.text.push_str(&said.text);
+fn add(delta: &mut ChoiceDelta, parsed: ParsedText) {
+    delta.thinking.push_str(&parsed.thinking);
+    delta.text.push_str(&parsed.text);
 }
 
 /// Returns a token with its texts, where they are requested.
-fn token(tokenizer: &Tokenizer, asked: &ModelRequest, drawn: &SamplerToken<'_>) -> Result<SampledToken> {
-    let text = |id: u32| if asked.logprobs.is_some() { tokenizer.decode(&[id]) } else { Ok(String::new()) };
-    let top = drawn.top.iter().take(asked.logprobs.unwrap_or(0));
+fn token(tokenizer: &Tokenizer, request: &ModelRequest, sampled: &SamplerToken<'_>) -> Result<SampledToken> {
+    let text = |id: u32| if request.logprobs.is_some() { tokenizer.decode(&[id]) } else { Ok(String::new()) };
+    let top = sampled.top.iter().take(request.logprobs.unwrap_or(0));
     let top: Result<Vec<TopLogprob>> =
         top.map(|(id, logprob)| Ok(TopLogprob { id: *id, text: text(*id)?, logprob: *logprob })).collect();
-    let logprob = Some(drawn.logprob).filter(|logprob| !logprob.is_nan());
-    Ok(SampledToken { id: drawn.id, text: text(drawn.id)?, logprob, top: top? })
+    let logprob = Some(sampled.logprob).filter(|logprob| !logprob.is_nan());
+    Ok(SampledToken { id: sampled.id, text: text(sampled.id)?, logprob, top: top? })
 }

@@ -12,12 +12,12 @@ pub struct SamplingJob {
     pub reply: ResponseSender,
     pub tokens: Vec<u32>,
     pub sampling: SamplingParams,
-    /// Source of its draws: answers with equal sources have equal tokens.
+    /// Source of its draws: choices with equal sources have equal tokens.
     pub draws: Chance,
     pub stop_tokens: Vec<u32>,
     /// Maximum tokens of a turn.
-    pub most: usize,
-    /// Readers of the answers, as many as requested.
+    pub max_tokens: usize,
+    /// Decoders of the choices, as many as requested.
     pub decoders: Vec<ChoiceDecoder>,
 }
 
@@ -25,7 +25,7 @@ pub struct SamplingJob {
 pub struct ActiveJob {
     pub job: SamplingJob,
     pub prompt_logprobs: Option<Vec<f32>>,
-    /// Sequences in the order of the answers; `None` = its turn is over.
+    /// Sequences in the order of the choices; `None` = the turn has ended.
     pub sequences: Vec<Option<SequenceId>>,
     /// Finished turns.
     pub finished: Vec<Option<ResponseChoice>>,

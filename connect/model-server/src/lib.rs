@@ -1,10 +1,10 @@
-//! A served model: prompts by its template, continuous batching over a sampler, answers parsed incrementally.
+//! A served model: prompts by its template, continuous batching over a sampler, responses parsed incrementally.
 //!
 //! ```text
-//! Asked ─prompt─▶ tokens ─queue─▶ worker: one thread, all sequences ─turn─▶ Answered
+//! ModelRequest ─prompt─▶ tokens ─queue─▶ SamplingWorker: one thread, all sequences ─decoder─▶ ModelResponse
 //! ```
 //!
-//! The worker thread owns the sampler. A request waits until there is room for all its answers; a sequence whose client
+//! The worker thread owns the sampler. A request waits until there is room for all its choices; a sequence whose client
 //! has disconnected is removed.
 mod calls;
 mod choice_decoder;

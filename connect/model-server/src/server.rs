@@ -1,4 +1,4 @@
-//! The desk of a model.
+//! Handler of requests to one model.
 
 use super::calls::ToolCallStyle;
 use super::choice_decoder::ChoiceDecoder;
@@ -34,7 +34,7 @@ pub struct ModelServerOptions {
     pub chance: Chance,
 }
 
-/// A served model. When it is dropped, accepted requests are answered first.
+/// A served model. When it is dropped, accepted requests are completed first.
 pub struct ModelServer {
     chat: Arc<ChatEncoder>,
     generation: GenerationConfig,
@@ -58,9 +58,9 @@ impl ModelServer {
         sampler: Box<dyn Sampler>,
         options: ModelServerOptions,
     ) -> Result<Self> {
-        let way = ToolCallStyle::choose(chat, options.calls.as_deref())?;
-        let chat = Arc::new(chat.clone().with_native_calls(matches!(way, ToolCallStyle::Native(_))));
-        let (jobs, received) = channel();
+        let style = ToolCallStyle::choose(chat, options.calls.as_deref())?;
+        let chat = Arc::new(chat.clone().with_native_calls(matches!(style, ToolCallStyle::Native(_))));
+        let (jobs, receiver) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let positions = sampler.positions();
         let worker = SamplingWorker {
@@ -68,17 +68,17 @@ impl ModelServer {
             chat: chat.clone(),
             max_sequences: options.max_batch,
             waiting: waiting.clone(),
-            jobs: received,
+            jobs: receiver,
         };
         let worker = std::thread::Builder::new()
             .name("sampling".into())
             .spawn(move || worker.run())
-            .map_err(|e| Error::retryable(format!("no thread for sampling: {e}")))?;
+            .map_err(|e| Error::retryable(format!("cannot start the sampling thread: {e}")))?;
         Ok(Self {
             chat,
             generation: generation.clone(),
             options,
-            call_style: way,
+            call_style: style,
             positions,
             number: AtomicU64::new(0),
             waiting,
@@ -86,50 +86,59 @@ impl ModelServer {
             worker: Some(worker),
         })
     }
-    /// Returns the sampling of a request: its own, else the model's.
-    fn sampling(&self, asked: &ModelRequest) -> SamplingParams {
-        let own = &self.generation;
+    /// Returns the sampling options of a request, with defaults of the model.
+    fn sampling(&self, request: &ModelRequest) -> SamplingParams {
+        let default = &self.generation;
         SamplingParams {
-            temperature: asked.temperature.unwrap_or(own.temperature),
-            top_p: asked.top_p.unwrap_or(own.top_p),
-            top_k: asked.top_k.unwrap_or(own.top_k),
+            temperature: request.temperature.unwrap_or(default.temperature),
+            top_p: request.top_p.unwrap_or(default.top_p),
+            top_k: request.top_k.unwrap_or(default.top_k),
         }
     }
-    /// Returns the maximum tokens to sample. Anthropic's clients must name a limit and name large ones, so there it is
-    /// reduced to the available room. Errors: no room.
-    fn limit(&self, asked: &ModelRequest, prompt: usize) -> Result<usize, ModelApiError> {
-        let room = self.positions.saturating_sub(prompt);
-        let own = self.generation.max_new_tokens.map_or(room, |most| most as usize);
-        let wanted = asked.max_tokens.unwrap_or(own.min(room).max(1));
-        let fits = if asked.api == ApiKind::Messages { room > 0 } else { wanted <= room };
-        if fits { Ok(wanted.min(room)) } else { Err(ModelApiError::too_long(prompt, wanted, self.positions)) }
+    /// Returns the maximum tokens to sample. Anthropic's clients must name a limit and name large ones, so for them it
+    /// is reduced to the available positions. Errors: no position is left.
+    fn limit(&self, request: &ModelRequest, prompt: usize) -> Result<usize, ModelApiError> {
+        let available = self.positions.saturating_sub(prompt);
+        let default = self.generation.max_new_tokens.map_or(available, |most| most as usize);
+        let requested = request.max_tokens.unwrap_or(default.min(available).max(1));
+        let fits = if request.api == ApiKind::Messages { available > 0 } else { requested <= available };
+        if fits {
+            Ok(requested.min(available))
+        } else {
+            Err(ModelApiError::too_long(prompt, requested, self.positions))
+        }
     }
-    /// Returns prompt and limit of a request. Errors: a request that cannot be answered.
-    fn prepare(&self, asked: &ModelRequest) -> Result<(PreparedPrompt, usize), ModelApiError> {
-        let opened = prompt::prepare(&self.chat, self.call_style, asked)?;
-        let most = self.limit(asked, opened.tokens.len())?;
+    /// Returns prompt and limit of a request. Errors: a request that the server does not support.
+    fn prepare(&self, request: &ModelRequest) -> Result<(PreparedPrompt, usize), ModelApiError> {
+        let prepared = prompt::prepare(&self.chat, self.call_style, request)?;
+        let max_tokens = self.limit(request, prepared.tokens.len())?;
         let batch = self.options.max_batch;
-        if asked.n > batch {
-            return Err(ModelApiError::invalid_field("n", format!("`n` is {}, but {batch} is the most here", asked.n)));
+        if request.n > batch {
+            return Err(ModelApiError::invalid_field("n", format!("`n` is {}, but the maximum is {batch}", request.n)));
         }
-        Ok((opened, most))
+        Ok((prepared, max_tokens))
     }
-    fn job(&self, asked: ModelRequest, reply: ResponseSender, (opened, most): (PreparedPrompt, usize)) -> SamplingJob {
-        let own = self.options.chance.child("request", &[self.number.fetch_add(1, Ordering::Relaxed)]);
-        let mut stop_tokens = asked.stop_tokens.clone();
-        if !asked.ignore_end {
+    fn job(
+        &self,
+        request: ModelRequest,
+        reply: ResponseSender,
+        (prepared, max_tokens): (PreparedPrompt, usize),
+    ) -> SamplingJob {
+        let chance = self.options.chance.child("request", &[self.number.fetch_add(1, Ordering::Relaxed)]);
+        let mut stop_tokens = request.stop_tokens.clone();
+        if !request.ignore_end {
             stop_tokens.extend_from_slice(self.chat.stop_tokens());
         }
-        let format: Option<Arc<dyn ToolFormat>> = opened.format.map(Arc::from);
-        let turn = |choice| ChoiceDecoder::new(&asked, choice, opened.parser.clone(), format.clone(), own);
+        let format: Option<Arc<dyn ToolFormat>> = prepared.format.map(Arc::from);
+        let turn = |choice| ChoiceDecoder::new(&request, choice, prepared.parser.clone(), format.clone(), chance);
         SamplingJob {
-            decoders: (0..asked.n).map(turn).collect(),
-            sampling: self.sampling(&asked),
-            draws: asked.seed.map_or(own, Chance::new),
-            tokens: opened.tokens,
+            decoders: (0..request.n).map(turn).collect(),
+            sampling: self.sampling(&request),
+            draws: request.seed.map_or(chance, Chance::new),
+            tokens: prepared.tokens,
             stop_tokens,
-            most,
-            request: asked,
+            max_tokens,
+            request,
             reply,
         }
     }
@@ -138,7 +147,7 @@ impl ModelServer {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         match jobs.as_ref() {
             None => Some(job),
-            Some(jobs) => jobs.send(job).err().map(|back| back.0),
+            Some(jobs) => jobs.send(job).err().map(|error| error.0),
         }
     }
 }
@@ -147,18 +156,18 @@ impl ModelHandler for ModelServer {
     fn models(&self, _caller: &Caller) -> Result<Vec<ModelCard>, ModelApiError> {
         Ok(vec![ModelCard { name: self.options.name.clone(), positions: Some(self.positions) }])
     }
-    fn handle(&self, question: PendingRequest) {
+    fn handle(&self, pending: PendingRequest) {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.options.max_waiting {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            let message = format!("{} requests wait already; try again later", self.options.max_waiting);
-            return question.reply.fail(ModelApiError::new(429, message));
+            let message = format!("{} requests are already waiting; try again later", self.options.max_waiting);
+            return pending.reply.fail(ModelApiError::new(429, message));
         }
-        let PendingRequest { request: asked, reply, .. } = question;
-        let (reply, refusal) = match self.prepare(&asked) {
+        let PendingRequest { request, reply, .. } = pending;
+        let (reply, refusal) = match self.prepare(&request) {
             Err(refusal) => (reply, refusal),
-            Ok(prepared) => match self.submit(self.job(asked, reply, prepared)) {
+            Ok(prepared) => match self.submit(self.job(request, reply, prepared)) {
                 None => return,
-                Some(job) => (job.reply, ModelApiError::new(503, "the server stops")),
+                Some(job) => (job.reply, ModelApiError::new(503, "the server is shutting down")),
             },
         };
         self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -167,8 +176,8 @@ impl ModelHandler for ModelServer {
     fn tokenize(&self, _caller: &Caller, text: &str) -> Result<Vec<u32>, ModelApiError> {
         Ok(self.chat.tokenizer().encode(text)?)
     }
-    fn count_tokens(&self, _caller: &Caller, asked: &ModelRequest) -> Result<usize, ModelApiError> {
-        Ok(prompt::prepare(&self.chat, self.call_style, asked)?.tokens.len())
+    fn count_tokens(&self, _caller: &Caller, request: &ModelRequest) -> Result<usize, ModelApiError> {
+        Ok(prompt::prepare(&self.chat, self.call_style, request)?.tokens.len())
     }
 }
 

@@ -6,7 +6,7 @@ use trainyard_model_api::turn_parser::safe_prefix_len;
 #[derive(Debug, Default)]
 pub struct StopMatcher {
     texts: Vec<String>,
-    /// Whether the stop text stays in the answer.
+    /// Whether the stop text stays in the response.
     keep: bool,
     buffer: String,
 }
@@ -30,10 +30,10 @@ impl StopMatcher {
             return (std::mem::take(&mut self.buffer), Some(stop));
         }
         let markers: Vec<&str> = self.texts.iter().map(String::as_str).collect();
-        let clear = safe_prefix_len(&self.buffer, &markers);
-        (self.buffer.drain(..clear).collect(), None)
+        let safe = safe_prefix_len(&self.buffer, &markers);
+        (self.buffer.drain(..safe).collect(), None)
     }
-    /// Returns text that was held back and is no stop text.
+    /// Returns text that was held back and is not a stop text.
     pub fn end(&mut self) -> String {
         std::mem::take(&mut self.buffer)
     }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_found_over_the_border_of_pieces() {
+    fn stop_text_is_found_across_chunks() {
         let stops = ["END".to_string(), "\n\n".to_string()];
         let run = |keep: bool, parts: &[&str]| {
             let mut reader = StopMatcher::new(&stops, keep);

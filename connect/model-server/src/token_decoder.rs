@@ -19,24 +19,24 @@ impl TokenDecoder {
     /// Returns the text that this token completes.
     pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<String> {
         self.window.push(token);
-        let whole = tokenizer.decode(&self.window)?;
-        if whole.ends_with('\u{fffd}') && self.window.len() - self.emitted < MAX_PENDING_TOKENS {
+        let decoded = tokenizer.decode(&self.window)?;
+        if decoded.ends_with('\u{fffd}') && self.window.len() - self.emitted < MAX_PENDING_TOKENS {
             return Ok(String::new());
         }
-        self.emit(tokenizer, &whole)
+        self.emit(tokenizer, &decoded)
     }
     /// Returns the remaining text.
     pub fn end(&mut self, tokenizer: &Tokenizer) -> Result<String> {
         if self.emitted == self.window.len() {
             return Ok(String::new());
         }
-        let whole = tokenizer.decode(&self.window)?;
-        self.emit(tokenizer, &whole)
+        let decoded = tokenizer.decode(&self.window)?;
+        self.emit(tokenizer, &decoded)
     }
-    fn emit(&mut self, tokenizer: &Tokenizer, whole: &str) -> Result<String> {
+    fn emit(&mut self, tokenizer: &Tokenizer, decoded: &str) -> Result<String> {
         let before = tokenizer.decode(&self.window[..self.emitted])?;
-        let shared = before.bytes().zip(whole.bytes()).take_while(|(a, b)| a == b).count();
-        let text = whole[whole.floor_char_boundary(shared)..].to_string();
+        let shared = before.bytes().zip(decoded.bytes()).take_while(|(a, b)| a == b).count();
+        let text = decoded[decoded.floor_char_boundary(shared)..].to_string();
         self.window.drain(..self.emitted);
         self.emitted = self.window.len();
         Ok(text)
@@ -49,7 +49,7 @@ mod tests {
     use trainyard_lm::tokenizer::train_bpe;
 
     #[test]
-    fn texts_come_whole_in_any_pieces() {
+    fn characters_are_never_split() {
         let tokenizer = train_bpe(["the cat sat on the mat, the cat ran"], 280, &["<|end|>"]).unwrap();
         for text in ["the cat sat", "naïve ☃ 漢字 🙂!", "<|end|>x", "  a  b\n\n"] {
             let ids = tokenizer.encode(text).unwrap();
@@ -66,6 +66,6 @@ mod tests {
         assert!(half.len() > 1, "a character of several tokens");
         let mut pieces = TokenDecoder::default();
         assert_eq!(pieces.push(&tokenizer, half[0]).unwrap(), "");
-        assert_eq!(pieces.end(&tokenizer).unwrap(), "\u{fffd}", "what was cut is shown at the end");
+        assert_eq!(pieces.end(&tokenizer).unwrap(), "\u{fffd}", "an incomplete character is returned at the end");
     }
 }

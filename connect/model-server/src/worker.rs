@@ -20,13 +20,13 @@ pub struct SamplingWorker {
     pub chat: Arc<ChatEncoder>,
     /// Maximum sequences that are sampled together.
     pub max_sequences: usize,
-    /// Number of accepted requests that have not begun; shared with the host.
+    /// Number of accepted requests that have not begun; shared with the server.
     pub waiting: Arc<AtomicUsize>,
     pub jobs: Receiver<SamplingJob>,
 }
 
 impl SamplingWorker {
-    /// Works until all senders of requests are dropped and all requests are answered.
+    /// Runs until all senders of requests are dropped and all requests are completed.
     pub fn run(mut self) {
         let (mut queue, mut active): (VecDeque<SamplingJob>, Vec<ActiveJob>) = (VecDeque::new(), Vec::new());
         let mut open = true;
@@ -87,7 +87,7 @@ impl SamplingWorker {
                     draw: DrawKey { chance: job.draws, problem: 0, sample },
                     sampling: job.sampling,
                     stop_tokens: job.stop_tokens.clone(),
-                    max_new_tokens: job.most,
+                    max_new_tokens: job.max_tokens,
                 })?;
                 sequences.push(Some(id));
                 if let Some(top @ 1..) = job.request.logprobs {
@@ -102,16 +102,16 @@ impl SamplingWorker {
             }
             return Err((Box::new(job), error));
         }
-        let ended = job.decoders.iter().map(|_| None).collect();
-        Ok(ActiveJob { job, prompt_logprobs, sequences, finished: ended })
+        let finished = job.decoders.iter().map(|_| None).collect();
+        Ok(ActiveJob { job, prompt_logprobs, sequences, finished })
     }
     /// Removes requests whose clients have disconnected.
     fn drop_disconnected(&mut self, active: &mut Vec<ActiveJob>) {
-        for gone in active.extract_if(.., |active| active.job.reply.is_disconnected()) {
-            for id in gone.sequences.into_iter().flatten() {
+        for disconnected in active.extract_if(.., |active| active.job.reply.is_disconnected()) {
+            for id in disconnected.sequences.into_iter().flatten() {
                 self.sampler.remove(id);
             }
-            tracing::info!("a client went away before its answer was complete");
+            tracing::info!("a client disconnected before its response was complete");
         }
     }
     /// Samples a token for every sequence, and processes it.
@@ -124,7 +124,7 @@ impl SamplingWorker {
             }
         }
         for done in active.extract_if(.., |active| active.finished.iter().all(Option::is_some)) {
-            answer(done);
+            respond(done);
         }
         Ok(())
     }
@@ -135,21 +135,21 @@ impl SamplingWorker {
     /// Processes the tokens of a sequence from `length` on.
     fn process_tokens(&mut self, active: &mut ActiveJob, choice: usize, length: usize) -> Result<()> {
         let Some(id) = active.sequences[choice] else { return Ok(()) };
-        let ActiveJob { job, finished: ended, sequences, .. } = active;
+        let ActiveJob { job, finished, sequences, .. } = active;
         let state = self.sampler.sequence(id);
         let tops = self.sampler.top(id);
         let last = state.token_ids.len();
         let mut finish = None;
         for at in length..last {
-            let drawn = SamplerToken {
+            let sampled = SamplerToken {
                 id: state.token_ids[at],
                 logprob: state.logprobs[at],
                 top: tops.get(at - state.prompt_tokens).map_or(&[], Vec::as_slice),
             };
             let ends = at + 1 == last && matches!(state.finish, Some(SequenceFinish::Stop(_)));
-            let (piece, stopped) = job.decoders[choice].push_token(&self.chat, &job.request, &drawn, ends)?;
-            if job.request.stream && !piece.is_empty() {
-                job.reply.send_delta(piece);
+            let (delta, stopped) = job.decoders[choice].push_token(&self.chat, &job.request, &sampled, ends)?;
+            if job.request.stream && !delta.is_empty() {
+                job.reply.send_delta(delta);
             }
             finish = stopped;
             if finish.is_some() {
@@ -159,7 +159,8 @@ impl SamplingWorker {
         let finish = finish.or(match state.finish {
             None => None,
             Some(SequenceFinish::Nan) => {
-                return Err(Error::bug("the model's logits are not finite").help("see whether its weights are whole"));
+                return Err(Error::bug("the model's logits are not finite")
+                    .help("check that its weights are complete and finite"));
             }
             Some(SequenceFinish::Length) => Some(ApiFinishReason::Length),
             Some(SequenceFinish::Stop(token)) if job.request.stop_tokens.contains(&token) => {
@@ -170,11 +171,11 @@ impl SamplingWorker {
         let Some(finish) = finish else { return Ok(()) };
         self.sampler.remove(id);
         sequences[choice] = None;
-        let (piece, whole) = job.decoders[choice].end(&self.chat, finish)?;
-        if job.request.stream && !piece.is_empty() {
-            job.reply.send_delta(piece);
+        let (delta, whole) = job.decoders[choice].end(&self.chat, finish)?;
+        if job.request.stream && !delta.is_empty() {
+            job.reply.send_delta(delta);
         }
-        ended[choice] = Some(whole);
+        finished[choice] = Some(whole);
         Ok(())
     }
     /// Ends all requests in flight after a fault of the sampler; later ones are unaffected.
@@ -189,9 +190,9 @@ impl SamplingWorker {
     }
 }
 
-fn answer(done: ActiveJob) {
-    let ActiveJob { job, prompt_logprobs, finished: ended, .. } = done;
-    let choices: Vec<_> = ended.into_iter().flatten().collect();
+fn respond(done: ActiveJob) {
+    let ActiveJob { job, prompt_logprobs, finished, .. } = done;
+    let choices: Vec<_> = finished.into_iter().flatten().collect();
     let sampled = choices.iter().map(|choice| choice.tokens.len()).sum();
     let thinking = job.decoders.iter().map(|turn| turn.thinking).sum();
     let usage = Usage { prompt: job.tokens.len(), sampled, thinking };

@@ -20,7 +20,7 @@ pub struct ProgramException {
 impl fmt::Display for ProgramException {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.kind.as_str(), self.message.as_str()) {
-            ("", "") => f.write_str("an error without words"),
+            ("", "") => f.write_str("an exception without a message"),
             ("", message) => f.write_str(message),
             (kind, "") => f.write_str(kind),
             (kind, message) => write!(f, "{kind}: {message}"),
@@ -49,7 +49,7 @@ impl std::error::Error for Traceback {}
 impl ProgramException {
     /// Returns the default error of the exception, of kind data, with the traceback as its cause.
     pub fn error(&self) -> Error {
-        let error = Error::data(self).help("mend the program");
+        let error = Error::data(self).help("fix the program");
         let trace = self.traceback.trim_end();
         if trace.is_empty() { error } else { error.caused_by(&Traceback(trace.to_string())) }
     }
@@ -61,7 +61,7 @@ pub enum ProgramFault {
     /// The program does not start, or died or hung during this request as often as permitted. Not a fault of the
     /// request.
     Outage(Error),
-    /// The process with the state of this request is gone; the state can be rebuilt in another one.
+    /// The process with the state of this request has ended; the state can be rebuilt in another one.
     Lost(Error),
     /// The process with the state of this request exceeded the timeout and was killed.
     TimedOut(Error),

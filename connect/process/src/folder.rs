@@ -30,8 +30,8 @@ impl ProgramFolder {
     /// Copies the files of a program into a folder. Errors: invalid (a file is missing, two have one name), those of
     /// the disk.
     pub fn create(options: &ProgramOptions) -> Result<Self> {
-        let made = tempfile::Builder::new().prefix("trainyard-process-").tempdir();
-        let folder = made.map_err(|e| Error::retryable(format!("cannot make a folder for the program: {e}")))?;
+        let created = tempfile::Builder::new().prefix("trainyard-process-").tempdir();
+        let folder = created.map_err(|e| Error::retryable(format!("cannot create a folder for the program: {e}")))?;
         let mut command = options.command.clone();
         for (at, word) in command.iter_mut().enumerate() {
             if let Some(name) = custom_file(at, word) {
@@ -61,18 +61,18 @@ fn custom_file(at: usize, word: &str) -> Option<&str> {
     if !path.is_absolute() || !path.is_file() {
         return None;
     }
-    let came_as_object = || starts_with(path, b"\x7fELF") && !may_be_executed(path);
-    let is_own = at > 0 || starts_with(path, b"#!") || came_as_object();
-    if is_own { path.file_name().and_then(OsStr::to_str) } else { None }
+    let is_downloaded = || starts_with(path, b"\x7fELF") && !is_executable(path);
+    let is_custom = at > 0 || starts_with(path, b"#!") || is_downloaded();
+    if is_custom { path.file_name().and_then(OsStr::to_str) } else { None }
 }
 
-fn may_be_executed(path: &Path) -> bool {
+fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0)
 }
 
 /// Copies one entry of `files`: a file or folder under its name, or the files that a pattern matches below its folder.
 fn copy_source(source: &Path, folder: &Path) -> Result<()> {
-    let named = || source.file_name().ok_or_else(|| Error::invalid(format!("{}: it has no name", source.display())));
+    let named = || source.file_name().ok_or_else(|| Error::invalid(format!("`{}` has no file name", source.display())));
     if source.is_file() {
         return copy_file(source, &folder.join(named()?));
     }
@@ -83,7 +83,7 @@ fn copy_source(source: &Path, folder: &Path) -> Result<()> {
         return list_files(source)?.iter().try_for_each(|name| copy_file(&source.join(name), &to.join(name)));
     }
     let Some(glob) = pattern else {
-        return Err(Error::invalid(format!("there is no file or folder {}", source.display())));
+        return Err(Error::invalid(format!("file or folder `{}` does not exist", source.display())));
     };
     let names = list_files(glob.folder())?.into_iter().filter(|name| glob.matches(&name.to_string_lossy()));
     names.into_iter().try_for_each(|name| copy_file(&glob.folder().join(&name), &folder.join(&name)))
@@ -91,16 +91,16 @@ fn copy_source(source: &Path, folder: &Path) -> Result<()> {
 
 /// Returns relative paths of the files below a folder, without those that no digest covers.
 fn list_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let (mut found, mut left) = (Vec::new(), vec![PathBuf::new()]);
-    while let Some(at) = left.pop() {
-        let here = folder.join(&at);
-        for entry in std::fs::read_dir(&here).map_err(|e| io_error(&here, &e))? {
-            let name = entry.map_err(|e| io_error(&here, &e))?.file_name();
+    let (mut found, mut pending) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(at) = pending.pop() {
+        let current = folder.join(&at);
+        for entry in std::fs::read_dir(&current).map_err(|e| io_error(&current, &e))? {
+            let name = entry.map_err(|e| io_error(&current, &e))?.file_name();
             if name.to_string_lossy().starts_with('.') || name == "__pycache__" {
                 continue;
             }
             let path = at.join(name);
-            if folder.join(&path).is_dir() { left.push(path) } else { found.push(path) }
+            if folder.join(&path).is_dir() { pending.push(path) } else { found.push(path) }
         }
     }
     found.sort();
@@ -110,8 +110,8 @@ fn list_files(folder: &Path) -> Result<Vec<PathBuf>> {
 fn copy_file(from: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         let name = to.file_name().unwrap_or_default().to_string_lossy();
-        return Err(Error::invalid(format!("two files of the program are called `{name}`"))
-            .help("name each once, or put one of them into a folder and name the folder"));
+        return Err(Error::invalid(format!("the program has two files named `{name}`"))
+            .help("list each file once, or move one of them into a folder and list the folder"));
     }
     if let Some(folder) = to.parent() {
         std::fs::create_dir_all(folder).map_err(|e| io_error(folder, &e))?;
@@ -121,7 +121,7 @@ fn copy_file(from: &Path, to: &Path) -> Result<()> {
         return std::os::unix::fs::symlink(from, to).map_err(|e| io_error(to, &e));
     }
     std::fs::copy(from, to).map_err(|e| io_error(from, &e))?;
-    // Files that came as objects have no permissions.
+    // Files that were downloaded from a store have no permissions.
     let mode = if starts_with(to, b"#!") || starts_with(to, b"\x7fELF") { 0o700 } else { 0o600 };
     std::fs::set_permissions(to, Permissions::from_mode(mode)).map_err(|e| io_error(to, &e))
 }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_finds_its_own_files_and_no_others() {
+    fn folder_contains_only_files_of_program() {
         let home = tempfile::tempdir().unwrap();
         for (name, text) in [
             ("a.py", "1"),
@@ -164,9 +164,9 @@ mod tests {
         assert_eq!(folder.command, ["python3", "a.py", "--fast"]);
         assert_eq!(names(folder.path()), ["a.py", "c.txt", "lib/b.py", BRIDGE_NAME]);
         let script = ProgramOptions { command: vec![at("run.sh")], ..ProgramOptions::default() };
-        let laid = ProgramFolder::create(&script).unwrap();
-        assert_eq!(laid.command, [laid.path().join("run.sh").display().to_string()]);
-        let mode = std::fs::metadata(&laid.command[0]).unwrap().permissions().mode();
+        let folder = ProgramFolder::create(&script).unwrap();
+        assert_eq!(folder.command, [folder.path().join("run.sh").display().to_string()]);
+        let mode = std::fs::metadata(&folder.command[0]).unwrap().permissions().mode();
         assert_eq!(mode & 0o111, 0o100, "a script may be executed");
         let twice = ProgramOptions { files: vec![at("a.py")], ..options.clone() };
         assert!(ProgramFolder::create(&twice).err().unwrap().message.contains("`a.py`"));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_came_as_objects_lie_as_they_did() {
+    fn downloaded_files_keep_layout_and_permissions() {
         let home = tempfile::tempdir().unwrap();
         let write = |name: &str, bytes: &[u8]| {
             let path = home.path().join(name);
@@ -190,11 +190,11 @@ mod tests {
         let options = ProgramOptions { command: vec![program], files, ..ProgramOptions::default() };
         let folder = ProgramFolder::create(&options).unwrap();
         assert_eq!(names(folder.path()), ["program", BRIDGE_NAME, "x.txt"]);
-        assert!(may_be_executed(Path::new(&folder.command[0])));
+        assert!(is_executable(Path::new(&folder.command[0])));
     }
 
     #[test]
-    fn a_bridge_of_the_users_own_counts_more() {
+    fn custom_bridge_is_not_replaced() {
         let home = tempfile::tempdir().unwrap();
         let own = home.path().join(BRIDGE_NAME);
         std::fs::write(&own, "# mine").unwrap();

@@ -5,7 +5,7 @@ use crate::wire;
 /// Size of a frame's length.
 const HEAD: usize = 4;
 
-/// How frames are divided.
+/// Division of the output into frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// Lines of at most about this many bytes, without their ends.
@@ -30,8 +30,8 @@ impl FrameBuffer {
     }
     /// Returns whether more may be received before the next frame is taken.
     pub fn has_room(&self) -> bool {
-        let (Framing::Lines(most) | Framing::Lengths(most)) = self.framing;
-        self.bytes.len() <= most + HEAD
+        let (Framing::Lines(max) | Framing::Lengths(max)) = self.framing;
+        self.bytes.len() <= max + HEAD
     }
     pub fn extend(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
@@ -43,8 +43,8 @@ impl FrameBuffer {
     /// Takes the first complete frame, if there is one. Errors: the frame is too large.
     pub fn take(&mut self) -> Result<Option<Vec<u8>>, String> {
         match self.framing {
-            Framing::Lines(most) => self.take_line(most),
-            Framing::Lengths(most) => self.take_length(most),
+            Framing::Lines(max) => self.take_line(max),
+            Framing::Lengths(max) => self.take_length(max),
         }
     }
     /// Returns the unfinished frame in words, for messages about the end; may be empty.
@@ -56,7 +56,7 @@ impl FrameBuffer {
         }
     }
 
-    fn take_line(&mut self, most: usize) -> Result<Option<Vec<u8>>, String> {
+    fn take_line(&mut self, max: usize) -> Result<Option<Vec<u8>>, String> {
         if let Some(at) = memchr::memchr(b'\n', &self.bytes[self.searched..]) {
             let end = self.searched + at;
             let line = self.bytes[self.taken..end].to_vec();
@@ -65,16 +65,16 @@ impl FrameBuffer {
         }
         self.compact();
         self.searched = self.bytes.len();
-        if self.bytes.len() > most {
-            return Err(format!("wrote a line of more than {} MiB", most >> 20));
+        if self.bytes.len() > max {
+            return Err(format!("wrote a line of more than {} MiB", max >> 20));
         }
         Ok(None)
     }
-    fn take_length(&mut self, most: usize) -> Result<Option<Vec<u8>>, String> {
+    fn take_length(&mut self, max: usize) -> Result<Option<Vec<u8>>, String> {
         let rest = &self.bytes[self.taken..];
         let length = rest.first_chunk::<HEAD>().map(|head| u32::from_le_bytes(*head) as usize);
-        if length.is_some_and(|length| length > most) {
-            return Err(format!("wrote a frame of more than {} MiB", most >> 20));
+        if length.is_some_and(|length| length > max) {
+            return Err(format!("wrote a frame of more than {} MiB", max >> 20));
         }
         let frame = length.and_then(|length| rest.get(HEAD..HEAD + length)).map(<[u8]>::to_vec);
         match &frame {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_taken_whole() {
+    fn lines_are_returned_once_complete() {
         let mut received = FrameBuffer::new(Framing::Lines(1 << 20));
         received.extend(b"one\n\ntw");
         assert_eq!(received.take(), Ok(Some(b"one".to_vec())));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_taken_whole() {
+    fn frames_are_returned_once_complete() {
         let mut received = FrameBuffer::new(Framing::Lengths(1 << 20));
         received.extend(&[3, 0, 0, 0, b'a']);
         assert_eq!(received.take(), Ok(None));

@@ -2,12 +2,12 @@
 //! any language.
 //!
 //! A program reads one JSON object per line from its standard input and writes one per line to its standard output
-//! (`docs/own-code.md` has the protocol). [`WorkerPool`] are the processes of one program. They are independent of the
+//! (`docs/own-code.md` has the protocol). A [`WorkerPool`] holds the processes of one program. It is independent of the
 //! role: the caller defines the meaning of a request. An outage and an exception of the program are different
-//! [`ProgramFault`]s, because only the first may pass.
+//! [`ProgramFault`]s, because only an outage may be temporary.
 //!
 //! A [`Supervisor`] starts processes, sends them requests, restarts those that die and kills those that hang. It is
-//! independent of the protocol, which is a [`Wire`]: [`WorkerPool`] speak lines, other users their own.
+//! independent of the protocol, which is a [`WorkerWire`]: a [`WorkerPool`] uses lines, other users other frames.
 mod fault;
 mod folder;
 mod frames;

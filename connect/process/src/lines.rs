@@ -1,4 +1,4 @@
-//! The wire of user-defined programs: lines of a [`ProgramProtocol`], answered by number.
+//! The wire of user-defined programs: lines of a [`ProgramProtocol`], with numbered responses.
 
 use crate::fault::{ProgramException, ProgramFault};
 use crate::folder::ProgramFolder;
@@ -18,7 +18,7 @@ pub struct LineSettings {
     /// Name of the program in messages: ``reward `process` (python3 my.py)``.
     pub place: String,
     pub folder: ProgramFolder,
-    pub language: Arc<dyn ProgramProtocol>,
+    pub protocol: Arc<dyn ProgramProtocol>,
     pub timeout: Duration,
     pub variables: Vec<String>,
     pub log: ProgramLog,
@@ -35,43 +35,43 @@ pub struct LineJob {
 
 /// Protocol of one lane of a program.
 pub struct LineWire {
-    setting: Arc<LineSettings>,
-    conversation: Box<dyn ProtocolSession>,
+    settings: Arc<LineSettings>,
+    session: Box<dyn ProtocolSession>,
     /// Features that the process reported; `None` until it is ready.
     ready: Option<Value>,
     unsent: String,
 }
 
 impl LineWire {
-    pub fn new(setting: Arc<LineSettings>) -> Self {
-        let conversation = setting.language.start_session();
-        Self { setting, conversation, ready: None, unsent: String::new() }
+    pub fn new(settings: Arc<LineSettings>) -> Self {
+        let session = settings.protocol.start_session();
+        Self { settings, session, ready: None, unsent: String::new() }
     }
 }
 
 impl WorkerWire for LineWire {
     type Job = LineJob;
     type Response = Result<Value, ProgramException>;
-    /// One to process and one to begin immediately after it; more would only wait while other lanes are idle. No other
-    /// lane can process a lane's own.
+    /// One to process and one to begin immediately after it; more would only wait while other lanes are idle. Jobs of
+    /// one lane cannot be processed by another.
     const CAPACITY: LaneCapacity = LaneCapacity { common: 2, own: 64, in_batches: false };
 
     fn start(&mut self) -> trainyard_core::Result<ChildProgram> {
-        let LineSettings { place, folder, variables, log, .. } = &*self.setting;
+        let LineSettings { place, folder, variables, log, .. } = &*self.settings;
         ChildProgram::start(&folder.command, folder.path(), variables, log.clone()).map_err(|e| e.at(place))
     }
     fn greeting(&mut self) -> Vec<u8> {
-        self.conversation = self.setting.language.start_session();
+        self.session = self.settings.protocol.start_session();
         self.ready = None;
         self.unsent.clear();
-        self.conversation.opening().into_bytes()
+        self.session.opening().into_bytes()
     }
     fn is_ready(&self) -> bool {
         self.ready.is_some()
     }
     fn settle_unsent(&mut self, job: LineJob, life: Option<u64>) -> Option<LineJob> {
         if job.life.is_some() && job.life != life {
-            job.responder.resolve(Err(ProgramFault::lost(&self.setting.place)));
+            job.responder.resolve(Err(ProgramFault::lost(&self.settings.place)));
             return None;
         }
         Some(job)
@@ -87,16 +87,16 @@ impl WorkerWire for LineWire {
     }
     fn take_bytes(&mut self) -> Option<(Vec<u8>, Duration)> {
         let lines = std::mem::take(&mut self.unsent);
-        (!lines.is_empty()).then(|| (lines.into_bytes(), self.setting.timeout))
+        (!lines.is_empty()).then(|| (lines.into_bytes(), self.settings.timeout))
     }
     fn decode(&mut self, line: &[u8]) -> Result<DecodedFrame<Self::Response>, String> {
         let mut decoded = DecodedFrame::default();
-        match self.conversation.parse_line(line)? {
-            ProtocolEvent::Ready(_) if self.ready.is_some() => return Err("said twice that it is ready".to_string()),
+        match self.session.parse_line(line)? {
+            ProtocolEvent::Ready(_) if self.ready.is_some() => return Err("sent `ready` twice".to_string()),
             ProtocolEvent::Ready(ready) => self.ready = Some(ready),
             ProtocolEvent::Response(number, result) => decoded.responses.push((number, result)),
             ProtocolEvent::Send(lines) => decoded.reply = lines.into_bytes(),
-            ProtocolEvent::Log(text) => (self.setting.log)(LogLevel::Info, &text),
+            ProtocolEvent::Log(text) => (self.settings.log)(LogLevel::Info, &text),
             ProtocolEvent::Ignored => {}
         }
         Ok(decoded)

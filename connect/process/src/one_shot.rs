@@ -45,20 +45,20 @@ impl OneShotFolder {
         set: &[(&str, String)],
         log: ProgramLog,
     ) -> Result<OneShotProgram> {
-        let (name, arguments) = self.0.command.split_first().ok_or_else(|| Error::invalid("no program is named"))?;
-        let mut starting = Command::new(name);
-        starting.args(arguments).current_dir(self.path()).env_clear().process_group(0);
+        let (name, arguments) = self.0.command.split_first().ok_or_else(|| Error::invalid("the command is empty"))?;
+        let mut process = Command::new(name);
+        process.args(arguments).current_dir(self.path()).env_clear().process_group(0);
         let named = VARIABLES.into_iter().chain(passed.iter().map(String::as_str));
-        starting.envs(named.filter_map(|name| Some((name, std::env::var_os(name)?))));
-        starting.env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUNBUFFERED", "1");
-        starting.envs(set.iter().map(|(name, value)| (name, value)));
-        starting.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = starting.spawn().map_err(|e| spawn_error(name, &e))?;
+        process.envs(named.filter_map(|name| Some((name, std::env::var_os(name)?))));
+        process.env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUNBUFFERED", "1");
+        process.envs(set.iter().map(|(name, value)| (name, value)));
+        process.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = process.spawn().map_err(|e| spawn_error(name, &e))?;
         let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(Error::bug("a program was started without pipes"));
         };
-        let (said, output) = (spawn_reader("output", output, log.clone()), spawn_reader("errors", errors, log));
-        Ok(OneShotProgram { child, stdout: said?, stderr: output?, has_exited: false, _home: self })
+        let (stdout, stderr) = (spawn_reader("output", output, log.clone()), spawn_reader("errors", errors, log));
+        Ok(OneShotProgram { child, stdout: stdout?, stderr: stderr?, has_exited: false, _folder: self })
     }
 }
 
@@ -82,7 +82,7 @@ pub struct OneShotProgram {
     stderr: Receiver<String>,
     /// Whether the program has ended, so that another process may have its id.
     has_exited: bool,
-    _home: OneShotFolder,
+    _folder: OneShotFolder,
 }
 
 impl OneShotProgram {
@@ -95,9 +95,9 @@ impl OneShotProgram {
     fn end(&self, status: ExitStatus) -> ProgramExit {
         // Descendants that still run are killed.
         kill_group(self.child.id());
-        let last = |words: &Receiver<String>| words.recv_timeout(DRAIN_TIMEOUT).unwrap_or_default();
-        let (said, errors) = (last(&self.stdout), last(&self.stderr));
-        ProgramExit { success: status.success(), status: describe_status(status), stdout: said, stderr: errors }
+        let last = |lines: &Receiver<String>| lines.recv_timeout(DRAIN_TIMEOUT).unwrap_or_default();
+        let (stdout, stderr) = (last(&self.stdout), last(&self.stderr));
+        ProgramExit { success: status.success(), status: describe_status(status), stdout, stderr }
     }
 }
 
@@ -111,23 +111,23 @@ impl Drop for OneShotProgram {
 }
 
 /// Reads a pipe to its end on a separate thread, which then returns the last lines.
-fn spawn_reader(what: &str, mut pipe: impl Read + Send + 'static, log: ProgramLog) -> Result<Receiver<String>> {
-    let (give, last) = channel();
+fn spawn_reader(stream: &str, mut pipe: impl Read + Send + 'static, log: ProgramLog) -> Result<Receiver<String>> {
+    let (sender, last) = channel();
     let work = move || {
-        let (mut words, mut chunk) = (OutputLines::new(log), [0; 1 << 14]);
+        let (mut lines, mut chunk) = (OutputLines::new(log), [0; 1 << 14]);
         loop {
             match pipe.read(&mut chunk) {
                 Ok(0) => break,
-                Ok(count) => words.take(&chunk[..count]),
+                Ok(count) => lines.take(&chunk[..count]),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(_) => break,
             }
         }
-        // The receiver may be gone.
-        let _ = give.send(words.last());
+        // The receiver may be dropped.
+        let _ = sender.send(lines.last());
     };
-    let thread = std::thread::Builder::new().name(format!("program-{what}"));
-    thread.spawn(work).map_err(|e| Error::retryable(format!("cannot hear a program: {e}")))?;
+    let thread = std::thread::Builder::new().name(format!("program-{stream}"));
+    thread.spawn(work).map_err(|e| Error::retryable(format!("cannot start the thread that reads a program: {e}")))?;
     Ok(last)
 }
 
@@ -141,43 +141,43 @@ mod tests {
         OneShotFolder::create(&command, &[]).unwrap().start(&[], set, null_log()).unwrap()
     }
 
-    fn wait(mut solo: OneShotProgram) -> ProgramExit {
+    fn wait(mut program: OneShotProgram) -> ProgramExit {
         for _ in 0..2000 {
-            if let Some(ended) = solo.poll_exit() {
-                return ended;
+            if let Some(exit) = program.poll_exit() {
+                return exit;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        panic!("it does not end");
+        panic!("the program does not end");
     }
 
     #[test]
-    fn a_program_is_heard_to_its_end() {
-        let ended = wait(run("echo one; echo \"$WORD\"; echo no >&2; exit 3", &[("WORD", "two".to_string())]));
-        assert_eq!((ended.success, ended.status.as_str()), (false, "exited with status 3"));
-        assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("one\ntwo", "no"));
+    fn output_and_status_are_returned() {
+        let exit = wait(run("echo one; echo \"$WORD\"; echo no >&2; exit 3", &[("WORD", "two".to_string())]));
+        assert_eq!((exit.success, exit.status.as_str()), (false, "exited with status 3"));
+        assert_eq!((exit.stdout.as_str(), exit.stderr.as_str()), ("one\ntwo", "no"));
         assert!(wait(run("true", &[])).success);
     }
 
     #[test]
-    fn a_program_that_floods_is_bounded() {
-        let ended = wait(run("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done", &[]));
-        assert!(ended.success && ended.stdout.ends_with("line 19999") && ended.stdout.lines().count() < 100);
+    fn output_is_bounded() {
+        let exit = wait(run("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done", &[]));
+        assert!(exit.success && exit.stdout.ends_with("line 19999") && exit.stdout.lines().count() < 100);
     }
 
     #[test]
-    fn what_a_program_started_ends_with_it() {
+    fn descendants_end_with_program() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("mark");
         let script = format!("(sleep 1; touch {}) & echo started", mark.display());
         assert_eq!(wait(run(&script, &[])).stdout, "started");
         drop(run(&script.replace("echo started", "sleep 60"), &[]));
         std::thread::sleep(Duration::from_millis(1500));
-        assert!(!mark.exists(), "neither its own end nor ours leaves anything running");
+        assert!(!mark.exists(), "no descendant runs after an exit or a drop");
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named() {
+    fn missing_program_is_reported() {
         let none = OneShotFolder::create(&["no-such-program".to_string()], &[]).unwrap().start(&[], &[], null_log());
         assert!(none.err().unwrap().message.contains("no-such-program"));
     }

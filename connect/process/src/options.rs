@@ -63,7 +63,7 @@ impl ProgramOptions {
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.command.first().is_none_or(String::is_empty) {
-            let problem = OptionProblem::new("/command", "no program is named");
+            let problem = OptionProblem::new("/command", "the command is empty");
             problems.push(problem.help("write for example `command: [python3, my_reward.py]`"));
         }
         problems.extend(OptionProblem::out_of_range("/workers", self.workers, 1..=256));
@@ -73,9 +73,15 @@ impl ProgramOptions {
         let mut names = BTreeSet::new();
         for (at, name) in self.env.iter().enumerate() {
             if name.is_empty() || name.contains(['=', '\0']) || !names.insert(name) {
-                let problem =
-                    OptionProblem::new(format!("/env/{at}"), format!("`{name}` is no new name of a variable"));
-                problems.push(problem.help("name each variable once; values come from the environment of the stage"));
+                let problem = OptionProblem::new(
+                    format!("/env/{at}"),
+                    format!("`{name}` is not a valid variable name, or is listed twice"),
+                );
+                problems.push(
+                    problem.help(
+                        "list each variable once, without a value: values come from the environment of the stage",
+                    ),
+                );
             }
         }
         problems
@@ -84,7 +90,7 @@ impl ProgramOptions {
     pub fn time(&self) -> Result<Duration> {
         let time = parse_duration(&self.timeout).map_err(Error::invalid)?;
         if time.is_zero() {
-            return Err(Error::invalid("the time for a request is zero").help("write for example `30s`"));
+            return Err(Error::invalid("the timeout of a request is zero").help("write for example `30s`"));
         }
         Ok(time)
     }
@@ -103,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_are_all_reported_at_their_places() {
+    fn invalid_options_are_reported_with_pointers() {
         let good = ProgramOptions { command: vec!["sh".into()], ..ProgramOptions::default() };
         assert_eq!(good.problems(), []);
         let bad = ProgramOptions {

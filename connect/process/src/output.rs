@@ -23,20 +23,20 @@ pub fn null_log() -> ProgramLog {
 pub struct OutputLines {
     log: ProgramLog,
     /// Bytes of the unfinished line.
-    started: Vec<u8>,
+    partial: Vec<u8>,
     logged: usize,
     last: VecDeque<String>,
 }
 
 impl OutputLines {
     pub fn new(log: ProgramLog) -> Self {
-        Self { log, started: Vec::new(), logged: 0, last: VecDeque::new() }
+        Self { log, partial: Vec::new(), logged: 0, last: VecDeque::new() }
     }
     pub fn take(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let room = MAX_LINE_BYTES.saturating_sub(self.started.len());
+            let room = MAX_LINE_BYTES.saturating_sub(self.partial.len());
             let (text, ended) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
-            self.started.extend_from_slice(&text[..text.len().min(room)]);
+            self.partial.extend_from_slice(&text[..text.len().min(room)]);
             if ended {
                 self.end_line();
             }
@@ -44,21 +44,21 @@ impl OutputLines {
     }
     /// Returns the last lines, one below the other.
     pub fn last(mut self) -> String {
-        if !self.started.is_empty() {
+        if !self.partial.is_empty() {
             self.end_line();
         }
         Vec::from(self.last).join("\n")
     }
     fn end_line(&mut self) {
-        let line = String::from_utf8_lossy(&std::mem::take(&mut self.started)).trim_end().to_string();
+        let line = String::from_utf8_lossy(&std::mem::take(&mut self.partial)).trim_end().to_string();
         if line.is_empty() {
             return;
         }
         self.logged += 1;
         match self.logged {
             1..=MAX_LOGGED_LINES => (self.log)(LogLevel::Info, &line),
-            told if told == MAX_LOGGED_LINES + 1 => {
-                (self.log)(LogLevel::Warn, "the program writes more lines than the log keeps")
+            count if count == MAX_LOGGED_LINES + 1 => {
+                (self.log)(LogLevel::Warn, "the program wrote more than 10000 lines; the log omits the rest")
             }
             _ => {}
         }
@@ -76,21 +76,21 @@ mod tests {
 
     #[test]
     fn lines_are_bounded_in_length_and_number() {
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&heard);
-        let mut words = OutputLines::new(Arc::new(move |_, line| sink.lock().unwrap().push(line.to_string())));
-        words.take(b"one\n\ntw");
-        words.take(b"o\n");
-        words.take("x".repeat(10_000).as_bytes());
-        words.take(b"\n");
-        assert_eq!(heard.lock().unwrap()[..2], ["one", "two"]);
-        assert_eq!(heard.lock().unwrap()[2].len(), MAX_LINE_BYTES);
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&lines);
+        let mut output = OutputLines::new(Arc::new(move |_, line| sink.lock().unwrap().push(line.to_string())));
+        output.take(b"one\n\ntw");
+        output.take(b"o\n");
+        output.take("x".repeat(10_000).as_bytes());
+        output.take(b"\n");
+        assert_eq!(lines.lock().unwrap()[..2], ["one", "two"]);
+        assert_eq!(lines.lock().unwrap()[2].len(), MAX_LINE_BYTES);
         for n in 0..2 * MAX_LOGGED_LINES {
-            words.take(format!("line {n}\n").as_bytes());
+            output.take(format!("line {n}\n").as_bytes());
         }
-        assert_eq!(heard.lock().unwrap().len(), MAX_LOGGED_LINES + 1);
-        words.take(b"the end");
-        let last = words.last();
+        assert_eq!(lines.lock().unwrap().len(), MAX_LOGGED_LINES + 1);
+        output.take(b"the end");
+        let last = output.last();
         assert_eq!(last.lines().count(), TAIL_LINES);
         assert!(last.ends_with("line 19999\nthe end"), "{last}");
     }

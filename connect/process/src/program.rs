@@ -43,28 +43,28 @@ pub struct ChildProgram {
     _folder: Option<TempDir>,
 }
 
-/// How long a process may end by itself after its input was closed.
+/// Time in which a process may exit after its input was closed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GracePeriods {
-    /// When it would be killed.
+    /// Grace period before a kill.
     pub killed: Duration,
-    /// When it is not needed any more.
+    /// Grace period of a process that is no longer needed.
     pub closed: Duration,
 }
 
 impl ChildProgram {
     /// Starts it in a separate folder and process group. Errors: invalid (there is no such program), retryable.
     pub(crate) fn start(command: &[String], folder: &Path, variables: &[String], log: ProgramLog) -> Result<Self> {
-        let (name, arguments) = command.split_first().ok_or_else(|| Error::invalid("no program is named"))?;
-        let mut starting = Command::new(name);
-        starting.args(arguments).current_dir(folder).env_clear().process_group(0);
+        let (name, arguments) = command.split_first().ok_or_else(|| Error::invalid("the command is empty"))?;
+        let mut process = Command::new(name);
+        process.args(arguments).current_dir(folder).env_clear().process_group(0);
         let named = VARIABLES.into_iter().chain(variables.iter().map(String::as_str));
-        starting.envs(named.filter_map(|name| Some((name, std::env::var_os(name)?))));
+        process.envs(named.filter_map(|name| Some((name, std::env::var_os(name)?))));
         // The bridge reserves the standard output; the order of Python's sets is the same in all processes; no bytecode
         // is written next to the program.
-        starting.env("TRAINYARD_PROTOCOL", "1").env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1");
-        starting.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = starting.spawn().map_err(|e| spawn_error(name, &e))?;
+        process.env("TRAINYARD_PROTOCOL", "1").env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1");
+        process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = process.spawn().map_err(|e| spawn_error(name, &e))?;
         let grace = GracePeriods { killed: Duration::ZERO, closed: EXIT_GRACE };
         let mut program = Self::over(child, Framing::Lines(MAX_LINE_BYTES), grace, None)?;
         program.stderr_lines = OutputLines::new(log);
@@ -104,7 +104,7 @@ impl ChildProgram {
         self.write();
     }
     /// Waits until the program or `wake` is ready, or the time is over, then reads and writes without blocking.
-    pub(crate) fn wait(&mut self, wake: &PipeReader, within: Option<Duration>) {
+    pub(crate) fn wait(&mut self, wake: &PipeReader, timeout: Option<Duration>) {
         let mut pipes = vec![PollFd::new(wake, PollFlags::IN)];
         if !self.ended {
             pipes.push(PollFd::new(&self.output, PollFlags::IN));
@@ -115,14 +115,14 @@ impl ChildProgram {
         if let Some(input) = self.input.as_ref().filter(|_| self.sent < self.unsent.len()) {
             pipes.push(PollFd::new(input, PollFlags::OUT));
         }
-        poll_pipes(&mut pipes, within);
+        poll_pipes(&mut pipes, timeout);
         drop(pipes);
         self.write();
         self.read_errors();
         self.read();
     }
-    /// Returns the next frame of its output, or `None` if there is no complete one yet. Errors: why there will be no
-    /// more frames.
+    /// Returns the next frame of its output, or `None` if there is no complete one yet. Errors: the reason
+    /// that no further frame follows.
     pub(crate) fn frame(&mut self) -> Result<Option<Vec<u8>>, String> {
         let frame = self.received.take()?;
         if frame.is_some() || !self.ended {
@@ -143,19 +143,19 @@ impl ChildProgram {
     }
     /// Closes its input and waits for the grace period.
     pub(crate) fn close(mut self) {
-        self.leave(self.grace.closed);
+        self.close_and_wait(self.grace.closed);
         self.read_errors();
     }
 
     /// Closes the input and waits for the process to end.
-    fn leave(&mut self, mut left: Duration) {
+    fn close_and_wait(&mut self, mut remaining: Duration) {
         self.input = None;
-        while !left.is_zero() && matches!(self.child.try_wait(), Ok(None)) {
+        while !remaining.is_zero() && matches!(self.child.try_wait(), Ok(None)) {
             self.read_errors();
             self.read();
             self.received.clear();
             std::thread::sleep(POLL_INTERVAL);
-            left = left.saturating_sub(POLL_INTERVAL);
+            remaining = remaining.saturating_sub(POLL_INTERVAL);
         }
     }
 
@@ -204,23 +204,23 @@ impl ChildProgram {
             }
         }
     }
-    /// Returns how a program that closed its output ended. One that still runs is killed.
+    /// Returns the description of the exit of a program that closed its output. One that still runs is killed.
     fn end(&mut self) -> String {
-        let mut left = EXIT_GRACE;
+        let mut remaining = EXIT_GRACE;
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => return describe_status(status),
-                Ok(None) if !left.is_zero() => std::thread::sleep(POLL_INTERVAL),
+                Ok(None) if !remaining.is_zero() => std::thread::sleep(POLL_INTERVAL),
                 _ => break,
             }
-            left = left.saturating_sub(POLL_INTERVAL);
+            remaining = remaining.saturating_sub(POLL_INTERVAL);
         }
         self.kill();
         "closed its standard output".to_string()
     }
     fn kill(&mut self) {
         if !self.grace.killed.is_zero() {
-            self.leave(self.grace.killed);
+            self.close_and_wait(self.grace.killed);
         }
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
@@ -244,7 +244,7 @@ impl Drop for ChildProgram {
     }
 }
 
-/// Waits for the pipe alone, as long as there is no process.
+/// Waits for the pipe alone, while there is no process.
 pub fn wait_for_wake(wake: &PipeReader) {
     poll_pipes(&mut [PollFd::new(wake, PollFlags::IN)], None);
 }
@@ -255,10 +255,10 @@ pub fn set_nonblocking(pipe: &impl AsFd) -> io::Result<()> {
     Ok(fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
 }
 
-fn poll_pipes(pipes: &mut [PollFd<'_>], within: Option<Duration>) {
-    let timeout = within.map(|within| Timespec {
-        tv_sec: i64::try_from(within.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(within.subsec_nanos()),
+fn poll_pipes(pipes: &mut [PollFd<'_>], timeout: Option<Duration>) {
+    let timeout = timeout.map(|timeout| Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(timeout.subsec_nanos()),
     });
     // The pipes are tried afterwards, regardless of the result.
     let _ = poll(pipes, timeout.as_ref());
@@ -266,10 +266,10 @@ fn poll_pipes(pipes: &mut [PollFd<'_>], within: Option<Duration>) {
 
 pub fn spawn_error(name: &str, error: &io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::NotFound => Error::invalid(format!("there is no program `{name}`"))
-            .help("install it where the stage runs, or name a file beside the workflow file"),
-        io::ErrorKind::PermissionDenied => Error::invalid(format!("`{name}` may not be executed"))
-            .help("name its interpreter first, as in `command: [python3, my_reward.py]`, or begin the file with `#!`"),
+        io::ErrorKind::NotFound => Error::invalid(format!("program `{name}` was not found"))
+            .help("install it where the stage runs, or name a file next to the workflow file"),
+        io::ErrorKind::PermissionDenied => Error::invalid(format!("`{name}` is not executable"))
+            .help("put its interpreter first, as in `command: [python3, my_reward.py]`, or begin the file with `#!`"),
         _ => Error::retryable(format!("cannot start `{name}`")).caused_by(error),
     }
 }
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_neither_reads_nor_ends_is_killed_and_reaped() {
+    fn unresponsive_process_is_killed_and_reaped() {
         let mut command = Command::new("sh");
         command.args(["-c", "exec <&-; echo; exec sleep 1000"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let child = command.spawn().unwrap();

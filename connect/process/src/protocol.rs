@@ -1,7 +1,7 @@
 //! Protocols of programs: the opening of a process, and the meaning of its lines.
 //!
-//! The protocol of this crate is one language. Programs of others are started, restarted, limited and killed in the
-//! same way.
+//! The protocol of this crate is one of them. Programs with other protocols are started, restarted, limited and killed
+//! in the same way.
 
 use crate::fault::ProgramException;
 use crate::wire;
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 /// Protocol of all processes of a program.
 pub trait ProgramProtocol: Send + Sync {
-    /// Begins a conversation with a process that has just started.
+    /// Begins a session with a process that has just started.
     fn start_session(&self) -> Box<dyn ProtocolSession>;
     /// Returns the advice when the program does not start.
     fn help(&self) -> &'static str;
 }
 
-/// The state of a conversation with one process.
+/// State of a session with one process.
 pub trait ProtocolSession: Send {
     /// Returns the first lines to the process.
     fn opening(&mut self) -> String;
@@ -49,7 +49,7 @@ impl ProgramProtocol for JsonProtocol {
         Box::new(JsonProtocolSession { hello: self.hello.clone(), is_ready: false })
     }
     fn help(&self) -> &'static str {
-        "start it by hand: it answers the line `hello` of the protocol"
+        "run it in a terminal: it must respond to the line `hello` of the protocol"
     }
 }
 

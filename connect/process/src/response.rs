@@ -9,7 +9,7 @@ use trainyard_core::{Error, Promise, Resolver};
 pub struct ProgramResponse {
     /// Result of the program.
     pub value: Value,
-    /// Number of the process among those of its lane: its state is gone once another one responds.
+    /// Number of the process among those of its lane: its state is lost once another one responds.
     pub generation: u64,
 }
 
@@ -19,10 +19,10 @@ pub type ProgramResult = Result<ProgramResponse, ProgramFault>;
 /// The requester's side.
 pub type PendingProgramResponse = Promise<ProgramResult>;
 
-/// The responding side. If it is dropped without a response, the claim fails because the workers are gone.
+/// The responding side. If it is dropped without a response, the claim fails because the workers have ended.
 pub type ProgramResponder = Resolver<ProgramResult>;
 
 /// Creates a claim, and its responder.
 pub fn pending_response() -> (PendingProgramResponse, ProgramResponder) {
-    Promise::new(|| Err(ProgramFault::Outage(Error::retryable("the program was stopped before it answered"))))
+    Promise::new(|| Err(ProgramFault::Outage(Error::retryable("the program was stopped before it responded"))))
 }

@@ -30,10 +30,10 @@ pub trait ProgramService: Send + Sync {
     fn ready(&self) -> PendingProgramResponse;
     /// Sends a request without a session.
     fn send(&self, request: ProgramRequest) -> PendingProgramResponse;
-    /// Sends an operation of a session. Once the state is gone, the response is [`ProgramFault::Lost`].
+    /// Sends an operation of a session. Once the state is lost, the response is [`ProgramFault::Lost`].
     fn send_in_session(
         &self,
-        seat: SessionLocation,
+        session: SessionLocation,
         op: &str,
         body: Map<String, Value>,
     ) -> Result<PendingProgramResponse>;

@@ -40,16 +40,16 @@ pub fn hello_body(role: &str, name: &str, options: &Value, seed: u64) -> String 
 
 /// Parses the features that a program reports when it is ready. Errors: description of the fault in its first line.
 pub fn parse_ready(line: &[u8]) -> Result<Value, String> {
-    let said: Value =
+    let ready: Value =
         serde_json::from_slice(line).map_err(|_| format!("its first line is not JSON: {}", excerpt(line)))?;
-    match (said["type"].as_str(), said["protocol"].as_u64()) {
-        (Some("ready"), Some(version)) if version == u64::from(PROTOCOL) => Ok(said),
+    match (ready["type"].as_str(), ready["protocol"].as_u64()) {
+        (Some("ready"), Some(version)) if version == u64::from(PROTOCOL) => Ok(ready),
         (Some("ready"), version) => {
             let version = version.map_or_else(|| "no version".to_string(), |version| format!("version {version}"));
-            Err(format!("it speaks {version} of the protocol, and version {PROTOCOL} is spoken here"))
+            Err(format!("it uses {version} of the protocol, but version {PROTOCOL} is required"))
         }
         (Some("error"), _) => {
-            let raised: ProgramException = serde_json::from_value(said["error"].clone()).unwrap_or_default();
+            let raised: ProgramException = serde_json::from_value(ready["error"].clone()).unwrap_or_default();
             let trace = raised.traceback.trim_end();
             Err(if trace.is_empty() { raised.to_string() } else { format!("{raised}\n{trace}") })
         }
@@ -83,7 +83,7 @@ impl ProgramRequest {
 fn inner(keys: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string(keys).map_err(|e| Error::bug(format!("a request has no JSON form: {e}")))?;
     let Some(inner) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) else {
-        return Err(Error::bug("the body of a request is no map"));
+        return Err(Error::bug("the body of a request is not a map"));
     };
     Ok(if inner.is_empty() { String::new() } else { format!(",{inner}") })
 }
@@ -103,20 +103,20 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D
 
 /// Parses a response: the id of its request, and its result or exception. Errors: description of the fault in the line.
 pub fn parse_response(line: &[u8]) -> Result<(u64, Result<Value, ProgramException>), String> {
-    let read: ResponseLine =
-        serde_json::from_slice(line).map_err(|e| format!("wrote a line that is no answer ({e}): {}", excerpt(line)))?;
+    let read: ResponseLine = serde_json::from_slice(line)
+        .map_err(|e| format!("wrote a line that is not a response ({e}): {}", excerpt(line)))?;
     match (read.result, read.error) {
         (_, Some(raised)) => Ok((read.id, Err(raised))),
         (Some(result), None) => Ok((read.id, Ok(result))),
-        (None, None) => Err(format!("wrote an answer with neither `result` nor `error`: {}", excerpt(line))),
+        (None, None) => Err(format!("wrote a response with neither `result` nor `error`: {}", excerpt(line))),
     }
 }
 
 /// Returns the start of a line, for messages.
 pub fn excerpt(line: &[u8]) -> String {
-    const MOST: usize = 200;
-    let text = String::from_utf8_lossy(&line[..line.len().min(MOST)]).trim().to_string();
-    if line.len() > MOST { format!("`{text}…`") } else { format!("`{text}`") }
+    const MAX_BYTES: usize = 200;
+    let text = String::from_utf8_lossy(&line[..line.len().min(MAX_BYTES)]).trim().to_string();
+    if line.len() > MAX_BYTES { format!("`{text}…`") } else { format!("`{text}`") }
 }
 
 #[cfg(test)]
@@ -128,14 +128,14 @@ mod tests {
     fn requests_begin_with_their_id() {
         let request = ProgramRequest::new("score", &json!({"items": [1]})).unwrap();
         assert_eq!(request.line(7), "{\"id\":7,\"op\":\"score\",\"items\":[1]}\n");
-        let told = request.line_with(9, "\"hello\":{}");
-        assert_eq!(told, "{\"id\":9,\"hello\":{},\"op\":\"score\",\"items\":[1]}\n");
+        let line = request.line_with(9, "\"hello\":{}");
+        assert_eq!(line, "{\"id\":9,\"hello\":{},\"op\":\"score\",\"items\":[1]}\n");
         assert_eq!(ProgramRequest::new("close", &json!({})).unwrap().line(8), "{\"id\":8,\"op\":\"close\"}\n");
         assert!(ProgramRequest::new("close", &json!([])).is_err());
     }
 
     #[test]
-    fn answers_have_a_result_or_an_error() {
+    fn response_has_result_or_error() {
         assert_eq!(parse_response(br#"{"id":1,"result":null}"#), Ok((1, Ok(Value::Null))));
         let raised = ProgramException { kind: "E".into(), message: "m".into(), traceback: String::new() };
         assert_eq!(parse_response(br#"{"id":2,"error":{"type":"E","message":"m"}}"#), Ok((2, Err(raised))));
@@ -145,16 +145,16 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_must_be_of_this_version() {
+    fn first_line_must_have_this_version() {
         assert!(parse_ready(br#"{"type":"ready","protocol":1,"tools":[]}"#).is_ok());
-        for (line, words) in [
+        for (line, message) in [
             (r#"{"type":"ready","protocol":2}"#, "version 2"),
             (r#"{"type":"ready"}"#, "no version"),
             ("hello", "not JSON"),
             (r#"{"id":1}"#, "not `ready`"),
             (r#"{"type":"error","error":{"type":"ImportError","message":"no x"}}"#, "ImportError: no x"),
         ] {
-            assert!(parse_ready(line.as_bytes()).unwrap_err().contains(words), "{line}");
+            assert!(parse_ready(line.as_bytes()).unwrap_err().contains(message), "{line}");
         }
     }
 }

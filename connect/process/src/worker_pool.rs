@@ -38,14 +38,14 @@ impl WorkerPool {
     pub fn start(options: &ProgramOptions, hello: Hello<'_>, log: ProgramLog) -> Result<Arc<Self>> {
         let Hello { role, name, seed } = hello;
         let part = format!("{role} `{}`", if name.is_empty() { "process" } else { name });
-        let language = JsonProtocol { hello: wire::hello_line(role, name, &options.options, seed) };
-        Self::start_with_protocol(options, &part, Arc::new(language), log)
+        let protocol = JsonProtocol { hello: wire::hello_line(role, name, &options.options, seed) };
+        Self::start_with_protocol(options, &part, Arc::new(protocol), log)
     }
     /// Starts processes like [`WorkerPool::start`], for a program of another protocol; `part` is its name in messages.
     pub fn start_with_protocol(
         options: &ProgramOptions,
         part: &str,
-        language: Arc<dyn ProgramProtocol>,
+        protocol: Arc<dyn ProgramProtocol>,
         log: ProgramLog,
     ) -> Result<Arc<Self>> {
         let place = format!("{part} ({})", options.shown());
@@ -53,26 +53,26 @@ impl WorkerPool {
             let error = Error::invalid(problem.message).at(problem.pointer.trim_start_matches('/')).at(place);
             return Err(problem.help.into_iter().fold(error, Error::help));
         }
-        let setting = Arc::new(LineSettings {
+        let settings = Arc::new(LineSettings {
             folder: ProgramFolder::create(options).map_err(|e| e.at(&place))?,
-            language,
+            protocol,
             timeout: options.time()?,
             variables: options.env.clone(),
             place: place.clone(),
             log,
         });
-        let described = SupervisedProgram {
+        let supervised = SupervisedProgram {
             place: place.clone(),
-            help: setting.language.help(),
-            timeout: setting.timeout,
-            log: setting.log.clone(),
+            help: settings.protocol.help(),
+            timeout: settings.timeout,
+            log: settings.log.clone(),
         };
-        let lanes: Vec<LineWire> = (0..options.workers).map(|_| LineWire::new(Arc::clone(&setting))).collect();
-        let supervisor = Supervisor::start("program", described, lanes)
+        let lanes: Vec<LineWire> = (0..options.workers).map(|_| LineWire::new(Arc::clone(&settings))).collect();
+        let supervisor = Supervisor::start("program", supervised, lanes)
             .map_err(|(_, e)| Error::retryable(format!("cannot start the threads of a program: {e}")))?;
         Ok(Arc::new(Self { supervisor, place }))
     }
-    /// Requests the end of the processes; open requests are not answered any more.
+    /// Requests the end of the processes; open requests get no response any more.
     pub fn shut_down(&self) {
         self.supervisor.shut_down();
     }
@@ -86,18 +86,18 @@ impl WorkerPool {
     }
     /// Requests the features that one process reported when it was ready, starting it if necessary.
     pub fn ready_on(&self, lane: usize) -> PendingProgramResponse {
-        let (ticket, responder) = pending_response();
+        let (response, responder) = pending_response();
         self.supervisor.push_to(lane % self.workers(), LineJob { request: None, responder, life: None });
-        ticket
+        response
     }
     /// Sends a request like [`WorkerPool::call_on`], for one that is already serialized.
     pub fn send_to(&self, lane: usize, life: Option<u64>, request: ProgramRequest) -> PendingProgramResponse {
-        let (ticket, responder) = pending_response();
+        let (response, responder) = pending_response();
         self.supervisor.push_to(lane % self.workers(), LineJob { request: Some(request), responder, life });
-        ticket
+        response
     }
     /// Sends a request to one process. A request that requires the state of an earlier one names the `life` of that
-    /// response: once another process has replaced it, the response is [`crate::ProgramFault::ToolWorkerLoss`].
+    /// response: once another process has replaced it, the response is [`crate::ProgramFault::Lost`].
     pub fn call_on(
         &self,
         lane: usize,
@@ -120,21 +120,21 @@ impl ProgramService for WorkerPool {
         self.ready_on(0)
     }
     fn send(&self, request: ProgramRequest) -> PendingProgramResponse {
-        let (ticket, responder) = pending_response();
+        let (response, responder) = pending_response();
         self.supervisor.push(LineJob { request: Some(request), responder, life: None });
-        ticket
+        response
     }
     fn send_in_session(
         &self,
-        seat: SessionLocation,
+        session: SessionLocation,
         op: &str,
         mut body: Map<String, Value>,
     ) -> Result<PendingProgramResponse> {
-        if op == "close" && seat.generation.is_none() {
+        if op == "close" && session.generation.is_none() {
             // No process is known to have the state, and none is started for that.
             return Ok(pending_response().0);
         }
-        body.insert("session".into(), json!(seat.session));
-        self.call_on(seat.worker, seat.generation, op, &body)
+        body.insert("session".into(), json!(session.session));
+        self.call_on(session.worker, session.generation, op, &body)
     }
 }

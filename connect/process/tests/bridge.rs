@@ -72,7 +72,7 @@ fn start(role: &str, name: &str, options: Value) -> Option<(TempDir, Arc<WorkerP
     Some((home, workers))
 }
 
-fn ask(workers: &WorkerPool, op: &str, items: &[Value]) -> ProgramResult {
+fn call(workers: &WorkerPool, op: &str, items: &[Value]) -> ProgramResult {
     workers.call(op, &json!({"items": items})).unwrap().answer()
 }
 
@@ -86,12 +86,12 @@ fn episode(answer: Value, correct: bool) -> Value {
 }
 
 #[test]
-fn a_reward_is_a_function_and_an_exception_is_one_rows_own() {
+fn reward_function_scores_rows_and_reports_exceptions_by_row() {
     let Some((_home, workers)) = start("reward", "graded", json!({"bonus": 0.25})) else { return };
     let answers = ["4", "5", "crash", "turns", "nan", "text"];
     let mut items: Vec<Value> = answers.iter().map(|answer| episode(json!(answer), *answer == "4")).collect();
     items.push(episode(Value::Null, false));
-    let rows = ask(&workers, "score", &items).unwrap().value;
+    let rows = call(&workers, "score", &items).unwrap().value;
     assert_eq!(rows[0], json!({"value": 1.25}));
     assert_eq!(rows[1], json!({"value": -0.75}));
     assert_eq!(rows[2]["error"]["type"], "ValueError");
@@ -105,29 +105,29 @@ fn a_reward_is_a_function_and_an_exception_is_one_rows_own() {
 }
 
 #[test]
-fn a_batch_is_one_call() {
+fn batch_reward_is_called_once() {
     let Some((_home, workers)) = start("reward", "ranked", Value::Null) else { return };
-    let rows = ask(&workers, "score", &[episode(json!("a"), true), episode(json!("b"), true)]).unwrap().value;
+    let rows = call(&workers, "score", &[episode(json!("a"), true), episode(json!("b"), true)]).unwrap().value;
     assert_eq!(rows, json!([{"value": 2.0}, {"value": 1.0}]));
-    let rows = ask(&workers, "score", &[episode(json!("crash"), true), episode(json!("b"), true)]).unwrap().value;
+    let rows = call(&workers, "score", &[episode(json!("crash"), true), episode(json!("b"), true)]).unwrap().value;
     assert_eq!((&rows[0]["error"]["type"], &rows[1]["error"]["type"]), (&json!("KeyError"), &json!("KeyError")));
-    let rows = ask(&workers, "score", &[episode(json!("few"), true)]).unwrap().value;
+    let rows = call(&workers, "score", &[episode(json!("few"), true)]).unwrap().value;
     assert_eq!(rows[0]["error"]["message"], "1 items were given and 0 values came back");
 }
 
 #[test]
-fn rules_and_verifiers_are_functions_too() {
+fn rule_and_verifier_functions_return_verdicts() {
     let Some((_home, workers)) = start("rule", "", Value::Null) else { return };
     let mut rude = episode(json!("4"), true);
     rude["messages"][0]["content"] = json!("2+2!");
-    let rows = ask(&workers, "judge", &[episode(json!("4"), true), rude]).unwrap().value;
+    let rows = call(&workers, "judge", &[episode(json!("4"), true), rude]).unwrap().value;
     assert_eq!(rows, json!([{"keep": true}, {"keep": false, "reason": "not polite"}]));
     let Some((_home, workers)) = start("verifier", "", Value::Null) else { return };
     let item = |answer: &str| json!({"problem": {"id": "p", "answer": "Oslo"}, "answer": answer});
-    let rows = ask(&workers, "verify", &[item("OSLO"), item("Bergen"), item("?")]).unwrap().value;
+    let rows = call(&workers, "verify", &[item("OSLO"), item("Bergen"), item("?")]).unwrap().value;
     assert_eq!((&rows[0], &rows[1]), (&json!({"right": true}), &json!({"right": false})));
     assert_eq!(rows[2]["error"]["message"], "cannot judge");
-    let unknown = ask(&workers, "dance", &[]);
+    let unknown = call(&workers, "dance", &[]);
     assert!(
         matches!(&unknown, Err(ProgramFault::Exception(raised)) if raised.message == "no operation `dance`"),
         "{unknown:?}"
@@ -135,8 +135,8 @@ fn rules_and_verifiers_are_functions_too() {
 }
 
 #[test]
-fn a_function_that_is_not_there_is_named() {
+fn missing_function_is_reported() {
     let Some((_home, workers)) = start("reward", "beauty", Value::Null) else { return };
-    let Err(ProgramFault::Outage(error)) = ask(&workers, "score", &[]) else { panic!("it started") };
+    let Err(ProgramFault::Outage(error)) = call(&workers, "score", &[]) else { panic!("it started") };
     assert!(error.message.contains("choose one by the option `name`: graded, ranked"), "{error}");
 }

@@ -11,7 +11,7 @@ use trainyard_model_api::{
 };
 use trainyard_tables::Message;
 
-/// Role of a turn that its program does not receive as sampled, so that no message equals it.
+/// Role of a truncated turn, which the program does not receive as sampled, so that no message equals it.
 const CUT_ROLE: &str = "cut";
 
 /// One request in the episode's form.
@@ -35,44 +35,44 @@ pub struct RequestReader<'a> {
 
 impl RequestReader<'_> {
     /// Reads a request. Errors: features that a policy in training does not support.
-    pub fn read(&self, asked: &serving::ModelRequest) -> Result<EpisodeRequest, ModelApiError> {
-        let ModelPrompt::Messages(sent) = &asked.prompt else {
-            let message = "an episode is a conversation: ask by chat completions, responses or Anthropic's messages";
+    pub fn read(&self, request: &serving::ModelRequest) -> Result<EpisodeRequest, ModelApiError> {
+        let ModelPrompt::Messages(sent) = &request.prompt else {
+            let message = "an episode requires a conversation; use chat completions, responses or Anthropic's messages";
             return Err(ModelApiError::invalid_field("prompt", message).code("unsupported_parameter"));
         };
         if sent.last().is_none_or(|last| last.role == "assistant") {
             return Err(ModelApiError::invalid_field(
                 "messages",
-                "the last message must not be the assistant's: it speaks next",
+                "the last message must not be an assistant message; end with a user or tool message",
             ));
         }
-        for (param, wrong) in [
-            ("n", asked.n > 1),
-            ("stop_token_ids", !asked.stop_tokens.is_empty()),
-            ("ignore_eos", asked.ignore_end),
-            ("prompt_logprobs", asked.prompt_logprobs),
+        for (param, is_set) in [
+            ("n", request.n > 1),
+            ("stop_token_ids", !request.stop_tokens.is_empty()),
+            ("ignore_eos", request.ignore_end),
+            ("prompt_logprobs", request.prompt_logprobs),
         ] {
-            if wrong {
+            if is_set {
                 let message = format!("`{param}` is not supported in episodes, which sample one turn at a time");
                 return Err(ModelApiError::invalid_field(param, message).code("unsupported_parameter"));
             }
         }
-        let tools: Vec<ToolSpec> = asked.visible_tools().iter().map(spec).collect();
+        let tools: Vec<ToolSpec> = request.visible_tools().iter().map(spec).collect();
         let format = if tools.is_empty() { None } else { Some(self.toolbox.format(self.format, &tools)?) };
         let mut messages = ordered(sent);
         if let Some(format) = format.as_deref().filter(|_| self.describe) {
             describe(&mut messages, &format.describe(&tools));
         }
-        let written = messages.iter().map(|message| render_calls(message, format.as_deref())).collect();
-        let shown = (!self.describe && !tools.is_empty()).then(|| tools_json(&tools));
-        let sampling = [asked.temperature, asked.top_p];
+        let template_messages = messages.iter().map(|message| render_calls(message, format.as_deref())).collect();
+        let described = (!self.describe && !tools.is_empty()).then(|| tools_json(&tools));
+        let sampling = [request.temperature, request.top_p];
         let ignored = sampling.iter().any(Option::is_some)
-            || asked.top_k.is_some()
-            || asked.seed.is_some()
-            || !asked.variables.is_empty();
-        let asked_for =
-            AgentTurnRequest { messages, template_messages: written, tools: shown, max_tokens: asked.max_tokens };
-        Ok(EpisodeRequest { turn_request: asked_for, format, stop: asked.stop.clone(), ignored })
+            || request.top_k.is_some()
+            || request.seed.is_some()
+            || !request.variables.is_empty();
+        let turn_request =
+            AgentTurnRequest { messages, template_messages, tools: described, max_tokens: request.max_tokens };
+        Ok(EpisodeRequest { turn_request, format, stop: request.stop.clone(), ignored })
     }
 }
 
@@ -83,13 +83,13 @@ impl EpisodeRequest {
             None => AgentTurn { text: text.to_string(), ..AgentTurn::default() },
             Some(format) => format.parse(text),
         };
-        let signs = self.format.as_deref().map_or(&[][..], |format| call_markers(format.kind()));
-        let mut speech = TurnParser::new(signs, tokens.map_or("", |tokens| &tokens.opened));
-        let (first, rest) = (speech.feed(text), speech.end());
+        let markers = self.format.as_deref().map_or(&[][..], |format| call_markers(format.kind()));
+        let mut parser = TurnParser::new(markers, tokens.map_or("", |tokens| &tokens.opened));
+        let (first, rest) = (parser.feed(text), parser.end());
         let (thinking, mut content) = (first.thinking + &rest.thinking, first.text + &rest.text);
         let readable = !turn.calls.is_empty() && turn.calls.iter().all(std::result::Result::is_ok);
         if !readable {
-            content.push_str(speech.call_text());
+            content.push_str(parser.call_text());
         }
         let cut = self.stop.iter().filter_map(|stop| content.find(stop)).min();
         let role = if cut.is_some() { CUT_ROLE } else { "assistant" };
@@ -101,7 +101,7 @@ impl EpisodeRequest {
         };
         ParsedTurn { turn, message }
     }
-    /// Returns the answer to the program. `number` distinguishes its calls from those of other turns.
+    /// Returns the response to the program. `number` distinguishes its calls from those of other turns.
     pub fn answer(&self, read: &ParsedTurn, tokens: &TurnTokens, number: u32) -> ModelResponse {
         let calls: Vec<&ToolCall> = match read.message.tool_calls {
             Some(_) => read.turn.calls.iter().flatten().collect(),
@@ -157,7 +157,7 @@ fn describe(messages: &mut Vec<Message>, text: &str) {
     }
 }
 
-/// Returns messages with calls in our form, and results in the order of their calls instead of with their ids.
+/// Returns messages with calls in the form of environments, and results in the order of their calls, without ids.
 fn ordered(sent: &[Message]) -> Vec<Message> {
     let mut list: Vec<Message> = Vec::with_capacity(sent.len());
     let mut at = 0;
@@ -174,21 +174,21 @@ fn ordered(sent: &[Message]) -> Vec<Message> {
             at = end;
             continue;
         }
-        let mut own = message.clone();
+        let mut converted = message.clone();
         if message.role == "assistant" {
             let calls = message.tool_calls.as_deref().and_then(|text| serde_json::from_str(text).ok());
             let calls: Vec<Value> = calls.unwrap_or_default();
             ids = calls.iter().map(|call| call["id"].as_str().unwrap_or_default().to_string()).collect();
-            let ours: Vec<Value> = calls.iter().map(to_tool_call).collect();
-            own.tool_calls = (!ours.is_empty()).then(|| Value::Array(ours).to_string());
+            let converted_calls: Vec<Value> = calls.iter().map(to_tool_call).collect();
+            converted.tool_calls = (!converted_calls.is_empty()).then(|| Value::Array(converted_calls).to_string());
         }
-        list.push(own);
+        list.push(converted);
         at += 1;
     }
     list
 }
 
-/// Converts a call of OpenAI's form to ours.
+/// Converts a call of OpenAI's form to that of environments.
 fn to_tool_call(call: &Value) -> Value {
     let function = &call["function"];
     let arguments =
@@ -199,10 +199,10 @@ fn to_tool_call(call: &Value) -> Value {
 /// Returns a message in the form for the template: calls of turns that were not sampled here are written into their
 /// text.
 fn render_calls(message: &Message, format: Option<&dyn ToolFormat>) -> Message {
-    let calls: Option<Vec<ToolCall>> = message.tool_calls.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let calls: Option<Vec<ToolCall>> = message.tool_calls.as_deref().and_then(|json| serde_json::from_str(json).ok());
     let (Some(calls), Some(format)) = (calls, format) else { return message.clone() };
-    let said = Some(message.content.trim_end().to_string()).filter(|said| !said.is_empty());
-    let lines: Vec<String> = said.into_iter().chain(calls.iter().map(|call| format.render(call))).collect();
+    let text = Some(message.content.trim_end().to_string()).filter(|text| !text.is_empty());
+    let lines: Vec<String> = text.into_iter().chain(calls.iter().map(|call| format.render(call))).collect();
     Message { content: lines.join("\n"), ..message.clone() }
 }
 

@@ -31,7 +31,7 @@ impl Harness {
     /// Creates the environment without starting a process. Errors: invalid (options).
     pub fn new(options: HarnessOptions, setup: &EnvironmentSetup) -> Result<Self> {
         let program = ProgramOptions { command: options.command.clone(), ..ProgramOptions::default() };
-        let setting = HarnessSettings {
+        let settings = HarnessSettings {
             toolbox: Arc::clone(&setup.toolbox),
             format: options.format.clone(),
             describe: options.describe_tools,
@@ -47,13 +47,13 @@ impl Harness {
             options.verifier.clone().map(|options| CustomVerifier::new(options, setup.host.secrets(), log.clone()));
         // The tools of requests determine their formats; this one writes demonstrations, which call a calculator where
         // a format requires a tool.
-        let any = setup.toolbox.format(&options.format, &[]);
-        let format = match any {
+        let format = setup.toolbox.format(&options.format, &[]);
+        let format = match format {
             Ok(format) => format,
             Err(_) => setup.toolbox.format(&options.format, &setup.toolbox.tool("calculator")?.specs())?,
         };
         let (server, episodes) = (Mutex::default(), AtomicU64::new(0));
-        Ok(Self { options, settings: Arc::new(setting), format, verifier, log, server, episodes })
+        Ok(Self { options, settings: Arc::new(settings), format, verifier, log, server, episodes })
     }
     fn server(&self) -> Result<Arc<ModelApiServer>> {
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,18 +83,18 @@ impl Environment for Harness {
         false
     }
     fn prompt(&self, _: &Problem) -> Result<Vec<Message>> {
-        Err(Error::bug("the program of a harness says how an episode begins"))
+        Err(Error::bug("the program of a harness writes the prompt of an episode"))
     }
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let server = self.server()?;
         let number = self.episodes.fetch_add(1, Ordering::Relaxed);
         let key = format!("{:016x}", Chance::new(seed).at("episode", &[number]).next_u64());
         let base = format!("/e/{number}-{key}");
-        let seat = self.settings.router.add(&base);
+        let queue = self.settings.router.add(&base);
         let url = format!("{}{base}", server.url());
         let program = start(&self.options, problem, seed, &url, &key, self.log.clone());
         let program = program.at(&self.settings.place).inspect_err(|_| self.settings.router.remove(&base))?;
-        Ok(Box::new(ProgramEpisode::new(Arc::clone(&self.settings), base, seat, program)))
+        Ok(Box::new(ProgramEpisode::new(Arc::clone(&self.settings), base, queue, program)))
     }
     fn max_turns(&self) -> u32 {
         self.options.max_turns

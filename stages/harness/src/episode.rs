@@ -1,4 +1,4 @@
-//! One episode of a program: its calls wait in a seat until the sampling loop takes them, one at a time.
+//! One episode of a program: its requests wait in a queue until the sampling loop takes them, one at a time.
 
 use crate::conversion::{EpisodeRequest, RequestReader};
 use crate::options::OnFailure;
@@ -31,11 +31,11 @@ pub struct HarnessSettings {
     pub read_answer: fn(&str) -> Option<String>,
 }
 
-/// Side whose turn it is.
+/// Current phase of an episode.
 enum HarnessPhase {
-    /// The program.
+    /// The program works.
     Program,
-    /// The agent, on this request.
+    /// The agent samples a turn for this request.
     Agent(Box<(PendingRequest, EpisodeRequest)>),
     Ended,
 }
@@ -45,7 +45,7 @@ pub struct ProgramEpisode {
     settings: Arc<HarnessSettings>,
     base: String,
     queue: Arc<EpisodeQueue>,
-    /// `None` once the episode is over.
+    /// `None` once the episode has ended.
     program: Option<OneShotProgram>,
     clock: SystemClock,
     /// Time at which the program began to work.
@@ -63,16 +63,21 @@ pub struct ProgramEpisode {
 
 impl ProgramEpisode {
     /// Creates an episode whose program has started; `base` is its path.
-    pub fn new(setting: Arc<HarnessSettings>, base: String, seat: Arc<EpisodeQueue>, program: OneShotProgram) -> Self {
+    pub fn new(
+        settings: Arc<HarnessSettings>,
+        base: String,
+        queue: Arc<EpisodeQueue>,
+        program: OneShotProgram,
+    ) -> Self {
         let clock = SystemClock::new();
-        let since = clock.monotonic();
+        let started = clock.monotonic();
         Self {
-            settings: setting,
+            settings,
             base,
-            queue: seat,
+            queue,
             program: Some(program),
             clock,
-            working_since: since,
+            working_since: started,
             phase: HarnessPhase::Program,
             tokens: TurnTokens::default(),
             turns: 0,
@@ -82,40 +87,40 @@ impl ProgramEpisode {
             refused: None,
         }
     }
-    /// Returns the next request that can be answered; the others are refused.
+    /// Returns the next supported request; the others are rejected.
     fn next_request(&mut self) -> Option<EpisodeStep> {
-        while let Some(question) = self.queue.next() {
-            if question.reply.is_disconnected() {
+        while let Some(pending) = self.queue.next() {
+            if pending.reply.is_disconnected() {
                 self.counts.dropped += 1;
                 continue;
             }
             let HarnessSettings { toolbox, format, describe, .. } = &*self.settings;
-            match (RequestReader { toolbox, format, describe: *describe }).read(&question.request) {
+            match (RequestReader { toolbox, format, describe: *describe }).read(&pending.request) {
                 Err(refusal) => {
                     self.counts.refused += 1;
                     self.refused = Some(refusal.clone());
-                    question.reply.fail(refusal);
+                    pending.reply.fail(refusal);
                 }
                 Ok(mut request) => {
                     self.counts.ignored += u32::from(request.ignored);
-                    let asked = std::mem::take(&mut request.turn_request);
-                    let results = asked.messages.iter().filter(|m| m.role == "tool").count() as u32;
+                    let turn_request = std::mem::take(&mut request.turn_request);
+                    let results = turn_request.messages.iter().filter(|m| m.role == "tool").count() as u32;
                     self.tool_calls = self.tool_calls.max(results);
-                    self.phase = HarnessPhase::Agent(Box::new((question, request)));
-                    return Some(EpisodeStep::TurnRequest(asked));
+                    self.phase = HarnessPhase::Agent(Box::new((pending, request)));
+                    return Some(EpisodeStep::TurnRequest(turn_request));
                 }
             }
         }
         None
     }
-    /// Ends the program, if it still runs, and refuses its remaining requests.
+    /// Ends the program, if it still runs, and rejects its remaining requests.
     fn close(&mut self) {
         self.phase = HarnessPhase::Ended;
         self.program = None;
         self.settings.router.remove(&self.base);
-        while let Some(question) = self.queue.next() {
+        while let Some(pending) = self.queue.next() {
             self.counts.dropped += 1;
-            question.reply.fail(ModelApiError::new(404, "the episode is over"));
+            pending.reply.fail(ModelApiError::new(404, "the episode has ended"));
         }
     }
     fn finish(&mut self, stop: StopReason) -> Outcome {
@@ -131,24 +136,24 @@ impl ProgramEpisode {
         })
     }
     /// Converts the end of a program to a step.
-    fn program_exited(&mut self, ended: &ProgramExit) -> Result<EpisodeStep> {
+    fn program_exited(&mut self, exit: &ProgramExit) -> Result<EpisodeStep> {
         if self.turns == 0 {
             self.close();
-            return Err(self.no_call_error(ended));
+            return Err(self.no_call_error(exit));
         }
-        if !ended.success {
+        if !exit.success {
             return match self.settings.on_failure {
                 OnFailure::End => Ok(EpisodeStep::Done(self.finish(StopReason::End))),
                 OnFailure::Skip => Ok(self.infrastructure_failure(false)),
                 OnFailure::Fail => {
                     self.close();
                     Err(self
-                        .program_error(format!("the program {}", ended.status), ended)
-                        .help("mend the program, or set `on_failure`"))
+                        .program_error(format!("the program {}", exit.status), exit)
+                        .help("fix the program, or set `on_failure`"))
                 }
             };
         }
-        let verdict = verdict::read(&ended.stdout).map_err(|e| e.at(&self.settings.place))?;
+        let verdict = verdict::read(&exit.stdout).map_err(|e| e.at(&self.settings.place))?;
         let (answer, correct, reward) = match verdict {
             Some(verdict) => (verdict.answer(), verdict.correct, verdict.reward),
             None => (Some(self.last_text.clone()), None, None),
@@ -157,35 +162,42 @@ impl ProgramEpisode {
         let stop = if answer.is_some() { StopReason::Answer } else { StopReason::End };
         Ok(EpisodeStep::Done(Outcome { answer, correct, reward, ..self.finish(stop) }))
     }
-    fn no_call_error(&self, ended: &ProgramExit) -> Error {
-        let what = format!("the program {} before the model answered any call", ended.status);
+    fn no_call_error(&self, exit: &ProgramExit) -> Error {
+        let message = format!("the program {} before the first response of the model", exit.status);
         let error = match &self.refused {
-            Some(refusal) => self.program_error(format!("{what}; its call was refused: {}", refusal.message), ended),
-            None => self.program_error(what, ended),
+            Some(refusal) => {
+                self.program_error(format!("{message}; its request was rejected: {}", refusal.message), exit)
+            }
+            None => self.program_error(message, exit),
         };
         error.help(
-            "it finds the model at OPENAI_BASE_URL and ANTHROPIC_BASE_URL, with the key in OPENAI_API_KEY and \
+            "send requests to OPENAI_BASE_URL or ANTHROPIC_BASE_URL, with the key in OPENAI_API_KEY or \
              ANTHROPIC_API_KEY (docs/harness.md)",
         )
     }
-    fn program_error(&self, what: String, ended: &ProgramExit) -> Error {
-        let words = if ended.stderr.is_empty() { &ended.stdout } else { &ended.stderr };
-        let error = Error::data(what).at(&self.settings.place);
-        if words.is_empty() { error } else { error.caused_by(&Error::data(format!("its last words:\n{words}"))) }
+    fn program_error(&self, message: String, exit: &ProgramExit) -> Error {
+        let output = if exit.stderr.is_empty() { &exit.stdout } else { &exit.stderr };
+        let error = Error::data(message).at(&self.settings.place);
+        if output.is_empty() {
+            error
+        } else {
+            error.caused_by(&Error::data(format!("last lines of its output:\n{output}")))
+        }
     }
     fn next_step(&mut self) -> Result<Option<EpisodeStep>> {
         if let Some(step) = self.next_request() {
             return Ok(Some(step));
         }
-        if let Some(ended) = self.program.as_mut().and_then(OneShotProgram::poll_exit) {
-            return self.program_exited(&ended).map(Some);
+        if let Some(exit) = self.program.as_mut().and_then(OneShotProgram::poll_exit) {
+            return self.program_exited(&exit).map(Some);
         }
         if self.clock.monotonic().saturating_sub(self.working_since) < self.settings.timeout {
             return Ok(None);
         }
         let limit = format_duration(self.settings.timeout);
-        let late = format!("{}: the program took longer than {limit} for a call and was killed", self.settings.place);
-        (self.settings.log)(LogLevel::Warn, &late);
+        let message =
+            format!("{}: the program took longer than {limit} for a request and was killed", self.settings.place);
+        (self.settings.log)(LogLevel::Warn, &message);
         Ok(Some(self.infrastructure_failure(true)))
     }
 }
@@ -193,7 +205,7 @@ impl ProgramEpisode {
 impl Episode for ProgramEpisode {
     fn read(&self, text: &str) -> Option<ParsedTurn> {
         match &self.phase {
-            HarnessPhase::Agent(open) => Some(open.1.turn(text, Some(&self.tokens))),
+            HarnessPhase::Agent(active) => Some(active.1.turn(text, Some(&self.tokens))),
             HarnessPhase::Program | HarnessPhase::Ended => None,
         }
     }
@@ -201,9 +213,9 @@ impl Episode for ProgramEpisode {
         self.tokens = tokens;
     }
     fn step(&mut self, turn: &AgentTurn) -> Result<EpisodeStep> {
-        let (question, request) = match std::mem::replace(&mut self.phase, HarnessPhase::Program) {
-            HarnessPhase::Agent(open) => *open,
-            HarnessPhase::Program => return Err(Error::bug("a turn was taken that no call asked for")),
+        let (pending, request) = match std::mem::replace(&mut self.phase, HarnessPhase::Program) {
+            HarnessPhase::Agent(active) => *active,
+            HarnessPhase::Program => return Err(Error::bug("a turn was taken without a request")),
             HarnessPhase::Ended => {
                 self.phase = HarnessPhase::Ended;
                 return Err(Error::bug("a turn was taken after the end of the episode"));
@@ -216,8 +228,8 @@ impl Episode for ProgramEpisode {
         let tokens = std::mem::take(&mut self.tokens);
         let read = request.turn(&turn.text, Some(&tokens));
         self.last_text.clone_from(&read.message.content);
-        self.counts.dropped += u32::from(question.reply.is_disconnected());
-        question.reply.finish(request.answer(&read, &tokens, self.turns));
+        self.counts.dropped += u32::from(pending.reply.is_disconnected());
+        pending.reply.finish(request.answer(&read, &tokens, self.turns));
         self.working_since = self.clock.monotonic();
         Ok(EpisodeStep::Pending)
     }
@@ -225,16 +237,16 @@ impl Episode for ProgramEpisode {
         if !matches!(self.phase, HarnessPhase::Program) {
             return Ok(None);
         }
-        let mut left = wait;
+        let mut remaining = wait;
         loop {
             if let Some(step) = self.next_step()? {
                 return Ok(Some(step));
             }
-            if left.is_zero() {
+            if remaining.is_zero() {
                 return Ok(None);
             }
-            self.queue.wait(left.min(POLL_INTERVAL));
-            left = left.saturating_sub(POLL_INTERVAL);
+            self.queue.wait(remaining.min(POLL_INTERVAL));
+            remaining = remaining.saturating_sub(POLL_INTERVAL);
         }
     }
     fn fork(&self) -> Result<Box<dyn Episode>> {

@@ -13,7 +13,7 @@ use trainyard_envs::formats::registry as formats;
 use trainyard_envs::programs::VerifierOptions;
 use trainyard_process::{ProgramOptions, command_schema, files_schema};
 
-/// Effect of a program's failure after its first call.
+/// Effect of a program's failure after its first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -47,11 +47,11 @@ pub struct HarnessOptions {
     /// Options for the program, copied unchanged into the file of the problem.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub options: Value,
-    /// Maximum time from the program's start or an answer to its next call or its end: `30s`, `5m`. A program that
+    /// Maximum time from the program's start or a response to its next request or its exit: `30s`, `5m`. A program that
     /// exceeds it is killed, and its episode is an infrastructure failure. Time in which the model samples does not
     /// count.
     pub timeout: String,
-    /// Maximum calls that are answered in one episode.
+    /// Maximum requests of one episode.
     #[schemars(range(min = 1, max = 1000))]
     pub max_turns: u32,
     /// Format of calls where the chat template does not describe tools itself: as the option of the same name of other
@@ -61,13 +61,13 @@ pub struct HarnessOptions {
     /// Add descriptions of the tools that the program offers to its system message. Where the chat template describes
     /// tools itself, it does that instead.
     pub describe_tools: bool,
-    /// Effect of the program's failure after its first call: `end`, `skip` or `fail`.
+    /// Effect of the program's failure after its first request: `end`, `skip` or `fail`.
     pub on_failure: OnFailure,
     /// Put the problem's answer into its file: for programs that judge themselves, and whose model cannot read files.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub show_answer: bool,
     /// A program that decides whether an answer is right, in place of the verifier that problems name: `{kind: process,
-    /// command: [python3, my_verifier.py]}`; null = the problem's own.
+    /// command: [python3, my_verifier.py]}`; null = the verifier of the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verifier: Option<VerifierOptions>,
 }
@@ -95,7 +95,7 @@ impl HarnessOptions {
     pub fn time(&self) -> Result<Duration> {
         let time = parse_duration(&self.timeout).map_err(Error::invalid)?;
         if time.is_zero() {
-            return Err(Error::invalid("the time for a call is zero").help("write for example `5m`"));
+            return Err(Error::invalid("the timeout of a request is zero").help("write for example `5m`"));
         }
         Ok(time)
     }
@@ -107,7 +107,7 @@ impl HarnessOptions {
 
 impl PartOptions for HarnessOptions {
     const KIND: &'static str = "harness";
-    const SUMMARY: &'static str = "an agent of yours as it is: any program that calls a model over HTTP";
+    const SUMMARY: &'static str = "an unchanged agent: any program that calls a model over HTTP";
     const DOC: &'static str = include_str!("harness.md");
     fn check(&self) -> Vec<OptionProblem> {
         self.check_with(&Toolbox::standard())
@@ -119,7 +119,7 @@ impl EnvironmentOptions for HarnessOptions {
         let mut problems = self.program().problems();
         problems.extend(OptionProblem::out_of_range("/max_turns", self.max_turns, 1..=1000));
         if !toolbox.formats.names().contains(&self.format.as_str()) {
-            let message = format!("there is no format `{}`", self.format);
+            let message = format!("unknown format `{}`", self.format);
             problems.push(
                 OptionProblem::new("/format", message)
                     .help(format!("use one of: {}", toolbox.formats.names().join(", "))),
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_are_all_reported_at_their_places() {
+    fn invalid_options_are_reported_with_pointers() {
         let good = HarnessOptions { command: vec!["sh".into()], ..HarnessOptions::default() };
         assert_eq!(good.check(), []);
         let bad = HarnessOptions {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_is_not_in_digests() {
+    fn unset_options_are_not_in_digest() {
         let keys = serde_json::to_value(HarnessOptions::default()).unwrap();
         let keys: Vec<&String> = keys.as_object().unwrap().keys().collect();
         let shown = ["command", "describe_tools", "files", "format", "max_turns", "on_failure", "timeout"];

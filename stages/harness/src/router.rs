@@ -20,14 +20,14 @@ impl EpisodeQueue {
     pub fn next(&self) -> Option<PendingRequest> {
         self.lock().pop_front()
     }
-    /// Blocks up to `within` for a request.
-    pub fn wait(&self, within: Duration) {
-        let waited = self.arrived.wait_timeout_while(self.lock(), within, |questions| questions.is_empty());
+    /// Blocks up to `timeout` for a request.
+    pub fn wait(&self, timeout: Duration) {
+        let waited = self.arrived.wait_timeout_while(self.lock(), timeout, |requests| requests.is_empty());
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
-/// Seats of all episodes by their paths.
+/// Queues of all episodes by their paths.
 #[derive(Default)]
 pub struct EpisodeRouter(Mutex<BTreeMap<String, Arc<EpisodeQueue>>>);
 
@@ -35,20 +35,23 @@ impl EpisodeRouter {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<EpisodeQueue>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Creates a seat for an episode with this path.
+    /// Creates the queue of an episode with this path.
     pub fn add(&self, base: &str) -> Arc<EpisodeQueue> {
-        let seat = Arc::new(EpisodeQueue::default());
-        self.lock().insert(base.to_string(), Arc::clone(&seat));
-        seat
+        let queue = Arc::new(EpisodeQueue::default());
+        self.lock().insert(base.to_string(), Arc::clone(&queue));
+        queue
     }
-    /// Removes the seat of an episode that is over.
+    /// Removes the queue of an ended episode.
     pub fn remove(&self, base: &str) {
         self.lock().remove(base);
     }
     fn queue(&self, caller: &Caller) -> Result<Arc<EpisodeQueue>, ModelApiError> {
-        let over =
-            || ModelApiError::new(404, "there is no such episode, or it is over; use the base URL that was given");
-        self.lock().get(&caller.base).cloned().ok_or_else(over)
+        let not_found = || {
+            let message = "the episode does not exist or has ended; use the base URL in OPENAI_BASE_URL or \
+                           ANTHROPIC_BASE_URL";
+            ModelApiError::new(404, message)
+        };
+        self.lock().get(&caller.base).cloned().ok_or_else(not_found)
     }
 }
 
@@ -60,12 +63,12 @@ impl ModelHandler for EpisodeRouter {
     fn accepts_any_model(&self) -> bool {
         true
     }
-    fn handle(&self, question: PendingRequest) {
-        match self.queue(&question.caller) {
-            Err(refusal) => question.reply.fail(refusal),
-            Ok(seat) => {
-                seat.lock().push_back(question);
-                seat.arrived.notify_all();
+    fn handle(&self, pending: PendingRequest) {
+        match self.queue(&pending.caller) {
+            Err(refusal) => pending.reply.fail(refusal),
+            Ok(queue) => {
+                queue.lock().push_back(pending);
+                queue.arrived.notify_all();
             }
         }
     }

@@ -17,7 +17,7 @@ const MAX_VARIABLE_BYTES: usize = 64 << 10;
 /// Starts the program of an episode. `url` is the server's with the path of the episode, `key` the key for its
 /// requests.
 ///
-/// Errors: those of [`OneShotFolder::lay_out`] and [`OneShotFolder::start`].
+/// Errors: those of [`OneShotFolder::create`] and [`OneShotFolder::start`].
 pub fn start(
     options: &HarnessOptions,
     problem: &Problem,
@@ -26,23 +26,23 @@ pub fn start(
     key: &str,
     log: ProgramLog,
 ) -> Result<OneShotProgram> {
-    let home = OneShotFolder::create(&options.command, &options.files)?;
-    let file = home.path().join(PROBLEM_FILE);
+    let folder = OneShotFolder::create(&options.command, &options.files)?;
+    let file = folder.path().join(PROBLEM_FILE);
     if file.exists() {
         return Err(Error::invalid(format!(
-            "a file of the program is called `{PROBLEM_FILE}`, as that of the problem is"
+            "the program has a file `{PROBLEM_FILE}`, which is the name of the file of the problem"
         ))
-        .help("give it another name"));
+        .help("rename the file of the program"));
     }
-    let told = problem_json(options, problem, seed).to_string();
-    std::fs::write(&file, told).map_err(|e| io_error(&file, &e))?;
-    home.start(&options.env, &variables(problem, seed, &file, url, key), log)
+    let json = problem_json(options, problem, seed).to_string();
+    std::fs::write(&file, json).map_err(|e| io_error(&file, &e))?;
+    folder.start(&options.env, &variables(problem, seed, &file, url, key), log)
 }
 
 /// Returns a problem in the form for the program.
 fn problem_json(options: &HarnessOptions, problem: &Problem, seed: u64) -> Value {
-    let mut told = serde_json::to_value(ProblemItem::new(problem)).unwrap_or_default();
-    if let Some(map) = told.as_object_mut() {
+    let mut body = serde_json::to_value(ProblemItem::new(problem)).unwrap_or_default();
+    if let Some(map) = body.as_object_mut() {
         if !options.show_answer {
             ["answer", "reference", "verifier"].iter().for_each(|key| drop(map.remove(*key)));
         }
@@ -51,7 +51,7 @@ fn problem_json(options: &HarnessOptions, problem: &Problem, seed: u64) -> Value
             map.insert("options".to_string(), options.options.clone());
         }
     }
-    told
+    body
 }
 
 fn variables(problem: &Problem, seed: u64, file: &Path, url: &str, key: &str) -> Vec<(&'static str, String)> {
@@ -83,7 +83,7 @@ mod tests {
     use trainyard_tables::Message;
 
     #[test]
-    fn the_answer_is_told_to_those_who_ask_for_it() {
+    fn answer_is_written_only_with_show_answer() {
         let problem = Problem {
             id: "p".into(),
             messages: vec![Message::new("user", "2+2?")],

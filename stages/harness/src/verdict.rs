@@ -27,7 +27,7 @@ impl ProgramVerdict {
     }
 }
 
-/// Reads the verdict in the last non-blank line of a text, or `None` if that is no JSON object with one of the keys.
+/// Reads the verdict in the last non-blank line of a text, or `None` if that is not a JSON object with one of the keys.
 ///
 /// Errors: data, if a key has an invalid value.
 pub fn read(printed: &str) -> Result<Option<ProgramVerdict>> {
@@ -37,7 +37,7 @@ pub fn read(printed: &str) -> Result<Option<ProgramVerdict>> {
         return Ok(None);
     }
     let verdict: ProgramVerdict = serde_json::from_value(value).map_err(|e| {
-        Error::data(format!("the last line of the program is no verdict: {e}: {line}"))
+        Error::data(format!("the last line of the program is not a valid verdict: {e}: {line}"))
             .help("print for example {\"answer\": \"12\"}, {\"correct\": true} or {\"reward\": 0.5}")
     })?;
     Ok(Some(verdict))
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_counts_if_it_is_json() {
+    fn last_json_line_is_verdict() {
         let of = |text: &str| read(text).unwrap();
         assert_eq!(of("thinking\n{\"answer\": \"12\"}\n\n").unwrap().answer().as_deref(), Some("12"));
         assert_eq!(of("{\"answer\": 12}").unwrap().answer().as_deref(), Some("12"));

@@ -1,8 +1,12 @@
 use super::*;
 use trainyard_model_api::ApiKind;
 
-fn request(asked: &serving::ModelRequest, format: &str, describe: bool) -> Result<EpisodeRequest, ModelApiError> {
-    RequestReader { toolbox: &Toolbox::standard(), format, describe }.read(asked)
+fn request(
+    model_request: &serving::ModelRequest,
+    format: &str,
+    describe: bool,
+) -> Result<EpisodeRequest, ModelApiError> {
+    RequestReader { toolbox: &Toolbox::standard(), format, describe }.read(model_request)
 }
 
 fn tool() -> serving::ApiTool {
@@ -25,12 +29,12 @@ fn model_request(messages: Vec<Message>, tools: Vec<serving::ApiTool>) -> servin
 fn round() -> Vec<Message> {
     let calls = json!([call("a", "1+1"), call("b", "2+2")]).to_string();
     let result = |id: &str, text: &str| Message { tool_call_id: Some(id.into()), ..Message::new("tool", text) };
-    let said = Message { tool_calls: Some(calls), ..Message::new("assistant", "So:\n") };
-    vec![Message::new("user", "?"), said, result("b", "4"), result("a", "2")]
+    let assistant = Message { tool_calls: Some(calls), ..Message::new("assistant", "So:\n") };
+    vec![Message::new("user", "?"), assistant, result("b", "4"), result("a", "2")]
 }
 
 #[test]
-fn results_come_in_the_order_of_their_calls() {
+fn results_are_ordered_by_calls() {
     let read = request(&model_request(round(), vec![tool()]), "hermes", true).unwrap().turn_request;
     let roles: Vec<&str> = read.messages.iter().map(|m| m.role.as_str()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "tool", "tool"]);
@@ -39,8 +43,8 @@ fn results_come_in_the_order_of_their_calls() {
         "the system message describes them"
     );
     assert_eq!((read.messages[3].content.as_str(), &read.messages[3].tool_call_id), ("2", &None));
-    let ours: Value = serde_json::from_str(read.messages[2].tool_calls.as_deref().unwrap()).unwrap();
-    assert_eq!(ours[1], json!({"name": "python", "arguments": {"code": "2+2"}}));
+    let calls: Value = serde_json::from_str(read.messages[2].tool_calls.as_deref().unwrap()).unwrap();
+    assert_eq!(calls[1], json!({"name": "python", "arguments": {"code": "2+2"}}));
     assert_eq!(read.messages[2].content, "So:\n");
     assert!(
         read.template_messages[2].content.starts_with("So:\n<tool_call>\n{\"name\": \"python\""),
@@ -53,16 +57,16 @@ fn results_come_in_the_order_of_their_calls() {
 }
 
 #[test]
-fn a_turn_is_split_for_the_program() {
+fn turn_is_converted_for_program() {
     let of = |text: &str, stop: &[&str], tools: Vec<serving::ApiTool>| {
-        let mut asked = model_request(vec![Message::new("user", "?")], tools);
-        asked.stop = stop.iter().map(ToString::to_string).collect();
-        let request = request(&asked, "code", false).unwrap();
+        let mut sent = model_request(vec![Message::new("user", "?")], tools);
+        sent.stop = stop.iter().map(ToString::to_string).collect();
+        let request = request(&sent, "code", false).unwrap();
         let read = request.turn(text, None);
         let tokens =
             TurnTokens { ids: vec![1], texts: vec!["x".into()], logprobs: vec![-1.0], ..TurnTokens::default() };
-        let answer = request.answer(&read, &tokens, 3);
-        (read, answer.choices[0].clone())
+        let response = request.answer(&read, &tokens, 3);
+        (read, response.choices[0].clone())
     };
     let (read, choice) = of("<think>hm</think>I run it.\n<tool_call>1+1</tool_call>", &[], vec![tool()]);
     assert_eq!(
@@ -94,17 +98,17 @@ fn a_turn_is_split_for_the_program() {
 }
 
 #[test]
-fn what_an_episode_cannot_do_is_refused_by_name() {
+fn unsupported_fields_are_rejected() {
     let user = || vec![Message::new("user", "?")];
     let good = model_request(user(), Vec::new());
-    for (asked, param) in [
+    for (sent, param) in [
         (serving::ModelRequest { n: 2, ..good.clone() }, "n"),
         (serving::ModelRequest { stop_tokens: vec![1], ..good.clone() }, "stop_token_ids"),
         (serving::ModelRequest { ignore_end: true, ..good.clone() }, "ignore_eos"),
         (serving::ModelRequest { prompt: ModelPrompt::Text("x".into()), ..good.clone() }, "prompt"),
         (model_request(vec![Message::new("user", "?"), Message::new("assistant", "So")], Vec::new()), "messages"),
     ] {
-        let refusal = request(&asked, "hermes", true).err().unwrap();
+        let refusal = request(&sent, "hermes", true).err().unwrap();
         assert_eq!((refusal.status, refusal.param.as_deref()), (400, Some(param)));
     }
     assert!(!request(&good, "hermes", true).unwrap().ignored);

@@ -10,7 +10,7 @@ use trainyard_core::error::io_error;
 use trainyard_data::export::{ExportForm, ExportFormat, ExportOmissions, ExportSource, export};
 use trainyard_tables::ordered;
 
-/// An input port and the form of its rows; `None` = the usual one of the artifact.
+/// An input port and the form of its rows; `None` = the default form of the artifact.
 pub type RowPort = (&'static str, Option<ExportForm>);
 
 /// Writes the files of the connected ports; returns them and the total number of rows. Fields that the format cannot
@@ -30,18 +30,18 @@ pub fn write(
         }
         let path = folder.join(format!("{port}.jsonl"));
         let mut file = BufWriter::new(File::create(&path).map_err(|e| io_error(&path, &e))?);
-        let mut left = ExportOmissions::default();
+        let mut omissions = ExportOmissions::default();
         for input in inputs {
             let table = input.parquet();
             let source = ExportSource { table: &table, kind: input.kind };
             let form = ExportForm::choose(*form, source.forms()?, format.forms(), input.kind, format.name())?;
-            let written = export(source, form, format, &mut left, &mut |row| ordered::write_line(&row, &mut file));
+            let written = export(source, form, format, &mut omissions, &mut |row| ordered::write_line(&row, &mut file));
             rows += written.map_err(|e| e.at(format!("input `{port}`")))?;
             context.stop_if_cancelled()?;
         }
         file.flush().map_err(|e| io_error(&path, &e))?;
-        for (what, count) in left.counts() {
-            context.log(format!("input `{port}`: left out: {count} {what}"));
+        for (description, count) in omissions.counts() {
+            context.log(format!("input `{port}`: left out: {count} {description}"));
         }
         files.insert((*port).to_string(), path);
     }

@@ -35,37 +35,38 @@ pub struct TrainerEventReader {
     path: PathBuf,
     read: u64,
     /// The unfinished line.
-    started: Vec<u8>,
+    partial: Vec<u8>,
     lines: u64,
 }
 
 impl TrainerEventReader {
     /// Creates a reader of a file that may not exist yet.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, read: 0, started: Vec::new(), lines: 0 }
+        Self { path, read: 0, partial: Vec::new(), lines: 0 }
     }
-    /// Returns the events since the last call. Errors: data (a line that is no event, naming it), those of reading.
+    /// Returns the events since the last call. Errors: data (a line that is not an event, with its number), those of
+    /// reading.
     pub fn read_new(&mut self) -> Result<Vec<TrainerEvent>> {
         let Ok(mut file) = File::open(&self.path) else { return Ok(Vec::new()) };
-        let mut found = Vec::new();
-        let read = file.seek(SeekFrom::Start(self.read)).and_then(|_| file.read_to_end(&mut self.started));
+        let mut events = Vec::new();
+        let read = file.seek(SeekFrom::Start(self.read)).and_then(|_| file.read_to_end(&mut self.partial));
         self.read += read.map_err(|e| io_error(&self.path, &e))? as u64;
-        while let Some(end) = self.started.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.started.drain(..=end).collect();
+        while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.partial.drain(..=end).collect();
             self.lines += 1;
             if !line.trim_ascii().is_empty() {
-                found.push(serde_json::from_slice(&line).map_err(|e| self.broken(&line, &e.to_string()))?);
+                events.push(serde_json::from_slice(&line).map_err(|e| self.broken(&line, &e.to_string()))?);
             }
         }
-        if self.started.len() > MAX_EVENT_BYTES {
+        if self.partial.len() > MAX_EVENT_BYTES {
             self.lines += 1;
-            return Err(self.broken(&self.started, "it is longer than 1 MiB"));
+            return Err(self.broken(&self.partial, "it is longer than 1 MiB"));
         }
-        Ok(found)
+        Ok(events)
     }
-    fn broken(&self, line: &[u8], why: &str) -> Error {
+    fn broken(&self, line: &[u8], reason: &str) -> Error {
         let shown: String = String::from_utf8_lossy(line).trim_end().chars().take(200).collect();
-        Error::data(format!("line {} of the trainer's events is no event: {why}: {shown}", self.lines))
+        Error::data(format!("line {} of the trainer's events is not a valid event: {reason}: {shown}", self.lines))
             .help("write one JSON object on each line, such as {\"step\": 3, \"metrics\": {\"loss\": 1.25}}")
     }
 }
@@ -76,7 +77,7 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn lines_are_read_once_they_have_ended() {
+    fn lines_are_read_once_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events");
         let mut events = TrainerEventReader::new(path.clone());
@@ -92,8 +93,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_named_with_its_line() {
-        for (text, said) in [
+    fn invalid_event_is_reported_with_line() {
+        for (text, message) in [
             ("{\"step\": 1}\nStep 2\n", "line 2"),
             ("{\"stepp\": 1}\n", "stepp"),
             ("{\"step\": -1}\n", "line 1"),
@@ -103,7 +104,7 @@ mod tests {
             let path = folder.path().join("events");
             std::fs::write(&path, text).unwrap();
             let error = TrainerEventReader::new(path).read_new().unwrap_err();
-            assert!(error.message.contains(said), "{error}");
+            assert!(error.message.contains(message), "{error}");
         }
     }
 }

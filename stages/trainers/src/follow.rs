@@ -20,46 +20,47 @@ pub fn follow(
     context: &StageContext,
     mut trainer: OneShotProgram,
     events: PathBuf,
-    mut told: TrainerProgress,
+    mut progress: TrainerProgress,
     watch: &dyn Fn() -> Result<()>,
 ) -> Result<TrainerProgress> {
     let mut events = TrainerEventReader::new(events);
     loop {
         // Checked first, so that lines written before the end are read after it.
-        let ended = trainer.poll_exit();
+        let exit = trainer.poll_exit();
         watch()?;
         for event in events.read_new()? {
-            take(context, &mut told, event)?;
+            take(context, &mut progress, event)?;
         }
         context.stop_if_cancelled()?;
-        match ended {
-            Some(end) => return finished(end).map(|()| told),
+        match exit {
+            Some(exit) => return finished(exit).map(|()| progress),
             None => std::thread::sleep(POLL_INTERVAL),
         }
     }
 }
 
-fn take(context: &StageContext, told: &mut TrainerProgress, event: TrainerEvent) -> Result<()> {
-    if event.step < told.steps {
-        let message = format!("the trainer's events go back from step {} to step {}", told.steps, event.step);
+fn take(context: &StageContext, progress: &mut TrainerProgress, event: TrainerEvent) -> Result<()> {
+    if event.step < progress.steps {
+        let message = format!("the trainer's events go back from step {} to step {}", progress.steps, event.step);
         return Err(Error::data(message).help("count optimizer steps from the start, also after a resume"));
     }
-    told.steps = event.step;
+    progress.steps = event.step;
     for (name, value) in &event.metrics {
-        told.curves.point(context, name, event.step, value.unwrap_or(f64::NAN))?;
+        progress.curves.point(context, name, event.step, value.unwrap_or(f64::NAN))?;
     }
     if let Some(steps) = event.steps {
         let loss = event.metrics.get(LOSS).copied().flatten();
         context.progress(event.step, steps.max(event.step), "steps", loss.map(|loss| (LOSS, loss)));
     }
-    event.checkpoint.map_or(Ok(()), |folder| resume::save(context, told, &folder))
+    event.checkpoint.map_or(Ok(()), |folder| resume::save(context, progress, &folder))
 }
 
-fn finished(end: ProgramExit) -> Result<()> {
-    if end.success {
+fn finished(exit: ProgramExit) -> Result<()> {
+    if exit.success {
         return Ok(());
     }
-    let words = if end.stderr.is_empty() { end.stdout } else { end.stderr };
-    let last = if words.is_empty() { String::new() } else { format!("; its last lines:\n{words}") };
-    Err(Error::data(format!("the trainer {}{last}", end.status)).help("the log of the attempt has all that it wrote"))
+    let output = if exit.stderr.is_empty() { exit.stdout } else { exit.stderr };
+    let suffix = if output.is_empty() { String::new() } else { format!("; its last lines:\n{output}") };
+    Err(Error::data(format!("the trainer {}{suffix}", exit.status))
+        .help("see the log of the attempt for its whole output"))
 }

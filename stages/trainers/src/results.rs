@@ -15,12 +15,12 @@ fn tail(points: usize) -> usize {
 /// Returns the metrics of all engines.
 pub fn metrics() -> DeclaredMetrics {
     vec![
-        MetricInfo::new(LOSS, "as the trainer has it", "Loss of the training steps, if the trainer tells it.")
+        MetricInfo::new(LOSS, "as the trainer has it", "Loss of the training steps, if the trainer reports it.")
             .lower()
             .reduced_by(Reduce::LastTenth)
             .optional(),
-        MetricInfo::new("steps", "steps", "Optimizer steps that the trainer told of."),
-        MetricInfo::new("rows", "rows", "Rows that it was given."),
+        MetricInfo::new("steps", "steps", "Optimizer steps that the trainer reported."),
+        MetricInfo::new("rows", "rows", "Rows of the training data."),
         MetricInfo::new("changed_tensors", "tensors", "Tensors of the model that training changed."),
     ]
     .into()
@@ -35,38 +35,38 @@ pub fn publish(
     (title, start, save): (&str, &ModelFolder, &SaveOptions),
     declared: &DeclaredMetrics,
     folder: &Path,
-    (told, rows): (&TrainerProgress, u64),
+    (progress, rows): (&TrainerProgress, u64),
 ) -> Result<()> {
-    if told.steps == 0 {
-        return Err(Error::data("the trainer ended well without telling of an optimizer step")
+    if progress.steps == 0 {
+        return Err(Error::data("the trainer succeeded without reporting an optimizer step")
             .help("append an event after each step, such as {\"step\": 1, \"steps\": 100}"));
     }
-    let (model, changed) = start.with_external_weights(folder).map_err(|e| e.at("what the trainer left"))?;
+    let (model, changed) = start.with_external_weights(folder).map_err(|e| e.at("output of the trainer"))?;
     if changed == 0 {
-        return Err(Error::data(format!("after {} steps the trainer left the weights as they were", told.steps))
-            .help("look at its learning rate, and at what it saves"));
+        return Err(Error::data(format!("the trainer left the weights unchanged after {} steps", progress.steps))
+            .help("check its learning rate, and which weights it saves"));
     }
     model.save_as(context.output("model")?, save)?;
     for (key, value) in model.metadata() {
         context.describe("model", &key, value);
     }
     let mut report = StageReport::new(title);
-    report.summary = format!("{rows} rows, {} optimizer steps.", told.steps);
-    let mut found = vec![("steps", told.steps as f64), ("rows", rows as f64), ("changed_tensors", changed as f64)];
-    let ends = |metric: &MetricInfo| {
+    report.summary = format!("{rows} rows, {} optimizer steps.", progress.steps);
+    let mut values = vec![("steps", progress.steps as f64), ("rows", rows as f64), ("changed_tensors", changed as f64)];
+    let curve_mean = |metric: &MetricInfo| {
         metric.reduce?;
         let name = metric.name.as_str();
-        Some((name.to_string(), told.curves.recent(name, tail(told.curves.series(name).len()))?))
+        Some((name.to_string(), progress.curves.recent(name, tail(progress.curves.series(name).len()))?))
     };
-    let ended: Vec<(String, f64)> = declared.metrics.iter().filter_map(ends).collect();
-    found.extend(ended.iter().map(|(name, value)| (name.as_str(), *value)));
-    for (name, value) in found {
+    let curve_means: Vec<(String, f64)> = declared.metrics.iter().filter_map(curve_mean).collect();
+    values.extend(curve_means.iter().map(|(name, value)| (name.as_str(), *value)));
+    for (name, value) in values {
         context.metric(name, value);
         report.metric(name, value);
     }
-    let names: Vec<&str> = told.curves.names("").collect();
+    let names: Vec<&str> = progress.curves.names("").collect();
     for name in names {
-        told.curves.add_chart(&mut report, name, "", &[(name, name)]);
+        progress.curves.add_chart(&mut report, name, "", &[(name, name)]);
     }
     context.write_report("report", report, declared)
 }

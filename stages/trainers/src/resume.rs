@@ -13,13 +13,16 @@ const PREFIX: &str = "trainer-";
 
 /// Stores a folder of the trainer as the resume point of the last reported step. Errors: data (the folder is missing),
 /// those of the disk.
-pub fn save(context: &StageContext, told: &TrainerProgress, folder: &Path) -> Result<()> {
-    let step = told.steps;
+pub fn save(context: &StageContext, progress: &TrainerProgress, folder: &Path) -> Result<()> {
+    let step = progress.steps;
     if !folder.is_dir() {
-        return Err(Error::data(format!("the trainer's checkpoint of step {step} is no folder: {}", folder.display()))
-            .help("report a checkpoint once it is complete, by its absolute path, and keep it until the next one"));
+        return Err(Error::data(format!(
+            "the trainer's checkpoint of step {step} is not a folder: {}",
+            folder.display()
+        ))
+        .help("report a checkpoint once it is complete, by its absolute path, and keep it until the next one"));
     }
-    checkpoint::save(context, step, told, |to| {
+    checkpoint::save(context, step, progress, |to| {
         for name in list_files(folder)? {
             let (from, to) = (folder.join(&name), to.join(packed(&name)));
             std::fs::hard_link(&from, &to)
@@ -32,7 +35,7 @@ pub fn save(context: &StageContext, told: &TrainerProgress, folder: &Path) -> Re
 
 /// Restores the newest resume point to `folder`, in the trainer's layout, and returns the reports up to it.
 pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<TrainerProgress>> {
-    let Some((told, from)) = checkpoint::latest::<TrainerProgress>(context)? else { return Ok(None) };
+    let Some((progress, from)) = checkpoint::latest::<TrainerProgress>(context)? else { return Ok(None) };
     for entry in std::fs::read_dir(&from).map_err(|e| io_error(&from, &e))? {
         let path = entry.map_err(|e| io_error(&from, &e))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -44,17 +47,17 @@ pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<TrainerPro
         // A copy: trainers write into the folder that they resume from.
         std::fs::copy(&path, &to).map_err(|e| io_error(&to, &e))?;
     }
-    Ok(Some(told))
+    Ok(Some(progress))
 }
 
 /// Returns relative paths of all files, sorted.
 fn list_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let (mut found, mut left) = (Vec::new(), vec![PathBuf::new()]);
-    while let Some(at) = left.pop() {
-        let here = folder.join(&at);
-        for entry in std::fs::read_dir(&here).map_err(|e| io_error(&here, &e))? {
-            let path = at.join(entry.map_err(|e| io_error(&here, &e))?.file_name());
-            if folder.join(&path).is_dir() { left.push(path) } else { found.push(path) }
+    let (mut found, mut pending) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(at) = pending.pop() {
+        let current = folder.join(&at);
+        for entry in std::fs::read_dir(&current).map_err(|e| io_error(&current, &e))? {
+            let path = at.join(entry.map_err(|e| io_error(&current, &e))?.file_name());
+            if folder.join(&path).is_dir() { pending.push(path) } else { found.push(path) }
         }
     }
     found.sort();
@@ -75,23 +78,23 @@ mod tests {
     use crate::testing::context;
 
     #[test]
-    fn a_checkpoint_with_subfolders_comes_back_as_it_was() {
+    fn checkpoint_with_subfolders_is_restored() {
         let folder = tempfile::tempdir().unwrap();
         let context = context(folder.path());
         assert!(latest(&context, &folder.path().join("none")).unwrap().is_none());
-        let own = folder.path().join("checkpoint-5");
-        std::fs::create_dir_all(own.join("global_step5/a%2Fb")).unwrap();
-        std::fs::write(own.join("weights"), "w").unwrap();
-        std::fs::write(own.join("global_step5/a%2Fb/rank0"), "r").unwrap();
-        let mut told = TrainerProgress { steps: 5, ..TrainerProgress::default() };
-        told.curves.add("loss", 5, 0.5).unwrap();
-        save(&context, &told, &own).unwrap();
-        let back = folder.path().join("back");
-        assert_eq!(latest(&context, &back).unwrap().as_ref(), Some(&told));
-        assert_eq!(list_files(&back).unwrap(), list_files(&own).unwrap());
-        assert_eq!(std::fs::read_to_string(back.join("global_step5/a%2Fb/rank0")).unwrap(), "r");
-        told.steps = 6;
-        let missing = save(&context, &told, &folder.path().join("checkpoint-6")).unwrap_err();
-        assert!(missing.message.contains("step 6 is no folder"), "{missing}");
+        let checkpoint_folder = folder.path().join("checkpoint-5");
+        std::fs::create_dir_all(checkpoint_folder.join("global_step5/a%2Fb")).unwrap();
+        std::fs::write(checkpoint_folder.join("weights"), "w").unwrap();
+        std::fs::write(checkpoint_folder.join("global_step5/a%2Fb/rank0"), "r").unwrap();
+        let mut progress = TrainerProgress { steps: 5, ..TrainerProgress::default() };
+        progress.curves.add("loss", 5, 0.5).unwrap();
+        save(&context, &progress, &checkpoint_folder).unwrap();
+        let restored = folder.path().join("back");
+        assert_eq!(latest(&context, &restored).unwrap().as_ref(), Some(&progress));
+        assert_eq!(list_files(&restored).unwrap(), list_files(&checkpoint_folder).unwrap());
+        assert_eq!(std::fs::read_to_string(restored.join("global_step5/a%2Fb/rank0")).unwrap(), "r");
+        progress.steps = 6;
+        let missing = save(&context, &progress, &folder.path().join("checkpoint-6")).unwrap_err();
+        assert!(missing.message.contains("step 6 is not a folder"), "{missing}");
     }
 }

@@ -30,7 +30,7 @@ pub struct TrainerRun<'t> {
     pub title: &'t str,
     /// The program, with its files in a folder.
     pub program: OneShotFolder,
-    /// Names of variables that it gets in addition to the usual ones.
+    /// Names of variables that the program gets in addition to the default ones.
     pub env: &'t [String],
     /// Training data.
     pub data: TrainingData<'t>,
@@ -47,7 +47,7 @@ pub struct TrainerRun<'t> {
 pub enum TrainingData<'t> {
     /// Rows of these ports, in columns of this format.
     Rows(&'t dyn ExportFormat, &'t [RowPort]),
-    /// Episodes that it plays with the stage.
+    /// Episodes that the stage runs with the trainer.
     Rollouts(Box<RolloutService<'t>>),
 }
 
@@ -67,14 +67,14 @@ pub fn ports(rows: Vec<PortInfo>) -> Ports {
 /// Trains. Errors: those of the rows, of the program and of its output.
 pub fn train(training: TrainerRun<'_>, context: &mut StageContext) -> Result<()> {
     let start = ModelFolder::load(&context.input("model")?.folder).map_err(|e| e.at("input `model`"))?;
-    let (mut lessons, scratch) = (training.data, folder(context, "work")?);
-    let (data, rows) = lessons.write(context, &folder(context, "rows")?)?;
+    let (mut source, scratch) = (training.data, folder(context, "work")?);
+    let (data, rows) = source.write(context, &folder(context, "rows")?)?;
     let model = folder(context, "start")?;
     start.merged()?.save(&model)?;
-    let kept = folder(context, "resume")?;
-    let told = resume::latest(context, &kept)?;
-    if let (Some(_), TrainingData::Rollouts(practice)) = (&told, &mut lessons) {
-        practice.resume(&kept)?;
+    let resume_folder = folder(context, "resume")?;
+    let progress = resume::latest(context, &resume_folder)?;
+    if let (Some(_), TrainingData::Rollouts(service)) = (&progress, &mut source) {
+        service.resume(&resume_folder)?;
     }
     let job = TrainerJob {
         job_format: 1,
@@ -82,7 +82,7 @@ pub fn train(training: TrainerRun<'_>, context: &mut StageContext) -> Result<()>
         data,
         output: folder(context, "trained")?,
         events: context.scratch.join("events.jsonl"),
-        resume: told.is_some().then_some(kept),
+        resume: progress.is_some().then_some(resume_folder),
         scratch,
         cpus: context.cpus,
         seed: training.seed,
@@ -90,24 +90,30 @@ pub fn train(training: TrainerRun<'_>, context: &mut StageContext) -> Result<()>
     };
     let path = context.scratch.join("job.json");
     job.write(&path)?;
-    let mut set = vec![(JOB_VARIABLE, path.display().to_string()), ("OMP_NUM_THREADS", context.cpus.to_string())];
+    let mut variables = vec![(JOB_VARIABLE, path.display().to_string()), ("OMP_NUM_THREADS", context.cpus.to_string())];
     if !training.env.iter().any(|name| name == OMP_WAIT_POLICY) {
         // Threads that spin while they wait make a trainer many times slower where other processes use the cores, too.
-        set.push((OMP_WAIT_POLICY, "PASSIVE".to_string()));
+        variables.push((OMP_WAIT_POLICY, "PASSIVE".to_string()));
     }
-    let begin = |input| training.program.start_with(input, training.env, &set, log(context));
+    let start_program = |input| training.program.start_with(input, training.env, &variables, log(context));
     let follow = |trainer, watch: &dyn Fn() -> Result<()>| -> Result<TrainerProgress> {
-        follow::follow(context, trainer, job.events.clone(), told.unwrap_or_default(), watch)
+        follow::follow(context, trainer, job.events.clone(), progress.unwrap_or_default(), watch)
     };
-    let told = match &mut lessons {
-        TrainingData::Rows(..) => follow(begin(Stdio::null())?, &|| Ok(()))?,
-        TrainingData::Rollouts(practice) => rollouts::serve_trainer(practice, begin, follow)?,
+    let progress = match &mut source {
+        TrainingData::Rows(..) => follow(start_program(Stdio::null())?, &|| Ok(()))?,
+        TrainingData::Rollouts(service) => rollouts::serve_trainer(service, start_program, follow)?,
     };
-    results::publish(context, (training.title, &start, training.save), &training.declared, &job.output, (&told, rows))
+    results::publish(
+        context,
+        (training.title, &start, training.save),
+        &training.declared,
+        &job.output,
+        (&progress, rows),
+    )
 }
 
 impl TrainingData<'_> {
-    /// Writes files of rows by port; returns them and the total number of rows. For a practice they contain the
+    /// Writes files of rows by port; returns them and the total number of rows. For rollouts they contain the
     /// problems' ids, whose content only the stage uses.
     fn write(&self, context: &StageContext, folder: &Path) -> Result<(BTreeMap<String, PathBuf>, u64)> {
         match self {
@@ -120,15 +126,15 @@ impl TrainingData<'_> {
                 }
                 Ok(written)
             }
-            Self::Rollouts(practice) => {
+            Self::Rollouts(service) => {
                 let path = folder.join("problems.jsonl");
                 let mut file = BufWriter::new(std::fs::File::create(&path).map_err(|e| io_error(&path, &e))?);
                 let mut write = || {
-                    practice.ids().try_for_each(|id| writeln!(file, "{}", json!({"prompt": id})))?;
+                    service.ids().try_for_each(|id| writeln!(file, "{}", json!({"prompt": id})))?;
                     file.flush()
                 };
                 write().map_err(|e| io_error(&path, &e))?;
-                Ok(([("problems".to_string(), path)].into(), practice.ids().len() as u64))
+                Ok(([("problems".to_string(), path)].into(), service.ids().len() as u64))
             }
         }
     }

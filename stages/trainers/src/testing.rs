@@ -38,9 +38,9 @@ impl Reporter for TrainerTestReporter {
 /// Creates a context without inputs, whose outputs, scratch and resume points are in `folder`. Resume points of an
 /// earlier context of the same folder are found.
 pub fn context(folder: &Path) -> StageContext {
-    let kept = folder.join("kept");
-    std::fs::create_dir_all(&kept).unwrap();
-    let names = std::fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().file_name());
+    let checkpoints = folder.join("kept");
+    std::fs::create_dir_all(&checkpoints).unwrap();
+    let names = std::fs::read_dir(&checkpoints).unwrap().map(|entry| entry.unwrap().file_name());
     let mut steps: Vec<u64> = names.map(|name| name.to_str().unwrap().parse().unwrap()).collect();
     steps.sort_unstable();
     let output = |port: &str| {
@@ -55,7 +55,7 @@ pub fn context(folder: &Path) -> StageContext {
         cpus: 1,
         cancel: CancelToken::default(),
         reporter: Arc::new(TrainerTestReporter),
-        checkpoints: Arc::new(FolderCheckpointStore { folder: kept, steps: Mutex::new(steps) }),
+        checkpoints: Arc::new(FolderCheckpointStore { folder: checkpoints, steps: Mutex::new(steps) }),
         scratch,
         inputs: BTreeMap::new(),
         output_folders: ["model", "report"].map(output).into(),

@@ -21,18 +21,18 @@ pub fn read(body: &Value) -> FieldResult<ModelRequest> {
     ])?;
     let model = fields.text("model")?.unwrap_or_default();
     let messages = messages(&fields)?;
-    let mut asked = ModelRequest::new(ApiKind::Chat, model, ModelPrompt::Messages(messages));
-    common::sampling(&fields, &mut asked)?;
-    common::tools(&fields, &mut asked)?;
-    common::variables(&fields, &mut asked)?;
-    asked.max_tokens = common::limit(&fields, &["max_completion_tokens", "max_tokens"])?;
+    let mut request = ModelRequest::new(ApiKind::Chat, model, ModelPrompt::Messages(messages));
+    common::sampling(&fields, &mut request)?;
+    common::tools(&fields, &mut request)?;
+    common::variables(&fields, &mut request)?;
+    request.max_tokens = common::limit(&fields, &["max_completion_tokens", "max_tokens"])?;
     let top = common::top(&fields, "top_logprobs")?;
-    asked.logprobs = match (fields.flag("logprobs")?, top) {
+    request.logprobs = match (fields.flag("logprobs")?, top) {
         (Some(true), top) => Some(top.unwrap_or(0)),
         (_, Some(1..)) => return Err(fields.wrong("top_logprobs", "needs `logprobs: true`")),
         _ => None,
     };
-    Ok(asked)
+    Ok(request)
 }
 
 fn messages(fields: &RequestFields<'_>) -> FieldResult<Vec<Message>> {
@@ -52,8 +52,8 @@ pub fn message(value: &Value, path: &str) -> FieldResult<Message> {
         "assistant" => "assistant",
         "tool" => "tool",
         other => {
-            let what = format!("is `{other}`, but must be system, developer, user, assistant or tool");
-            return Err(fields.wrong("role", &what));
+            let problem = format!("is `{other}`, but must be system, developer, user, assistant or tool");
+            return Err(fields.wrong("role", &problem));
         }
     };
     let name = fields.text("name")?.map(str::to_string);
@@ -109,8 +109,8 @@ mod tests {
 
     /// The request is that of `client.chat.completions.create` of the package `openai` in the second turn of an agent.
     #[test]
-    fn a_round_of_tools_is_read() {
-        let asked = read(&json!({
+    fn tool_turn_is_read() {
+        let request = read(&json!({
             "model": "agent", "temperature": 0.2, "max_completion_tokens": 64, "seed": 7, "user": "me", "store": false,
             "messages": [
                 {"role": "developer", "content": "Be brief."},
@@ -126,22 +126,28 @@ mod tests {
             "chat_template_kwargs": {"enable_thinking": false}, "return_token_ids": true, "top_k": -1,
         }))
         .unwrap();
-        let messages = asked.messages();
+        let messages = request.messages();
         assert_eq!((messages[0].role.as_str(), messages[1].content.as_str()), ("system", "2+2?"));
         assert_eq!(messages[1].name.as_deref(), Some("ann"));
         let calls: Value = serde_json::from_str(messages[2].tool_calls.as_deref().unwrap()).unwrap();
-        assert_eq!(calls[0]["function"]["arguments"], "{\"b\": 2, \"a\": 2}", "the text as it came");
+        assert_eq!(calls[0]["function"]["arguments"], "{\"b\": 2, \"a\": 2}", "the text is unchanged");
         assert_eq!(messages[3].tool_call_id.as_deref(), Some("call_1"));
         let tool = ApiTool {
             name: "sum".into(),
             description: "Adds.".into(),
             parameters: json!({"type": "object", "properties": {"a": {"type": "integer"}}}),
         };
-        assert_eq!(asked.tools, [tool]);
-        assert_eq!((asked.temperature, asked.max_tokens, asked.seed, asked.n), (Some(0.2), Some(64), Some(7), 2));
-        assert_eq!((asked.top_k, asked.logprobs, asked.stop.as_slice()), (Some(0), Some(2), &["END".to_string()][..]));
-        assert!(asked.stream && asked.stream_usage && asked.token_ids && !asked.parallel_calls);
-        assert_eq!(asked.variables["enable_thinking"], false);
+        assert_eq!(request.tools, [tool]);
+        assert_eq!(
+            (request.temperature, request.max_tokens, request.seed, request.n),
+            (Some(0.2), Some(64), Some(7), 2)
+        );
+        assert_eq!(
+            (request.top_k, request.logprobs, request.stop.as_slice()),
+            (Some(0), Some(2), &["END".to_string()][..])
+        );
+        assert!(request.stream && request.stream_usage && request.token_ids && !request.parallel_calls);
+        assert_eq!(request.variables["enable_thinking"], false);
         assert_eq!(
             read(&json!({"messages": [{"role": "user", "content": "x"}], "tool_choice": "none"})).unwrap().tool_choice,
             ApiToolChoice::None
@@ -149,11 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_by_their_place() {
-        let said = json!([{"role": "user", "content": "x"}]);
+    fn invalid_fields_are_reported_with_paths() {
+        let messages = json!([{"role": "user", "content": "x"}]);
         let of = |body: Value| -> ModelApiError { read(&body).unwrap_err() };
         let with = |key: &str, value: Value| {
-            let mut body = json!({"model": "m", "messages": said});
+            let mut body = json!({"model": "m", "messages": messages});
             body[key] = value;
             of(body)
         };
@@ -185,7 +191,7 @@ mod tests {
             let refusal = with(key, value);
             assert_eq!((refusal.status, refusal.param.as_deref()), (400, Some(param)), "{}", refusal.message);
         }
-        let harmless = json!({"messages": said, "frequency_penalty": 0, "logit_bias": {}, "metadata": {"a": "b"},
+        let harmless = json!({"messages": messages, "frequency_penalty": 0, "logit_bias": {}, "metadata": {"a": "b"},
             "response_format": {"type": "text"}, "something_new": 3, "tools": null, "stop": null});
         assert!(read(&harmless).is_ok());
     }

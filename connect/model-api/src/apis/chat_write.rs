@@ -8,28 +8,28 @@ use crate::response::{ChoiceDelta, ModelResponse, ResponseChoice, SampledToken, 
 use serde_json::{Value, json};
 
 /// Writes the whole response.
-pub fn write(asked: &ModelRequest, answered: &ModelResponse, stamp: &ResponseIdentity) -> Value {
+pub fn write(request: &ModelRequest, response: &ModelResponse, identity: &ResponseIdentity) -> Value {
     let choices: Vec<Value> =
-        answered.choices.iter().enumerate().map(|(index, choice)| whole(asked, index, choice)).collect();
-    let mut answer = head(asked, stamp, "chat.completion");
-    answer["choices"] = json!(choices);
-    answer["usage"] = usage(&answered.usage);
-    if asked.token_ids {
-        answer["prompt_token_ids"] = json!(answered.prompt_ids);
+        response.choices.iter().enumerate().map(|(index, choice)| whole(request, index, choice)).collect();
+    let mut body = head(request, identity, "chat.completion");
+    body["choices"] = json!(choices);
+    body["usage"] = usage(&response.usage);
+    if request.token_ids {
+        body["prompt_token_ids"] = json!(response.prompt_ids);
     }
-    answer
+    body
 }
 
-fn head(asked: &ModelRequest, stamp: &ResponseIdentity, object: &str) -> Value {
+fn head(request: &ModelRequest, identity: &ResponseIdentity, object: &str) -> Value {
     json!({
-        "id": stamp.id, "object": object, "created": stamp.created, "model": asked.model,
+        "id": identity.id, "object": object, "created": identity.created, "model": request.model,
         "system_fingerprint": null,
     })
 }
 
-fn whole(asked: &ModelRequest, index: usize, choice: &ResponseChoice) -> Value {
-    let silent = choice.text.is_empty() && !choice.calls.is_empty();
-    let content = if silent { Value::Null } else { json!(choice.text) };
+fn whole(request: &ModelRequest, index: usize, choice: &ResponseChoice) -> Value {
+    let only_calls = choice.text.is_empty() && !choice.calls.is_empty();
+    let content = if only_calls { Value::Null } else { json!(choice.text) };
     let mut message = json!({"role": "assistant", "content": content, "refusal": null});
     if !choice.thinking.is_empty() {
         message["reasoning_content"] = json!(choice.thinking);
@@ -39,19 +39,19 @@ fn whole(asked: &ModelRequest, index: usize, choice: &ResponseChoice) -> Value {
     }
     let mut value = json!({
         "index": index, "message": message, "finish_reason": tokens::finish(&choice.finish),
-        "stop_reason": tokens::stop_reason(&choice.finish), "logprobs": logprobs(asked, &choice.tokens),
+        "stop_reason": tokens::stop_reason(&choice.finish), "logprobs": logprobs(request, &choice.tokens),
     });
-    if asked.token_ids {
+    if request.token_ids {
         value["token_ids"] = json!(tokens::ids(&choice.tokens));
     }
     value
 }
 
-fn logprobs(asked: &ModelRequest, list: &[SampledToken]) -> Value {
-    match asked.logprobs {
+fn logprobs(request: &ModelRequest, list: &[SampledToken]) -> Value {
+    match request.logprobs {
         None => Value::Null,
         Some(_) => {
-            let content: Vec<Value> = list.iter().map(|token| tokens::listed(asked, token)).collect();
+            let content: Vec<Value> = list.iter().map(|token| tokens::listed(request, token)).collect();
             json!({"content": content, "refusal": null})
         }
     }
@@ -68,20 +68,20 @@ pub fn usage(usage: &Usage) -> Value {
 
 /// The response in chunks.
 pub struct ChatStreamWriter {
-    asked: ModelRequest,
-    stamp: ResponseIdentity,
+    request: ModelRequest,
+    identity: ResponseIdentity,
     /// Number of calls of every choice so far.
     calls: Vec<usize>,
 }
 
 impl ChatStreamWriter {
-    pub fn new(asked: &ModelRequest, stamp: &ResponseIdentity) -> Self {
-        Self { asked: asked.clone(), stamp: stamp.clone(), calls: vec![0; asked.n] }
+    pub fn new(request: &ModelRequest, identity: &ResponseIdentity) -> Self {
+        Self { request: request.clone(), identity: identity.clone(), calls: vec![0; request.n] }
     }
     fn chunk(&self, choices: Value) -> ServerSentEvent {
-        let mut chunk = head(&self.asked, &self.stamp, "chat.completion.chunk");
+        let mut chunk = head(&self.request, &self.identity, "chat.completion.chunk");
         chunk["choices"] = choices;
-        if self.asked.stream_usage {
+        if self.request.stream_usage {
             chunk["usage"] = Value::Null;
         }
         ServerSentEvent::plain(chunk)
@@ -94,7 +94,7 @@ impl ChatStreamWriter {
 impl StreamWriter for ChatStreamWriter {
     fn begin(&mut self) -> Vec<ServerSentEvent> {
         let first = |index| self.delta(index, json!({"role": "assistant", "content": ""}));
-        (0..self.asked.n).map(|index| self.chunk(json!([first(index)]))).collect()
+        (0..self.request.n).map(|index| self.chunk(json!([first(index)]))).collect()
     }
     fn write_delta(&mut self, piece: &ChoiceDelta) -> Vec<ServerSentEvent> {
         let mut delta = json!({});
@@ -117,36 +117,36 @@ impl StreamWriter for ChatStreamWriter {
         if !calls.is_empty() {
             delta["tool_calls"] = json!(calls);
         }
-        let listed = self.asked.token_ids || self.asked.logprobs.is_some();
-        let told = listed && !piece.tokens.is_empty();
-        if delta.as_object().is_some_and(serde_json::Map::is_empty) && !told {
+        let listed = self.request.token_ids || self.request.logprobs.is_some();
+        let has_tokens = listed && !piece.tokens.is_empty();
+        if delta.as_object().is_some_and(serde_json::Map::is_empty) && !has_tokens {
             return Vec::new();
         }
         let mut choice = self.delta(piece.choice, delta);
-        choice["logprobs"] = logprobs(&self.asked, &piece.tokens);
-        if self.asked.token_ids {
+        choice["logprobs"] = logprobs(&self.request, &piece.tokens);
+        if self.request.token_ids {
             choice["token_ids"] = json!(tokens::ids(&piece.tokens));
         }
         vec![self.chunk(json!([choice]))]
     }
-    fn end(&mut self, answered: &ModelResponse) -> Vec<ServerSentEvent> {
+    fn end(&mut self, response: &ModelResponse) -> Vec<ServerSentEvent> {
         let last = |(index, choice): (usize, &ResponseChoice)| {
             let mut value = self.delta(index, json!({}));
             value["finish_reason"] = json!(tokens::finish(&choice.finish));
             value["stop_reason"] = tokens::stop_reason(&choice.finish);
             self.chunk(json!([value]))
         };
-        let mut events: Vec<ServerSentEvent> = answered.choices.iter().enumerate().map(last).collect();
-        if self.asked.stream_usage {
-            let mut chunk = head(&self.asked, &self.stamp, "chat.completion.chunk");
+        let mut events: Vec<ServerSentEvent> = response.choices.iter().enumerate().map(last).collect();
+        if self.request.stream_usage {
+            let mut chunk = head(&self.request, &self.identity, "chat.completion.chunk");
             chunk["choices"] = json!([]);
-            chunk["usage"] = usage(&answered.usage);
+            chunk["usage"] = usage(&response.usage);
             events.push(ServerSentEvent::plain(chunk));
         }
-        if self.asked.token_ids
+        if self.request.token_ids
             && let Some(Some(first)) = events.first_mut().map(|event| event.data.as_mut())
         {
-            first["prompt_token_ids"] = json!(answered.prompt_ids);
+            first["prompt_token_ids"] = json!(response.prompt_ids);
         }
         events.push(ServerSentEvent { name: None, data: None });
         events
@@ -163,17 +163,17 @@ mod tests {
     use crate::response::{ApiFinishReason, ApiToolCall, TopLogprob};
     use trainyard_tables::Message;
 
-    fn asked() -> ModelRequest {
+    fn request() -> ModelRequest {
         ModelRequest::new(ApiKind::Chat, "m", ModelPrompt::Messages(vec![Message::new("user", "x")]))
     }
-    fn stamp() -> ResponseIdentity {
+    fn identity() -> ResponseIdentity {
         ResponseIdentity { id: "chatcmpl-1".into(), created: 5 }
     }
     fn token(id: u32, text: &str) -> SampledToken {
         let top = vec![TopLogprob { id: 9, text: "q".into(), logprob: -0.25 }];
         SampledToken { id, text: text.into(), logprob: Some(-0.5), top }
     }
-    fn answered() -> ModelResponse {
+    fn response() -> ModelResponse {
         let calls = vec![ApiToolCall { id: "call_1".into(), name: "sum".into(), arguments: "{\"a\":2}".into() }];
         let choice = ResponseChoice {
             thinking: "hm".into(),
@@ -187,38 +187,38 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_with_calls_has_no_content() {
-        let asked = ModelRequest { logprobs: Some(1), token_ids: true, ..asked() };
-        let answer = write(&asked, &answered(), &stamp());
-        let choice = &answer["choices"][0];
-        assert_eq!((&answer["object"], &answer["created"]), (&json!("chat.completion"), &json!(5)));
+    fn turn_with_calls_has_no_content() {
+        let request = ModelRequest { logprobs: Some(1), token_ids: true, ..request() };
+        let body = write(&request, &response(), &identity());
+        let choice = &body["choices"][0];
+        assert_eq!((&body["object"], &body["created"]), (&json!("chat.completion"), &json!(5)));
         assert_eq!(choice["message"]["content"], Value::Null);
         assert_eq!(choice["message"]["tool_calls"][0]["function"], json!({"name": "sum", "arguments": "{\"a\":2}"}));
         assert_eq!(
             (&choice["finish_reason"], &choice["message"]["reasoning_content"]),
             (&json!("tool_calls"), &json!("hm"))
         );
-        assert_eq!((&choice["token_ids"], &answer["prompt_token_ids"]), (&json!([3, 4]), &json!([1, 2])));
+        assert_eq!((&choice["token_ids"], &body["prompt_token_ids"]), (&json!([3, 4]), &json!([1, 2])));
         let listed = &choice["logprobs"]["content"];
         assert_eq!((&listed[0]["bytes"], &listed[1]["bytes"]), (&json!([97]), &Value::Null));
         assert_eq!(listed[0]["top_logprobs"], json!([{"token": "q", "logprob": -0.25, "bytes": [113]}]));
-        assert_eq!(answer["usage"]["total_tokens"], 7);
+        assert_eq!(body["usage"]["total_tokens"], 7);
     }
 
     #[test]
-    fn chunks_add_up_to_the_answer() {
-        let asked = ModelRequest { stream_usage: true, ..asked() };
-        let mut chunks = ChatStreamWriter::new(&asked, &stamp());
+    fn chunks_add_up_to_response() {
+        let request = ModelRequest { stream_usage: true, ..request() };
+        let mut chunks = ChatStreamWriter::new(&request, &identity());
         let mut events = chunks.begin();
         let text =
             |text: &str| ChoiceDelta { text: text.into(), tokens: vec![token(1, text)], ..ChoiceDelta::default() };
         events.extend(chunks.write_delta(&text("4")));
         events.extend(chunks.write_delta(&ChoiceDelta { tokens: vec![token(2, "")], ..ChoiceDelta::default() }));
-        let calls = answered().choices[0].calls.clone();
+        let calls = response().choices[0].calls.clone();
         for _ in 0..2 {
             events.extend(chunks.write_delta(&ChoiceDelta { calls: calls.clone(), ..ChoiceDelta::default() }));
         }
-        events.extend(chunks.end(&answered()));
+        events.extend(chunks.end(&response()));
         let data: Vec<Value> = events.iter().filter_map(|event| event.data.clone()).collect();
         let deltas: Vec<&Value> = data.iter().map(|chunk| &chunk["choices"][0]["delta"]).collect();
         assert_eq!(*deltas[0], json!({"role": "assistant", "content": ""}));
@@ -229,7 +229,7 @@ mod tests {
         );
         assert_eq!((&data[4]["choices"][0]["finish_reason"], &data[4]["usage"]), (&json!("tool_calls"), &Value::Null));
         assert_eq!((&data[5]["choices"], &data[5]["usage"]["prompt_tokens"]), (&json!([]), &json!(5)));
-        assert_eq!((data.len(), events.len()), (6, 7), "a token without text makes no event of its own");
+        assert_eq!((data.len(), events.len()), (6, 7), "a token without text makes no separate event");
         assert_eq!(events[6].text(), "data: [DONE]\n\n");
     }
 }

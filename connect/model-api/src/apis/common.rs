@@ -1,18 +1,18 @@
-//! Fields that OpenAI's forms share, vLLM's extensions among them.
+//! Fields that OpenAI's APIs share, including vLLM's extensions.
 
 use super::fields::{FieldResult, RequestFields};
 use crate::request::{ApiTool, ApiToolChoice, ModelRequest};
 use serde_json::{Map, Value, json};
 
 /// Maximum choices for one prompt.
-const MOST_ANSWERS: u64 = 128;
-/// Maximum most probable tokens that are listed.
-const MOST_TOP: u64 = 20;
+const MAX_CHOICES: u64 = 128;
+/// Maximum number of most probable tokens in the list.
+const MAX_TOP_LOGPROBS: u64 = 20;
 /// Maximum stop texts.
-const MOST_STOPS: usize = 16;
+const MAX_STOP_TEXTS: usize = 16;
 
 /// Reads the options of sampling, and rejects unsupported fields that would affect it.
-pub fn sampling(fields: &RequestFields<'_>, asked: &mut ModelRequest) -> FieldResult<()> {
+pub fn sampling(fields: &RequestFields<'_>, request: &mut ModelRequest) -> FieldResult<()> {
     fields.expect_neutral(&[
         ("presence_penalty", &[json!(0)]),
         ("frequency_penalty", &[json!(0)]),
@@ -35,34 +35,34 @@ pub fn sampling(fields: &RequestFields<'_>, asked: &mut ModelRequest) -> FieldRe
         ("response_format", &[json!({"type": "text"})]),
         ("spaces_between_special_tokens", &[json!(true)]),
     ])?;
-    asked.temperature = fields.number("temperature", 0.0..=100.0)?;
-    asked.top_p = fields.number("top_p", 0.0..=1.0)?;
-    if asked.top_p == Some(0.0) {
+    request.temperature = fields.number("temperature", 0.0..=100.0)?;
+    request.top_p = fields.number("top_p", 0.0..=1.0)?;
+    if request.top_p == Some(0.0) {
         return Err(fields.wrong("top_p", "is 0, but must be above 0; `temperature: 0` is greedy"));
     }
-    asked.top_k = match fields.get("top_k") {
+    request.top_k = match fields.get("top_k") {
         // -1 means the same as 0.
         Some(value) if value.as_i64() == Some(-1) => Some(0),
         _ => fields.count("top_k", 0..=u64::from(u32::MAX))?.map(|k| k as u32),
     };
-    asked.seed = match fields.get("seed").and_then(Value::as_i64) {
+    request.seed = match fields.get("seed").and_then(Value::as_i64) {
         Some(seed) => Some(seed as u64),
         None => fields.count("seed", 0..=u64::MAX)?,
     };
-    asked.n = fields.count("n", 1..=MOST_ANSWERS)?.unwrap_or(1) as usize;
-    asked.stream = fields.flag("stream")?.unwrap_or(false);
+    request.n = fields.count("n", 1..=MAX_CHOICES)?.unwrap_or(1) as usize;
+    request.stream = fields.flag("stream")?.unwrap_or(false);
     if let Some(options) = fields.get("stream_options") {
         let path = fields.path("stream_options");
-        asked.stream_usage = RequestFields::new(options, &path)?.flag("include_usage")?.unwrap_or(false);
+        request.stream_usage = RequestFields::new(options, &path)?.flag("include_usage")?.unwrap_or(false);
     }
-    asked.stop = stops(fields, "stop")?;
-    asked.stop_tokens = ids(fields, "stop_token_ids")?.unwrap_or_default();
-    asked.ignore_end = fields.flag("ignore_eos")?.unwrap_or(false);
-    asked.keep_stop = fields.flag("include_stop_str_in_output")?.unwrap_or(false);
-    asked.token_ids = fields.flag("return_token_ids")?.unwrap_or(false);
-    asked.tokens_as_ids = fields.flag("return_tokens_as_token_ids")?.unwrap_or(false);
+    request.stop = stops(fields, "stop")?;
+    request.stop_tokens = ids(fields, "stop_token_ids")?.unwrap_or_default();
+    request.ignore_end = fields.flag("ignore_eos")?.unwrap_or(false);
+    request.keep_stop = fields.flag("include_stop_str_in_output")?.unwrap_or(false);
+    request.token_ids = fields.flag("return_token_ids")?.unwrap_or(false);
+    request.tokens_as_ids = fields.flag("return_tokens_as_token_ids")?.unwrap_or(false);
     // Our samplers compute the probability of the prompt's tokens, but not their ranks.
-    asked.prompt_logprobs = fields.count("prompt_logprobs", 0..=0)?.is_some();
+    request.prompt_logprobs = fields.count("prompt_logprobs", 0..=0)?.is_some();
     Ok(())
 }
 
@@ -78,7 +78,7 @@ pub fn limit(fields: &RequestFields<'_>, keys: &[&str]) -> FieldResult<Option<us
 
 /// Reads the number of most probable tokens to list.
 pub fn top(fields: &RequestFields<'_>, key: &str) -> FieldResult<Option<usize>> {
-    Ok(fields.count(key, 0..=MOST_TOP)?.map(|count| count as usize))
+    Ok(fields.count(key, 0..=MAX_TOP_LOGPROBS)?.map(|count| count as usize))
 }
 
 /// Reads stop texts: one, or a list.
@@ -90,14 +90,14 @@ pub fn stops(fields: &RequestFields<'_>, key: &str) -> FieldResult<Vec<String>> 
             .iter()
             .map(|text| text.as_str().map(str::to_string))
             .collect::<Option<_>>()
-            .ok_or_else(|| fields.wrong(key, "must hold texts"))?,
+            .ok_or_else(|| fields.wrong(key, "must contain only texts"))?,
         Some(_) => return Err(fields.wrong(key, "must be a text or a list of texts")),
     };
-    if all.len() > MOST_STOPS {
-        return Err(fields.wrong(key, &format!("has {} texts, but {MOST_STOPS} are the most", all.len())));
+    if all.len() > MAX_STOP_TEXTS {
+        return Err(fields.wrong(key, &format!("has {} texts, but the maximum is {MAX_STOP_TEXTS}", all.len())));
     }
     if all.iter().any(String::is_empty) {
-        return Err(fields.wrong(key, "holds an empty text, which would end every turn at once"));
+        return Err(fields.wrong(key, "contains an empty text, which would end every turn immediately"));
     }
     Ok(all)
 }
@@ -107,11 +107,11 @@ pub fn ids(fields: &RequestFields<'_>, key: &str) -> FieldResult<Option<Vec<u32>
     let Some(list) = fields.list(key)? else { return Ok(None) };
     let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
     let ids: Option<Vec<u32>> = list.iter().map(id).collect();
-    ids.map(Some).ok_or_else(|| fields.wrong(key, "must hold token ids"))
+    ids.map(Some).ok_or_else(|| fields.wrong(key, "must contain only token ids"))
 }
 
 /// Reads further variables of the template, which include named efforts of reasoning.
-pub fn variables(fields: &RequestFields<'_>, asked: &mut ModelRequest) -> FieldResult<()> {
+pub fn variables(fields: &RequestFields<'_>, request: &mut ModelRequest) -> FieldResult<()> {
     fields.expect_neutral(&[
         ("chat_template", &[]),
         ("add_generation_prompt", &[json!(true)]),
@@ -119,14 +119,14 @@ pub fn variables(fields: &RequestFields<'_>, asked: &mut ModelRequest) -> FieldR
         ("documents", &[]),
     ])?;
     if let Some(effort) = fields.text("reasoning_effort")? {
-        asked.variables.insert("reasoning_effort".into(), json!(effort));
+        request.variables.insert("reasoning_effort".into(), json!(effort));
     }
     for (name, value) in fields.object("chat_template_kwargs")?.into_iter().flatten() {
         if ["messages", "tools", "documents", "add_generation_prompt"].contains(&name.as_str()) {
             let path = format!("chat_template_kwargs.{name}");
-            return Err(fields.wrong(&path, "is given to every template already; leave it out"));
+            return Err(fields.wrong(&path, "is set for every template; remove it"));
         }
-        asked.variables.insert(name.clone(), value.clone());
+        request.variables.insert(name.clone(), value.clone());
     }
     Ok(())
 }
@@ -136,8 +136,8 @@ pub fn tool(value: &Value, path: &str) -> FieldResult<ApiTool> {
     let outer = RequestFields::new(value, path)?;
     let kind = outer.required("type")?;
     if kind != "function" {
-        let what = format!("is `{kind}`, a tool that this server does not run; offer tools of the type `function`");
-        return Err(outer.wrong("type", &what).code("unsupported_tool"));
+        let problem = format!("is `{kind}`, a tool that this server does not run; offer tools of the type `function`");
+        return Err(outer.wrong("type", &problem).code("unsupported_tool"));
     }
     let inner_path = outer.path("function");
     let inner = match outer.get("function") {
@@ -163,12 +163,12 @@ pub fn no_parameters() -> Map<String, Value> {
 }
 
 /// Reads the tools, and whether they may be called.
-pub fn tools(fields: &RequestFields<'_>, asked: &mut ModelRequest) -> FieldResult<()> {
+pub fn tools(fields: &RequestFields<'_>, request: &mut ModelRequest) -> FieldResult<()> {
     let list = fields.list("tools")?.into_iter().flatten().enumerate();
-    asked.tools =
+    request.tools =
         list.map(|(i, value)| tool(value, &fields.path(&format!("tools[{i}]")))).collect::<FieldResult<_>>()?;
-    asked.parallel_calls = fields.flag("parallel_tool_calls")?.unwrap_or(true);
-    asked.tool_choice = match fields.get("tool_choice") {
+    request.parallel_calls = fields.flag("parallel_tool_calls")?.unwrap_or(true);
+    request.tool_choice = match fields.get("tool_choice") {
         None => ApiToolChoice::Auto,
         Some(Value::String(choice)) if choice == "auto" => ApiToolChoice::Auto,
         Some(Value::String(choice)) if choice == "none" => ApiToolChoice::None,
@@ -179,6 +179,6 @@ pub fn tools(fields: &RequestFields<'_>, asked: &mut ModelRequest) -> FieldResul
 
 /// Returns the refusal of a forced call, which is not supported.
 pub fn forced(fields: &RequestFields<'_>) -> crate::error::ModelApiError {
-    let what = "forces a call, which this server does not support; use `auto` or `none`";
-    fields.wrong("tool_choice", what).code("unsupported_parameter")
+    let problem = "forces a call, which this server does not support; use `auto` or `none`";
+    fields.wrong("tool_choice", problem).code("unsupported_parameter")
 }

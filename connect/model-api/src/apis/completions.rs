@@ -11,7 +11,7 @@ use crate::response::{ApiFinishReason, ChoiceDelta, ModelResponse, ResponseChoic
 use serde_json::{Map, Value, json};
 
 /// Default limit of sampled tokens in OpenAI's API.
-const MOST: usize = 16;
+const DEFAULT_MAX_TOKENS: usize = 16;
 
 /// Reads a request. Errors: an invalid field, by its path.
 pub fn read(body: &Value) -> FieldResult<ModelRequest> {
@@ -19,15 +19,15 @@ pub fn read(body: &Value) -> FieldResult<ModelRequest> {
     // No tokens are added to a prompt here, so `add_special_tokens` is accepted where it requires that.
     fields.expect_neutral(&[("suffix", &[json!("")]), ("echo", &[json!(false)])])?;
     let prompt = prompt(&fields)?;
-    let mut asked = ModelRequest::new(ApiKind::Completions, fields.text("model")?.unwrap_or_default(), prompt);
-    common::sampling(&fields, &mut asked)?;
-    asked.max_tokens = Some(common::limit(&fields, &["max_tokens"])?.unwrap_or(MOST));
-    asked.logprobs = common::top(&fields, "logprobs")?;
-    Ok(asked)
+    let mut request = ModelRequest::new(ApiKind::Completions, fields.text("model")?.unwrap_or_default(), prompt);
+    common::sampling(&fields, &mut request)?;
+    request.max_tokens = Some(common::limit(&fields, &["max_tokens"])?.unwrap_or(DEFAULT_MAX_TOKENS));
+    request.logprobs = common::top(&fields, "logprobs")?;
+    Ok(request)
 }
 
 fn prompt(fields: &RequestFields<'_>) -> FieldResult<ModelPrompt> {
-    let several = || fields.wrong("prompt", "holds several prompts; send a request for each");
+    let several = || fields.wrong("prompt", "contains several prompts; send one request per prompt");
     let of_list = |list: &[Value]| match list {
         [] => Err(fields.wrong("prompt", "is empty")),
         [Value::String(text)] => Ok(ModelPrompt::Text(text.clone())),
@@ -51,37 +51,37 @@ fn prompt(fields: &RequestFields<'_>) -> FieldResult<ModelPrompt> {
 }
 
 /// Writes the whole response.
-pub fn write(asked: &ModelRequest, answered: &ModelResponse, stamp: &ResponseIdentity) -> Value {
+pub fn write(request: &ModelRequest, response: &ModelResponse, identity: &ResponseIdentity) -> Value {
     let choice = |(index, choice): (usize, &ResponseChoice)| {
-        let mut value = part(asked, index, &full_text(choice), &choice.tokens, 0);
+        let mut value = part(request, index, &full_text(choice), &choice.tokens, 0);
         end(&mut value, &choice.finish);
-        value["prompt_logprobs"] = prompt_logprobs(answered);
-        if asked.token_ids {
-            value["prompt_token_ids"] = json!(answered.prompt_ids);
+        value["prompt_logprobs"] = prompt_logprobs(response);
+        if request.token_ids {
+            value["prompt_token_ids"] = json!(response.prompt_ids);
         }
         value
     };
-    let mut answer = head(asked, stamp);
-    answer["choices"] = answered.choices.iter().enumerate().map(choice).collect();
-    answer["usage"] = usage(&answered.usage);
-    answer
+    let mut body = head(request, identity);
+    body["choices"] = response.choices.iter().enumerate().map(choice).collect();
+    body["usage"] = usage(&response.usage);
+    body
 }
 
-/// Returns the full text, including thoughts: this form does not separate parts of a text.
+/// Returns the full text, including thoughts: this API does not separate parts of a text.
 fn full_text(choice: &ResponseChoice) -> String {
     format!("{}{}", choice.thinking, choice.text)
 }
 
-fn head(asked: &ModelRequest, stamp: &ResponseIdentity) -> Value {
-    json!({"id": stamp.id, "object": "text_completion", "created": stamp.created, "model": asked.model})
+fn head(request: &ModelRequest, identity: &ResponseIdentity) -> Value {
+    json!({"id": identity.id, "object": "text_completion", "created": identity.created, "model": request.model})
 }
 
 /// Returns the addition of a text after `offset` characters.
-fn part(asked: &ModelRequest, index: usize, text: &str, list: &[SampledToken], offset: usize) -> Value {
+fn part(request: &ModelRequest, index: usize, text: &str, list: &[SampledToken], offset: usize) -> Value {
     let mut value = json!({
-        "index": index, "text": text, "finish_reason": null, "logprobs": logprobs(asked, list, offset),
+        "index": index, "text": text, "finish_reason": null, "logprobs": logprobs(request, list, offset),
     });
-    if asked.token_ids {
+    if request.token_ids {
         value["token_ids"] = json!(tokens::ids(list));
     }
     value
@@ -92,24 +92,24 @@ fn end(value: &mut Value, finish: &ApiFinishReason) {
     value["stop_reason"] = tokens::stop_reason(finish);
 }
 
-fn logprobs(asked: &ModelRequest, list: &[SampledToken], offset: usize) -> Value {
-    if asked.logprobs.is_none() {
+fn logprobs(request: &ModelRequest, list: &[SampledToken], offset: usize) -> Value {
+    if request.logprobs.is_none() {
         return Value::Null;
     }
     let mut at = offset;
-    let mut place = |token: &SampledToken| {
-        let here = at;
+    let mut offset_of = |token: &SampledToken| {
+        let start = at;
         at += token.text.chars().count();
-        here
+        start
     };
-    let offsets: Vec<usize> = list.iter().map(&mut place).collect();
+    let offsets: Vec<usize> = list.iter().map(&mut offset_of).collect();
     let top = |token: &SampledToken| {
-        let pairs = token.top.iter().map(|top| (tokens::name(asked, top.id, &top.text), json!(top.logprob)));
-        let own = (tokens::name(asked, token.id, &token.text), json!(token.logprob));
-        pairs.chain([own]).collect::<Map<String, Value>>()
+        let pairs = token.top.iter().map(|top| (tokens::name(request, top.id, &top.text), json!(top.logprob)));
+        let sampled = (tokens::name(request, token.id, &token.text), json!(token.logprob));
+        pairs.chain([sampled]).collect::<Map<String, Value>>()
     };
     json!({
-        "tokens": list.iter().map(|token| tokens::name(asked, token.id, &token.text)).collect::<Vec<_>>(),
+        "tokens": list.iter().map(|token| tokens::name(request, token.id, &token.text)).collect::<Vec<_>>(),
         "token_logprobs": list.iter().map(|token| token.logprob).collect::<Vec<_>>(),
         "top_logprobs": list.iter().map(top).collect::<Vec<_>>(),
         "text_offset": offsets,
@@ -117,27 +117,27 @@ fn logprobs(asked: &ModelRequest, list: &[SampledToken], offset: usize) -> Value
 }
 
 /// Returns log-probabilities of the prompt, as vLLM lists them: null for the first token.
-fn prompt_logprobs(answered: &ModelResponse) -> Value {
-    let Some(logprobs) = &answered.prompt_logprobs else { return Value::Null };
+fn prompt_logprobs(response: &ModelResponse) -> Value {
+    let Some(logprobs) = &response.prompt_logprobs else { return Value::Null };
     let one = |(id, logprob): (&u32, &f32)| json!({id.to_string(): {"logprob": logprob}});
-    let rest = answered.prompt_ids.iter().zip(logprobs).skip(1).map(one);
+    let rest = response.prompt_ids.iter().zip(logprobs).skip(1).map(one);
     std::iter::once(Value::Null).chain(rest).collect()
 }
 
 /// The response in chunks.
 pub struct CompletionsStreamWriter {
-    asked: ModelRequest,
-    stamp: ResponseIdentity,
+    request: ModelRequest,
+    identity: ResponseIdentity,
     /// Characters of the tokens of every choice so far.
     offsets: Vec<usize>,
 }
 
 impl CompletionsStreamWriter {
-    pub fn new(asked: &ModelRequest, stamp: &ResponseIdentity) -> Self {
-        Self { asked: asked.clone(), stamp: stamp.clone(), offsets: vec![0; asked.n] }
+    pub fn new(request: &ModelRequest, identity: &ResponseIdentity) -> Self {
+        Self { request: request.clone(), identity: identity.clone(), offsets: vec![0; request.n] }
     }
     fn chunk(&self, choices: Value) -> ServerSentEvent {
-        let mut chunk = head(&self.asked, &self.stamp);
+        let mut chunk = head(&self.request, &self.identity);
         chunk["choices"] = choices;
         ServerSentEvent::plain(chunk)
     }
@@ -149,28 +149,28 @@ impl StreamWriter for CompletionsStreamWriter {
     }
     fn write_delta(&mut self, piece: &ChoiceDelta) -> Vec<ServerSentEvent> {
         let text = format!("{}{}", piece.thinking, piece.text);
-        let listed = self.asked.token_ids || self.asked.logprobs.is_some();
-        let told = listed && !piece.tokens.is_empty();
-        if text.is_empty() && !told {
+        let listed = self.request.token_ids || self.request.logprobs.is_some();
+        let has_tokens = listed && !piece.tokens.is_empty();
+        if text.is_empty() && !has_tokens {
             return Vec::new();
         }
         let offset = self.offsets.get(piece.choice).copied().unwrap_or(0);
         if let Some(at) = self.offsets.get_mut(piece.choice) {
             *at += piece.tokens.iter().map(|token| token.text.chars().count()).sum::<usize>();
         }
-        vec![self.chunk(json!([part(&self.asked, piece.choice, &text, &piece.tokens, offset)]))]
+        vec![self.chunk(json!([part(&self.request, piece.choice, &text, &piece.tokens, offset)]))]
     }
-    fn end(&mut self, answered: &ModelResponse) -> Vec<ServerSentEvent> {
+    fn end(&mut self, response: &ModelResponse) -> Vec<ServerSentEvent> {
         let last = |(index, choice): (usize, &ResponseChoice)| {
-            let mut value = part(&self.asked, index, "", &[], 0);
+            let mut value = part(&self.request, index, "", &[], 0);
             value["logprobs"] = Value::Null;
             end(&mut value, &choice.finish);
             self.chunk(json!([value]))
         };
-        let mut events: Vec<ServerSentEvent> = answered.choices.iter().enumerate().map(last).collect();
-        if self.asked.stream_usage {
-            let mut chunk = head(&self.asked, &self.stamp);
-            (chunk["choices"], chunk["usage"]) = (json!([]), usage(&answered.usage));
+        let mut events: Vec<ServerSentEvent> = response.choices.iter().enumerate().map(last).collect();
+        if self.request.stream_usage {
+            let mut chunk = head(&self.request, &self.identity);
+            (chunk["choices"], chunk["usage"]) = (json!([]), usage(&response.usage));
             events.push(ServerSentEvent::plain(chunk));
         }
         events.push(ServerSentEvent { name: None, data: None });
@@ -187,7 +187,7 @@ mod tests {
     use crate::response::TopLogprob;
 
     #[test]
-    fn prompts_are_texts_or_ids() {
+    fn prompt_is_text_or_token_ids() {
         let of = |prompt: Value| read(&json!({"model": "m", "prompt": prompt}));
         assert_eq!(of(json!("a")).unwrap().prompt, ModelPrompt::Text("a".into()));
         assert_eq!(of(json!(["a"])).unwrap().prompt, ModelPrompt::Text("a".into()));
@@ -203,8 +203,8 @@ mod tests {
 
     /// The request is that of the backend `endpoint` to a vLLM server.
     #[test]
-    fn extensions_of_vllm_are_read_and_answered() {
-        let asked = read(&json!({
+    fn vllm_extensions_are_read_and_written() {
+        let request = read(&json!({
             "model": "m", "prompt": [1, 2], "max_tokens": 3, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0,
             "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0, "seed": u64::MAX >> 1,
             "stop_token_ids": [4], "ignore_eos": true, "include_stop_str_in_output": true,
@@ -212,7 +212,7 @@ mod tests {
             "return_tokens_as_token_ids": true, "prompt_logprobs": 0,
         }))
         .unwrap();
-        assert_eq!((asked.seed, asked.logprobs, asked.prompt_logprobs), (Some(u64::MAX >> 1), Some(1), true));
+        assert_eq!((request.seed, request.logprobs, request.prompt_logprobs), (Some(u64::MAX >> 1), Some(1), true));
         let top = vec![TopLogprob { id: 7, text: "x".into(), logprob: -0.1 }];
         let choice = ResponseChoice {
             text: "ab".into(),
@@ -220,14 +220,14 @@ mod tests {
             finish: ApiFinishReason::Token(4),
             ..ResponseChoice::default()
         };
-        let answered = ModelResponse {
+        let response = ModelResponse {
             choices: vec![choice],
             prompt_ids: vec![1, 2],
             prompt_logprobs: Some(vec![0.0, -1.5]),
             ..ModelResponse::default()
         };
-        let answer = write(&asked, &answered, &ResponseIdentity { id: "cmpl-1".into(), created: 5 });
-        let choice = &answer["choices"][0];
+        let body = write(&request, &response, &ResponseIdentity { id: "cmpl-1".into(), created: 5 });
+        let choice = &body["choices"][0];
         assert_eq!((&choice["token_ids"], &choice["stop_reason"]), (&json!([3]), &json!(4)));
         assert_eq!(choice["logprobs"]["top_logprobs"], json!([{"token_id:7": -0.1f32, "token_id:3": -2.0}]));
         assert_eq!(choice["logprobs"]["token_logprobs"], json!([-2.0]));

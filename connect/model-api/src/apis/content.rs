@@ -1,4 +1,4 @@
-//! Contents of messages, in the two shapes that all forms share: a text, or a list of parts.
+//! Contents of messages, in the two shapes that all APIs share: a text, or a list of parts.
 
 use super::fields::{FieldResult, RequestFields, wrong};
 use crate::error::ModelApiError;
@@ -44,7 +44,8 @@ pub fn part_text(part: &Value, path: &str) -> FieldResult<String> {
 
 /// Returns the refusal of a part that is not text.
 pub fn not_text(path: &str, kind: &str) -> ModelApiError {
-    let message = format!("`{path}` is of the type `{kind}`, but this server reads text alone; send the text of it");
+    let message =
+        format!("`{path}` is of the type `{kind}`, but this server supports only text; send its text instead");
     wrong(path, message).code("unsupported_content")
 }
 
@@ -79,7 +80,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn parts_are_joined_and_pictures_refused() {
+    fn text_parts_are_joined_and_images_are_rejected() {
         let of = |value: Value| text(Some(&value), "messages[0].content");
         assert_eq!(of(json!("a")).unwrap(), "a");
         assert_eq!(
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn results_need_their_calls() {
+    fn tool_result_requires_its_call() {
         let call = Message { tool_calls: Some(r#"[{"id": "a"}]"#.into()), ..Message::new("assistant", "") };
         let result = |id: &str| Message { tool_call_id: Some(id.into()), ..Message::new("tool", "2") };
         expect_conversation(&[Message::new("user", "x"), call.clone(), result("a")], "messages").unwrap();

@@ -29,9 +29,9 @@ impl<'a> RequestFields<'a> {
         self.map.get(key).filter(|value| !value.is_null())
     }
     /// Returns the refusal of an invalid field.
-    pub fn wrong(&self, key: &str, what: &str) -> ModelApiError {
+    pub fn wrong(&self, key: &str, problem: &str) -> ModelApiError {
         let path = self.path(key);
-        wrong(&path, format!("`{path}` {what}"))
+        wrong(&path, format!("`{path}` {problem}"))
     }
     pub fn text(&self, key: &str) -> FieldResult<Option<&'a str>> {
         let text = |value: &'a Value| value.as_str().ok_or_else(|| self.wrong(key, "must be a text"));
@@ -49,11 +49,11 @@ impl<'a> RequestFields<'a> {
     pub fn count(&self, key: &str, range: RangeInclusive<u64>) -> FieldResult<Option<u64>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         // Clients send 5.0 for 5.
-        let whole = value.as_f64().filter(|n| n.fract() == 0.0 && *n >= 0.0 && *n < 9e15).map(|n| n as u64);
-        let count = value.as_u64().or(whole).filter(|count| range.contains(count));
+        let integer = value.as_f64().filter(|n| n.fract() == 0.0 && *n >= 0.0 && *n < 9e15).map(|n| n as u64);
+        let count = value.as_u64().or(integer).filter(|count| range.contains(count));
         let (low, high) = (range.start(), range.end());
         let expected = if *high == u64::MAX {
-            format!("an integer from {low} on")
+            format!("an integer of at least {low}")
         } else {
             format!("an integer from {low} to {high}")
         };
@@ -74,7 +74,7 @@ impl<'a> RequestFields<'a> {
         let object = |value: &'a Value| value.as_object().ok_or_else(|| self.wrong(key, "must be an object"));
         self.get(key).map(object).transpose()
     }
-    /// Rejects unsupported fields that would affect the answer, unless their values equal the actual behavior.
+    /// Rejects unsupported fields that would affect the response, unless their values equal the actual behavior.
     pub fn expect_neutral(&self, fields: &[(&str, &[Value])]) -> FieldResult<()> {
         for (key, neutral) in fields {
             let Some(value) = self.get(key) else { continue };
@@ -87,11 +87,11 @@ impl<'a> RequestFields<'a> {
     }
     /// Returns the refusal of a field whose value is not supported.
     pub fn unsupported(&self, key: &str) -> ModelApiError {
-        let what = match self.get(key) {
+        let problem = match self.get(key) {
             Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => format!("is {value}, which"),
-            _ => "is given, which".to_string(),
+            _ => "is set, which".to_string(),
         };
-        self.wrong(key, &format!("{what} this server does not support; leave it out")).code("unsupported_parameter")
+        self.wrong(key, &format!("{problem} this server does not support; remove it")).code("unsupported_parameter")
     }
     /// Returns a part of the fields, unchanged.
     pub fn copy(&self, keys: &[&str]) -> Map<String, Value> {
@@ -114,7 +114,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn fields_are_named_by_their_path() {
+    fn invalid_field_is_reported_with_path() {
         let value = json!({"a": {"n": -1, "f": 0.5, "t": 3, "whole": 5.0, "none": null}});
         let fields = RequestFields::new(&value["a"], "a").unwrap();
         let refusal = fields.count("n", 1..=9).unwrap_err();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changes_nothing_passes() {
+    fn only_neutral_values_are_accepted() {
         let value = json!({"penalty": 0.0, "bias": {}, "format": {"type": "json_object"}});
         let fields = RequestFields::new(&value, "").unwrap();
         fields.expect_neutral(&[("penalty", &[json!(0)]), ("bias", &[])]).unwrap();

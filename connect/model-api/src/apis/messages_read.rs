@@ -32,49 +32,50 @@ pub fn read(body: &Value, counts: bool) -> FieldResult<ModelRequest> {
     }
     content::expect_conversation(&conversation, "messages")?;
     if conversation.last().is_some_and(|last| last.role == "assistant") {
-        let what = "ends with an assistant's turn to be continued, which this server does not do; end it with a user's";
-        return Err(fields.wrong("messages", what));
+        let problem = "ends with an assistant message to continue, which this server does not support; end it with a \
+                       user message";
+        return Err(fields.wrong("messages", problem));
     }
-    let mut asked = ModelRequest::new(ApiKind::Messages, model, ModelPrompt::Messages(conversation));
-    asked.max_tokens = common::limit(&fields, &["max_tokens"])?;
-    if asked.max_tokens.is_none() && !counts {
+    let mut request = ModelRequest::new(ApiKind::Messages, model, ModelPrompt::Messages(conversation));
+    request.max_tokens = common::limit(&fields, &["max_tokens"])?;
+    if request.max_tokens.is_none() && !counts {
         return Err(fields.wrong("max_tokens", "is missing"));
     }
-    asked.temperature = fields.number("temperature", 0.0..=100.0)?;
-    asked.top_p = fields.number("top_p", f64::MIN_POSITIVE..=1.0)?;
-    asked.top_k = fields.count("top_k", 0..=u64::from(u32::MAX))?.map(|k| k as u32);
-    asked.seed = fields.count("seed", 0..=u64::MAX)?;
-    asked.stop = common::stops(&fields, "stop_sequences")?;
-    asked.stream = fields.flag("stream")?.unwrap_or(false);
-    common::variables(&fields, &mut asked)?;
-    thinking(&fields, &mut asked)?;
-    tools(&fields, &mut asked)?;
-    Ok(asked)
+    request.temperature = fields.number("temperature", 0.0..=100.0)?;
+    request.top_p = fields.number("top_p", f64::MIN_POSITIVE..=1.0)?;
+    request.top_k = fields.count("top_k", 0..=u64::from(u32::MAX))?.map(|k| k as u32);
+    request.seed = fields.count("seed", 0..=u64::MAX)?;
+    request.stop = common::stops(&fields, "stop_sequences")?;
+    request.stream = fields.flag("stream")?.unwrap_or(false);
+    common::variables(&fields, &mut request)?;
+    thinking(&fields, &mut request)?;
+    tools(&fields, &mut request)?;
+    Ok(request)
 }
 
 /// Reads whether to think, which is a variable of templates such as Qwen's.
-fn thinking(fields: &RequestFields<'_>, asked: &mut ModelRequest) -> FieldResult<()> {
+fn thinking(fields: &RequestFields<'_>, request: &mut ModelRequest) -> FieldResult<()> {
     let Some(value) = fields.get("thinking") else { return Ok(()) };
     let enabled = match RequestFields::new(value, "thinking")?.required("type")? {
         "enabled" | "adaptive" => true,
         "disabled" => false,
         _ => return Err(wrong("thinking.type", "`thinking.type` must be enabled, adaptive or disabled".into())),
     };
-    asked.variables.entry("enable_thinking".into()).or_insert(json!(enabled));
+    request.variables.entry("enable_thinking".into()).or_insert(json!(enabled));
     Ok(())
 }
 
-fn tools(fields: &RequestFields<'_>, asked: &mut ModelRequest) -> FieldResult<()> {
+fn tools(fields: &RequestFields<'_>, request: &mut ModelRequest) -> FieldResult<()> {
     for (i, value) in fields.list("tools")?.into_iter().flatten().enumerate() {
         let path = format!("tools[{i}]");
         let tool = RequestFields::new(value, &path)?;
         let kind = tool.text("type")?.unwrap_or("custom");
         if kind != "custom" {
-            let what = format!("is `{kind}`, a tool that this server does not run; offer tools of your own");
-            return Err(tool.wrong("type", &what));
+            let problem = format!("is `{kind}`, a tool that this server does not run; offer custom tools");
+            return Err(tool.wrong("type", &problem));
         }
         let schema = tool.object("input_schema")?.cloned();
-        asked.tools.push(ApiTool {
+        request.tools.push(ApiTool {
             name: tool.required("name")?.to_string(),
             description: tool.text("description")?.unwrap_or_default().to_string(),
             parameters: Value::Object(schema.unwrap_or_else(common::no_parameters)),
@@ -82,12 +83,12 @@ fn tools(fields: &RequestFields<'_>, asked: &mut ModelRequest) -> FieldResult<()
     }
     let Some(choice) = fields.get("tool_choice") else { return Ok(()) };
     let choice = RequestFields::new(choice, "tool_choice")?;
-    asked.tool_choice = match choice.required("type")? {
+    request.tool_choice = match choice.required("type")? {
         "auto" => ApiToolChoice::Auto,
         "none" => ApiToolChoice::None,
         _ => return Err(common::forced(fields)),
     };
-    asked.parallel_calls = !choice.flag("disable_parallel_tool_use")?.unwrap_or(false);
+    request.parallel_calls = !choice.flag("disable_parallel_tool_use")?.unwrap_or(false);
     Ok(())
 }
 
@@ -108,14 +109,14 @@ fn message(value: &Value, path: &str, conversation: &mut Vec<Message>) -> FieldR
         Some(_) => return Err(fields.wrong("content", "must be a text or a list of blocks")),
         None => return Err(fields.wrong("content", "is missing")),
     };
-    let (mut text, mut thought, mut calls, mut spoke) = (String::new(), String::new(), Vec::new(), false);
+    let (mut text, mut thought, mut calls, mut has_text) = (String::new(), String::new(), Vec::new(), false);
     for (i, block) in blocks.iter().enumerate() {
         let path = fields.path(&format!("content[{i}]"));
         let block = RequestFields::new(block, &path)?;
         match (role, block.required("type")?) {
             (_, "text") => {
                 text.push_str(block.required("text")?);
-                spoke = true;
+                has_text = true;
             }
             ("assistant", "thinking") => thought.push_str(block.required("thinking")?),
             // An encrypted thought of another provider, which cannot be read.
@@ -126,8 +127,8 @@ fn message(value: &Value, path: &str, conversation: &mut Vec<Message>) -> FieldR
                 calls.push(ApiToolCall { id, name, arguments: Value::Object(input).to_string() });
             }
             ("user", "tool_result") => {
-                if spoke {
-                    return Err(wrong(&path, format!("`{path}`: results of tools come before the text of a message")));
+                if has_text {
+                    return Err(wrong(&path, format!("`{path}`: tool results must come before the text of a message")));
                 }
                 let id = block.required("tool_use_id")?.to_string();
                 let result = content::text(block.get("content"), &block.path("content"))?;
@@ -143,7 +144,7 @@ fn message(value: &Value, path: &str, conversation: &mut Vec<Message>) -> FieldR
             reasoning_content,
             ..Message::new("assistant", text)
         });
-    } else if spoke {
+    } else if has_text {
         conversation.push(Message::new(role, text));
     }
     Ok(())
@@ -155,8 +156,8 @@ mod tests {
 
     /// The request is that of `client.messages.create` of the package `anthropic` in the second turn of an agent.
     #[test]
-    fn a_round_of_tools_is_read() {
-        let asked = read(
+    fn tool_turn_is_read() {
+        let request = read(
             &json!({
                 "model": "m", "max_tokens": 64, "stop_sequences": ["END"], "temperature": 0.5,
                 "metadata": {"user_id": "x"},
@@ -180,21 +181,21 @@ mod tests {
             false,
         )
         .unwrap();
-        let roles: Vec<&str> = asked.messages().iter().map(|m| m.role.as_str()).collect();
+        let roles: Vec<&str> = request.messages().iter().map(|m| m.role.as_str()).collect();
         assert_eq!(roles, ["system", "user", "assistant", "tool", "user"]);
-        let said = &asked.messages()[2];
-        assert_eq!((said.content.as_str(), said.reasoning_content.as_deref()), ("I add.", Some("hm")));
-        let calls: Value = serde_json::from_str(said.tool_calls.as_deref().unwrap()).unwrap();
+        let assistant = &request.messages()[2];
+        assert_eq!((assistant.content.as_str(), assistant.reasoning_content.as_deref()), ("I add.", Some("hm")));
+        let calls: Value = serde_json::from_str(assistant.tool_calls.as_deref().unwrap()).unwrap();
         assert_eq!(calls[0]["function"], json!({"name": "sum", "arguments": "{\"a\":2}"}));
-        assert_eq!(asked.messages()[3].tool_call_id.as_deref(), Some("toolu_1"));
-        assert_eq!((asked.tools[0].name.as_str(), asked.parallel_calls), ("sum", false));
-        assert_eq!((asked.max_tokens, asked.stop.as_slice()), (Some(64), &["END".to_string()][..]));
-        assert_eq!(asked.variables["enable_thinking"], false);
+        assert_eq!(request.messages()[3].tool_call_id.as_deref(), Some("toolu_1"));
+        assert_eq!((request.tools[0].name.as_str(), request.parallel_calls), ("sum", false));
+        assert_eq!((request.max_tokens, request.stop.as_slice()), (Some(64), &["END".to_string()][..]));
+        assert_eq!(request.variables["enable_thinking"], false);
     }
 
     #[test]
-    fn mistakes_are_named_by_their_place() {
-        let said = json!([{"role": "user", "content": "x"}]);
+    fn invalid_fields_are_reported_with_paths() {
+        let messages = json!([{"role": "user", "content": "x"}]);
         for (key, value, param) in [
             ("max_tokens", Value::Null, "max_tokens"),
             ("temperature", json!(-1), "temperature"),
@@ -213,11 +214,11 @@ mod tests {
             ("thinking", json!({"type": "perhaps"}), "thinking.type"),
             ("mcp_servers", json!([{"url": "x"}]), "mcp_servers"),
         ] {
-            let mut body = json!({"model": "m", "max_tokens": 5, "messages": said});
+            let mut body = json!({"model": "m", "max_tokens": 5, "messages": messages});
             body[key] = value;
             let refusal = read(&body, false).unwrap_err();
             assert_eq!((refusal.status, refusal.param.as_deref()), (400, Some(param)), "{}", refusal.message);
         }
-        assert!(read(&json!({"messages": said}), true).is_ok(), "a count needs no limit");
+        assert!(read(&json!({"messages": messages}), true).is_ok(), "a count needs no limit");
     }
 }

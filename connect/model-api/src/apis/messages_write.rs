@@ -8,9 +8,9 @@ use crate::response::{ApiFinishReason, ApiToolCall, ChoiceDelta, ModelResponse, 
 use serde_json::{Value, json};
 
 /// Writes the whole response.
-pub fn write(asked: &ModelRequest, answered: &ModelResponse, stamp: &ResponseIdentity) -> Value {
-    let nothing = ResponseChoice::default();
-    let choice = answered.choices.first().unwrap_or(&nothing);
+pub fn write(request: &ModelRequest, response: &ModelResponse, identity: &ResponseIdentity) -> Value {
+    let empty = ResponseChoice::default();
+    let choice = response.choices.first().unwrap_or(&empty);
     let mut content = Vec::new();
     if !choice.thinking.is_empty() {
         content.push(json!({"type": "thinking", "thinking": choice.thinking, "signature": ""}));
@@ -19,20 +19,20 @@ pub fn write(asked: &ModelRequest, answered: &ModelResponse, stamp: &ResponseIde
         content.push(json!({"type": "text", "text": choice.text}));
     }
     content.extend(choice.calls.iter().map(|call| block(call, input(call))));
-    let mut answer = message(asked, stamp, answered.usage.prompt);
-    answer["content"] = json!(content);
-    (answer["stop_reason"], answer["stop_sequence"]) = stop(&choice.finish);
-    answer["usage"]["output_tokens"] = json!(answered.usage.sampled);
-    if asked.token_ids {
-        answer["prompt_token_ids"] = json!(answered.prompt_ids);
-        answer["token_ids"] = json!(tokens::ids(&choice.tokens));
+    let mut body = message(request, identity, response.usage.prompt);
+    body["content"] = json!(content);
+    (body["stop_reason"], body["stop_sequence"]) = stop(&choice.finish);
+    body["usage"]["output_tokens"] = json!(response.usage.sampled);
+    if request.token_ids {
+        body["prompt_token_ids"] = json!(response.prompt_ids);
+        body["token_ids"] = json!(tokens::ids(&choice.tokens));
     }
-    answer
+    body
 }
 
-fn message(asked: &ModelRequest, stamp: &ResponseIdentity, prompt: usize) -> Value {
+fn message(request: &ModelRequest, identity: &ResponseIdentity, prompt: usize) -> Value {
     json!({
-        "id": stamp.id, "type": "message", "role": "assistant", "model": asked.model, "content": [],
+        "id": identity.id, "type": "message", "role": "assistant", "model": request.model, "content": [],
         "stop_reason": null, "stop_sequence": null,
         "usage": {
             "input_tokens": prompt, "output_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
@@ -66,15 +66,15 @@ enum OpenBlock {
 
 /// The response as events. The tokens of the prompt are not yet counted at its start; the last event has them.
 pub struct MessagesStreamWriter {
-    asked: ModelRequest,
-    stamp: ResponseIdentity,
+    request: ModelRequest,
+    identity: ResponseIdentity,
     blocks: usize,
     open: Option<OpenBlock>,
 }
 
 impl MessagesStreamWriter {
-    pub fn new(asked: &ModelRequest, stamp: &ResponseIdentity) -> Self {
-        Self { asked: asked.clone(), stamp: stamp.clone(), blocks: 0, open: None }
+    pub fn new(request: &ModelRequest, identity: &ResponseIdentity) -> Self {
+        Self { request: request.clone(), identity: identity.clone(), blocks: 0, open: None }
     }
     fn start(&self, block: Value) -> ServerSentEvent {
         ServerSentEvent::named("content_block_start", json!({"index": self.blocks, "content_block": block}))
@@ -116,7 +116,7 @@ impl MessagesStreamWriter {
 
 impl StreamWriter for MessagesStreamWriter {
     fn begin(&mut self) -> Vec<ServerSentEvent> {
-        vec![ServerSentEvent::named("message_start", json!({"message": message(&self.asked, &self.stamp, 0)}))]
+        vec![ServerSentEvent::named("message_start", json!({"message": message(&self.request, &self.identity, 0)}))]
     }
     fn write_delta(&mut self, piece: &ChoiceDelta) -> Vec<ServerSentEvent> {
         let mut events = Vec::new();
@@ -131,12 +131,12 @@ impl StreamWriter for MessagesStreamWriter {
         }
         events
     }
-    fn end(&mut self, answered: &ModelResponse) -> Vec<ServerSentEvent> {
+    fn end(&mut self, response: &ModelResponse) -> Vec<ServerSentEvent> {
         let mut events = Vec::new();
         self.close(&mut events);
-        let finish = answered.choices.first().map(|choice| choice.finish.clone()).unwrap_or_default();
+        let finish = response.choices.first().map(|choice| choice.finish.clone()).unwrap_or_default();
         let (reason, sequence) = stop(&finish);
-        let usage = json!({"input_tokens": answered.usage.prompt, "output_tokens": answered.usage.sampled});
+        let usage = json!({"input_tokens": response.usage.prompt, "output_tokens": response.usage.sampled});
         let delta = json!({"delta": {"stop_reason": reason, "stop_sequence": sequence}, "usage": usage});
         events.push(ServerSentEvent::named("message_delta", delta));
         events.push(ServerSentEvent::named("message_stop", json!({})));
@@ -153,10 +153,10 @@ mod tests {
     use crate::request::ModelPrompt;
     use crate::response::Usage;
 
-    fn asked() -> ModelRequest {
+    fn request() -> ModelRequest {
         ModelRequest::new(ApiKind::Messages, "m", ModelPrompt::Messages(Vec::new()))
     }
-    fn answered() -> ModelResponse {
+    fn response() -> ModelResponse {
         let call = ApiToolCall { id: "toolu_1".into(), name: "sum".into(), arguments: "{\"a\": 2}".into() };
         let choice = ResponseChoice {
             thinking: "hm".into(),
@@ -171,25 +171,25 @@ mod tests {
             ..ModelResponse::default()
         }
     }
-    fn stamp() -> ResponseIdentity {
+    fn identity() -> ResponseIdentity {
         ResponseIdentity { id: "msg_1".into(), created: 5 }
     }
 
     #[test]
-    fn thoughts_text_and_calls_are_blocks() {
-        let answer = write(&asked(), &answered(), &stamp());
+    fn thinking_text_and_calls_are_blocks() {
+        let body = write(&request(), &response(), &identity());
         let kinds: Vec<&str> =
-            answer["content"].as_array().unwrap().iter().map(|b| b["type"].as_str().unwrap()).collect();
+            body["content"].as_array().unwrap().iter().map(|b| b["type"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["thinking", "text", "tool_use"]);
-        assert_eq!(answer["content"][2]["input"], json!({"a": 2}));
-        assert_eq!((&answer["stop_reason"], &answer["usage"]["output_tokens"]), (&json!("tool_use"), &json!(4)));
+        assert_eq!(body["content"][2]["input"], json!({"a": 2}));
+        assert_eq!((&body["stop_reason"], &body["usage"]["output_tokens"]), (&json!("tool_use"), &json!(4)));
         assert_eq!(stop(&ApiFinishReason::Text("END".into())), (json!("stop_sequence"), json!("END")));
         assert_eq!(stop(&ApiFinishReason::Length).0, "max_tokens");
     }
 
     #[test]
-    fn events_build_the_blocks_of_the_answer() {
-        let mut stream = MessagesStreamWriter::new(&asked(), &stamp());
+    fn events_build_blocks_of_response() {
+        let mut stream = MessagesStreamWriter::new(&request(), &identity());
         let mut events = stream.begin();
         let piece = |thinking: &str, text: &str| ChoiceDelta {
             thinking: thinking.into(),
@@ -200,9 +200,9 @@ mod tests {
             events.extend(stream.write_delta(&piece));
         }
         events.extend(
-            stream.write_delta(&ChoiceDelta { calls: answered().choices[0].calls.clone(), ..ChoiceDelta::default() }),
+            stream.write_delta(&ChoiceDelta { calls: response().choices[0].calls.clone(), ..ChoiceDelta::default() }),
         );
-        events.extend(stream.end(&answered()));
+        events.extend(stream.end(&response()));
         let names: Vec<&str> = events.iter().filter_map(|event| event.name).collect();
         let (start, delta, stop) = ("content_block_start", "content_block_delta", "content_block_stop");
         let expected = [

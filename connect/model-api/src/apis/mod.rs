@@ -1,4 +1,4 @@
-//! The forms: conversion between each API's JSON and plain data.
+//! The APIs: conversion between the JSON of each and plain data.
 
 mod chat_read;
 mod chat_write;
@@ -24,8 +24,8 @@ use serde_json::Value;
 /// Reads the body of a request. `past` finds conversations that [`ApiKind::Responses`] continues.
 ///
 /// Errors: an invalid field, by its path.
-pub fn read(form: ApiKind, body: &Value, past: &ConversationLookup<'_>) -> Result<ModelRequest, ModelApiError> {
-    match form {
+pub fn read(api: ApiKind, body: &Value, past: &ConversationLookup<'_>) -> Result<ModelRequest, ModelApiError> {
+    match api {
         ApiKind::Chat => chat_read::read(body),
         ApiKind::Completions => completions::read(body),
         ApiKind::Responses => responses_read::read(body, past),
@@ -39,21 +39,21 @@ pub fn read_count(body: &Value) -> Result<ModelRequest, ModelApiError> {
 }
 
 /// Writes the whole response.
-pub fn write(asked: &ModelRequest, answered: &ModelResponse, stamp: &ResponseIdentity) -> Value {
-    match asked.api {
-        ApiKind::Chat => chat_write::write(asked, answered, stamp),
-        ApiKind::Completions => completions::write(asked, answered, stamp),
-        ApiKind::Responses => responses_write::write(asked, answered, stamp),
-        ApiKind::Messages => messages_write::write(asked, answered, stamp),
+pub fn write(request: &ModelRequest, response: &ModelResponse, identity: &ResponseIdentity) -> Value {
+    match request.api {
+        ApiKind::Chat => chat_write::write(request, response, identity),
+        ApiKind::Completions => completions::write(request, response, identity),
+        ApiKind::Responses => responses_write::write(request, response, identity),
+        ApiKind::Messages => messages_write::write(request, response, identity),
     }
 }
 
 /// Creates the writer of a response as events.
-pub fn stream(asked: &ModelRequest, stamp: &ResponseIdentity) -> Box<dyn StreamWriter> {
-    match asked.api {
-        ApiKind::Chat => Box::new(chat_write::ChatStreamWriter::new(asked, stamp)),
-        ApiKind::Completions => Box::new(completions::CompletionsStreamWriter::new(asked, stamp)),
-        ApiKind::Responses => Box::new(responses_write::ResponsesStreamWriter::new(asked, stamp)),
-        ApiKind::Messages => Box::new(messages_write::MessagesStreamWriter::new(asked, stamp)),
+pub fn stream(request: &ModelRequest, identity: &ResponseIdentity) -> Box<dyn StreamWriter> {
+    match request.api {
+        ApiKind::Chat => Box::new(chat_write::ChatStreamWriter::new(request, identity)),
+        ApiKind::Completions => Box::new(completions::CompletionsStreamWriter::new(request, identity)),
+        ApiKind::Responses => Box::new(responses_write::ResponsesStreamWriter::new(request, identity)),
+        ApiKind::Messages => Box::new(messages_write::MessagesStreamWriter::new(request, identity)),
     }
 }

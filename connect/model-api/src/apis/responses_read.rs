@@ -1,4 +1,5 @@
-//! Requests of OpenAI's responses: items in place of messages, and answers that a later request continues by their id.
+//! Requests of OpenAI's responses: items in place of messages, and responses that a later request continues by their
+//! id.
 
 use super::common;
 use super::content;
@@ -9,7 +10,7 @@ use crate::response::{ApiToolCall, calls_text};
 use serde_json::{Value, json};
 use trainyard_tables::Message;
 
-/// Lookup of the conversation that ended with the answer of an id.
+/// Lookup of the conversation that ended with the response of an id.
 pub type ConversationLookup<'a> = dyn Fn(&str) -> Option<Vec<Message>> + 'a;
 
 /// Fields that the response repeats.
@@ -48,7 +49,7 @@ pub fn read(body: &Value, past: &ConversationLookup<'_>) -> FieldResult<ModelReq
     messages.extend(instructions.map(|text| Message::new("system", text)));
     if let Some(id) = fields.text("previous_response_id")? {
         let unknown = || {
-            let message = format!("no answer `{id}` is kept here; send the whole conversation as `input`");
+            let message = format!("no response `{id}` is stored; send the whole conversation as `input`");
             ModelApiError { param: Some("previous_response_id".into()), ..ModelApiError::new(400, message) }
                 .code("previous_response_not_found")
         };
@@ -57,30 +58,30 @@ pub fn read(body: &Value, past: &ConversationLookup<'_>) -> FieldResult<ModelReq
     input(&fields, &mut messages)?;
     content::expect_conversation(&messages, "input")?;
     let model = fields.text("model")?.unwrap_or_default();
-    let mut asked = ModelRequest::new(ApiKind::Responses, model, ModelPrompt::Messages(messages));
-    asked.instructions = instructions.is_some();
-    common::sampling(&fields, &mut asked)?;
-    common::tools(&fields, &mut asked)?;
-    common::variables(&fields, &mut asked)?;
+    let mut request = ModelRequest::new(ApiKind::Responses, model, ModelPrompt::Messages(messages));
+    request.instructions = instructions.is_some();
+    common::sampling(&fields, &mut request)?;
+    common::tools(&fields, &mut request)?;
+    common::variables(&fields, &mut request)?;
     if let Some(reasoning) = fields.get("reasoning")
         && let Some(effort) = RequestFields::new(reasoning, "reasoning")?.text("effort")?
     {
-        asked.variables.insert("reasoning_effort".into(), json!(effort));
+        request.variables.insert("reasoning_effort".into(), json!(effort));
     }
-    asked.max_tokens = common::limit(&fields, &["max_output_tokens"])?;
-    asked.store = fields.flag("store")?.unwrap_or(true);
-    asked.logprobs = common::top(&fields, "top_logprobs")?;
+    request.max_tokens = common::limit(&fields, &["max_output_tokens"])?;
+    request.store = fields.flag("store")?.unwrap_or(true);
+    request.logprobs = common::top(&fields, "top_logprobs")?;
     let included = fields.list("include")?.into_iter().flatten();
-    for what in included {
-        match what.as_str() {
-            Some("message.output_text.logprobs") => asked.logprobs = asked.logprobs.or(Some(0)),
+    for item in included {
+        match item.as_str() {
+            Some("message.output_text.logprobs") => request.logprobs = request.logprobs.or(Some(0)),
             // Encryption is unnecessary: thoughts are returned as text.
             Some("reasoning.encrypted_content") => {}
             _ => return Err(fields.unsupported("include")),
         }
     }
-    asked.echo = fields.copy(&ECHOED);
-    Ok(asked)
+    request.echo = fields.copy(&ECHOED);
+    Ok(request)
 }
 
 fn input(fields: &RequestFields<'_>, messages: &mut Vec<Message>) -> FieldResult<()> {
@@ -129,8 +130,8 @@ fn item(value: &Value, path: &str, turn: &mut AssistantTurn, messages: &mut Vec<
                 "user" => "user",
                 "assistant" => "assistant",
                 other => {
-                    let what = format!("is `{other}`, but must be system, developer, user or assistant");
-                    return Err(fields.wrong("role", &what));
+                    let problem = format!("is `{other}`, but must be system, developer, user or assistant");
+                    return Err(fields.wrong("role", &problem));
                 }
             };
             let content = fields.get("content").ok_or_else(|| fields.wrong("content", "is missing"))?;
@@ -164,9 +165,9 @@ fn item(value: &Value, path: &str, turn: &mut AssistantTurn, messages: &mut Vec<
             messages.push(Message { tool_call_id: Some(id), ..Message::new("tool", output) });
         }
         other => {
-            let what =
+            let problem =
                 format!("is `{other}`; this server reads message, reasoning, function_call and function_call_output");
-            return Err(fields.wrong("type", &what).code("unsupported_item"));
+            return Err(fields.wrong("type", &problem).code("unsupported_item"));
         }
     }
     Ok(())
@@ -176,13 +177,13 @@ fn item(value: &Value, path: &str, turn: &mut AssistantTurn, messages: &mut Vec<
 mod tests {
     use super::*;
 
-    fn alone(body: &Value) -> FieldResult<ModelRequest> {
+    fn read_alone(body: &Value) -> FieldResult<ModelRequest> {
         read(body, &|_| None)
     }
 
     #[test]
-    fn items_of_a_turn_become_one_message() {
-        let asked = alone(&json!({
+    fn items_of_one_turn_become_one_message() {
+        let request = read_alone(&json!({
             "model": "m", "instructions": "Be brief.", "max_output_tokens": 9, "store": false,
             "reasoning": {"effort": "low"}, "include": ["reasoning.encrypted_content"],
             "text": {"format": {"type": "text"}},
@@ -200,33 +201,33 @@ mod tests {
             "tools": [{"type": "function", "name": "sum", "parameters": {"type": "object"}, "strict": true}],
         }))
         .unwrap();
-        let roles: Vec<&str> = asked.messages().iter().map(|m| m.role.as_str()).collect();
+        let roles: Vec<&str> = request.messages().iter().map(|m| m.role.as_str()).collect();
         assert_eq!(roles, ["system", "user", "assistant", "tool", "tool"]);
-        let said = &asked.messages()[2];
-        assert_eq!((said.content.as_str(), said.reasoning_content.as_deref()), ("I add.", Some("hm")));
-        let calls: Value = serde_json::from_str(said.tool_calls.as_deref().unwrap()).unwrap();
+        let assistant = &request.messages()[2];
+        assert_eq!((assistant.content.as_str(), assistant.reasoning_content.as_deref()), ("I add.", Some("hm")));
+        let calls: Value = serde_json::from_str(assistant.tool_calls.as_deref().unwrap()).unwrap();
         assert_eq!((&calls[0]["id"], &calls[1]["function"]["arguments"]), (&json!("a"), &json!("{\"a\": 1}")));
-        assert_eq!((asked.messages()[4].content.as_str(), asked.tools[0].name.as_str()), ("5", "sum"));
-        assert_eq!((asked.max_tokens, asked.store, asked.instructions), (Some(9), false, true));
+        assert_eq!((request.messages()[4].content.as_str(), request.tools[0].name.as_str()), ("5", "sum"));
+        assert_eq!((request.max_tokens, request.store, request.instructions), (Some(9), false, true));
         assert_eq!(
-            (&asked.variables["reasoning_effort"], &asked.echo["instructions"]),
+            (&request.variables["reasoning_effort"], &request.echo["instructions"]),
             (&json!("low"), &json!("Be brief."))
         );
     }
 
     #[test]
-    fn an_answer_is_continued_by_its_id() {
+    fn response_is_continued_by_id() {
         let past = |id: &str| (id == "resp_1").then(|| vec![Message::new("user", "a"), Message::new("assistant", "b")]);
         let body = |id: &str| json!({"input": "c", "instructions": "new", "previous_response_id": id});
-        let asked = read(&body("resp_1"), &past).unwrap();
-        let texts: Vec<&str> = asked.messages().iter().map(|m| m.content.as_str()).collect();
+        let request = read(&body("resp_1"), &past).unwrap();
+        let texts: Vec<&str> = request.messages().iter().map(|m| m.content.as_str()).collect();
         assert_eq!(texts, ["new", "a", "b", "c"]);
         let refusal = read(&body("resp_2"), &past).unwrap_err();
         assert_eq!((refusal.status, refusal.code), (400, Some("previous_response_not_found")));
     }
 
     #[test]
-    fn what_is_not_supported_is_named() {
+    fn unsupported_fields_are_reported_with_paths() {
         for (key, value, param) in [
             ("background", json!(true), "background"),
             ("conversation", json!("c"), "conversation"),
@@ -243,9 +244,9 @@ mod tests {
         ] {
             let mut body = json!({"model": "m", "input": "x"});
             body[key] = value;
-            let refusal = alone(&body).unwrap_err();
+            let refusal = read_alone(&body).unwrap_err();
             assert_eq!((refusal.status, refusal.param.as_deref()), (400, Some(param)), "{}", refusal.message);
         }
-        assert_eq!(alone(&json!({})).unwrap_err().param.as_deref(), Some("input"));
+        assert_eq!(read_alone(&json!({})).unwrap_err().param.as_deref(), Some("input"));
     }
 }

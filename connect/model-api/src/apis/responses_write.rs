@@ -8,55 +8,59 @@ use crate::response::{ApiFinishReason, ApiToolCall, ChoiceDelta, ModelResponse, 
 use serde_json::{Value, json};
 
 /// Writes the whole response.
-pub fn write(asked: &ModelRequest, answered: &ModelResponse, stamp: &ResponseIdentity) -> Value {
-    let nothing = ResponseChoice::default();
-    let choice = answered.choices.first().unwrap_or(&nothing);
+pub fn write(request: &ModelRequest, response: &ModelResponse, identity: &ResponseIdentity) -> Value {
+    let empty = ResponseChoice::default();
+    let choice = response.choices.first().unwrap_or(&empty);
     let cut = choice.finish == ApiFinishReason::Length;
     let mut items = Vec::new();
     if !choice.thinking.is_empty() {
-        items.push(reasoning(&id("rs", stamp, items.len()), &choice.thinking, "completed"));
+        items.push(reasoning(&id("rs", identity, items.len()), &choice.thinking, "completed"));
     }
     if !choice.text.is_empty() || choice.calls.is_empty() {
         let status = if cut { "incomplete" } else { "completed" };
-        items.push(message(&id("msg", stamp, items.len()), status, json!([part(asked, &choice.text, &choice.tokens)])));
+        items.push(message(
+            &id("msg", identity, items.len()),
+            status,
+            json!([part(request, &choice.text, &choice.tokens)]),
+        ));
     }
     for call in &choice.calls {
-        items.push(call_item(&id("fc", stamp, items.len()), call, "completed"));
+        items.push(call_item(&id("fc", identity, items.len()), call, "completed"));
     }
-    let mut answer = response(asked, stamp, if cut { "incomplete" } else { "completed" });
-    answer["output"] = json!(items);
+    let mut body = response_body(request, identity, if cut { "incomplete" } else { "completed" });
+    body["output"] = json!(items);
     if cut {
-        answer["incomplete_details"] = json!({"reason": "max_output_tokens"});
+        body["incomplete_details"] = json!({"reason": "max_output_tokens"});
     }
-    let usage = &answered.usage;
-    answer["usage"] = json!({
+    let usage = &response.usage;
+    body["usage"] = json!({
         "input_tokens": usage.prompt, "input_tokens_details": {"cached_tokens": 0},
         "output_tokens": usage.sampled, "output_tokens_details": {"reasoning_tokens": usage.thinking},
         "total_tokens": usage.prompt + usage.sampled,
     });
-    if asked.token_ids {
-        answer["prompt_token_ids"] = json!(answered.prompt_ids);
-        answer["token_ids"] = json!(tokens::ids(&choice.tokens));
+    if request.token_ids {
+        body["prompt_token_ids"] = json!(response.prompt_ids);
+        body["token_ids"] = json!(tokens::ids(&choice.tokens));
     }
-    answer
+    body
 }
 
-fn response(asked: &ModelRequest, stamp: &ResponseIdentity, status: &str) -> Value {
-    let mut answer = json!({
-        "id": stamp.id, "object": "response", "created_at": stamp.created, "status": status, "model": asked.model,
-        "error": null, "incomplete_details": null, "instructions": null, "output": [], "metadata": {},
-        "parallel_tool_calls": true, "tool_choice": "auto", "tools": [], "temperature": null, "top_p": null,
+fn response_body(request: &ModelRequest, identity: &ResponseIdentity, status: &str) -> Value {
+    let mut body = json!({
+        "id": identity.id, "object": "response", "created_at": identity.created, "status": status,
+        "model": request.model, "error": null, "incomplete_details": null, "instructions": null, "output": [],
+        "metadata": {}, "parallel_tool_calls": true, "tool_choice": "auto", "tools": [], "temperature": null, "top_p": null,
         "max_output_tokens": null, "previous_response_id": null, "truncation": "disabled", "usage": null,
-        "text": {"format": {"type": "text"}}, "store": asked.store, "background": false,
+        "text": {"format": {"type": "text"}}, "store": request.store, "background": false,
     });
-    for (key, value) in &asked.echo {
-        answer[key] = value.clone();
+    for (key, value) in &request.echo {
+        body[key] = value.clone();
     }
-    answer
+    body
 }
 
-fn id(prefix: &str, stamp: &ResponseIdentity, index: usize) -> String {
-    format!("{prefix}_{}_{index}", stamp.id.trim_start_matches("resp_"))
+fn id(prefix: &str, identity: &ResponseIdentity, index: usize) -> String {
+    format!("{prefix}_{}_{index}", identity.id.trim_start_matches("resp_"))
 }
 
 fn reasoning(id: &str, text: &str, status: &str) -> Value {
@@ -70,13 +74,13 @@ fn message(id: &str, status: &str, content: Value) -> Value {
     json!({"id": id, "type": "message", "status": status, "role": "assistant", "content": content})
 }
 
-fn part(asked: &ModelRequest, text: &str, list: &[SampledToken]) -> Value {
-    json!({"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs(asked, list)})
+fn part(request: &ModelRequest, text: &str, list: &[SampledToken]) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs(request, list)})
 }
 
-fn logprobs(asked: &ModelRequest, list: &[SampledToken]) -> Vec<Value> {
-    let list = if asked.logprobs.is_some() { list } else { &[] };
-    list.iter().map(|token| tokens::listed(asked, token)).collect()
+fn logprobs(request: &ModelRequest, list: &[SampledToken]) -> Vec<Value> {
+    let list = if request.logprobs.is_some() { list } else { &[] };
+    list.iter().map(|token| tokens::listed(request, token)).collect()
 }
 
 fn call_item(id: &str, call: &ApiToolCall, status: &str) -> Value {
@@ -94,8 +98,8 @@ enum OpenItem {
 
 /// The response as events.
 pub struct ResponsesStreamWriter {
-    asked: ModelRequest,
-    stamp: ResponseIdentity,
+    request: ModelRequest,
+    identity: ResponseIdentity,
     number: u64,
     /// Number of finished items.
     items: usize,
@@ -106,9 +110,9 @@ pub struct ResponsesStreamWriter {
 }
 
 impl ResponsesStreamWriter {
-    pub fn new(asked: &ModelRequest, stamp: &ResponseIdentity) -> Self {
-        let (asked, stamp) = (asked.clone(), stamp.clone());
-        Self { asked, stamp, number: 0, items: 0, open: None, has_text: false, tokens: Vec::new() }
+    pub fn new(request: &ModelRequest, identity: &ResponseIdentity) -> Self {
+        let (request, identity) = (request.clone(), identity.clone());
+        Self { request, identity, number: 0, items: 0, open: None, has_text: false, tokens: Vec::new() }
     }
     fn event(&mut self, name: &'static str, mut data: Value) -> ServerSentEvent {
         data["sequence_number"] = json!(self.number);
@@ -116,7 +120,7 @@ impl ResponsesStreamWriter {
         ServerSentEvent::named(name, data)
     }
     fn id(&self, prefix: &str) -> String {
-        id(prefix, &self.stamp, self.items)
+        id(prefix, &self.identity, self.items)
     }
     /// Adds to a thought, beginning one if necessary.
     fn write_thinking(&mut self, text: &str, events: &mut Vec<ServerSentEvent>) {
@@ -141,7 +145,7 @@ impl ResponsesStreamWriter {
             let item = message(&self.id("msg"), "in_progress", json!([]));
             let index = self.items;
             events.push(self.event("response.output_item.added", json!({"output_index": index, "item": item})));
-            let data = self.place("msg", json!({"part": part(&self.asked, "", &[])}));
+            let data = self.place("msg", json!({"part": part(&self.request, "", &[])}));
             events.push(self.event("response.content_part.added", data));
             self.open = Some(OpenItem::Text(String::new()));
             self.has_text = true;
@@ -151,7 +155,7 @@ impl ResponsesStreamWriter {
         }
         self.tokens.extend_from_slice(list);
         if !text.is_empty() {
-            let data = self.place("msg", json!({"delta": text, "logprobs": logprobs(&self.asked, list)}));
+            let data = self.place("msg", json!({"delta": text, "logprobs": logprobs(&self.request, list)}));
             events.push(self.event("response.output_text.delta", data));
         }
     }
@@ -172,7 +176,7 @@ impl ResponsesStreamWriter {
             }
             Some(OpenItem::Text(text)) => {
                 let list = std::mem::take(&mut self.tokens);
-                let part = part(&self.asked, &text, &list);
+                let part = part(&self.request, &text, &list);
                 let data = self.place("msg", json!({"text": text, "logprobs": part["logprobs"]}));
                 events.push(self.event("response.output_text.done", data));
                 let data = self.place("msg", json!({"part": part}));
@@ -202,10 +206,10 @@ impl ResponsesStreamWriter {
 
 impl StreamWriter for ResponsesStreamWriter {
     fn begin(&mut self) -> Vec<ServerSentEvent> {
-        let answer = response(&self.asked, &self.stamp, "in_progress");
+        let body = response_body(&self.request, &self.identity, "in_progress");
         ["response.created", "response.in_progress"]
             .into_iter()
-            .map(|name| self.event(name, json!({"response": answer})))
+            .map(|name| self.event(name, json!({"response": body})))
             .collect()
     }
     fn write_delta(&mut self, piece: &ChoiceDelta) -> Vec<ServerSentEvent> {
@@ -221,23 +225,23 @@ impl StreamWriter for ResponsesStreamWriter {
         }
         events
     }
-    fn end(&mut self, answered: &ModelResponse) -> Vec<ServerSentEvent> {
+    fn end(&mut self, response: &ModelResponse) -> Vec<ServerSentEvent> {
         let mut events = Vec::new();
-        let cut = answered.choices.first().is_some_and(|choice| choice.finish == ApiFinishReason::Length);
-        let called = answered.choices.first().is_some_and(|choice| !choice.calls.is_empty());
+        let cut = response.choices.first().is_some_and(|choice| choice.finish == ApiFinishReason::Length);
+        let called = response.choices.first().is_some_and(|choice| !choice.calls.is_empty());
         if !self.has_text && !called {
             self.write_text("", &[], &mut events);
         }
         self.close(&mut events, if cut { "incomplete" } else { "completed" });
-        let answer = write(&self.asked, answered, &self.stamp);
+        let body = write(&self.request, response, &self.identity);
         let name = if cut { "response.incomplete" } else { "response.completed" };
-        events.push(self.event(name, json!({"response": answer})));
+        events.push(self.event(name, json!({"response": body})));
         events
     }
     fn fail(&mut self, refusal: &ModelApiError) -> Vec<ServerSentEvent> {
-        let mut answer = response(&self.asked, &self.stamp, "failed");
-        answer["error"] = json!({"code": refusal.code.unwrap_or("server_error"), "message": refusal.message});
-        vec![self.event("response.failed", json!({"response": answer}))]
+        let mut body = response_body(&self.request, &self.identity, "failed");
+        body["error"] = json!({"code": refusal.code.unwrap_or("server_error"), "message": refusal.message});
+        vec![self.event("response.failed", json!({"response": body}))]
     }
 }
 
@@ -247,15 +251,15 @@ mod tests {
     use crate::request::{ApiKind, ModelPrompt};
     use crate::response::Usage;
 
-    fn asked() -> ModelRequest {
-        let mut asked = ModelRequest::new(ApiKind::Responses, "m", ModelPrompt::Messages(Vec::new()));
-        asked.echo.insert("instructions".into(), json!("Be brief."));
-        asked
+    fn request() -> ModelRequest {
+        let mut request = ModelRequest::new(ApiKind::Responses, "m", ModelPrompt::Messages(Vec::new()));
+        request.echo.insert("instructions".into(), json!("Be brief."));
+        request
     }
-    fn stamp() -> ResponseIdentity {
+    fn identity() -> ResponseIdentity {
         ResponseIdentity { id: "resp_x".into(), created: 5 }
     }
-    fn answered(finish: ApiFinishReason) -> ModelResponse {
+    fn response(finish: ApiFinishReason) -> ModelResponse {
         let call = ApiToolCall { id: "a".into(), name: "sum".into(), arguments: "{}".into() };
         let calls = if finish == ApiFinishReason::Calls { vec![call] } else { Vec::new() };
         let choice =
@@ -268,9 +272,9 @@ mod tests {
     }
 
     #[test]
-    fn events_build_the_items_of_the_answer() {
-        let answered = answered(ApiFinishReason::Calls);
-        let mut stream = ResponsesStreamWriter::new(&asked(), &stamp());
+    fn events_build_items_of_response() {
+        let response = response(ApiFinishReason::Calls);
+        let mut stream = ResponsesStreamWriter::new(&request(), &identity());
         let mut events = stream.begin();
         let text = |thinking: &str, text: &str| ChoiceDelta {
             thinking: thinking.into(),
@@ -281,9 +285,9 @@ mod tests {
             events.extend(stream.write_delta(&piece));
         }
         events.extend(
-            stream.write_delta(&ChoiceDelta { calls: answered.choices[0].calls.clone(), ..ChoiceDelta::default() }),
+            stream.write_delta(&ChoiceDelta { calls: response.choices[0].calls.clone(), ..ChoiceDelta::default() }),
         );
-        events.extend(stream.end(&answered));
+        events.extend(stream.end(&response));
         let names: Vec<&str> = events.iter().filter_map(|event| event.name).collect();
         let text = ["response.output_text.delta"; 2];
         let expected = [
@@ -301,18 +305,18 @@ mod tests {
         let done = data.iter().filter(|data| data["type"] == "response.output_item.done");
         let built: Vec<Value> = done.map(|data| data["item"].clone()).collect();
         let whole = &data[data.len() - 1]["response"];
-        assert_eq!(json!(built), whole["output"], "the events make what the answer says");
+        assert_eq!(json!(built), whole["output"], "the events build the items of the response");
         assert_eq!((&whole["instructions"], &whole["usage"]["total_tokens"]), (&json!("Be brief."), &json!(7)));
     }
 
     #[test]
-    fn a_turn_that_was_cut_is_incomplete() {
-        let answer = write(&asked(), &answered(ApiFinishReason::Length), &stamp());
-        assert_eq!((&answer["status"], &answer["output"][1]["status"]), (&json!("incomplete"), &json!("incomplete")));
-        assert_eq!(answer["incomplete_details"]["reason"], "max_output_tokens");
-        let empty = write(&asked(), &ModelResponse::default(), &stamp());
+    fn truncated_turn_is_incomplete() {
+        let body = write(&request(), &response(ApiFinishReason::Length), &identity());
+        assert_eq!((&body["status"], &body["output"][1]["status"]), (&json!("incomplete"), &json!("incomplete")));
+        assert_eq!(body["incomplete_details"]["reason"], "max_output_tokens");
+        let empty = write(&request(), &ModelResponse::default(), &identity());
         assert_eq!(empty["output"][0]["content"][0]["text"], "", "an empty turn is an empty message");
-        let failed = ResponsesStreamWriter::new(&asked(), &stamp()).fail(&ModelApiError::new(500, "broken"));
+        let failed = ResponsesStreamWriter::new(&request(), &identity()).fail(&ModelApiError::new(500, "broken"));
         assert_eq!(failed[0].data.as_ref().unwrap()["response"]["error"]["message"], "broken");
     }
 }

@@ -1,13 +1,13 @@
-//! Streamed answers: events for pieces.
+//! Streamed responses: events for deltas.
 
 use crate::error::ModelApiError;
 use crate::response::{ChoiceDelta, ModelResponse};
 use serde_json::Value;
 
-/// Identity of an answer, in its form.
+/// Identity of a response, in its API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResponseIdentity {
-    /// Id, unique on this server: the form's prefix and random letters.
+    /// Id, unique on this server: the prefix of the API and random letters.
     pub id: String,
     /// Seconds since 1970-01-01 UTC.
     pub created: i64,
@@ -16,9 +16,9 @@ pub struct ResponseIdentity {
 /// A server-sent event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerSentEvent {
-    /// Name, in forms that name events.
+    /// Name, in APIs that name events.
     pub name: Option<&'static str>,
-    /// Data; `None` for the text `[DONE]`, which ends the streams of OpenAI's older forms.
+    /// Data; `None` for the text `[DONE]`, which ends the streams of OpenAI's older APIs.
     pub data: Option<Value>,
 }
 
@@ -42,14 +42,14 @@ impl ServerSentEvent {
     }
 }
 
-/// Writes the events of one answer.
+/// Writes the events of one response.
 pub trait StreamWriter: Send {
     /// Returns the events before the first piece.
     fn begin(&mut self) -> Vec<ServerSentEvent>;
     /// Returns the events of a piece of one of the choices.
     fn write_delta(&mut self, piece: &ChoiceDelta) -> Vec<ServerSentEvent>;
     /// Returns the events that end the stream after all pieces.
-    fn end(&mut self, answered: &ModelResponse) -> Vec<ServerSentEvent>;
+    fn end(&mut self, response: &ModelResponse) -> Vec<ServerSentEvent>;
     /// Returns the events of a failure within the stream.
     fn fail(&mut self, refusal: &ModelApiError) -> Vec<ServerSentEvent>;
 }

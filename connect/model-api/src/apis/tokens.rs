@@ -5,8 +5,8 @@ use crate::response::{ApiFinishReason, SampledToken};
 use serde_json::{Value, json};
 
 /// Returns a token's name, in the form that the request selects.
-pub fn name(asked: &ModelRequest, id: u32, text: &str) -> String {
-    if asked.tokens_as_ids { format!("token_id:{id}") } else { text.to_string() }
+pub fn name(request: &ModelRequest, id: u32, text: &str) -> String {
+    if request.tokens_as_ids { format!("token_id:{id}") } else { text.to_string() }
 }
 
 /// Returns the bytes of a token's text; null where the token ends within a character.
@@ -16,13 +16,12 @@ pub fn bytes(text: &str) -> Value {
 
 /// Returns a token with its log-probability and the most probable alternatives, as chat completions and responses list
 /// it.
-pub fn listed(asked: &ModelRequest, token: &SampledToken) -> Value {
-    let top = token
-        .top
-        .iter()
-        .map(|top| json!({"token": name(asked, top.id, &top.text), "logprob": top.logprob, "bytes": bytes(&top.text)}));
+pub fn listed(request: &ModelRequest, token: &SampledToken) -> Value {
+    let top = token.top.iter().map(
+        |top| json!({"token": name(request, top.id, &top.text), "logprob": top.logprob, "bytes": bytes(&top.text)}),
+    );
     json!({
-        "token": name(asked, token.id, &token.text), "logprob": token.logprob, "bytes": bytes(&token.text),
+        "token": name(request, token.id, &token.text), "logprob": token.logprob, "bytes": bytes(&token.text),
         "top_logprobs": top.collect::<Vec<_>>(),
     })
 }

@@ -1,12 +1,12 @@
-//! Conversations that a later request continues by the id of an answer.
+//! Conversations that a later request continues by the id of a response.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use trainyard_tables::Message;
 
-/// The last conversations, each of one path.
+/// The latest conversations, each of one path.
 pub struct ConversationCache {
-    most: usize,
+    max: usize,
     list: Mutex<VecDeque<CachedConversation>>,
 }
 
@@ -17,15 +17,15 @@ struct CachedConversation {
 }
 
 impl ConversationCache {
-    /// Keeps at most this many.
-    pub fn new(most: usize) -> Self {
-        Self { most, list: Mutex::default() }
+    /// Creates a cache of at most this many conversations.
+    pub fn new(max: usize) -> Self {
+        Self { max, list: Mutex::default() }
     }
-    /// Keeps a conversation; if there are too many, the oldest is dropped.
+    /// Adds a conversation; if there are too many, the oldest is dropped.
     pub fn insert(&self, base: &str, id: &str, messages: Vec<Message>) {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         list.push_back(CachedConversation { base: base.to_string(), id: id.to_string(), messages });
-        while list.len() > self.most {
+        while list.len() > self.max {
             list.pop_front();
         }
     }
@@ -41,13 +41,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_goes_first_and_paths_are_apart() {
-        let kept = ConversationCache::new(2);
+    fn oldest_conversation_is_dropped_and_paths_are_separate() {
+        let cache = ConversationCache::new(2);
         for id in ["a", "b", "c"] {
-            kept.insert("/e/1", id, vec![Message::new("user", id)]);
+            cache.insert("/e/1", id, vec![Message::new("user", id)]);
         }
-        assert_eq!(kept.find("/e/1", "a"), None);
-        assert_eq!(kept.find("/e/1", "c").unwrap()[0].content, "c");
-        assert_eq!(kept.find("/e/2", "c"), None);
+        assert_eq!(cache.find("/e/1", "a"), None);
+        assert_eq!(cache.find("/e/1", "c").unwrap()[0].content, "c");
+        assert_eq!(cache.find("/e/2", "c"), None);
     }
 }

@@ -15,8 +15,8 @@ fn policy(protected: bool) -> RequestPolicy {
         credential: "key",
         x_api_key: true,
         target_host: false,
-        help_unprotected: "give a key, or bind to 127.0.0.1",
-        help_unbound: "give another address",
+        help_unprotected: "set a key, or bind to 127.0.0.1",
+        help_unbound: "choose another address",
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_hosts_and_origins_are_looked_at() {
+    fn keys_hosts_and_origins_are_checked() {
         let host = ("host", "127.0.0.1:8000");
         assert_eq!(status(&[host], None), 200);
         assert_eq!(status(&[("host", "evil.example")], None), 403);

@@ -19,26 +19,26 @@ use trainyard_http_server::{BodyError, is_stalled, read_body};
 /// Handles any request.
 pub async fn handle(State(app): State<Arc<ModelApiState>>, request: Request) -> Response {
     let Some((base, route)) = route::find(request.uri().path()) else {
-        let message = format!("there is no path {}", request.uri().path());
+        let message = format!("unknown path {}", request.uri().path());
         return error_response(&ModelApiError::new(404, message), ApiKind::Chat);
     };
-    let form = route.api();
-    let asked = async {
+    let api = route.api();
+    let admitted = async {
         if route != ModelApiRoute::Health {
             guard::admit(request.headers(), request.uri(), app.settings.key.as_ref())?;
         }
         let method = if route.takes_body() { Method::POST } else { Method::GET };
         if request.method() != method {
-            return Err(ModelApiError::new(405, format!("this path takes {method}, not {}", request.method())));
+            return Err(ModelApiError::new(405, format!("this path requires {method}, not {}", request.method())));
         }
         let caller = Caller { base, key: guard::key(request.headers()) };
         let body = if route.takes_body() { body(&app, request).await? } else { Value::Null };
         Ok((caller, body))
     };
-    match asked.await {
-        Err(refusal) => error_response(&refusal, form),
+    match admitted.await {
+        Err(refusal) => error_response(&refusal, api),
         Ok((caller, body)) => {
-            dispatch(&app, route, caller, &body).await.unwrap_or_else(|refusal| error_response(&refusal, form))
+            dispatch(&app, route, caller, &body).await.unwrap_or_else(|refusal| error_response(&refusal, api))
         }
     }
 }
@@ -77,24 +77,24 @@ async fn dispatch(
             Ok(json(value!({"count": ids.len(), "tokens": ids, "max_model_len": positions})))
         }
         ModelApiRoute::Count => {
-            let mut asked = apis::read_count(body)?;
-            name_model(app, &caller, &mut asked)?;
-            Ok(json(value!({"input_tokens": app.handler.count_tokens(&caller, &asked)?})))
+            let mut model_request = apis::read_count(body)?;
+            name_model(app, &caller, &mut model_request)?;
+            Ok(json(value!({"input_tokens": app.handler.count_tokens(&caller, &model_request)?})))
         }
-        ModelApiRoute::Ask(form) => {
+        ModelApiRoute::Ask(api) => {
             let past = |id: &str| app.conversations.find(&caller.base, id);
-            let mut asked = apis::read(form, body, &past)?;
-            name_model(app, &caller, &mut asked)?;
-            Ok(respond(app, asked, caller).await)
+            let mut model_request = apis::read(api, body, &past)?;
+            name_model(app, &caller, &mut model_request)?;
+            Ok(respond(app, model_request, caller).await)
         }
     }
 }
 
 /// Sets the model of a request without one, if there is only one model.
-fn name_model(app: &ModelApiState, caller: &Caller, asked: &mut ModelRequest) -> Result<(), ModelApiError> {
+fn name_model(app: &ModelApiState, caller: &Caller, model_request: &mut ModelRequest) -> Result<(), ModelApiError> {
     let cards = app.handler.models(caller)?;
-    match (asked.model.as_str(), cards.as_slice()) {
-        ("", [only]) => asked.model = only.name.clone(),
+    match (model_request.model.as_str(), cards.as_slice()) {
+        ("", [only]) => model_request.model = only.name.clone(),
         ("", _) => return Err(ModelApiError::invalid_field("model", "`model` is missing")),
         (_, [_]) if app.handler.accepts_any_model() => {}
         (name, cards) if cards.iter().all(|card| card.name != name) => {
@@ -118,14 +118,15 @@ fn listed(card: &ModelCard) -> Value {
 }
 
 async fn body(app: &ModelApiState, request: Request) -> Result<Value, ModelApiError> {
-    let ModelApiSettings { max_body_bytes: most, body_timeout: patience, .. } = app.settings;
-    let bytes = read_body(request.into_body(), most, patience).await.map_err(|fault| match fault {
-        BodyError::TooLarge => ModelApiError::new(413, format!("the body has more than {most} bytes; send less")),
-        BodyError::Late => ModelApiError::new(408, format!("the body did not come within {} s", patience.as_secs())),
+    let ModelApiSettings { max_body_bytes: max_bytes, body_timeout: timeout, .. } = app.settings;
+    let bytes = read_body(request.into_body(), max_bytes, timeout).await.map_err(|fault| match fault {
+        BodyError::TooLarge => ModelApiError::new(413, format!("the body has more than {max_bytes} bytes; send less")),
+        BodyError::Late => ModelApiError::new(408, format!("the body did not arrive within {} s", timeout.as_secs())),
         BodyError::Broken(error) => {
             let status = if is_stalled(&error) { 408 } else { 400 };
-            ModelApiError::new(status, format!("the body broke off: {error}"))
+            ModelApiError::new(status, format!("cannot read the body: {error}"))
         }
     })?;
-    serde_json::from_slice(&bytes).map_err(|error| ModelApiError::new(400, format!("the body is no JSON: {error}")))
+    serde_json::from_slice(&bytes)
+        .map_err(|error| ModelApiError::new(400, format!("the body is not valid JSON: {error}")))
 }

@@ -23,13 +23,13 @@ pub async fn bind(address: SocketAddr, settings: &ModelApiSettings) -> Result<Tc
 /// Serves requests until `stop` is done, then completes the current ones.
 pub async fn serve(
     listener: TcpListener,
-    desk: Arc<dyn ModelHandler>,
+    handler: Arc<dyn ModelHandler>,
     settings: ModelApiSettings,
     stop: impl Future<Output = ()>,
 ) {
     let limits = settings.limits;
     let busy = ModelApiError::new(503, "too many connections are open; try again in a second").body(ApiKind::Chat);
-    let router = Router::new().fallback(handle).with_state(Arc::new(ModelApiState::new(desk, settings)));
+    let router = Router::new().fallback(handle).with_state(Arc::new(ModelApiState::new(handler, settings)));
     trainyard_http_server::serve(listener, router, limits, busy.to_string(), stop).await;
 }
 
@@ -42,20 +42,22 @@ pub struct ModelApiServer {
 
 impl ModelApiServer {
     /// Serves on an address; port 0 = any free one. Errors: as [`bind`]; retryable (no thread).
-    pub fn start(address: SocketAddr, desk: Arc<dyn ModelHandler>, settings: ModelApiSettings) -> Result<Self> {
+    pub fn start(address: SocketAddr, handler: Arc<dyn ModelHandler>, settings: ModelApiSettings) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("serving")
             .enable_all()
             .build()
-            .map_err(|e| Error::retryable(format!("no asynchronous runtime: {e}")))?;
+            .map_err(|e| Error::retryable(format!("cannot start the runtime of the server: {e}")))?;
         let listener = runtime.block_on(bind(address, &settings))?;
-        let address = listener.local_addr().map_err(|e| Error::retryable(format!("the server has no address: {e}")))?;
+        let address = listener
+            .local_addr()
+            .map_err(|e| Error::retryable(format!("cannot read the address of the server: {e}")))?;
         let (stop, mut stopped) = watch::channel(false);
         let work = move || {
             runtime.block_on(async move {
                 tokio::select! {
-                    () = serve(listener, desk, settings, std::future::pending()) => {}
+                    () = serve(listener, handler, settings, std::future::pending()) => {}
                     _ = stopped.wait_for(|stop| *stop) => {}
                 }
             });
@@ -64,7 +66,7 @@ impl ModelApiServer {
         let thread = std::thread::Builder::new()
             .name("serving".into())
             .spawn(work)
-            .map_err(|e| Error::retryable(format!("no thread for the server: {e}")))?;
+            .map_err(|e| Error::retryable(format!("cannot start the thread of the server: {e}")))?;
         Ok(Self { address, stop, thread: Some(thread) })
     }
     /// Returns the listening address.

@@ -1,4 +1,4 @@
-//! Sending of one answer to the client.
+//! Sending of one response to the client.
 
 use super::state::ModelApiState;
 use crate::apis::{self, ResponseIdentity, ServerSentEvent, StreamWriter};
@@ -16,30 +16,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// A request that was passed to the desk.
+/// A request that was passed to the handler.
 struct RequestExchange {
     app: Arc<ModelApiState>,
-    asked: ModelRequest,
+    request: ModelRequest,
     base: String,
-    stamp: ResponseIdentity,
-    began: Duration,
+    identity: ResponseIdentity,
+    started: Duration,
     events: UnboundedReceiver<ResponseEvent>,
 }
 
-/// Passes the request to the desk and returns the response.
-pub async fn respond(app: &Arc<ModelApiState>, asked: ModelRequest, caller: Caller) -> Response {
-    let stamp = app.next_identity(asked.api);
-    let (reply, told) = ResponseSender::new();
-    let (app, began, base) = (app.clone(), app.settings.clock.monotonic(), caller.base.clone());
-    let exchange = RequestExchange { app, asked: asked.clone(), base, stamp, began, events: told };
-    exchange.app.handler.handle(PendingRequest { request: asked, caller, reply });
-    if exchange.asked.stream { exchange.streamed().await } else { exchange.whole().await }
+/// Passes the request to the handler and returns the response.
+pub async fn respond(app: &Arc<ModelApiState>, request: ModelRequest, caller: Caller) -> Response {
+    let identity = app.next_identity(request.api);
+    let (reply, events) = ResponseSender::new();
+    let (app, started, base) = (app.clone(), app.settings.clock.monotonic(), caller.base.clone());
+    let exchange = RequestExchange { app, request: request.clone(), base, identity, started, events };
+    exchange.app.handler.handle(PendingRequest { request, caller, reply });
+    if exchange.request.stream { exchange.streamed().await } else { exchange.whole().await }
 }
 
 /// Returns the response of a refusal.
-pub fn error_response(refusal: &ModelApiError, form: ApiKind) -> Response {
+pub fn error_response(refusal: &ModelApiError, api: ApiKind) -> Response {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (status, axum::Json(refusal.body(form))).into_response()
+    (status, axum::Json(refusal.body(api))).into_response()
 }
 
 impl RequestExchange {
@@ -47,7 +47,7 @@ impl RequestExchange {
         let lost = || {
             ResponseEvent::Failed(ModelApiError::new(
                 500,
-                "whoever was to answer has stopped; see the log of the server",
+                "the handler stopped without a response; see the log of the server",
             ))
         };
         self.events.recv().await.unwrap_or_else(lost)
@@ -57,24 +57,24 @@ impl RequestExchange {
             match self.next().await {
                 ResponseEvent::Delta(_) => {}
                 ResponseEvent::Failed(refusal) => return self.refuse(&refusal),
-                ResponseEvent::Done(answered) => {
-                    self.log_response(&answered);
-                    return axum::Json(apis::write(&self.asked, &answered, &self.stamp)).into_response();
+                ResponseEvent::Done(response) => {
+                    self.log_response(&response);
+                    return axum::Json(apis::write(&self.request, &response, &self.identity)).into_response();
                 }
             }
         }
     }
-    /// Streams the answer. A request that is refused before its first event gets the status of the refusal.
+    /// Streams the response. A request that is refused before its first event gets the status of the refusal.
     async fn streamed(mut self) -> Response {
         let first = self.next().await;
         if let ResponseEvent::Failed(refusal) = &first {
             return self.refuse(refusal);
         }
-        let mut writer = apis::stream(&self.asked, &self.stamp);
+        let mut writer = apis::stream(&self.request, &self.identity);
         let events = text(&writer.begin());
-        let state = ResponseStream { exchange: self, writer, first: Some(first), pieces: false, over: false };
+        let state = ResponseStream { exchange: self, writer, first: Some(first), has_deltas: false, ended: false };
         let rest = futures::stream::unfold(state, |mut state| async move {
-            if state.over {
+            if state.ended {
                 return None;
             }
             let events = state.advance().await;
@@ -86,62 +86,62 @@ impl RequestExchange {
         (headers, body).into_response()
     }
     fn refuse(&self, refusal: &ModelApiError) -> Response {
-        tracing::info!(form = ?self.asked.api, status = refusal.status, message = refusal.message, "refused");
-        error_response(refusal, self.asked.api)
+        tracing::info!(form = ?self.request.api, status = refusal.status, message = refusal.message, "refused");
+        error_response(refusal, self.request.api)
     }
-    /// Keeps the conversation for a later request, and writes the log line.
-    fn log_response(&self, answered: &ModelResponse) {
-        if self.asked.api == ApiKind::Responses && self.asked.store {
-            let before = self.asked.messages().iter().skip(usize::from(self.asked.instructions)).cloned();
-            let said = answered.choices.first().map(|choice| choice.message());
-            self.app.conversations.insert(&self.base, &self.stamp.id, before.chain(said).collect());
+    /// Stores the conversation for a later request, and writes the log line.
+    fn log_response(&self, response: &ModelResponse) {
+        if self.request.api == ApiKind::Responses && self.request.store {
+            let before = self.request.messages().iter().skip(usize::from(self.request.instructions)).cloned();
+            let message = response.choices.first().map(|choice| choice.message());
+            self.app.conversations.insert(&self.base, &self.identity.id, before.chain(message).collect());
         }
-        let took = self.app.settings.clock.monotonic().saturating_sub(self.began);
+        let took = self.app.settings.clock.monotonic().saturating_sub(self.started);
         tracing::info!(
-            form = ?self.asked.api,
+            form = ?self.request.api,
             base = self.base,
-            model = self.asked.model,
-            prompt = answered.usage.prompt,
-            sampled = answered.usage.sampled,
+            model = self.request.model,
+            prompt = response.usage.prompt,
+            sampled = response.usage.sampled,
             milliseconds = took.as_millis() as u64,
             "answered"
         );
     }
 }
 
-/// The rest of a streamed answer.
+/// The rest of a streamed response.
 struct ResponseStream {
     exchange: RequestExchange,
     writer: Box<dyn StreamWriter>,
     first: Option<ResponseEvent>,
-    pieces: bool,
-    over: bool,
+    has_deltas: bool,
+    ended: bool,
 }
 
 impl ResponseStream {
     async fn advance(&mut self) -> Vec<ServerSentEvent> {
-        let told = match self.first.take() {
-            Some(told) => told,
+        let event = match self.first.take() {
+            Some(event) => event,
             None => self.exchange.next().await,
         };
-        match told {
-            ResponseEvent::Delta(piece) => {
-                self.pieces = true;
-                self.writer.write_delta(&piece)
+        match event {
+            ResponseEvent::Delta(delta) => {
+                self.has_deltas = true;
+                self.writer.write_delta(&delta)
             }
             ResponseEvent::Failed(refusal) => {
-                self.over = true;
-                tracing::warn!(message = refusal.message, "an answer came to nothing in the middle");
+                self.ended = true;
+                tracing::warn!(message = refusal.message, "a stream failed before its end");
                 self.writer.fail(&refusal)
             }
-            ResponseEvent::Done(answered) => {
-                self.over = true;
-                self.exchange.log_response(&answered);
-                let choices = answered.choices.iter().enumerate();
-                let untold = choices.filter(|_| !self.pieces).map(|(i, choice)| choice.to_delta(i));
+            ResponseEvent::Done(response) => {
+                self.ended = true;
+                self.exchange.log_response(&response);
+                let choices = response.choices.iter().enumerate();
+                let missing = choices.filter(|_| !self.has_deltas).map(|(i, choice)| choice.to_delta(i));
                 let mut events: Vec<ServerSentEvent> =
-                    untold.flat_map(|piece| self.writer.write_delta(&piece)).collect();
-                events.extend(self.writer.end(&answered));
+                    missing.flat_map(|delta| self.writer.write_delta(&delta)).collect();
+                events.extend(self.writer.end(&response));
                 events
             }
         }

@@ -5,7 +5,7 @@ use crate::request::ApiKind;
 /// Operation of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelApiRoute {
-    /// An answer.
+    /// A response of the model.
     Ask(ApiKind),
     /// The number of tokens of an Anthropic request.
     Count,
@@ -24,7 +24,7 @@ impl ModelApiRoute {
     pub fn takes_body(&self) -> bool {
         matches!(self, Self::Ask(_) | Self::Count | Self::Tokenize)
     }
-    /// Returns the form whose error format applies.
+    /// Returns the API whose error format applies.
     pub fn api(&self) -> ApiKind {
         match self {
             Self::Ask(form) => *form,
@@ -47,8 +47,8 @@ pub fn find(path: &str) -> Option<(String, ModelApiRoute)> {
         ("/health", ModelApiRoute::Health),
     ];
     let path = path.strip_suffix('/').unwrap_or(path);
-    let whole = ends.into_iter().find_map(|(end, route)| Some((path.strip_suffix(end)?.to_string(), route)));
-    whole.or_else(|| {
+    let exact = ends.into_iter().find_map(|(end, route)| Some((path.strip_suffix(end)?.to_string(), route)));
+    exact.or_else(|| {
         // Names of models may contain slashes.
         let (base, name) = path.split_once("/v1/models/")?;
         (!name.is_empty()).then(|| (base.to_string(), ModelApiRoute::Model(name.to_string())))
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_a_base_and_a_route() {
+    fn path_is_split_into_base_and_route() {
         let of = |path: &str| find(path).unwrap();
         assert_eq!(of("/v1/chat/completions"), (String::new(), ModelApiRoute::Ask(ApiKind::Chat)));
         assert_eq!(of("/e/7/v1/messages"), ("/e/7".into(), ModelApiRoute::Ask(ApiKind::Messages)));

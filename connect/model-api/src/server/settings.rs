@@ -8,8 +8,8 @@ use trainyard_http_server::ServerLimits;
 /// Settings of a server.
 #[derive(Clone)]
 pub struct ModelApiSettings {
-    /// Key that every request must have; `None` = the desk decides, the server listens on loopback, and only requests
-    /// that name this machine are admitted.
+    /// Key that every request must have; `None` = the handler decides, the server listens on loopback, and only
+    /// requests that name this machine are admitted.
     pub key: Option<Secret>,
     /// Maximum bytes of a request's body.
     pub max_body_bytes: usize,
@@ -17,22 +17,22 @@ pub struct ModelApiSettings {
     pub body_timeout: Duration,
     /// Bounds on connections and on waiting for their bytes.
     pub limits: ServerLimits,
-    /// Number of answers of [`crate::ApiKind::Responses`] that are kept for later requests.
+    /// Number of responses of [`crate::ApiKind::Responses`] that are stored for later requests.
     pub max_conversations: usize,
-    /// Clock of answers' timestamps.
+    /// Clock of responses' timestamps.
     pub clock: Arc<dyn Clock>,
-    /// Random source of answers' ids.
+    /// Random source of responses' ids.
     pub chance: Chance,
 }
 
 impl ModelApiSettings {
-    /// Returns settings with no key, bodies of 32 MiB within 30 s, 1,000 kept answers.
+    /// Returns settings with no key, bodies of 32 MiB within 30 s, 1,000 stored responses.
     pub fn new(clock: Arc<dyn Clock>, chance: Chance) -> Self {
-        let (body, patience) = (32 << 20, Duration::from_secs(30));
+        let (body, timeout) = (32 << 20, Duration::from_secs(30));
         Self {
             key: None,
             max_body_bytes: body,
-            body_timeout: patience,
+            body_timeout: timeout,
             limits: ServerLimits::default(),
             max_conversations: 1000,
             clock,

@@ -13,19 +13,19 @@ pub struct ModelApiState {
     pub handler: Arc<dyn ModelHandler>,
     pub settings: ModelApiSettings,
     pub conversations: ConversationCache,
-    answers: AtomicU64,
+    responses: AtomicU64,
 }
 
 impl ModelApiState {
-    pub fn new(desk: Arc<dyn ModelHandler>, settings: ModelApiSettings) -> Self {
-        let kept = ConversationCache::new(settings.max_conversations);
-        Self { handler: desk, settings, conversations: kept, answers: AtomicU64::new(0) }
+    pub fn new(handler: Arc<dyn ModelHandler>, settings: ModelApiSettings) -> Self {
+        let conversations = ConversationCache::new(settings.max_conversations);
+        Self { handler, settings, conversations, responses: AtomicU64::new(0) }
     }
-    /// Returns the identity of the next answer.
-    pub fn next_identity(&self, form: ApiKind) -> ResponseIdentity {
-        let number = self.answers.fetch_add(1, Ordering::Relaxed);
+    /// Returns the identity of the next response.
+    pub fn next_identity(&self, api: ApiKind) -> ResponseIdentity {
+        let number = self.responses.fetch_add(1, Ordering::Relaxed);
         let mut draws = self.settings.chance.at("answer", &[number]);
-        let prefix = match form {
+        let prefix = match api {
             ApiKind::Chat => "chatcmpl-",
             ApiKind::Completions => "cmpl-",
             ApiKind::Responses => "resp_",

@@ -1,4 +1,4 @@
-//! The server over real connections, with a scripted desk.
+//! The server over real connections, with a scripted handler.
 
 use super::{ModelApiServer, ModelApiSettings};
 use crate::error::ModelApiError;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use trainyard_core::clock::ManualClock;
 use trainyard_core::{Chance, Secret};
 
-/// Repeats the last message, depending on its text: `slow` waits for ever, `drop` never answers, `break` fails in the
+/// Repeats the last message, depending on its text: `slow` waits forever, `drop` never responds, `break` fails in the
 /// middle, `call` calls a tool, `pieces` streams letter by letter.
 #[derive(Default)]
 struct Echo {
@@ -27,11 +27,11 @@ impl ModelHandler for Echo {
         }
         Ok(vec![ModelCard { name: "echo".into(), positions: Some(64) }])
     }
-    fn handle(&self, question: PendingRequest) {
-        let PendingRequest { request: asked, caller, reply } = question;
+    fn handle(&self, pending: PendingRequest) {
+        let PendingRequest { request, caller, reply } = pending;
         self.bases.lock().unwrap().push(caller);
-        let text = asked.messages().last().map(|message| message.content.clone()).unwrap_or_default();
-        let usage = Usage { prompt: asked.messages().len(), sampled: 1, thinking: 0 };
+        let text = request.messages().last().map(|message| message.content.clone()).unwrap_or_default();
+        let usage = Usage { prompt: request.messages().len(), sampled: 1, thinking: 0 };
         let mut choice = ResponseChoice { text: text.clone(), ..ResponseChoice::default() };
         match text.as_str() {
             "slow" => {
@@ -54,7 +54,7 @@ impl ModelHandler for Echo {
             }
             _ => {}
         }
-        reply.finish(ModelResponse { choices: vec![choice; asked.n], usage, ..ModelResponse::default() });
+        reply.finish(ModelResponse { choices: vec![choice; request.n], usage, ..ModelResponse::default() });
     }
 }
 
@@ -63,8 +63,8 @@ fn settings() -> ModelApiSettings {
 }
 
 fn start(settings: ModelApiSettings) -> (ModelApiServer, Arc<Echo>) {
-    let desk = Arc::new(Echo::default());
-    (ModelApiServer::start("127.0.0.1:0".parse().unwrap(), desk.clone(), settings).unwrap(), desk)
+    let handler = Arc::new(Echo::default());
+    (ModelApiServer::start("127.0.0.1:0".parse().unwrap(), handler.clone(), settings).unwrap(), handler)
 }
 
 fn send(server: &ModelApiServer, text: &str) -> TcpStream {
@@ -84,9 +84,9 @@ fn request(path: &str, body: &str) -> String {
 
 /// Returns status and body of a response.
 fn read(mut stream: TcpStream) -> (u16, String) {
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
     (head.split_whitespace().nth(1).unwrap_or("0").parse().unwrap(), body.to_string())
 }
 
@@ -100,21 +100,21 @@ fn content(text: &str) -> Value {
 }
 
 #[test]
-fn every_form_is_answered_in_its_shape() {
-    let (server, desk) = start(settings());
-    let (status, answer) = post(&server, "/v1/chat/completions", &content("hi"));
-    assert_eq!((status, &answer["choices"][0]["message"]["content"]), (200, &json!("hi")));
-    assert_eq!(answer["created"], 5);
-    let (_, answer) = post(&server, "/e/7/v1/chat/completions", &content("call"));
-    assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
-    assert_eq!(desk.bases.lock().unwrap()[1].base, "/e/7");
-    let (_, answer) = post(&server, "/v1/completions", &json!({"prompt": "x", "n": 2}));
-    assert_eq!((&answer["model"], answer["choices"].as_array().unwrap().len()), (&json!("echo"), 2));
+fn every_api_responds_in_its_format() {
+    let (server, handler) = start(settings());
+    let (status, response) = post(&server, "/v1/chat/completions", &content("hi"));
+    assert_eq!((status, &response["choices"][0]["message"]["content"]), (200, &json!("hi")));
+    assert_eq!(response["created"], 5);
+    let (_, response) = post(&server, "/e/7/v1/chat/completions", &content("call"));
+    assert_eq!(response["choices"][0]["finish_reason"], "tool_calls");
+    assert_eq!(handler.bases.lock().unwrap()[1].base, "/e/7");
+    let (_, response) = post(&server, "/v1/completions", &json!({"prompt": "x", "n": 2}));
+    assert_eq!((&response["model"], response["choices"].as_array().unwrap().len()), (&json!("echo"), 2));
     let message = json!({"model": "echo", "max_tokens": 3, "messages": [{"role": "user", "content": "hi"}]});
-    let (_, answer) = post(&server, "/v1/messages", &message);
-    assert_eq!(answer["content"], json!([{"type": "text", "text": "hi"}]));
-    let (status, answer) = post(&server, "/v1/messages/count_tokens", &message);
-    assert_eq!((status, &answer["type"]), (404, &json!("error")), "this desk counts none");
+    let (_, response) = post(&server, "/v1/messages", &message);
+    assert_eq!(response["content"], json!([{"type": "text", "text": "hi"}]));
+    let (status, response) = post(&server, "/v1/messages/count_tokens", &message);
+    assert_eq!((status, &response["type"]), (404, &json!("error")), "the handler does not count tokens");
     let get = |path: &str| {
         let text = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         let (status, body) = read(send(&server, &text));
@@ -129,21 +129,21 @@ fn every_form_is_answered_in_its_shape() {
 }
 
 #[test]
-fn an_answer_is_continued_on_its_own_path_alone() {
+fn response_is_continued_only_on_its_path() {
     let (server, _) = start(settings());
     let (_, first) = post(&server, "/v1/responses", &json!({"input": "hi", "instructions": "Be brief."}));
     let next = json!({"input": "more", "previous_response_id": first["id"]});
     let (status, second) = post(&server, "/v1/responses", &next);
     assert_eq!((status, &second["usage"]["input_tokens"]), (200, &json!(3)), "without the instructions");
     assert_eq!(post(&server, "/e/1/v1/responses", &next).0, 400);
-    let (_, unkept) = post(&server, "/v1/responses", &json!({"input": "hi", "store": false}));
+    let (_, unstored) = post(&server, "/v1/responses", &json!({"input": "hi", "store": false}));
     let (status, refusal) =
-        post(&server, "/v1/responses", &json!({"input": "x", "previous_response_id": unkept["id"]}));
+        post(&server, "/v1/responses", &json!({"input": "x", "previous_response_id": unstored["id"]}));
     assert_eq!((status, &refusal["error"]["code"]), (400, &json!("previous_response_not_found")));
 }
 
 #[test]
-fn streams_tell_pieces_or_the_whole() {
+fn stream_has_deltas_or_whole_response() {
     let (server, _) = start(settings());
     for (text, count) in [("pieces", 6), ("whole", 1)] {
         let mut body = content(text);
@@ -164,29 +164,29 @@ fn streams_tell_pieces_or_the_whole() {
 }
 
 #[test]
-fn bad_requests_are_refused_and_the_server_goes_on() {
+fn invalid_requests_are_rejected_and_server_continues() {
     let (server, _) =
         start(ModelApiSettings { max_body_bytes: 1000, body_timeout: Duration::from_secs(1), ..settings() });
     let large = format!("\"{}\"", "x".repeat(2000));
     let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n";
     let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n800\r\n{}\r\n0\r\n\r\n", "x".repeat(2048));
     let cases = [
-        (request("/v1/chat/completions", "{"), 400, "no JSON"),
-        (request("/v1/chat/completions", ""), 400, "no JSON"),
+        (request("/v1/chat/completions", "{"), 400, "not valid JSON"),
+        (request("/v1/chat/completions", ""), 400, "not valid JSON"),
         (request("/v1/chat/completions", "[]"), 400, "must be a JSON object"),
         (request("/v1/chat/completions", &large), 413, "more than 1000 bytes"),
         (chunked, 413, "more than 1000 bytes"),
-        (format!("{head}content-length: 50\r\n\r\n{{\"mod"), 408, "did not come within 1 s"),
+        (format!("{head}content-length: 50\r\n\r\n{{\"mod"), 408, "did not arrive within 1 s"),
         (request("/v1/chat/completions", &content("x").to_string().replace("echo", "gpt")), 404, "use one of: echo"),
         (request("/e/over/v1/chat/completions", &content("x").to_string()), 404, "the episode is over"),
-        (request("/v1/chat/completions", &content("drop").to_string()), 500, "has stopped"),
+        (request("/v1/chat/completions", &content("drop").to_string()), 500, "stopped without a response"),
         (request("/v1/messages", "{}"), 400, "\"type\":\"error\""),
         (request("/v1/chat/completions", "{}").replace("127.0.0.1", "evil.example"), 403, "another host"),
     ];
-    for (text, status, words) in cases {
-        let (found, body) = read(send(&server, &text));
-        assert_eq!(found, status, "{text}: {body}");
-        assert!(body.contains(words), "{body}");
+    for (text, status, message) in cases {
+        let (actual, body) = read(send(&server, &text));
+        assert_eq!(actual, status, "{text}: {body}");
+        assert!(body.contains(message), "{body}");
     }
     // Half a body, then the client disconnects.
     drop(send(&server, &format!("{head}content-length: 50\r\n\r\n{{\"mod")));
@@ -194,8 +194,8 @@ fn bad_requests_are_refused_and_the_server_goes_on() {
 }
 
 #[test]
-fn a_client_that_goes_is_noticed() {
-    let (server, desk) = start(settings());
+fn client_disconnect_is_noticed() {
+    let (server, handler) = start(settings());
     for stream in [false, true] {
         let mut body = content("slow");
         body["stream"] = json!(stream);
@@ -206,16 +206,16 @@ fn a_client_that_goes_is_noticed() {
                 until()
             })
         };
-        assert!(wait(&|| desk.waiting.lock().unwrap().len() == 1), "the request arrives");
-        assert!(!desk.waiting.lock().unwrap()[0].is_disconnected());
+        assert!(wait(&|| handler.waiting.lock().unwrap().len() == 1), "the request arrives");
+        assert!(!handler.waiting.lock().unwrap()[0].is_disconnected());
         drop(client);
-        assert!(wait(&|| desk.waiting.lock().unwrap()[0].is_disconnected()), "its end is noticed");
-        desk.waiting.lock().unwrap().clear();
+        assert!(wait(&|| handler.waiting.lock().unwrap()[0].is_disconnected()), "its end is noticed");
+        handler.waiting.lock().unwrap().clear();
     }
 }
 
 #[test]
-fn a_key_is_asked_for_and_needed_on_the_network() {
+fn key_is_required_on_network() {
     let (server, _) = start(ModelApiSettings { key: Some(Secret::new("k")), ..settings() });
     let text = request("/v1/chat/completions", &content("hi").to_string());
     let (status, body) = read(send(&server, &text));
@@ -223,5 +223,5 @@ fn a_key_is_asked_for_and_needed_on_the_network() {
     assert_eq!(read(send(&server, &text.replace("\r\nhost", "\r\nauthorization: Bearer k\r\nhost"))).0, 200);
     assert_eq!(read(send(&server, &text.replace("\r\nhost", "\r\nx-api-key: k\r\nhost"))).0, 200);
     let open = ModelApiServer::start("0.0.0.0:0".parse().unwrap(), Arc::new(Echo::default()), settings());
-    assert!(open.err().unwrap().message.contains("can be reached by others"));
+    assert!(open.err().unwrap().message.contains("is reachable from the network"));
 }

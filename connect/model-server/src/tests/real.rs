@@ -1,4 +1,4 @@
-//! A small random model: its answers are the engine's, regardless of concurrent requests.
+//! A small random model: its responses equal those of the engine, regardless of concurrent requests.
 
 use super::scripted::{options, send, wait};
 use crate::{ModelServer, ModelServerOptions};
@@ -10,11 +10,10 @@ use trainyard_lm::generate::{DrawKey, SequenceRequest, SequenceState};
 use trainyard_model_api::{ApiKind, ModelPrompt, ModelRequest, ResponseChoice};
 use trainyard_tables::SamplingParams;
 
-fn server(most: usize) -> ModelServer {
+fn server(max_batch: usize) -> ModelServer {
     let model = model();
     let sampler = Cpu.sampler(&model, &SamplerOptions { threads: 2 }).unwrap();
-    ModelServer::start(&model.chat, &model.generation, sampler, ModelServerOptions { max_batch: most, ..options() })
-        .unwrap()
+    ModelServer::start(&model.chat, &model.generation, sampler, ModelServerOptions { max_batch, ..options() }).unwrap()
 }
 
 fn chat_request(seed: u64, first: u32) -> ModelRequest {
@@ -51,43 +50,43 @@ fn assert_same(choice: &ResponseChoice, state: &SequenceState) {
 }
 
 #[test]
-fn answers_have_the_tokens_and_numbers_of_the_engine_whoever_shares_the_batch() {
-    for most in [1, 3, 16] {
-        let host = server(most);
-        let told: Vec<_> = (0..8).map(|seed| send(&host, chat_request(seed, 10 + seed as u32 % 3))).collect();
-        for (seed, told) in (0..8).zip(told) {
-            let (_, answered) = wait(told).unwrap();
-            assert_same(&answered.choices[0], &expected(seed, 10 + seed as u32 % 3, 0));
+fn response_equals_engine_output_in_any_batch() {
+    for max_batch in [1, 3, 16] {
+        let host = server(max_batch);
+        let events: Vec<_> = (0..8).map(|seed| send(&host, chat_request(seed, 10 + seed as u32 % 3))).collect();
+        for (seed, events) in (0..8).zip(events) {
+            let (_, response) = wait(events).unwrap();
+            assert_same(&response.choices[0], &expected(seed, 10 + seed as u32 % 3, 0));
         }
     }
 }
 
 #[test]
-fn several_answers_are_several_samples_with_the_most_probable_tokens_beside_them() {
+fn choices_are_samples_with_top_logprobs() {
     let host = server(4);
-    let (_, answered) = wait(send(&host, ModelRequest { n: 3, ..chat_request(7, 10) })).unwrap();
-    for (sample, choice) in (0..).zip(&answered.choices) {
+    let (_, response) = wait(send(&host, ModelRequest { n: 3, ..chat_request(7, 10) })).unwrap();
+    for (sample, choice) in (0..).zip(&response.choices) {
         assert_same(choice, &expected(7, 10, sample));
         for token in &choice.tokens {
             let [first, second, third] = token.top.as_slice() else { panic!("{:?}", token.top) };
             assert!(first.logprob >= second.logprob && second.logprob >= third.logprob);
-            let own = token.top.iter().find(|top| top.id == token.id).map_or(third.logprob, |top| top.logprob);
-            assert!(token.logprob.unwrap() <= own, "{token:?}");
+            let lowest = token.top.iter().find(|top| top.id == token.id).map_or(third.logprob, |top| top.logprob);
+            assert!(token.logprob.unwrap() <= lowest, "{token:?}");
         }
     }
-    assert_ne!(answered.choices[0].tokens, answered.choices[1].tokens);
-    let given = answered.prompt_logprobs.unwrap();
+    assert_ne!(response.choices[0].tokens, response.choices[1].tokens);
+    let given = response.prompt_logprobs.unwrap();
     let plain = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
     let scored = model().generator(1).unwrap().logprobs_of(&[&[10, 11, 12]], &plain).unwrap();
-    assert_eq!((given, answered.prompt_ids), (scored[0].logprobs.clone(), vec![10, 11, 12]));
+    assert_eq!((given, response.prompt_ids), (scored[0].logprobs.clone(), vec![10, 11, 12]));
 }
 
 #[test]
-fn requests_without_a_seed_differ_and_mistakes_leave_the_others_alone() {
+fn unseeded_requests_differ_and_invalid_request_fails_alone() {
     let host = server(4);
     let free = || ModelRequest { seed: None, ..chat_request(0, 10) };
-    let of = |asked: ModelRequest| wait(send(&host, asked)).unwrap().1.choices.remove(0).tokens;
-    assert_ne!(of(free()), of(free()));
+    let tokens = |request: ModelRequest| wait(send(&host, request)).unwrap().1.choices.remove(0).tokens;
+    assert_ne!(tokens(free()), tokens(free()));
     let good = send(&host, chat_request(1, 10));
     let unknown = wait(send(&host, chat_request(1, 5_000))).unwrap_err();
     assert_eq!(unknown.status, 400, "{}", unknown.message);

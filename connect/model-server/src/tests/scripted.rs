@@ -53,8 +53,8 @@ impl Sampler for Scripted {
         // As slow as a small model, so that other requests start and end meanwhile.
         std::thread::sleep(std::time::Duration::from_micros(300));
         for (state, request) in self.sequences.values_mut().filter(|(state, _)| state.finish.is_none()) {
-            let said = state.token_ids.len() - state.prompt_tokens;
-            let token = self.script[said % self.script.len()];
+            let sampled = state.token_ids.len() - state.prompt_tokens;
+            let token = self.script[sampled % self.script.len()];
             state.token_ids.push(token);
             state.loss_mask.push(true);
             state.turn.push(0);
@@ -62,7 +62,7 @@ impl Sampler for Scripted {
             state.weights_version.push(0);
             if request.stop_tokens.contains(&token) {
                 state.finish = Some(SequenceFinish::Stop(token));
-            } else if said + 1 >= request.max_new_tokens {
+            } else if sampled + 1 >= request.max_new_tokens {
                 state.finish = Some(SequenceFinish::Length);
             }
         }
@@ -91,23 +91,23 @@ impl Sampler for Scripted {
         0
     }
     fn fork(&mut self, _id: SequenceId, _at: usize, _draw: DrawKey) -> Result<SequenceId> {
-        unreachable!("a desk forks nothing")
+        unreachable!("the server does not fork sequences")
     }
     fn append(&mut self, _id: SequenceId, _tokens: &[u32], _most: usize) -> Result<()> {
-        unreachable!("a desk samples one turn")
+        unreachable!("the server samples one turn")
     }
     fn pause(&mut self, _id: SequenceId) {}
     fn resume(&mut self, _id: SequenceId, _most: usize) -> Result<()> {
-        unreachable!("a desk samples one turn")
+        unreachable!("the server samples one turn")
     }
     fn set_weights(&mut self, _weights: &Parameters, _version: u32) -> Result<()> {
-        unreachable!("a desk trains nothing")
+        unreachable!("the server does not train")
     }
     fn logprobs_of(&mut self, _sequences: &[&[u32]], _sampling: &SamplingParams) -> Result<Vec<SequenceLogprobs>> {
-        unreachable!("nobody asks for the prompt's")
+        unreachable!("no test requests the logprobs of the prompt")
     }
     fn score(&mut self, _sequences: &[&[u32]], _positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
-        unreachable!("a desk scores nothing")
+        unreachable!("the server does not score")
     }
 }
 
@@ -129,7 +129,7 @@ pub fn options() -> ModelServerOptions {
     ModelServerOptions { name: "m".into(), max_batch: 4, max_waiting: 8, calls: None, chance: Chance::new(5) }
 }
 
-/// Returns a host that returns a text and ends its turn, and the number of its sequences.
+/// Returns a server that samples a text and ends its turn, and the number of its sequences.
 pub fn server(native: bool, text: &str, options: ModelServerOptions) -> (ModelServer, Arc<AtomicUsize>) {
     let chat = chat(native);
     let mut script = chat.tokenizer().encode(text).unwrap();
@@ -155,24 +155,24 @@ pub fn chat_request_with_tool(text: &str) -> ModelRequest {
 }
 
 /// Sends a request without waiting.
-pub fn send(host: &ModelServer, asked: ModelRequest) -> UnboundedReceiver<ResponseEvent> {
-    let (reply, told) = ResponseSender::new();
-    host.handle(PendingRequest { request: asked, caller: Caller::default(), reply });
-    told
+pub fn send(host: &ModelServer, request: ModelRequest) -> UnboundedReceiver<ResponseEvent> {
+    let (reply, events) = ResponseSender::new();
+    host.handle(PendingRequest { request, caller: Caller::default(), reply });
+    events
 }
 
-/// Returns the pieces of an answer and the whole of it.
-pub fn wait(mut told: UnboundedReceiver<ResponseEvent>) -> Result<(Vec<ChoiceDelta>, ModelResponse), ModelApiError> {
-    let mut pieces = Vec::new();
+/// Returns the deltas of a response, and the whole response.
+pub fn wait(mut events: UnboundedReceiver<ResponseEvent>) -> Result<(Vec<ChoiceDelta>, ModelResponse), ModelApiError> {
+    let mut deltas = Vec::new();
     loop {
-        match told.blocking_recv().expect("an end") {
-            ResponseEvent::Delta(piece) => pieces.push(piece),
-            ResponseEvent::Done(answered) => return Ok((pieces, *answered)),
+        match events.blocking_recv().expect("an end") {
+            ResponseEvent::Delta(delta) => deltas.push(delta),
+            ResponseEvent::Done(response) => return Ok((deltas, *response)),
             ResponseEvent::Failed(refusal) => return Err(refusal),
         }
     }
 }
 
-pub fn response(host: &ModelServer, asked: ModelRequest) -> ModelResponse {
-    wait(send(host, asked)).unwrap().1
+pub fn response(host: &ModelServer, request: ModelRequest) -> ModelResponse {
+    wait(send(host, request)).unwrap().1
 }

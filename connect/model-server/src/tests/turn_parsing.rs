@@ -12,15 +12,15 @@ use trainyard_model_api::{
 const CALL: &str = "<tool_call>\n{\"name\": \"sum\", \"arguments\": {\"a\": 2}}\n</tool_call>";
 
 #[test]
-fn calls_and_thoughts_are_taken_apart_streamed_or_not() {
+fn calls_and_thoughts_are_separated_in_streams_and_responses() {
     for native in [false, true] {
         let (host, held) = server(native, &format!("<think>\nhm ☃\n</think>\n\nI add.\n{CALL}\n{CALL}"), options());
-        let asked = ModelRequest { stream: true, n: 2, ..chat_request_with_tool("2+2?") };
-        let (pieces, streamed) = wait(send(&host, asked.clone())).unwrap();
+        let request = ModelRequest { stream: true, n: 2, ..chat_request_with_tool("2+2?") };
+        let (deltas, streamed) = wait(send(&host, request.clone())).unwrap();
         let mut built = vec![ResponseChoice { finish: ApiFinishReason::Calls, ..ResponseChoice::default() }; 2];
-        pieces.iter().for_each(|piece| built[piece.choice].add(piece));
-        assert_eq!(built, streamed.choices, "the pieces are the answer");
-        assert!(pieces.len() > 50, "{} pieces", pieces.len());
+        deltas.iter().for_each(|delta| built[delta.choice].add(delta));
+        assert_eq!(built, streamed.choices, "the deltas add up to the response");
+        assert!(deltas.len() > 50, "{} pieces", deltas.len());
         let choice = &streamed.choices[0];
         assert_eq!((choice.thinking.as_str(), choice.text.as_str()), ("hm ☃", "I add."));
         let calls: Vec<(&str, &str)> = choice.calls.iter().map(|c| (c.name.as_str(), c.arguments.as_str())).collect();
@@ -30,14 +30,14 @@ fn calls_and_thoughts_are_taken_apart_streamed_or_not() {
         let usage = streamed.usage;
         assert_eq!(usage.sampled, 2 * choice.tokens.len());
         assert!(usage.thinking > 4 && usage.thinking < usage.sampled / 2, "{usage:?}");
-        let whole = response(&host, ModelRequest { stream: false, seed: asked.seed, ..asked });
+        let whole = response(&host, ModelRequest { stream: false, seed: request.seed, ..request });
         assert_eq!(whole.choices[0].text, choice.text);
-        assert_eq!(held.load(Ordering::SeqCst), 0, "nothing is kept of answered requests");
+        assert_eq!(held.load(Ordering::SeqCst), 0, "no sequence of a completed request remains");
     }
 }
 
 #[test]
-fn a_turn_that_may_hold_one_call_ends_with_it() {
+fn single_call_ends_turn_without_parallel_calls() {
     let (host, _) = server(false, &format!("{CALL}\n{CALL}"), options());
     let choice =
         response(&host, ModelRequest { parallel_calls: false, ..chat_request_with_tool("x") }).choices.remove(0);
@@ -50,7 +50,7 @@ fn a_turn_that_may_hold_one_call_ends_with_it() {
 }
 
 #[test]
-fn calls_that_cannot_be_read_are_text() {
+fn invalid_calls_are_text() {
     let (host, _) = server(false, "I add. <tool_call>{\"name\": 3}</tool_call>", options());
     let choice = response(&host, chat_request_with_tool("x")).choices.remove(0);
     assert_eq!((choice.text.as_str(), choice.calls.len()), ("I add. <tool_call>{\"name\": 3}</tool_call>", 0));
@@ -60,14 +60,14 @@ fn calls_that_cannot_be_read_are_text() {
 }
 
 #[test]
-fn texts_and_tokens_of_the_request_end_a_turn() {
+fn stop_texts_and_tokens_end_turn() {
     let (host, _) = server(false, "one two three", options());
-    let of = |asked: ModelRequest| response(&host, asked).choices.remove(0);
+    let of = |request: ModelRequest| response(&host, request).choices.remove(0);
     let stop = vec!["o t".to_string(), "thr".into()];
     let choice = of(ModelRequest { stop: stop.clone(), ..chat_request("x") });
     assert_eq!((choice.text.as_str(), choice.finish), ("one tw", ApiFinishReason::Text("o t".into())));
-    let kept = of(ModelRequest { stop, keep_stop: true, ..chat_request("x") });
-    assert_eq!(kept.text, "one two t");
+    let with_stop = of(ModelRequest { stop, keep_stop: true, ..chat_request("x") });
+    assert_eq!(with_stop.text, "one two t");
     let e = chat(false).tokenizer().encode("e").unwrap()[0];
     let choice = of(ModelRequest { stop_tokens: vec![e], ..chat_request("x") });
     assert_eq!((choice.text.as_str(), choice.finish), ("on", ApiFinishReason::Token(e)));
@@ -78,9 +78,9 @@ fn texts_and_tokens_of_the_request_end_a_turn() {
 }
 
 #[test]
-fn the_template_gets_tools_variables_and_thoughts() {
+fn template_gets_tools_and_variables() {
     let (host, _) = server(true, "hm</think>ok", options());
-    let count = |asked: &ModelRequest| host.count_tokens(&Caller::default(), asked).unwrap();
+    let count = |request: &ModelRequest| host.count_tokens(&Caller::default(), request).unwrap();
     let (plain, tools) = (chat_request("x"), chat_request_with_tool("x"));
     assert!(count(&tools) > count(&plain) + 20);
     assert_eq!(count(&ModelRequest { tool_choice: ApiToolChoice::None, ..tools }), count(&plain));
@@ -93,9 +93,9 @@ fn the_template_gets_tools_variables_and_thoughts() {
 }
 
 #[test]
-fn a_context_that_is_full_is_refused_with_the_numbers() {
+fn full_context_is_rejected_with_numbers() {
     let (host, _) = server(false, "ok", options());
-    let of = |asked: ModelRequest| wait(send(&host, asked)).map(|(_, answered)| answered);
+    let of = |request: ModelRequest| wait(send(&host, request)).map(|(_, answered)| answered);
     let long = chat_request(&"12 ".repeat(POSITIONS));
     let refusal = of(long).unwrap_err();
     assert_eq!((refusal.status, refusal.code), (400, Some("context_length_exceeded")));
@@ -108,7 +108,7 @@ fn a_context_that_is_full_is_refused_with_the_numbers() {
 }
 
 #[test]
-fn clients_that_go_make_room_and_too_many_are_refused() {
+fn disconnected_clients_free_positions_and_excess_requests_are_rejected() {
     let (host, held) = server(false, "x", ModelServerOptions { max_batch: 1, max_waiting: 2, ..options() });
     let endless = || ModelRequest { ignore_end: true, max_tokens: Some(1900), ..chat_request("x") };
     let first = send(&host, endless());
@@ -123,10 +123,10 @@ fn clients_that_go_make_room_and_too_many_are_refused() {
     let refusal = wait(send(&host, chat_request("w"))).unwrap_err();
     assert_eq!(refusal.status, 429, "two wait already");
     drop(first);
-    assert_eq!(wait(second).unwrap().1.choices[0].text, "x", "its place is free");
+    assert_eq!(wait(second).unwrap().1.choices[0].text, "x", "its position is free");
     wait(third).unwrap();
     assert!(until(0));
     let last = send(&host, chat_request("v"));
     drop(host);
-    assert_eq!(wait(last).unwrap().1.choices[0].text, "x", "what was taken is answered before the end");
+    assert_eq!(wait(last).unwrap().1.choices[0].text, "x", "an accepted request is completed before shutdown");
 }

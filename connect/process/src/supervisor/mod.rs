@@ -1,8 +1,8 @@
 //! Supervised worker processes of any protocol: started with the first job, restarted when they die, killed when they
 //! hang, ended with their owner.
 //!
-//! A supervisor has lanes, each with a thread and one process at a time. A [`Wire`] is the protocol of a lane. Jobs are
-//! for any lane, or for one; a lane sends its own jobs in order.
+//! A supervisor has lanes, each with a thread and one process at a time. A [`WorkerWire`] is the protocol of a lane.
+//! Jobs are for any lane, or for one; a lane sends its own jobs in order.
 mod queue;
 mod queued_job;
 mod wire;
@@ -27,10 +27,10 @@ pub struct Supervisor<J> {
 
 impl<J: Send + 'static> Supervisor<J> {
     /// Starts the threads of these lanes, called `name` and their number. Errors: the lane that cannot be started, and
-    /// why.
+    /// the reason.
     pub fn start<W: WorkerWire<Job = J>>(
         name: &str,
-        described: SupervisedProgram,
+        supervised: SupervisedProgram,
         wires: Vec<W>,
     ) -> Result<Self, (usize, io::Error)> {
         let (mut readers, mut wakers) = (Vec::new(), Vec::new());
@@ -39,10 +39,10 @@ impl<J: Send + 'static> Supervisor<J> {
             readers.push(reader);
             wakers.push(waker);
         }
-        let described = Arc::new(described);
+        let supervised = Arc::new(supervised);
         let mut supervisor = Self { queue: Arc::new(JobQueue::new(wakers)), threads: Vec::new() };
         for (number, (wire, reader)) in wires.into_iter().zip(readers).enumerate() {
-            let lane = WorkerLane::new(number, Arc::clone(&supervisor.queue), Arc::clone(&described), wire, reader);
+            let lane = WorkerLane::new(number, Arc::clone(&supervisor.queue), Arc::clone(&supervised), wire, reader);
             let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
             supervisor.threads.push(thread.spawn(move || lane.run()).map_err(|e| (number, e))?);
         }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::io::{PipeWriter, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Number of jobs of a lane with which those without haste wake it.
-const PILE: usize = 256;
+/// Queued jobs of a lane at which [`JobQueue::push_back_to`] wakes it.
+const LAZY_WAKE_JOBS: usize = 256;
 
 /// Queue shared by all lanes.
 pub struct JobQueue<J> {
@@ -16,7 +16,8 @@ pub struct JobQueue<J> {
 
 struct JobQueueState<J> {
     common: VecDeque<J>,
-    own: Vec<VecDeque<J>>,
+    /// Jobs of each lane.
+    lane_jobs: Vec<VecDeque<J>>,
     /// Whether a lane found no job, so that the next one must wake it.
     idle: Vec<bool>,
     /// Process ids of the running workers by lane.
@@ -27,9 +28,12 @@ struct JobQueueState<J> {
 impl<J> JobQueue<J> {
     /// Creates a queue with one waker for each lane.
     pub fn new(wakers: Vec<PipeWriter>) -> Self {
-        let own = wakers.iter().map(|_| VecDeque::new()).collect();
+        let lane_jobs = wakers.iter().map(|_| VecDeque::new()).collect();
         let (idle, workers) = (vec![false; wakers.len()], vec![None; wakers.len()]);
-        Self { state: Mutex::new(JobQueueState { common: VecDeque::new(), own, idle, workers, shut: false }), wakers }
+        Self {
+            state: Mutex::new(JobQueueState { common: VecDeque::new(), lane_jobs, idle, workers, shut: false }),
+            wakers,
+        }
     }
     fn lock(&self) -> MutexGuard<'_, JobQueueState<J>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -51,13 +55,13 @@ impl<J> JobQueue<J> {
     }
     /// Queues a job for one lane that may wait for the next one, unless many wait.
     pub fn push_back_to(&self, lane: usize, job: J) {
-        self.push_on(lane, job, PILE);
+        self.push_on(lane, job, LAZY_WAKE_JOBS);
     }
-    /// Queues a job for one lane, and wakes the lane if as many are queued and it found none.
-    fn push_on(&self, lane: usize, job: J, enough: usize) {
+    /// Queues a job for one lane, and wakes the lane if `threshold` are queued and it found none.
+    fn push_on(&self, lane: usize, job: J, threshold: usize) {
         let mut state = self.lock();
-        state.own[lane].push_back(job);
-        let wakes = state.own[lane].len() >= enough && std::mem::take(&mut state.idle[lane]);
+        state.lane_jobs[lane].push_back(job);
+        let wakes = state.lane_jobs[lane].len() >= threshold && std::mem::take(&mut state.idle[lane]);
         drop(state);
         if wakes {
             self.wake(lane);
@@ -66,20 +70,20 @@ impl<J> JobQueue<J> {
     /// Takes the next job for a lane with this many open ones. A lane that gets none is woken by the next job.
     pub fn take(&self, lane: usize, open: usize, capacity: LaneCapacity) -> Option<J> {
         let mut state = self.lock();
-        let own = if open < capacity.own { state.own[lane].pop_front() } else { None };
-        let job = own.or_else(|| if open < capacity.common { state.common.pop_front() } else { None });
+        let lane_job = if open < capacity.own { state.lane_jobs[lane].pop_front() } else { None };
+        let job = lane_job.or_else(|| if open < capacity.common { state.common.pop_front() } else { None });
         state.idle[lane] = job.is_none();
         job
     }
     /// Takes all waiting jobs that a lane may have.
     pub fn take_all(&self, lane: usize) -> Vec<J> {
         let mut state = self.lock();
-        let own = std::mem::take(&mut state.own[lane]);
-        std::mem::take(&mut state.common).into_iter().chain(own).collect()
+        let lane_jobs = std::mem::take(&mut state.lane_jobs[lane]);
+        std::mem::take(&mut state.common).into_iter().chain(lane_jobs).collect()
     }
     /// Takes all waiting jobs of one lane alone.
     pub fn take_own(&self, lane: usize) -> Vec<J> {
-        Vec::from(std::mem::take(&mut self.lock().own[lane]))
+        Vec::from(std::mem::take(&mut self.lock().lane_jobs[lane]))
     }
     pub fn set_worker(&self, lane: usize, worker: Option<u32>) {
         self.lock().workers[lane] = worker;
@@ -122,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_takes_its_own_jobs_first_and_few_of_the_common_ones() {
-        let (queue, _ear) = queue();
+    fn lane_takes_its_own_jobs_before_common_ones() {
+        let (queue, _reader) = queue();
         queue.push(1);
         queue.push_to(0, 2);
         assert_eq!([0, 0, 1].map(|open| queue.take(0, open, CAPACITY)), [Some(2), Some(1), None]);
@@ -135,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lane_that_found_no_job_is_woken() {
+    fn only_idle_lane_is_woken() {
         let (queue, reader) = queue();
         queue.push_to(0, 1);
         assert_eq!(wakes(queue, reader), 0);
@@ -145,11 +149,11 @@ mod tests {
         assert_eq!(wakes(queue, reader), 1);
         let (queue, reader) = self::queue();
         assert_eq!(queue.take(0, 0, CAPACITY), None);
-        (1..PILE).for_each(|_| queue.push_back_to(0, 0));
+        (1..LAZY_WAKE_JOBS).for_each(|_| queue.push_back_to(0, 0));
         assert_eq!(wakes(queue, reader), 0);
         let (queue, reader) = self::queue();
         assert_eq!(queue.take(0, 0, CAPACITY), None);
-        (0..2 * PILE).for_each(|_| queue.push_back_to(0, 0));
+        (0..2 * LAZY_WAKE_JOBS).for_each(|_| queue.push_back_to(0, 0));
         assert_eq!(wakes(queue, reader), 1);
     }
 }

@@ -62,12 +62,12 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_at_fault_only_alone() {
+    fn job_is_at_fault_only_alone() {
         assert_eq!([WorkerExitCause::Late, WorkerExitCause::Own, WorkerExitCause::Foreign].map(ends), [1, 2, 3]);
     }
 
     #[test]
-    fn a_crash_counts_on_a_fresh_worker() {
+    fn crash_on_fresh_worker_is_fault_of_job() {
         let mut entry = QueuedJob::new(());
         assert!(!entry.is_at_fault(WorkerExitCause::Foreign, true));
         assert!(entry.is_at_fault(WorkerExitCause::Own, true));

@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// How many jobs a worker has at a time.
+/// Maximum jobs of a worker at a time.
 #[derive(Debug, Clone, Copy)]
 pub struct LaneCapacity {
     /// Maximum open jobs with which one for any worker is taken.
@@ -33,7 +33,7 @@ impl<R> Default for DecodedFrame<R> {
     }
 }
 
-/// Why a job has no response.
+/// Reason that a job has no response.
 #[derive(Debug)]
 pub enum WorkerFailure {
     /// No worker starts.
@@ -52,7 +52,7 @@ pub trait WorkerWire: Send + 'static {
     type Job: Send;
     /// Response to a job.
     type Response;
-    /// How many jobs a worker has at a time.
+    /// Maximum jobs of a worker at a time.
     const CAPACITY: LaneCapacity;
 
     /// Starts a worker. Errors: those of its start.
@@ -71,7 +71,7 @@ pub trait WorkerWire: Send + 'static {
     fn take_bytes(&mut self) -> Option<(Vec<u8>, Duration)>;
     /// Decodes a frame. Errors: description of the fault; the worker is ended.
     fn decode(&mut self, frame: &[u8]) -> Result<DecodedFrame<Self::Response>, String>;
-    /// Passes a response on, or returns the job if it must be sent again.
+    /// Resolves a job with its response, or returns the job if it must be sent again.
     fn settle(&mut self, job: Self::Job, response: Self::Response, life: u64) -> Option<Self::Job>;
     /// Reports to the requester that there is no response.
     fn fail(&mut self, job: Self::Job, failure: WorkerFailure);

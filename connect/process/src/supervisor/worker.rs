@@ -1,8 +1,8 @@
-//! The thread that owns one worker process at a time: it sends jobs, passes responses on, and starts a new worker when
-//! one dies or hangs.
+//! The thread that owns one worker process at a time: it sends jobs, resolves them with their responses, and starts a
+//! new worker when one dies or hangs.
 //!
-//! The open jobs of a lost worker are sent again alone ([`Entry`]). Jobs that require the state of the lost worker are
-//! never sent again: the requester must rebuild that state.
+//! The open jobs of a lost worker are sent again alone ([`QueuedJob`]). Jobs that require the state of the lost worker
+//! are never sent again: the requester must rebuild that state.
 
 use super::queue::JobQueue;
 use super::queued_job::{QueuedJob, WorkerExitCause};
@@ -18,11 +18,11 @@ use trainyard_core::units::format_duration;
 use trainyard_core::{Clock as _, Error, Result, SystemClock};
 
 /// Timeout of a start, unless responses may take longer: imports of large libraries are slow.
-const START: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum frames of a worker that are read in one iteration.
-const FRAMES: usize = 4096;
+const MAX_FRAMES: usize = 4096;
 /// Interval at which a start checks for shutdown.
-const LOOK: Duration = Duration::from_millis(200);
+const SHUTDOWN_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The workers of a supervisor in messages.
 pub struct SupervisedProgram {
@@ -38,7 +38,7 @@ pub struct SupervisedProgram {
 pub struct WorkerLane<W: WorkerWire> {
     number: usize,
     queue: Arc<JobQueue<W::Job>>,
-    described: Arc<SupervisedProgram>,
+    supervised: Arc<SupervisedProgram>,
     wire: W,
     wake: PipeReader,
     clock: SystemClock,
@@ -49,29 +49,29 @@ pub struct WorkerLane<W: WorkerWire> {
     next: u64,
     open: BTreeMap<u64, QueuedJob<W::Job>>,
     /// Jobs to send again alone.
-    again: VecDeque<QueuedJob<W::Job>>,
+    retries: VecDeque<QueuedJob<W::Job>>,
     /// Time limit of the next response.
     limit: Duration,
-    /// Time of the last response, or at which the first of the open jobs was sent.
-    moved: Duration,
+    /// Time of the last response, or of the first open job if that is later.
+    last_progress: Duration,
     /// Whether the worker has written more frames than were read.
-    more: bool,
+    has_more: bool,
 }
 
 impl<W: WorkerWire> WorkerLane<W> {
     pub fn new(
         number: usize,
         queue: Arc<JobQueue<W::Job>>,
-        described: Arc<SupervisedProgram>,
+        supervised: Arc<SupervisedProgram>,
         wire: W,
         wake: PipeReader,
     ) -> Self {
-        let (clock, open, again) = (SystemClock::new(), BTreeMap::new(), VecDeque::new());
+        let (clock, open, retries) = (SystemClock::new(), BTreeMap::new(), VecDeque::new());
         Self {
             number,
             queue,
-            limit: described.timeout,
-            described,
+            limit: supervised.timeout,
+            supervised,
             wire,
             wake,
             clock,
@@ -79,9 +79,9 @@ impl<W: WorkerWire> WorkerLane<W> {
             life: 0,
             next: 0,
             open,
-            again,
-            moved: Duration::ZERO,
-            more: false,
+            retries,
+            last_progress: Duration::ZERO,
+            has_more: false,
         }
     }
     /// Works until the queue is shut down.
@@ -95,7 +95,7 @@ impl<W: WorkerWire> WorkerLane<W> {
             program.close();
             self.queue.set_worker(self.number, None);
         }
-        let entries = std::mem::take(&mut self.open).into_values().chain(std::mem::take(&mut self.again));
+        let entries = std::mem::take(&mut self.open).into_values().chain(std::mem::take(&mut self.retries));
         let waiting = self.queue.take_own(self.number);
         for job in entries.map(|entry| entry.job).chain(waiting) {
             self.wire.fail(job, WorkerFailure::Shut);
@@ -115,8 +115,8 @@ impl<W: WorkerWire> WorkerLane<W> {
         }
     }
     fn take(&mut self) -> Option<QueuedJob<W::Job>> {
-        if !self.again.is_empty() {
-            return if self.open.is_empty() { self.again.pop_front() } else { None };
+        if !self.retries.is_empty() {
+            return if self.open.is_empty() { self.retries.pop_front() } else { None };
         }
         // A job that is sent again stays alone.
         if self.open.values().any(|entry| entry.suspect) {
@@ -128,7 +128,7 @@ impl<W: WorkerWire> WorkerLane<W> {
     fn encode(&mut self, mut entry: QueuedJob<W::Job>) {
         let life = self.program.as_ref().map(|_| self.life);
         let Some(job) = self.wire.settle_unsent(entry.job, life) else { return };
-        if let Err(error) = self.ensure() {
+        if let Err(error) = self.ensure_started() {
             for waiting in self.queue.take_all(self.number) {
                 self.wire.fail(waiting, WorkerFailure::Start(error.clone()));
             }
@@ -139,45 +139,46 @@ impl<W: WorkerWire> WorkerLane<W> {
         entry.job = job;
         self.next = number;
         if self.open.is_empty() {
-            self.moved = self.clock.monotonic();
+            self.last_progress = self.clock.monotonic();
         }
         self.open.insert(number, entry);
     }
     fn wait(&mut self) {
-        let left = self.limit.saturating_sub(self.clock.monotonic().saturating_sub(self.moved));
+        let remaining = self.limit.saturating_sub(self.clock.monotonic().saturating_sub(self.last_progress));
         match &mut self.program {
-            Some(program) if self.more => program.wait(&self.wake, Some(Duration::ZERO)),
-            Some(program) => program.wait(&self.wake, (!self.open.is_empty()).then_some(left)),
+            Some(program) if self.has_more => program.wait(&self.wake, Some(Duration::ZERO)),
+            Some(program) => program.wait(&self.wake, (!self.open.is_empty()).then_some(remaining)),
             None => wait_for_wake(&self.wake),
         }
-        let mut woken = [0; 256];
-        while matches!(self.wake.read(&mut woken), Ok(count) if count == woken.len()) {}
+        let mut chunk = [0; 256];
+        while matches!(self.wake.read(&mut chunk), Ok(count) if count == chunk.len()) {}
     }
-    /// Passes on the responses that have arrived. A worker that ended, responds without a request, or is late is lost.
+    /// Resolves the jobs whose responses have arrived. A worker that ended, responds without a request, or is late is
+    /// lost.
     fn receive(&mut self) {
-        self.more = true;
-        for _ in 0..FRAMES {
+        self.has_more = true;
+        for _ in 0..MAX_FRAMES {
             let Some(program) = &mut self.program else { break };
             match program.frame() {
                 Ok(None) => {
-                    self.more = false;
+                    self.has_more = false;
                     break;
                 }
                 Ok(Some(frame)) => {
-                    if let Err(what) = self.take_in(&frame) {
-                        return self.lost(&what, false);
+                    if let Err(reason) = self.handle_frame(&frame) {
+                        return self.handle_loss(&reason, false);
                     }
                 }
-                Err(what) => return self.lost(&what, false),
+                Err(reason) => return self.handle_loss(&reason, false),
             }
         }
-        let waited = self.clock.monotonic().saturating_sub(self.moved);
+        let waited = self.clock.monotonic().saturating_sub(self.last_progress);
         if !self.open.is_empty() && waited >= self.limit {
             let limit = format_duration(self.limit);
-            self.lost(&format!("took longer than {limit} for one request and was killed"), true);
+            self.handle_loss(&format!("took longer than {limit} for one request and was killed"), true);
         }
     }
-    fn take_in(&mut self, frame: &[u8]) -> Result<(), String> {
+    fn handle_frame(&mut self, frame: &[u8]) -> Result<(), String> {
         let decoded = self.wire.decode(frame)?;
         if let Some(program) = self.program.as_mut().filter(|_| !decoded.reply.is_empty()) {
             program.send(&decoded.reply);
@@ -185,7 +186,7 @@ impl<W: WorkerWire> WorkerLane<W> {
         for (number, response) in decoded.responses {
             let entry = self.open.remove(&number);
             let entry = entry.ok_or_else(|| format!("answered request {number}, which is not open"))?;
-            self.moved = self.clock.monotonic();
+            self.last_progress = self.clock.monotonic();
             self.settle(entry, response);
         }
         Ok(())
@@ -195,22 +196,22 @@ impl<W: WorkerWire> WorkerLane<W> {
         entry.job = job;
         if !entry.suspect {
             entry.suspect = true;
-            self.again.push_back(entry);
+            self.retries.push_back(entry);
             return;
         }
         // A job that was alone cannot be processed by this worker.
         self.stop();
-        let error = self.gone("did not process a request", "");
-        self.again_or_fail(entry, WorkerExitCause::Foreign, true, error);
+        let error = self.loss_error("did not process a request", "");
+        self.retry_or_fail(entry, WorkerExitCause::Foreign, true, error);
     }
     /// Handles the loss of the worker; its open jobs are sent again or fail.
-    fn lost(&mut self, what: &str, late: bool) {
-        self.more = false;
+    fn handle_loss(&mut self, reason: &str, late: bool) {
+        self.has_more = false;
         let Some(mut program) = self.program.take() else { return };
         let status = program.status();
-        let words = program.kill_for_stderr();
+        let output = program.kill_for_stderr();
         self.queue.set_worker(self.number, None);
-        (self.described.log)(LogLevel::Warn, &format!("{}: the program {what}", self.described.place));
+        (self.supervised.log)(LogLevel::Warn, &format!("{}: the program {reason}", self.supervised.place));
         let cause = match status {
             _ if late => WorkerExitCause::Late,
             Some(status) if self.wire.is_own_death(status) => WorkerExitCause::Own,
@@ -219,64 +220,64 @@ impl<W: WorkerWire> WorkerLane<W> {
         let open = std::mem::take(&mut self.open);
         let alone = open.len() == 1;
         for (at, entry) in open.into_values().enumerate() {
-            let error = self.gone(what, &words);
+            let error = self.loss_error(reason, &output);
             if self.wire.is_bound(&entry.job) {
                 // Jobs are processed in their order, so the first is the late one.
                 self.wire.fail(entry.job, WorkerFailure::State { error, late: late && at == 0 });
                 continue;
             }
             let counts = alone && (entry.suspect || !W::CAPACITY.in_batches);
-            self.again_or_fail(entry, cause, counts, error);
+            self.retry_or_fail(entry, cause, counts, error);
         }
     }
     /// Queues a job to be sent again, before those after it, unless it is at fault.
-    fn again_or_fail(&mut self, mut entry: QueuedJob<W::Job>, cause: WorkerExitCause, alone: bool, error: Error) {
+    fn retry_or_fail(&mut self, mut entry: QueuedJob<W::Job>, cause: WorkerExitCause, alone: bool, error: Error) {
         let was_alone = entry.suspect;
         if entry.is_at_fault(cause, alone) {
             self.wire.fail(entry.job, WorkerFailure::Deaths { error, cause });
         } else if was_alone {
-            self.again.push_front(entry);
+            self.retries.push_front(entry);
         } else {
-            self.again.push_back(entry);
+            self.retries.push_back(entry);
         }
     }
     fn stop(&mut self) {
         self.program = None;
-        self.more = false;
+        self.has_more = false;
         self.queue.set_worker(self.number, None);
     }
-    fn gone(&self, what: &str, words: &str) -> Error {
-        let error = Error::retryable(format!("the program {what}")).at(&self.described.place);
-        said(error.help("run the same command again once the program holds"), words)
+    fn loss_error(&self, reason: &str, output: &str) -> Error {
+        let error = Error::retryable(format!("the program {reason}")).at(&self.supervised.place);
+        with_output(error.help("fix the program, then run the same command again"), output)
     }
-    fn ensure(&mut self) -> Result<()> {
+    fn ensure_started(&mut self) -> Result<()> {
         if self.program.is_some() {
             return Ok(());
         }
         let mut program = self.wire.start()?;
         program.send(&self.wire.greeting());
-        let (limit, begin) = (START.max(self.described.timeout), self.clock.monotonic());
+        let (limit, begin) = (START_TIMEOUT.max(self.supervised.timeout), self.clock.monotonic());
         while !self.wire.is_ready() {
-            let place = &self.described.place;
+            let place = &self.supervised.place;
             if self.queue.is_shut_down() {
-                return Err(Error::cancelled("the stage is over").at(place));
+                return Err(Error::cancelled("the stage has ended").at(place));
             }
             if self.clock.monotonic().saturating_sub(begin) > limit {
                 let error = Error::retryable(format!("the program was not ready within {}", format_duration(limit)));
-                return Err(said(error.at(place), &program.kill_for_stderr()));
+                return Err(with_output(error.at(place), &program.kill_for_stderr()));
             }
             let frame = match program.frame() {
-                Err(what) => return Err(self.refused(program, &format!("it {what}"))),
+                Err(reason) => return Err(self.start_error(program, &format!("it {reason}"))),
                 Ok(None) => {
-                    program.wait(&self.wake, Some(LOOK));
+                    program.wait(&self.wake, Some(SHUTDOWN_POLL_INTERVAL));
                     continue;
                 }
                 Ok(Some(frame)) => frame,
             };
             match self.wire.decode(&frame) {
-                Err(what) => return Err(self.refused(program, &what)),
+                Err(reason) => return Err(self.start_error(program, &reason)),
                 Ok(decoded) if !decoded.responses.is_empty() => {
-                    return Err(self.refused(program, "it answers before it is asked"));
+                    return Err(self.start_error(program, "it sent a response before any request"));
                 }
                 Ok(decoded) => program.send(&decoded.reply),
             }
@@ -286,16 +287,16 @@ impl<W: WorkerWire> WorkerLane<W> {
         self.program = Some(program);
         Ok(())
     }
-    fn refused(&self, program: ChildProgram, what: &str) -> Error {
-        let error = Error::invalid(format!("the program does not start: {what}")).at(&self.described.place);
-        said(error.help(self.described.help), &program.kill_for_stderr())
+    fn start_error(&self, program: ChildProgram, reason: &str) -> Error {
+        let error = Error::invalid(format!("the program does not start: {reason}")).at(&self.supervised.place);
+        with_output(error.help(self.supervised.help), &program.kill_for_stderr())
     }
 }
 
 /// Adds the last output of a program to an error.
-fn said(error: Error, words: &str) -> Error {
-    if words.is_empty() {
+fn with_output(error: Error, output: &str) -> Error {
+    if output.is_empty() {
         return error;
     }
-    error.caused_by(&Error::data(format!("its last words:\n{words}")))
+    error.caused_by(&Error::data(format!("last lines of its output:\n{output}")))
 }

@@ -332,5 +332,5 @@ async fn without_tokens_only_this_machine_is_answered() {
     assert_eq!(ask("127.0.0.1:8675", Some("http://127.0.0.1:8675")).await, 200);
     assert_eq!(ask("127.0.0.1:8675", Some("https://evil.example")).await, 403);
     let nobody = super::bind("0.0.0.0:0".parse().unwrap(), &ApiTokens::default()).await;
-    assert!(nobody.unwrap_err().message.contains("nobody would need a token"));
+    assert!(nobody.unwrap_err().message.contains("the server requires no token"));
 }

@@ -57,12 +57,12 @@ fn what_does_not_pass_ends_the_attempt_and_may_be_retried() {
     }
     let error = turn(&mut *sampler, request(PLAIN, 5)).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Retryable);
-    assert!(error.message.contains("answers 500: out of memory (2 tries)"), "{error}");
+    assert!(error.message.contains("returned status 500: out of memory (2 attempts)"), "{error}");
 
     let mut sampler = open(options(InferenceServerKind::Vllm, &served.url()), &model()).unwrap();
     served.inject_fault("/v1/completions", MockServerFault::Status(429, vec![("retry-after", "86400")], String::new()));
     let error = turn(&mut *sampler, request(PLAIN, 5)).unwrap_err();
-    assert!(error.kind == ErrorKind::Retryable && error.message.contains("asks to wait for 86400 s"), "{error}");
+    assert!(error.kind == ErrorKind::Retryable && error.message.contains("requested delay: 86400 s"), "{error}");
 
     let quick = Endpoint { timeout: "1500ms".into(), attempts: 1, ..options(InferenceServerKind::Vllm, &served.url()) };
     let mut sampler = open(quick, &model()).unwrap();
@@ -149,7 +149,7 @@ fn what_is_no_such_server_is_refused() {
     let served = served(InferenceServerKind::Vllm);
     served.inject_fault("/v1/models", MockServerFault::Text("<html>It works!</html>".into()));
     let error = refusal(options(InferenceServerKind::Vllm, &served.url()), &model());
-    assert!(error.kind == ErrorKind::Data && error.message.contains("no JSON"), "{error}");
+    assert!(error.kind == ErrorKind::Data && error.message.contains("invalid JSON"), "{error}");
     served.inject_fault(
         "/v1/models",
         MockServerFault::Status(302, vec![("location", "http://example.org/")], String::new()),

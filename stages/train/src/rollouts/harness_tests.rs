@@ -107,7 +107,7 @@ fn verdict_of_a_program_replaces_the_verifier() {
     let rollouts = roll(&*knows, 4, 2).unwrap();
     assert!(rollouts.iter().filter(|one| one.trajectory.answer.is_some()).all(|one| one.correct));
     let garbled = roll(&*habit("garbles"), 1, 1).unwrap_err();
-    assert!(garbled.message.contains("no verdict") && garbled.kind == ErrorKind::Data, "{garbled}");
+    assert!(garbled.message.contains("not a valid verdict") && garbled.kind == ErrorKind::Data, "{garbled}");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn failing_program_is_contained_and_reported() {
     if !python() {
         return;
     }
-    for (name, words) in [("silent", "before the model answered any call"), ("broken", "exited with status 1")] {
+    for (name, words) in [("silent", "before the first response of the model"), ("broken", "exited with status 1")] {
         let error = roll(&*habit(name), 1, 1).unwrap_err();
         assert!(error.kind == ErrorKind::Data && error.message.contains(words), "{error}");
         assert!(error.message.contains("environment `harness` (python3 agent.py)"), "{error}");

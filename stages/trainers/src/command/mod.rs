@@ -24,12 +24,13 @@ pub struct CommandTrainerConfig {
     /// a source: its content is a part of the stage digest, and it is copied to the machine of the stage.
     #[schemars(schema_with = "command_schema")]
     pub command: Vec<String>,
-    /// Further files and folders that it requires; sources too.
+    /// Further files and folders that the trainer requires; sources too.
     #[schemars(schema_with = "files_schema")]
     pub files: Vec<String>,
-    /// Names of environment variables that it gets in addition to `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR` and `TZ`.
+    /// Names of environment variables that the trainer gets in addition to `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR`
+    /// and `TZ`.
     pub env: Vec<String>,
-    /// Columns of its rows: a format of `artifacts export`, such as `openai`, `sharegpt`, `trl` or `verl`.
+    /// Columns of the rows: a format of `artifacts export`, such as `openai`, `sharegpt`, `trl` or `verl`.
     pub columns: String,
     /// Seed of all random draws.
     pub seed: u64,
@@ -54,7 +55,7 @@ impl Default for CommandTrainerConfig {
     }
 }
 
-/// Options, with the format that they name.
+/// Options, with their export format.
 pub struct PreparedCommand {
     config: CommandTrainerConfig,
     format: Result<&'static dyn ExportFormat, OptionProblem>,
@@ -69,7 +70,7 @@ impl PreparedOptions for PreparedCommand {
         let mut problems = self.config.save.problems("/save");
         problems.extend(self.format.as_ref().err().cloned());
         if self.config.command.first().is_none_or(String::is_empty) {
-            let problem = OptionProblem::new("/command", "no program is named");
+            let problem = OptionProblem::new("/command", "the command is empty");
             problems.push(problem.help("write for example `command: [python3, my_trainer.py]`"));
         }
         problems
@@ -92,7 +93,7 @@ impl CommandTrainer {
     fn format(&self, name: &str) -> Result<&'static dyn ExportFormat, OptionProblem> {
         let formats = &self.parts.export;
         if !formats.names().contains(&name) {
-            let problem = OptionProblem::new("/columns", format!("there is no export format `{name}`"));
+            let problem = OptionProblem::new("/columns", format!("unknown export format `{name}`"));
             return Err(problem.help(format!("use one of: {}", formats.names().join(", "))));
         }
         let chosen = formats.read(&Value::from(name))?;
@@ -103,7 +104,7 @@ impl CommandTrainer {
 impl Stage for CommandTrainer {
     type Prepared = PreparedCommand;
     const NAME: &'static str = "engine/command";
-    const SUMMARY: &'static str = "a trainer of your own, in any language, on a model and rows in its columns";
+    const SUMMARY: &'static str = "a custom trainer in any language, with a model and rows in its columns";
     const DOC: &'static str = include_str!("command.md");
     const EXAMPLE: &'static str = r#"{"command": ["python3", "my_trainer.py"], "columns": "trl"}"#;
     const ALL_CPUS: bool = true;
@@ -118,9 +119,9 @@ impl Stage for CommandTrainer {
         use Cardinality::Many;
         run::ports(vec![
             port("trajectories", Trajectories, Many, "Conversations."),
-            port("preferences", Trajectories, Many, "Pairs, as `data/pairs` and `data/import` give them."),
-            port("problems", Problems, Many, "Prompts with what answers are compared with."),
-            port("tokenized", Table, Many, "Token ids with loss masks, as `data/tokenize` made them."),
+            port("preferences", Trajectories, Many, "Pairs of `data/pairs` or `data/import`."),
+            port("problems", Problems, Many, "Prompts with reference answers."),
+            port("tokenized", Table, Many, "Token ids with loss masks, from `data/tokenize`."),
         ])
     }
     fn prepare(&self, options: Value) -> Result<PreparedCommand> {
@@ -132,7 +133,7 @@ impl Stage for CommandTrainer {
         let PreparedCommand { config, format } = prepared;
         let format = format.map_err(|problem| Error::invalid(problem.message))?;
         let training = TrainerRun {
-            title: "A trainer of one's own",
+            title: "Custom trainer",
             program: OneShotFolder::create(&config.command, &config.files)?,
             env: &config.env,
             data: TrainingData::Rows(format, &ROWS),

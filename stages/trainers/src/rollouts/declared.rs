@@ -1,4 +1,4 @@
-//! Metrics of practice, in addition to those of the trainer.
+//! Metrics of rollouts, in addition to those of the trainer.
 
 use trainyard_core::{MetricInfo, Reduce};
 
@@ -7,15 +7,15 @@ pub const REWARD: &str = "reward";
 
 /// Returns the means of the steps at the end of a training.
 pub fn metrics() -> Vec<MetricInfo> {
-    let of = |name: &'static str, unit: &'static str, doc: &'static str| {
+    let metric = |name: &'static str, unit: &'static str, doc: &'static str| {
         MetricInfo::new(name, unit, doc).reduced_by(Reduce::LastTenth).optional()
     };
     vec![
-        of(REWARD, "reward", "Mean reward of the episodes.").higher(),
-        of("pass_rate", "share", "Share of episodes with a right answer.").higher(),
-        of("turns", "turns per episode", "Turns that the agent took."),
-        of("tool_calls", "calls per episode", "Tool calls, unreadable ones included."),
-        of("tool_errors", "calls per episode", "Tool calls that failed.").lower(),
-        of("infrastructure_failures", "share", "Share of episodes that the infrastructure broke.").lower(),
+        metric(REWARD, "reward", "Mean reward of the episodes.").higher(),
+        metric("pass_rate", "share", "Share of episodes with a right answer.").higher(),
+        metric("turns", "turns per episode", "Turns of the agent."),
+        metric("tool_calls", "calls per episode", "Tool calls, including unreadable ones."),
+        metric("tool_errors", "calls per episode", "Tool calls that failed.").lower(),
+        metric("infrastructure_failures", "share", "Share of episodes that failed in the infrastructure.").lower(),
     ]
 }

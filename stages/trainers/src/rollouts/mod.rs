@@ -1,5 +1,5 @@
-//! Practice of a trainer in the environments of this program: the stage plays the episodes and scores them, and the
-//! trainer draws their tokens.
+//! Rollouts for a trainer in the environments of this program: the stage runs the episodes and scores them, and the
+//! trainer samples their tokens.
 //!
 //! Prompts, tools, answers and rewards are therefore those of `rl` and `evaluate`, and the sampled tokens are the
 //! learned ones: no token is encoded twice. The trainer's standard input is one end of a socket, over which both write

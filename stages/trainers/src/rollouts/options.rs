@@ -64,27 +64,30 @@ impl RolloutOptions {
     }
     /// Returns all problems; `at` is the pointer to the options in the config.
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
-        let place = |key: &str| format!("{at}/{key}");
+        let pointer = |key: &str| format!("{at}/{key}");
         let mut problems: Vec<OptionProblem> = [
-            OptionProblem::out_of_range(place("group_size"), self.group_size, 2..),
-            OptionProblem::out_of_range(place("max_turn_tokens"), self.max_turn_tokens, 1..),
-            OptionProblem::out_of_range(place("max_episode_tokens"), self.max_episode_tokens, 2..),
-            OptionProblem::out_of_range(place("max_running"), self.max_running, 1..),
+            OptionProblem::out_of_range(pointer("group_size"), self.group_size, 2..),
+            OptionProblem::out_of_range(pointer("max_turn_tokens"), self.max_turn_tokens, 1..),
+            OptionProblem::out_of_range(pointer("max_episode_tokens"), self.max_episode_tokens, 2..),
+            OptionProblem::out_of_range(pointer("max_running"), self.max_running, 1..),
         ]
         .into_iter()
         .flatten()
         .collect();
         if !(self.temperature.is_finite() && self.temperature > 0.0) {
             let message = format!("the temperature is {}, but must be above 0", self.temperature);
-            problems.push(OptionProblem::new(place("temperature"), message).help("use 1 for the policy's own chances"));
+            problems.push(
+                OptionProblem::new(pointer("temperature"), message)
+                    .help("use 1 for the unchanged probabilities of the policy"),
+            );
         }
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             let message = format!("`top_p` is {}, but must be above 0 and at most 1", self.top_p);
-            problems.push(OptionProblem::new(place("top_p"), message).help("use 1 for all tokens"));
+            problems.push(OptionProblem::new(pointer("top_p"), message).help("use 1 for all tokens"));
         }
         problems.extend(OptionProblem::reversed_bounds(
-            (&place("max_turn_tokens"), self.max_turn_tokens),
-            (&place("max_episode_tokens"), self.max_episode_tokens),
+            (&pointer("max_turn_tokens"), self.max_turn_tokens),
+            (&pointer("max_episode_tokens"), self.max_episode_tokens),
         ));
         problems
     }
@@ -96,7 +99,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn mistakes_are_found_at_their_places() {
+    fn invalid_options_are_reported_with_pointers() {
         let places = |options: Value| -> Vec<String> {
             let options: RolloutOptions = serde_json::from_value(options).unwrap();
             options.problems("/rollout").into_iter().map(|problem| problem.pointer).collect()

@@ -1,4 +1,4 @@
-//! The episodes of one step: played in the environment with the trainer's tokens, scored together, and sent to the
+//! The episodes of one step: run in the environment with the trainer's tokens, scored together, and sent to the
 //! trainer.
 
 use super::declared::REWARD;
@@ -24,7 +24,7 @@ use trainyard_train::rollouts::{EpisodeJob, RolloutDriver};
 /// File of a checkpoint with the state of rewards across steps.
 const STATE: &str = "trainyard_rewards.json";
 
-/// Settings of a practice.
+/// Settings of the rollouts.
 pub struct RolloutSettings<'p> {
     /// Tokenizer, chat template and sizes of the policy. Its weights are the trainer's.
     pub model: ModelFolder,
@@ -40,20 +40,21 @@ pub struct RolloutSettings<'p> {
     pub steps: u64,
 }
 
-/// A practice, and its state across steps.
+/// Rollouts for a trainer, with state across steps.
 pub struct RolloutService<'p> {
     settings: RolloutSettings<'p>,
     /// Index of a problem in the list by its id.
-    places: BTreeMap<String, usize>,
+    indices: BTreeMap<String, usize>,
     components: Vec<(String, f64)>,
 }
 
 impl<'p> RolloutService<'p> {
-    /// Creates a practice before its first episode.
-    pub fn new(setting: RolloutSettings<'p>) -> Self {
-        let places = setting.problems.iter().enumerate().map(|(place, problem)| (problem.id.clone(), place)).collect();
-        let components = setting.rewards.weights().map(|(name, weight)| (name.to_string(), weight)).collect();
-        Self { settings: setting, places, components }
+    /// Creates the service before its first episode.
+    pub fn new(settings: RolloutSettings<'p>) -> Self {
+        let indices =
+            settings.problems.iter().enumerate().map(|(index, problem)| (problem.id.clone(), index)).collect();
+        let components = settings.rewards.weights().map(|(name, weight)| (name.to_string(), weight)).collect();
+        Self { settings, indices, components }
     }
     /// Returns the ids of all problems, in order.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = &str> {
@@ -75,22 +76,23 @@ impl<'p> RolloutService<'p> {
         StageMessage::Opened { rewards: &self.components, stop: self.settings.model.stop_tokens() }
     }
 
-    /// Plays `members` episodes of each problem. Errors: data (an unknown problem, invalid turns), retryable (the
-    /// infrastructure broke all episodes), those of the environment and the rewards.
+    /// Runs `members` episodes of each problem. Errors: data (an unknown problem, invalid turns), retryable (all
+    /// episodes failed in the infrastructure), those of the environment and the rewards.
     pub(super) fn play(
         &mut self,
         (step, round): (u64, u64),
         ids: &[String],
         members: u32,
         wire: &Arc<Mutex<TrainerConnection>>,
-        over: &CancelToken,
+        cancel: &CancelToken,
     ) -> Result<(Vec<TrainerEpisode>, BTreeMap<String, f64>)> {
         let mut jobs = Vec::new();
         for (group, id) in (0..).zip(ids) {
-            let place = self.places.get(id);
-            let problem = *place.ok_or_else(|| Error::data(format!("the trainer asks for a problem `{id}`")))?;
-            let of = |sample| EpisodeJob { group, draw: u64::from(group), ..EpisodeJob::root(problem, sample) };
-            jobs.extend((0..members).map(of));
+            let index = self.indices.get(id);
+            let problem =
+                *index.ok_or_else(|| Error::data(format!("the trainer requested the unknown problem `{id}`")))?;
+            let job = |sample| EpisodeJob { group, draw: u64::from(group), ..EpisodeJob::root(problem, sample) };
+            jobs.extend((0..members).map(job));
         }
         let RolloutSettings { model, environment, problems, rollout, chance, .. } = &self.settings;
         let mut sampler = turn_source::sampler(TrainerTurns(Arc::clone(wire)), &model.config);
@@ -102,7 +104,7 @@ impl<'p> RolloutService<'p> {
             sampling: rollout.sampling(),
             chance: chance.child("step", &[step, round]),
             name: format!("practice/{step}/{round}"),
-            cancel: over,
+            cancel,
         };
         let mut rollouts = driver.run(problems, &jobs)?;
         self.score(&mut rollouts, &jobs, step)?;
@@ -113,14 +115,14 @@ impl<'p> RolloutService<'p> {
         Ok((episodes, metrics))
     }
 
-    /// Scores each group separately, without episodes that the infrastructure broke.
+    /// Scores each group separately, without episodes that failed in the infrastructure.
     fn score(&mut self, rollouts: &mut [Rollout], jobs: &[EpisodeJob], step: u64) -> Result<()> {
         let RolloutSettings { problems, rewards, steps, .. } = &mut self.settings;
         let mut groups: BTreeMap<u32, ScoredGroup<'_>> = BTreeMap::new();
         for (rollout, job) in rollouts.iter_mut().zip(jobs).filter(|(rollout, _)| is_counted(rollout)) {
             let problem = &problems[job.problem];
-            let fresh = || ScoredGroup { problem, members: Vec::new(), correct: Vec::new() };
-            let group = groups.entry(job.group).or_insert_with(fresh);
+            let new_group = || ScoredGroup { problem, members: Vec::new(), correct: Vec::new() };
+            let group = groups.entry(job.group).or_insert_with(new_group);
             group.correct.push(rollout.correct);
             group.members.push(&mut rollout.trajectory);
         }
@@ -139,12 +141,15 @@ struct TrainerTurns(Arc<Mutex<TrainerConnection>>);
 impl TurnSource for TrainerTurns {
     fn draw(&mut self, open: &[OpenTurnRequest<'_>]) -> Result<Vec<Vec<u32>>> {
         let mut wire = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let turns = open.iter().map(|one| TrainerTurnRequest { tokens: one.tokens, most: one.max_tokens }).collect();
+        let turns = open
+            .iter()
+            .map(|request| TrainerTurnRequest { tokens: request.tokens, most: request.max_tokens })
+            .collect();
         wire.send(&StageMessage::Say(turns))?;
         match wire.receive()? {
             Some(TrainerMessage::Said(turns)) => Ok(turns),
-            Some(_) => Err(Error::data("the trainer does not answer what it was asked to say")
-                .help("answer one `say` with one `said`")),
+            Some(_) => Err(Error::data("the trainer did not respond to `say` with `said`")
+                .help("respond to each `say` with one `said`")),
             None => Err(trainer_exited()),
         }
     }
@@ -154,8 +159,8 @@ impl TurnSource for TrainerTurns {
 fn means(rollouts: &[Rollout]) -> Result<BTreeMap<String, f64>> {
     let counted: Vec<&Rollout> = rollouts.iter().filter(|rollout| is_counted(rollout)).collect();
     if counted.is_empty() {
-        let message = format!("all {} episodes of a step failed for reasons that are not the agent's", rollouts.len());
-        return Err(Error::retryable(message).help("look at the tools and programs of the environment"));
+        let message = format!("all {} episodes of a step failed in the infrastructure", rollouts.len());
+        return Err(Error::retryable(message).help("check the tools and programs of the environment"));
     }
     let mean = |of: fn(&Rollout) -> f64| counted.iter().map(|one| of(one)).sum::<f64>() / counted.len() as f64;
     let failed = (rollouts.len() - counted.len()) as f64 / rollouts.len() as f64;
@@ -172,25 +177,26 @@ fn means(rollouts: &[Rollout]) -> Result<BTreeMap<String, f64>> {
 
 /// Converts an episode. Errors: invalid, if the chat template has split the episode in several sequences.
 fn episode(rollout: Rollout, stop: &[u32]) -> Result<TrainerEpisode> {
-    let fair = is_counted(&rollout);
+    let counted = is_counted(&rollout);
     let row = rollout.trajectory;
     if !row.restarts.is_empty() {
         let message = format!("problem `{}`: the chat template rewrites earlier turns", row.problem_id);
         return Err(Error::invalid(message).help(
-            "a trainer gets an episode as one sequence: use a template that keeps what was said, or `uses: rl`",
+            "a trainer gets an episode as one sequence: use a template that keeps earlier turns, or `uses: rl`",
         ));
     }
     let mut prompt = row.token_ids;
     let mut completion = prompt.split_off(row.prompt_tokens as usize);
     let learned = &row.loss_mask[prompt.len()..];
     // The environment's last messages are not read.
-    completion.truncate(learned.iter().rposition(|drawn| *drawn).map_or(0, |last| last + 1));
-    let mut mask: Vec<u8> = learned.iter().take(completion.len()).map(|drawn| u8::from(*drawn && fair)).collect();
+    completion.truncate(learned.iter().rposition(|sampled| *sampled).map_or(0, |last| last + 1));
+    let mut mask: Vec<u8> =
+        learned.iter().take(completion.len()).map(|sampled| u8::from(*sampled && counted)).collect();
     if completion.is_empty() {
         // A prompt that leaves no room for a turn; trainers require at least one token.
         completion.push(stop.first().copied().unwrap_or(0));
         mask.push(0);
     }
-    let rewards = if fair { row.rewards } else { BTreeMap::new() };
+    let rewards = if counted { row.rewards } else { BTreeMap::new() };
     Ok(TrainerEpisode { prompt, completion, mask, rewards })
 }

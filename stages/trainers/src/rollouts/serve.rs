@@ -1,4 +1,4 @@
-//! A running trainer with practice: the trainer is followed and the practice served until the trainer ends.
+//! A running trainer with rollouts: the trainer is followed and its requests are served until it ends.
 
 use super::play::RolloutService;
 use super::wire::{StageMessage, TrainerConnection, TrainerMessage};
@@ -11,68 +11,69 @@ use trainyard_api::CancelToken;
 use trainyard_core::{Error, Result};
 use trainyard_process::OneShotProgram;
 
-/// Starts a trainer whose standard input is connected with the practice, and follows it. The function that `follow`
-/// gets fails once the practice has failed.
+/// Starts a trainer whose standard input is connected with the service, and follows it. The function that `follow`
+/// gets fails once the service has failed.
 ///
-/// Errors: those of `start`, of the practice, of `follow`.
+/// Errors: those of `start`, of the service, of `follow`.
 pub fn serve_trainer<T>(
-    practice: &mut RolloutService<'_>,
+    service: &mut RolloutService<'_>,
     start: impl FnOnce(Stdio) -> Result<OneShotProgram>,
     follow: impl FnOnce(OneShotProgram, &dyn Fn() -> Result<()>) -> Result<T>,
 ) -> Result<T> {
-    let (own, theirs) = UnixStream::pair().map_err(|e| unconnected(&e))?;
-    let ours = own.try_clone().map_err(|e| unconnected(&e))?;
-    let trainer = start(Stdio::from(OwnedFd::from(theirs)))?;
-    let (over, failure) = (CancelToken::default(), Mutex::new(None));
+    let (stream, trainer_end) = UnixStream::pair().map_err(|e| connection_error(&e))?;
+    let shutdown_handle = stream.try_clone().map_err(|e| connection_error(&e))?;
+    let trainer = start(Stdio::from(OwnedFd::from(trainer_end)))?;
+    let (cancel, failure) = (CancelToken::default(), Mutex::new(None));
     std::thread::scope(|scope| {
-        let server = std::thread::Builder::new().name("practice".to_string());
-        let served = server.spawn_scoped(scope, || {
-            if let Err(error) = serve(practice, own, &over) {
+        let thread = std::thread::Builder::new().name("practice".to_string());
+        let served = thread.spawn_scoped(scope, || {
+            if let Err(error) = serve(service, stream, &cancel) {
                 *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 return false;
             }
             true
         });
-        let served = served.map_err(|e| Error::retryable(format!("cannot practice: {e}")))?;
+        let served = served.map_err(|e| Error::retryable(format!("cannot start the rollout thread: {e}")))?;
         let watch = || match failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(error) => Err(error),
             None => Ok(()),
         };
         let followed = follow(trainer, &watch);
         // Operations that still wait for the trainer or for a tool have no recipient any more.
-        over.cancel();
-        let _ = ours.shutdown(Shutdown::Both);
+        cancel.cancel();
+        let _ = shutdown_handle.shutdown(Shutdown::Both);
         match served.join() {
             Ok(_) => followed.and_then(|value| watch().map(|()| value)),
-            Err(_) => Err(Error::bug("the thread that practices has panicked")),
+            Err(_) => Err(Error::bug("the rollout thread panicked")),
         }
     })
 }
 
-fn unconnected(error: &std::io::Error) -> Error {
-    Error::retryable(format!("cannot connect a trainer with its practice: {error}"))
+fn connection_error(error: &std::io::Error) -> Error {
+    Error::retryable(format!("cannot connect the trainer with its rollouts: {error}"))
 }
 
 /// Responds to a trainer until it closes its end.
-pub(super) fn serve(practice: &mut RolloutService<'_>, stream: UnixStream, over: &CancelToken) -> Result<()> {
+pub(super) fn serve(service: &mut RolloutService<'_>, stream: UnixStream, cancel: &CancelToken) -> Result<()> {
     let wire = Arc::new(Mutex::new(TrainerConnection::new(stream)));
     let lock = || wire.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        let Some(asked) = lock().receive()? else { return Ok(()) };
-        let answered = match asked {
-            TrainerMessage::Open {} => lock().send(&practice.opened_message()),
-            TrainerMessage::Save {} => lock().send(&StageMessage::State(practice.state())),
-            TrainerMessage::Said(_) => Err(Error::data("the trainer says turns that it was not asked for")
-                .help("answer one `say` with one `said`")),
-            TrainerMessage::Play { step, round, problems, members } => {
-                practice.play((step, round), &problems, members, &wire, over).and_then(|(episodes, metrics)| {
-                    lock().send(&StageMessage::Played { episodes: &episodes, metrics: &metrics })
-                })
-            }
-        };
-        match answered {
-            Err(_) if lock().is_closed() || over.is_cancelled() => return Ok(()),
-            answered => answered?,
+        let Some(message) = lock().receive()? else { return Ok(()) };
+        let result =
+            match message {
+                TrainerMessage::Open {} => lock().send(&service.opened_message()),
+                TrainerMessage::Save {} => lock().send(&StageMessage::State(service.state())),
+                TrainerMessage::Said(_) => Err(Error::data("the trainer sent `said` without a `say`")
+                    .help("respond to each `say` with one `said`")),
+                TrainerMessage::Play { step, round, problems, members } => {
+                    service.play((step, round), &problems, members, &wire, cancel).and_then(|(episodes, metrics)| {
+                        lock().send(&StageMessage::Played { episodes: &episodes, metrics: &metrics })
+                    })
+                }
+            };
+        match result {
+            Err(_) if lock().is_closed() || cancel.is_cancelled() => return Ok(()),
+            result => result?,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Practice with scripted trainers: a thread, or a shell, at the other end of the socket.
+//! Rollouts with scripted trainers: a thread, or a shell, at the other end of the socket.
 
 use super::options::RolloutOptions;
 use super::play::{RolloutService, RolloutSettings};
@@ -32,7 +32,7 @@ fn model() -> ModelFolder {
     ModelFolder::new(config, weights, chat, GenerationConfig::default()).unwrap()
 }
 
-fn practice(rollout: &RolloutOptions) -> RolloutService<'_> {
+fn service(rollout: &RolloutOptions) -> RolloutService<'_> {
     let parts = trainyard_envs::EnvironmentParts::standard();
     let mut options = json!({"kind": "math-problems", "tools": ["calculator"], "format": "hermes", "max_turns": 3});
     options["describe_tools"] = json!(true);
@@ -72,8 +72,8 @@ impl Trainer {
     fn send(&mut self, text: &str) {
         self.lines.get_mut().write_all(format!("{text}\n").as_bytes()).unwrap();
     }
-    fn request(&mut self, question: &Value) -> Value {
-        self.send(&question.to_string());
+    fn request(&mut self, message: &Value) -> Value {
+        self.send(&message.to_string());
         self.receive()
     }
     fn receive(&mut self) -> Value {
@@ -85,40 +85,40 @@ impl Trainer {
         let tokens: Vec<u32> = serde_json::from_value(tokens.clone()).unwrap();
         self.chat.tokenizer().decode(&tokens).unwrap()
     }
-    fn tokens(&self, text: &str, most: u64) -> Vec<u32> {
+    fn tokens(&self, text: &str, max_tokens: u64) -> Vec<u32> {
         let mut tokens = self.chat.tokenizer().encode_plain(text).unwrap();
         tokens.push(self.stop);
-        tokens.truncate(most as usize);
+        tokens.truncate(max_tokens as usize);
         tokens
     }
-    fn play(&mut self, problems: &[&str], says: impl Fn(usize, &str) -> String) -> Value {
-        let mut heard = self.request(&json!({"play": {"step": 0, "round": 0, "problems": problems, "members": 2}}));
-        while let Some(turns) = heard["say"].as_array() {
-            let said = turns.iter().enumerate().map(|(at, turn)| {
-                let text = says(at, &self.text(&turn["tokens"]));
+    fn play(&mut self, problems: &[&str], respond: impl Fn(usize, &str) -> String) -> Value {
+        let mut received = self.request(&json!({"play": {"step": 0, "round": 0, "problems": problems, "members": 2}}));
+        while let Some(turns) = received["say"].as_array() {
+            let sampled = turns.iter().enumerate().map(|(at, turn)| {
+                let text = respond(at, &self.text(&turn["tokens"]));
                 self.tokens(&text, turn["most"].as_u64().unwrap())
             });
-            let said: Vec<Vec<u32>> = said.collect();
-            heard = self.request(&json!({ "said": said }));
+            let sampled: Vec<Vec<u32>> = sampled.collect();
+            received = self.request(&json!({ "said": sampled }));
         }
-        heard["played"].take()
+        received["played"].take()
     }
 }
 
-/// Serves a trainer that does `acts`; returns the results of the service and of the trainer.
-fn served<T: Send>(acts: impl FnOnce(Trainer) -> T + Send) -> (Result<()>, T) {
+/// Serves a trainer that runs `script`; returns the results of the service and of the trainer.
+fn served<T: Send>(script: impl FnOnce(Trainer) -> T + Send) -> (Result<()>, T) {
     let rollout = RolloutOptions { max_episode_tokens: 1024, max_turn_tokens: 200, ..RolloutOptions::default() };
-    let mut practice = practice(&rollout);
-    let (own, theirs) = UnixStream::pair().unwrap();
+    let mut service = service(&rollout);
+    let (stage_end, trainer_end) = UnixStream::pair().unwrap();
     std::thread::scope(|scope| {
-        let trainer = scope.spawn(|| acts(Trainer::new(theirs)));
-        let result = serve(&mut practice, own, &CancelToken::default());
+        let trainer = scope.spawn(|| script(Trainer::new(trainer_end)));
+        let result = serve(&mut service, stage_end, &CancelToken::default());
         (result, trainer.join().unwrap())
     })
 }
 
 #[test]
-fn episodes_are_played_scored_and_handed_over_as_they_were_drawn() {
+fn episodes_are_scored_and_returned_with_sampled_tokens() {
     let (result, (opened, played, state)) = served(|mut trainer| {
         let opened = trainer.request(&json!({"open": {}}));
         let played = trainer.play(&["p1", "p0"], |at, context| match (at, context.contains("1+1")) {
@@ -141,29 +141,29 @@ fn episodes_are_played_scored_and_handed_over_as_they_were_drawn() {
     assert_eq!(rewards, [1.0, 0.0, 1.0, 1.0]);
     let mask: Vec<u64> = serde_json::from_value(episodes[0]["mask"].clone()).unwrap();
     assert_eq!(mask.len(), episodes[0]["completion"].as_array().unwrap().len());
-    let drawn = CALL.chars().count() + 1 + "It is 2.\n#### 2".len() + 1;
-    assert_eq!((mask.iter().sum::<u64>(), mask[0], mask.last()), (drawn as u64, 1, Some(&1)));
-    assert!(mask.len() > drawn, "the tool's answer is in the completion, and not in the mask");
+    let sampled = CALL.chars().count() + 1 + "It is 2.\n#### 2".len() + 1;
+    assert_eq!((mask.iter().sum::<u64>(), mask[0], mask.last()), (sampled as u64, 1, Some(&1)));
+    assert!(mask.len() > sampled, "the tool's answer is in the completion, and not in the mask");
     assert_eq!((&played["metrics"]["pass_rate"], &played["metrics"]["tool_calls"]), (&json!(0.75), &json!(0.25)));
     assert_eq!(state["state"]["1"]["fewest"], json!({"p1": 1, "p0": 0}));
 }
 
 #[test]
-fn what_rewards_keep_comes_back_with_a_checkpoint() {
+fn reward_state_is_restored_from_checkpoint() {
     let rollout = RolloutOptions::default();
-    let mut practice = practice(&rollout);
+    let mut service = service(&rollout);
     let folder = tempfile::tempdir().unwrap();
-    assert!(practice.resume(folder.path()).is_err(), "a checkpoint without the file is not one of practice");
+    assert!(service.resume(folder.path()).is_err(), "the checkpoint has no file of rewards");
     let state = json!({"1": {"fewest": {"p2": 3}}});
     std::fs::write(folder.path().join("trainyard_rewards.json"), state.to_string()).unwrap();
-    practice.resume(folder.path()).unwrap();
-    assert_eq!(practice.state(), state);
+    service.resume(folder.path()).unwrap();
+    assert_eq!(service.state(), state);
 }
 
 #[test]
-fn what_a_trainer_does_wrong_is_named() {
+fn trainer_faults_are_reported() {
     let play = json!({"play": {"step": 0, "round": 0, "problems": ["p0"], "members": 2}});
-    let says = |trainer: &mut Trainer, text: &str| {
+    let send_turns = |trainer: &mut Trainer, text: &str| {
         trainer.request(&play);
         trainer.send(text);
     };
@@ -171,52 +171,52 @@ fn what_a_trainer_does_wrong_is_named() {
     let wrong: [(Acts<'_>, &str); 7] = [
         (Box::new(|t| t.send("hello")), "hello"),
         (Box::new(|t| t.send("{\"plays\": {}}")), "plays"),
-        (Box::new(|t| t.send("{\"said\": []}")), "was not asked for"),
-        (Box::new(|t| t.send(&play.to_string().replace("p0", "p9"))), "a problem `p9`"),
-        (Box::new(|t| says(t, "{\"said\": [[1]]}")), "2 turns were asked for, and 1 were sampled"),
-        (Box::new(|t| says(t, "{\"said\": [[1], [99999]]}")), "token 99999 is outside"),
-        (Box::new(|t| says(t, "{\"save\": {}}")), "does not answer what it was asked to say"),
+        (Box::new(|t| t.send("{\"said\": []}")), "without a `say`"),
+        (Box::new(|t| t.send(&play.to_string().replace("p0", "p9"))), "unknown problem `p9`"),
+        (Box::new(|t| send_turns(t, "{\"said\": [[1]]}")), "2 turns were asked for, and 1 were sampled"),
+        (Box::new(|t| send_turns(t, "{\"said\": [[1], [99999]]}")), "token 99999 is outside"),
+        (Box::new(|t| send_turns(t, "{\"save\": {}}")), "did not respond to `say`"),
     ];
-    for (acts, said) in wrong {
+    for (acts, message) in wrong {
         let (result, ()) = served(move |mut trainer| acts(&mut trainer));
         let error = result.unwrap_err();
-        assert!(error.to_string().contains(said), "{said}: {error}");
+        assert!(error.to_string().contains(message), "{message}: {error}");
     }
 }
 
 #[test]
-fn a_trainer_that_goes_is_no_mistake_of_the_practice() {
+fn trainer_exit_is_not_service_fault() {
     let play = json!({"play": {"step": 0, "round": 0, "problems": ["p0"], "members": 2}});
     served(|_| ()).0.unwrap();
     served(|mut trainer| trainer.lines.get_mut().write_all(b"{\"pl").unwrap()).0.unwrap();
     served(|mut trainer| drop(trainer.request(&play))).0.unwrap();
 }
 
-/// Runs a shell as the trainer until it ends or the practice fails.
+/// Runs a shell as the trainer until it ends or the service fails.
 fn shell(script: &str) -> Result<String> {
     let rollout = RolloutOptions::default();
-    let mut practice = practice(&rollout);
+    let mut service = service(&rollout);
     let start = |input| {
         let command = ["sh", "-c", script].map(str::to_string);
         OneShotFolder::create(&command, &[])?.start_with(input, &[], &[], null_log())
     };
-    serve_trainer(&mut practice, start, |mut trainer, watch| {
+    serve_trainer(&mut service, start, |mut trainer, watch| {
         for _ in 0..3000 {
-            let ended = trainer.poll_exit();
+            let exit = trainer.poll_exit();
             watch()?;
-            if let Some(ended) = ended {
-                return Ok(ended.stdout);
+            if let Some(exit) = exit {
+                return Ok(exit.stdout);
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        Err(Error::bug("it does not end"))
+        Err(Error::bug("the trainer does not end"))
     })
 }
 
 #[test]
-fn a_program_practices_over_its_standard_input() {
-    let answered = shell("echo '{\"open\": {}}' >&0; read line; echo \"$line\"").unwrap();
-    assert!(answered.contains("tool_efficiency"), "{answered}");
+fn program_uses_rollouts_over_standard_input() {
+    let output = shell("echo '{\"open\": {}}' >&0; read line; echo \"$line\"").unwrap();
+    assert!(output.contains("tool_efficiency"), "{output}");
     // A fault ends the stage, though the program would continue.
     let error = shell("echo 'no message' >&0; sleep 60").unwrap_err();
     assert!(error.kind == ErrorKind::Data && error.message.contains("no message"), "{error}");

@@ -1,4 +1,4 @@
-//! The protocol of a stage and the trainer that practices with it.
+//! The protocol between a stage and the trainer that uses its rollouts.
 //!
 //! The trainer sends requests (`open`, `play`, `save`), and each has one response. During a `play`, the stage sends
 //! requests (`say`), and the trainer responds with tokens.
@@ -61,7 +61,7 @@ pub enum StageMessage<'a> {
     State(Value),
 }
 
-/// A turn to draw.
+/// A turn to sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TrainerTurnRequest<'a> {
     /// Tokens that the turn continues.
@@ -75,9 +75,9 @@ pub struct TrainerTurnRequest<'a> {
 pub struct TrainerEpisode {
     /// Tokens before the first turn.
     pub prompt: Vec<u32>,
-    /// All further tokens, up to the last drawn one; at least one token.
+    /// All further tokens, up to the last sampled one; at least one token.
     pub completion: Vec<u32>,
-    /// 1 for the tokens of the completion that were drawn and are learned from.
+    /// 1 for the sampled tokens of the completion, which are learned from.
     pub mask: Vec<u8>,
     /// Components of the reward that apply. Empty where the infrastructure ended the episode.
     pub rewards: BTreeMap<String, f64>,
@@ -93,7 +93,7 @@ impl TrainerConnection {
     pub fn new(stream: UnixStream) -> Self {
         Self { lines: BufReader::new(stream), closed: false }
     }
-    /// Returns the next line, or `None` once the trainer has closed its end. Errors: data, showing a line that is no
+    /// Returns the next line, or `None` once the trainer has closed its end. Errors: data, with a line that is not a
     /// message.
     pub fn receive(&mut self) -> Result<Option<TrainerMessage>> {
         let mut line = Vec::new();
@@ -109,8 +109,9 @@ impl TrainerConnection {
         serde_json::from_slice(&line).map(Some).map_err(|e| broken(&line, &e.to_string()))
     }
     /// Sends a message. Errors: the trainer has ended.
-    pub fn send(&mut self, told: &StageMessage<'_>) -> Result<()> {
-        let mut line = serde_json::to_vec(told).map_err(|e| Error::bug(format!("a message has no JSON form: {e}")))?;
+    pub fn send(&mut self, message: &StageMessage<'_>) -> Result<()> {
+        let mut line =
+            serde_json::to_vec(message).map_err(|e| Error::bug(format!("a message has no JSON form: {e}")))?;
         line.push(b'\n');
         let sent = self.lines.get_mut().write_all(&line);
         sent.map_err(|_| {
@@ -126,10 +127,10 @@ impl TrainerConnection {
 
 /// Returns the error of operations that wait for an ended trainer.
 pub fn trainer_exited() -> Error {
-    Error::retryable("the trainer has gone while it practiced")
+    Error::retryable("the trainer exited during rollouts")
 }
 
-fn broken(line: &[u8], why: &str) -> Error {
-    Error::data(format!("the trainer's message is none that practice knows: {why}: {}", excerpt(line)))
-        .help("the program that drives the trainer and this program must be of one version")
+fn broken(line: &[u8], reason: &str) -> Error {
+    Error::data(format!("the trainer sent an invalid message: {reason}: {}", excerpt(line)))
+        .help("use the same version of Trainyard and of the program that runs the trainer")
 }

@@ -18,7 +18,7 @@ pub enum TrlMethod {
     Sft,
     /// `DPOTrainer`.
     Dpo,
-    /// `GRPOTrainer`, on episodes that the stage plays.
+    /// `GRPOTrainer`, on episodes that the stage runs.
     Grpo,
 }
 
@@ -54,7 +54,7 @@ pub struct TrlConfig {
     pub micro_batch_rows: u64,
     /// Highest learning rate; null = TRL's default for the method.
     pub learning_rate: Option<f64>,
-    /// Steps between resume points; 0 = none.
+    /// Steps between resume points; 0 = no resume points.
     pub save_every: u64,
     /// Seed of all random draws.
     pub seed: u64,
@@ -142,7 +142,10 @@ impl TrlConfig {
             let Some(rollout) = &self.rollout else { return problems };
             problems.extend(rollout.problems("/rollout"));
             if rollout.group_size > 0 && !self.batch_rows.is_multiple_of(rollout.group_size) {
-                let message = format!("groups of {} episodes do not divide {}", rollout.group_size, self.batch_rows);
+                let message = format!(
+                    "groups of {} episodes do not divide `batch_rows` ({})",
+                    rollout.group_size, self.batch_rows
+                );
                 let problem = OptionProblem::new("/rollout/group_size", message);
                 problems.push(problem.help("use a divisor of `batch_rows`"));
             }
@@ -155,8 +158,8 @@ impl TrlConfig {
             ("rollout", self.rollout.is_some()),
         ];
         let unread = |(key, _): (&str, bool)| {
-            let message = format!("`{}` plays no episodes: it does not read `{key}`", self.method.name());
-            OptionProblem::new(format!("/{key}"), message).help("leave it out, or use `method: grpo`")
+            let message = format!("`{}` runs no episodes and does not read `{key}`", self.method.name());
+            OptionProblem::new(format!("/{key}"), message).help("remove it, or use `method: grpo`")
         };
         given.into_iter().filter(|(_, given)| *given).map(unread).collect()
     }
@@ -167,23 +170,25 @@ impl TrlConfig {
             [("/steps", self.steps), ("/batch_rows", self.batch_rows), ("/micro_batch_rows", self.micro_batch_rows)];
         problems.extend(counts.into_iter().filter_map(|(place, count)| OptionProblem::out_of_range(place, count, 1..)));
         if self.micro_batch_rows > 0 && !self.batch_rows.is_multiple_of(self.micro_batch_rows) {
-            let message = format!("{} rows do not divide {}", self.micro_batch_rows, self.batch_rows);
+            let message = format!("{} rows do not divide `batch_rows` ({})", self.micro_batch_rows, self.batch_rows);
             problems.push(OptionProblem::new("/micro_batch_rows", message).help("use a divisor of `batch_rows`"));
         }
         if self.learning_rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
-            problems.push(OptionProblem::new("/learning_rate", "a learning rate is above 0"));
+            problems.push(OptionProblem::new("/learning_rate", "the learning rate must be above 0"));
         }
         if self.python.is_empty() {
-            problems.push(OptionProblem::new("/python", "no program is named").help("write for example `python3`"));
+            problems
+                .push(OptionProblem::new("/python", "the interpreter is empty").help("write for example `python3`"));
         }
         let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
         if !self.version.split('.').all(digits) {
-            let problem = OptionProblem::new("/version", format!("`{}` is no version", self.version));
+            let problem = OptionProblem::new("/version", format!("`{}` is not a version", self.version));
             problems.push(problem.help("write for example `1` or `1.16`, in quotes"));
         }
-        let of_practice = if self.method == TrlMethod::Grpo { &RESERVED_ROLLOUT_KEYS[..] } else { &[] };
-        for (key, option) in RESERVED_KEYS.iter().chain(of_practice).filter(|(key, _)| self.config.contains_key(*key)) {
-            let problem = OptionProblem::new(format!("/config/{key}"), format!("`{key}` is decided by the stage"));
+        let rollout_keys = if self.method == TrlMethod::Grpo { &RESERVED_ROLLOUT_KEYS[..] } else { &[] };
+        for (key, option) in RESERVED_KEYS.iter().chain(rollout_keys).filter(|(key, _)| self.config.contains_key(*key))
+        {
+            let problem = OptionProblem::new(format!("/config/{key}"), format!("`{key}` is set by the stage"));
             problems.push(problem.help(format!("use the option `{option}`")));
         }
         problems.extend(self.rollout_problems());
@@ -197,7 +202,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn mistakes_are_found_at_their_places() {
+    fn invalid_options_are_reported_with_pointers() {
         let places = |options: Value| -> Vec<String> {
             let config: TrlConfig = serde_json::from_value(options).unwrap();
             config.all_problems().into_iter().map(|problem| problem.pointer).collect()
@@ -211,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_practice_belong_to_grpo() {
+    fn rollout_options_require_grpo() {
         let places = |options: Value| -> Vec<String> {
             let config: TrlConfig = serde_json::from_value(options).unwrap();
             config.all_problems().into_iter().map(|problem| problem.pointer).collect()
@@ -222,16 +227,16 @@ mod tests {
             |rollout: Value, config: Value| places(json!({"method": "grpo", "rollout": rollout, "config": config}));
         assert!(grpo(json!({}), json!({"beta": 0.1, "loss_type": "grpo"})).is_empty());
         assert_eq!(grpo(json!({"group_size": 3}), json!({})), ["/rollout/group_size"]);
-        let ours = json!({"num_generations": 2, "top_p": 0.5, "use_vllm": true});
-        assert_eq!(grpo(json!({}), ours), ["/config/num_generations", "/config/top_p", "/config/use_vllm"]);
+        let reserved = json!({"num_generations": 2, "top_p": 0.5, "use_vllm": true});
+        assert_eq!(grpo(json!({}), reserved), ["/config/num_generations", "/config/top_p", "/config/use_vllm"]);
         assert!(places(json!({"config": {"num_generations": 2}})).is_empty(), "TRL itself refuses it for `sft`");
     }
 
     #[test]
-    fn options_that_came_later_leave_digests_alone() {
+    fn newer_options_do_not_change_digest() {
         let config = serde_json::to_value(TrlConfig::default()).unwrap();
         let keys: Vec<&str> = config.as_object().unwrap().keys().map(String::as_str).collect();
-        let then = ["batch_rows", "config", "learning_rate", "method", "micro_batch_rows", "python", "save_every"];
-        assert_eq!(keys, [&then[..], &["seed", "steps", "version"]].concat());
+        let original = ["batch_rows", "config", "learning_rate", "method", "micro_batch_rows", "python", "save_every"];
+        assert_eq!(keys, [&original[..], &["seed", "steps", "version"]].concat());
     }
 }

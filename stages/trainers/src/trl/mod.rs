@@ -24,7 +24,7 @@ use trainyard_process::OneShotFolder;
 const DRIVER: [(&str, &str); 2] =
     [("trl_engine.py", include_str!("trl_engine.py")), ("trl_practice.py", include_str!("trl_practice.py"))];
 
-/// The stage kind, with the environments and rewards for practice.
+/// The stage kind, with the environments and rewards for rollouts.
 pub struct TrlTrainer {
     /// Families that the options may name.
     pub parts: Arc<EnvironmentParts>,
@@ -55,10 +55,10 @@ impl Stage for TrlTrainer {
         use Cardinality::Many;
         run::ports(vec![
             port("trajectories", Trajectories, Many, "Conversations to learn from (`sft`)."),
-            port("tokenized", Table, Many, "Tokens of `data/tokenize` instead (`sft`)."),
+            port("tokenized", Table, Many, "Tokens of `data/tokenize`, in place of `trajectories` (`sft`)."),
             port("preferences", Trajectories, Many, "Pairs of a chosen and a rejected answer (`dpo`)."),
-            port("problems", Problems, Many, "What to practice on (`grpo`)."),
-            port("requests", Table, Many, "Answers that models behind endpoints need not be asked for again."),
+            port("problems", Problems, Many, "Problems to train on (`grpo`)."),
+            port("requests", Table, Many, "Stored responses of models at endpoints, which are not requested again."),
         ])
     }
     fn schema(&self) -> Value {
@@ -81,7 +81,7 @@ impl Stage for TrlTrainer {
             files.push(file.display().to_string());
         }
         let host = ToolHost::of_stage(context)?;
-        let lessons = match (parts, &config.rollout) {
+        let data = match (parts, &config.rollout) {
             (Some(parts), Some(rollout)) => {
                 TrainingData::Rollouts(Box::new(parts.open(&self.parts, &config, rollout, &host, context)?))
             }
@@ -91,7 +91,7 @@ impl Stage for TrlTrainer {
             title: "Training by TRL",
             program: OneShotFolder::create(&[config.python.clone(), files.remove(0)], &files)?,
             env: &config.env,
-            data: lessons,
+            data,
             seed: config.seed,
             options: json!(config),
             save: &config.save,

@@ -18,7 +18,7 @@ use trainyard_train::config::{default_environment, default_rewards};
 use trainyard_train::rewards::Rewards;
 use trainyard_train::{native, problems};
 
-/// Options, with the parts of a method that plays episodes.
+/// Options, with the parts of a method that runs episodes.
 pub struct PreparedTrl {
     pub config: TrlConfig,
     pub parts: Option<TrlEpisodeParts>,
@@ -100,10 +100,10 @@ impl TrlConfig {
         let wired = ["trajectories", "tokenized", "preferences", "problems"].into_iter().filter(|port| is_wired(port));
         for port in wired.filter(|port| !ports.iter().any(|(own, _)| own == port)) {
             let problem = OptionProblem::new("/method", format!("`{}` does not read `{port}`", self.method.name()));
-            problems.push(problem.help("leave the input out, or choose another method"));
+            problems.push(problem.help("remove the input, or choose another method"));
         }
         if is_wired("trajectories") && is_wired("tokenized") {
-            let problem = OptionProblem::new("/method", "rows as text and rows as tokens cannot be learned together");
+            let problem = OptionProblem::new("/method", "rows as text and rows as tokens cannot be combined");
             problems.push(problem.help("wire `trajectories` or `tokenized`"));
         }
         problems
@@ -135,9 +135,9 @@ impl TrlEpisodeParts {
         let groups = config.batch_rows / rollout.group_size.max(1);
         if (all.len() as u64) < groups {
             let message = format!("a step has {groups} groups, but there are {} problems", all.len());
-            return Err(Error::data(message).help("give more problems, a smaller `batch_rows` or larger groups"));
+            return Err(Error::data(message).help("add problems, or use a smaller `batch_rows` or larger groups"));
         }
-        let setting = RolloutSettings {
+        let settings = RolloutSettings {
             model,
             environment,
             problems: all,
@@ -146,6 +146,6 @@ impl TrlEpisodeParts {
             chance: Chance::new(config.seed).child("practice", &[]),
             steps: config.steps,
         };
-        Ok(RolloutService::new(setting))
+        Ok(RolloutService::new(settings))
     }
 }

@@ -176,18 +176,18 @@ fn what_a_service_does_wrong_is_named_and_of_the_right_kind() {
     use ErrorKind::{Data, Invalid, Retryable};
     type Case = (fn() -> Act, ErrorKind, &'static str);
     let cases: [Case; 12] = [
-        (|| Act::Status(500, "boom"), Retryable, "answers 500: boom (2 tries)"),
-        (|| Act::Status(429, ""), Retryable, "answers 429 (2 tries)"),
-        (|| Act::Status(404, "no such path"), Invalid, "answers 404: no such path"),
-        (|| Act::Status(422, "{\"detail\": \"no items\"}"), Invalid, "answers 422: no items"),
-        (|| Act::Status(401, ""), Invalid, "answers 401"),
-        (|| Act::Die, Retryable, "broke the connection off (2 tries)"),
-        (|| Act::Half, Retryable, "broke the connection off (2 tries)"),
-        (|| Act::Text("{\"id\":2,\"res".into()), Retryable, "cut its answer off (2 tries)"),
-        (|| Act::Text("<html>hello</html>".into()), Data, "wrote a line that is no answer"),
+        (|| Act::Status(500, "boom"), Retryable, "returned status 500: boom (2 attempts)"),
+        (|| Act::Status(429, ""), Retryable, "returned status 429 (2 attempts)"),
+        (|| Act::Status(404, "no such path"), Invalid, "returned status 404: no such path"),
+        (|| Act::Status(422, "{\"detail\": \"no items\"}"), Invalid, "returned status 422: no items"),
+        (|| Act::Status(401, ""), Invalid, "returned status 401"),
+        (|| Act::Die, Retryable, "closed the connection early (2 attempts)"),
+        (|| Act::Half, Retryable, "closed the connection early (2 attempts)"),
+        (|| Act::Text("{\"id\":2,\"res".into()), Retryable, "ended its response early (2 attempts)"),
+        (|| Act::Text("<html>hello</html>".into()), Data, "wrote a line that is not a response"),
         (|| Act::Say(json!({"id": 99, "result": 1})), Data, "answered request 99 when it was asked request 1"),
         (|| Act::Say(json!({"id": 1})), Data, "neither `result` nor `error`"),
-        (|| Act::Flood, Data, "answers with more than 67108864 bytes"),
+        (|| Act::Flood, Data, "returned more than 67108864 bytes"),
     ];
     for (act, kind, words) in cases {
         let (url, _) = serve(move |_, _| act());
@@ -203,7 +203,7 @@ fn a_service_that_hangs_or_drips_is_late() {
         let (url, _) = serve(move |_, _| act());
         let error = outage(ask(&*service(&url, json!({"timeout": "300ms"})), &json!({})));
         assert_eq!(error.kind, ErrorKind::Retryable);
-        assert!(error.message.contains("did not answer within 300ms (2 tries)"), "{error}");
+        assert!(error.message.contains("did not answer within 300ms (2 attempts)"), "{error}");
     }
 }
 
@@ -245,7 +245,7 @@ fn a_handshake_that_fails_is_made_again_by_the_next_request() {
     assert_eq!(seen.ops(), ["hello", "hello", "hello", "score"]);
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = outage(ask(&*service(&format!("http://{nobody}"), json!({})), &json!({})));
-    assert!(error.kind == ErrorKind::Retryable && error.message.contains("cannot be reached (2 tries)"), "{error}");
+    assert!(error.kind == ErrorKind::Retryable && error.message.contains("cannot be reached (2 attempts)"), "{error}");
 }
 
 #[test]
