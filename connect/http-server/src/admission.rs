@@ -80,8 +80,8 @@ mod tests {
         credential: "key",
         x_api_key: false,
         target_host: false,
-        help_unprotected: "give a key",
-        help_unbound: "give another address",
+        help_unprotected: "set a key",
+        help_unbound: "choose another address",
     };
 
     fn admitted(policy: &RequestPolicy, headers: &[(&str, &str)]) -> Result<Option<()>, RequestDenial> {

@@ -23,8 +23,8 @@ const OPEN: RequestPolicy = RequestPolicy {
     credential: "key",
     x_api_key: true,
     target_host: false,
-    help_unprotected: "give a key",
-    help_unbound: "give another address",
+    help_unprotected: "set a key",
+    help_unbound: "choose another address",
 };
 const PROTECTED: RequestPolicy = RequestPolicy { protected: true, ..OPEN };
 /// Timeout of every operation in these tests.

@@ -67,7 +67,7 @@ pub struct HttpRequest {
     pub response_header: Option<&'static str>,
     /// Whether the message may be sent again if it may have arrived; otherwise only if it certainly did not.
     pub idempotent: bool,
-    /// Whether the response is one JSON value: an incomplete one was broken off.
+    /// Whether the response is one JSON value: an incomplete one is a connection failure.
     pub is_json: bool,
     /// When to stop reading a stream that stays open; `None` reads to its end.
     pub is_complete: Option<CompleteFn>,

@@ -40,8 +40,8 @@ impl ModelApiError {
     /// Creates the refusal of more tokens than the model has positions.
     pub fn too_long(prompt: usize, requested: usize, positions: usize) -> Self {
         let message = format!(
-            "the prompt has {prompt} tokens and {requested} more are requested, but this model's maximum context length \
-             is {positions} tokens; shorten the messages or lower the limit of tokens"
+            "the prompt has {prompt} tokens and {requested} more are requested, but this model's maximum context \
+             length is {positions} tokens; shorten the messages or lower the limit of tokens"
         );
         Self::new(400, message).code("context_length_exceeded")
     }

@@ -99,7 +99,7 @@ impl ModelServer {
     /// is reduced to the available positions. Errors: no position is left.
     fn limit(&self, request: &ModelRequest, prompt: usize) -> Result<usize, ModelApiError> {
         let available = self.positions.saturating_sub(prompt);
-        let default = self.generation.max_new_tokens.map_or(available, |most| most as usize);
+        let default = self.generation.max_new_tokens.map_or(available, |max| max as usize);
         let requested = request.max_tokens.unwrap_or(default.min(available).max(1));
         let fits = if request.api == ApiKind::Messages { available > 0 } else { requested <= available };
         if fits {

@@ -49,8 +49,8 @@ fn response_body(request: &ModelRequest, identity: &ResponseIdentity, status: &s
     let mut body = json!({
         "id": identity.id, "object": "response", "created_at": identity.created, "status": status,
         "model": request.model, "error": null, "incomplete_details": null, "instructions": null, "output": [],
-        "metadata": {}, "parallel_tool_calls": true, "tool_choice": "auto", "tools": [], "temperature": null, "top_p": null,
-        "max_output_tokens": null, "previous_response_id": null, "truncation": "disabled", "usage": null,
+        "metadata": {}, "parallel_tool_calls": true, "tool_choice": "auto", "tools": [], "temperature": null,
+        "top_p": null, "max_output_tokens": null, "previous_response_id": null, "truncation": "disabled", "usage": null,
         "text": {"format": {"type": "text"}}, "store": request.store, "background": false,
     });
     for (key, value) in &request.echo {

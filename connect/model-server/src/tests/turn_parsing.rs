@@ -95,7 +95,7 @@ fn template_gets_tools_and_variables() {
 #[test]
 fn full_context_is_rejected_with_numbers() {
     let (host, _) = server(false, "ok", options());
-    let of = |request: ModelRequest| wait(send(&host, request)).map(|(_, answered)| answered);
+    let of = |request: ModelRequest| wait(send(&host, request)).map(|(_, response)| response);
     let long = chat_request(&"12 ".repeat(POSITIONS));
     let refusal = of(long).unwrap_err();
     assert_eq!((refusal.status, refusal.code), (400, Some("context_length_exceeded")));
