@@ -12,7 +12,7 @@ use trainyard_core::{Error, Result};
 /// Episodes in flight; changes no result.
 const IN_FLIGHT: usize = 512;
 /// How long to wait for tools or the model before the other episodes are polled.
-const TURN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Plays all episodes and returns them in the order of the jobs. `progress` receives the number of finished episodes.
 ///

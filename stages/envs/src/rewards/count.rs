@@ -12,7 +12,7 @@ pub const NAMES: [&str; 8] = ["answered", "correct", "level", "step", "tokens", 
 
 const FUNCTIONS: [BuiltinFunction; 5] =
     [BuiltinFunction::Abs, BuiltinFunction::If, BuiltinFunction::Max, BuiltinFunction::Min, BuiltinFunction::Sqrt];
-const MOST_BYTES: usize = 4096;
+const MAX_BYTES: usize = 4096;
 
 /// An expression over the counts of an episode. Its value may be infinite or not a number.
 pub type Formula = Expr<EpisodeCount>;

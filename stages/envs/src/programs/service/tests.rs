@@ -12,7 +12,7 @@ use trainyard_process::{
     Hello, PendingProgramResponse, ProgramFault, ProgramResult, ProgramService, SessionLocation, null_log,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const HELLO: Hello<'static> = Hello { role: "reward", name: "", seed: 7 };
 
 /// Reaction of a service to a request.
