@@ -16,8 +16,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Plays all episodes and returns them in the order of the jobs. `progress` receives the number of finished episodes.
 ///
-/// Errors: those of [`ChatClient::next`], and of the environment; invalid, if a program drives the episode. A request that
-/// the server rejects ends its episode as an infrastructure failure.
+/// Errors: those of [`ChatClient::next`], and of the environment; invalid, if a program drives the episode. A request
+/// that the server rejects ends its episode as an infrastructure failure.
 pub fn play(
     player: &Player<'_>,
     chat: &mut ChatClient,

@@ -36,7 +36,7 @@ impl JsonPathOptions {
     fn query(&self) -> Result<Query> {
         Query::parse(&self.path).map_err(|e| {
             let error = Error::invalid(format!("`{}` is not a JSONPath query: {}", self.path, e.message()));
-            error.help("begin it with `$`, as in `$.items[*].price` (RFC 9535), or use the reward `json_pointer` for a single value")
+            error.help("begin it with `$`, as in `$.items[*].price` (RFC 9535), or use the reward `json_pointer`")
         })
     }
 }

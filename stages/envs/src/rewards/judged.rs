@@ -49,9 +49,9 @@ impl PartOptions for JudgedOptions {
     const DOC: &'static str = "value = points / `points`, in [0, 1], where a model behind an endpoint gives the\n\
         points by `rubric` and states a reason (`docs/endpoints.md`). All episodes of a step are sent together. Every\n\
         response is stored by its request, so equal episodes are judged and paid for once.\n\n\
-        An unreachable server ends the stage with a retryable error, never with a low reward. A refusal, or a response\n\
-        without readable points, ends it too, or is counted, depending on `on_error`. A policy can learn to persuade\n\
-        the judge: inspect the episodes with the most points.";
+        An unreachable server ends the stage with a retryable error, never with a low reward. A refusal, or a\n\
+        response without readable points, ends it too, or is counted, depending on `on_error`. A policy can learn to\n\
+        persuade the judge: inspect the episodes with the most points.";
     fn metrics() -> Vec<MetricInfo> {
         let doc = "Episodes that the reward does not apply to because there is no readable verdict on them.";
         let unjudged = MetricInfo::new("unjudged", "episodes", doc).lower().reduced_by(Reduce::Sum);

@@ -119,7 +119,7 @@ fn limits_and_silence_end_without_an_answer() {
 }
 
 #[test]
-fn agent_sees_what_is_wrong_with_its_call() {
+fn agent_sees_errors_of_its_calls() {
     let environment = environment(&json!({}));
     let turns = [
         call("get_order_details", json!({"order_id": "#W9"})),

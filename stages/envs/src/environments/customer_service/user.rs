@@ -46,8 +46,8 @@ pub enum Reaction {
 
 /// Simulated user of a conversation.
 pub trait SimulatedUser: Send {
-    /// Receives a message before [`SimulatedUser::answer`] is called. Returns a result that is available once the reply is;
-    /// `None` if the reply is available immediately.
+    /// Receives a message before [`SimulatedUser::answer`] is called. Returns a result that is available once the reply
+    /// is; `None` if the reply is available immediately.
     fn receive(&mut self, _message: &str) -> Option<PendingToolResult> {
         None
     }

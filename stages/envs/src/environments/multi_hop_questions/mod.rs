@@ -114,7 +114,7 @@ impl MultiHopQuestions {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "problem `{}` was generated from the facts {problem_facts} (seed/size), but the facts of the environment are {facts}",
+            "problem `{}` is about the facts {problem_facts} (seed/size), but the environment has the facts {facts}",
             problem.id
         ))
         .help("use the `facts_seed` and `facts_size` of the stage that generated the problems, and no `corpus`"))

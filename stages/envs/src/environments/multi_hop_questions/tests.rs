@@ -45,9 +45,9 @@ fn demonstrations_search_for_what_is_not_known() {
             assert_eq!((results.len(), answer.as_deref()), (tool_turns, Some(problem.answer.as_str())));
             assert!(environment.verify(&problem, &answer.unwrap()).unwrap());
             // Each result contains the entity that the next search or the answer needs.
-            let question = MultiHopQuestion::at(environment.own.knowledge(), 3, index, &chance);
+            let question = MultiHopQuestion::at(environment.world.knowledge(), 3, index, &chance);
             for (hop, result) in question.unknown().zip(&results) {
-                assert!(result.contains(&environment.own.knowledge().entities[hop.object].name), "{result}");
+                assert!(result.contains(&environment.world.knowledge().entities[hop.object].name), "{result}");
             }
         }
     }

@@ -95,14 +95,14 @@ fn one(stream: &TcpStream, seen: &ReceivedRequests, act: &dyn Fn(&Value, usize) 
     };
     seen.heads.lock().unwrap().push(head);
     let write = |text: &str| (&mut &*stream).write_all(text.as_bytes()).is_ok();
-    let whole = |status: u16, body: &str| {
+    let http_response = |status: u16, body: &str| {
         let length = body.len();
         format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
     };
     match act(&line, before) {
-        Act::Say(value) => drop(write(&whole(200, &value.to_string()))),
-        Act::Text(text) => drop(write(&whole(200, &text))),
-        Act::Status(status, text) => drop(write(&whole(status, text))),
+        Act::Say(value) => drop(write(&http_response(200, &value.to_string()))),
+        Act::Text(text) => drop(write(&http_response(200, &text))),
+        Act::Status(status, text) => drop(write(&http_response(status, text))),
         Act::Die => {}
         Act::Hang => std::thread::sleep(TIMEOUT),
         Act::Flood => {
@@ -119,7 +119,7 @@ fn one(stream: &TcpStream, seen: &ReceivedRequests, act: &dyn Fn(&Value, usize) 
                 }
             }
         }
-        Act::Half => drop(write(&whole(200, "{\"id\":1,\"result\":[1,2,3]}")[..75])),
+        Act::Half => drop(write(&http_response(200, "{\"id\":1,\"result\":[1,2,3]}")[..75])),
     }
 }
 
@@ -138,8 +138,8 @@ fn service(url: &str, more: Value) -> Arc<dyn ProgramService> {
     options(url, more).open(HELLO, &Secrets::default(), &null_log()).unwrap()
 }
 
-fn wait(ticket: &PendingProgramResponse) -> ProgramResult {
-    ticket.wait(TIMEOUT).expect("an answer in time")
+fn wait(pending: &PendingProgramResponse) -> ProgramResult {
+    pending.wait(TIMEOUT).expect("an answer in time")
 }
 
 fn call_score(peer: &dyn ProgramService, body: &Value) -> ProgramResult {
@@ -157,9 +157,9 @@ fn outage(answer: ProgramResult) -> Error {
 fn many_requests_are_answered_after_one_handshake() {
     let (url, seen) = serve(|line, _| echo(line));
     let peer = service(&url, json!({"options": {"limit": 3}}));
-    let tickets: Vec<PendingProgramResponse> = (0..50).map(|n| peer.call("score", &json!({"n": n})).unwrap()).collect();
-    for (n, ticket) in tickets.iter().enumerate() {
-        assert_eq!(wait(ticket).unwrap().value, n);
+    let pending: Vec<PendingProgramResponse> = (0..50).map(|n| peer.call("score", &json!({"n": n})).unwrap()).collect();
+    for (n, response) in pending.iter().enumerate() {
+        assert_eq!(wait(response).unwrap().value, n);
     }
     assert_eq!(wait(&peer.ready()).unwrap().value["type"], "ready");
     let bodies = seen.bodies.lock().unwrap();

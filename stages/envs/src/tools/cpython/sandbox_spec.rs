@@ -31,8 +31,8 @@ const ENVIRONMENT: [(&str, &str); 14] = [
     ("TZ", "UTC"),
 ];
 
-/// Returns the specification for an interpreter in this folder. Its environment is the same everywhere except for the folder
-/// and the location of packages.
+/// Returns the specification for an interpreter in this folder. Its environment is the same everywhere except for the
+/// folder and the location of packages.
 pub fn sandbox_spec(installation: &Installation, limits: &ToolLimits, scratch: &SessionScratch) -> SandboxSpec {
     let folder = scratch.path().display().to_string();
     let folders = ["HOME", "MPLCONFIGDIR", "TMPDIR"].map(|name| (name.to_string(), folder.clone()));

@@ -102,7 +102,7 @@ impl EpisodeMcpServers {
         let place = first.place().to_string();
         let state = Arc::new(Mutex::new(EpisodeMcpState {
             program,
-            protocol.clone(),
+            protocol: protocol.clone(),
             log,
             max_servers: options.servers(),
             clock: SystemClock::new(),

@@ -1,8 +1,8 @@
 //! Tool `mcp`: tools of a server that speaks the Model Context Protocol.
 //!
-//! `protocol` defines the messages, `protocol_session` their order, and `local` and `remote` the servers. The rest treats a
-//! server as a user program: a lost session is rebuilt by repeating its requests and comparing the answers. `server` is
-//! the other side of the protocol.
+//! `protocol` defines the messages, `protocol_session` their order, and `local` and `remote` the servers. The rest
+//! treats a server as a user program: a lost session is rebuilt by repeating its requests and comparing the answers.
+//! `server` is the other side of the protocol.
 
 mod local;
 pub mod options;

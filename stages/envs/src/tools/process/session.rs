@@ -1,9 +1,8 @@
 //! Session of a program: the requests of one episode, in order, and how to rebuild it.
 //!
-//! The process that holds a session may die at any time, and a fork needs a second one. In both cases the session is
-//! started again and all answered requests are repeated. A program that then answers differently cannot be repeated, and
-//! the episode is an infrastructure failure. There is no background work: a session advances only when a caller
-//! requests a result.
+//! The process that holds a session may exit at any time, and a fork needs a second one. In both cases the session is
+//! started again and all answered requests are repeated. If the program then answers differently, the episode is an
+//! infrastructure failure. There is no background work: a session advances only when a caller requests a result.
 
 use crate::tools::program::CustomProgram;
 use serde_json::{Map, Value, json};

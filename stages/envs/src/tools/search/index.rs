@@ -43,8 +43,8 @@ impl SearchIndex {
     pub fn is_empty(&self) -> bool {
         self.passages.is_empty()
     }
-    /// Returns the best `limit` passages for a query, by falling score and then in corpus order. `None` if the query has
-    /// no word.
+    /// Returns the best `limit` passages for a query, by falling score and then in corpus order. `None` if the query
+    /// has no word.
     pub fn search(&self, query: &str, limit: usize) -> Result<Option<Vec<&Passage>>> {
         let terms = self.terms(query).map_err(|e| bug(&e))?;
         if terms.is_empty() {
