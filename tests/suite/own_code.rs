@@ -123,7 +123,7 @@ fn mistakes_in_a_command_are_found_before_the_run() {
     s.run(&["check", "own.yaml"]).code(2).says("timeout");
     s.write("rl.yaml", RL.replace("1 - tokens / 100", "1 - token / 100"));
     s.write("my_reward.py", REWARD);
-    s.run(&["check", "rl.yaml"]).code(2).says("nothing is called `token`").says("tool_calls");
+    s.run(&["check", "rl.yaml"]).code(2).says("unknown name `token`").says("tool_calls");
 }
 
 #[test]

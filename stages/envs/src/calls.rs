@@ -19,7 +19,7 @@ use trainyard_tables::Message;
 
 /// Reads calls from JSON text, `[{"name": …, "arguments": {…}}]`; `None` if it is anything else.
 pub fn read(json: &str) -> Option<Vec<ToolCall>> {
-    whole(serde_json::from_str(json).ok()?)
+    with_object_arguments(serde_json::from_str(json).ok()?)
 }
 
 /// Returns the gold calls in a problem's verifier data, `{"kind": "calls", "gold": [{"name": …, "arguments": {…}}]}`;
@@ -29,10 +29,10 @@ pub fn gold_calls(verifier_json: &str) -> Option<Vec<ToolCall>> {
     if data.get("kind").and_then(Value::as_str) != Some("calls") {
         return None;
     }
-    whole(serde_json::from_value(data.get("gold")?.clone()).ok()?)
+    with_object_arguments(serde_json::from_value(data.get("gold")?.clone()).ok()?)
 }
 
-fn whole(calls: Vec<ToolCall>) -> Option<Vec<ToolCall>> {
+fn with_object_arguments(calls: Vec<ToolCall>) -> Option<Vec<ToolCall>> {
     calls.iter().all(|c| c.arguments.is_object()).then_some(calls)
 }
 
@@ -57,10 +57,10 @@ pub fn executed(messages: &[Message], index: usize) -> Vec<ToolCall> {
 /// Returns whether both lists contain the same calls, in any order, with repetitions. Numbers are equal by value (`5`
 /// and `5.0`).
 pub fn equal(predicted: &[ToolCall], gold: &[ToolCall]) -> bool {
-    let mut left: Vec<&ToolCall> = gold.iter().collect();
+    let mut remaining: Vec<&ToolCall> = gold.iter().collect();
     let mut take = |call: &ToolCall| {
-        let found = left.iter().position(|g| g.name == call.name && same(&g.arguments, &call.arguments));
-        found.map(|at| left.swap_remove(at)).is_some()
+        let found = remaining.iter().position(|g| g.name == call.name && same(&g.arguments, &call.arguments));
+        found.map(|at| remaining.swap_remove(at)).is_some()
     };
     predicted.len() == gold.len() && predicted.iter().all(&mut take)
 }
@@ -79,9 +79,9 @@ fn same(a: &Value, b: &Value) -> bool {
 
 /// Returns the agreement S of predicted and gold calls and its maximum S_max; see the module. 0 ≤ S ≤ S_max.
 pub fn score(predicted: &[ToolCall], gold: &[ToolCall]) -> (f64, f64) {
-    let most = 1.0 + gold.iter().map(|g| 1.0 + parameters(g).map_or(0, Map::len) as f64).sum::<f64>();
+    let maximum = 1.0 + gold.iter().map(|g| 1.0 + parameters(g).map_or(0, Map::len) as f64).sum::<f64>();
     let gains: Vec<Vec<f64>> = gold.iter().map(|g| predicted.iter().map(|p| pair(g, p)).collect()).collect();
-    (names(predicted, gold) + best_pairing(&gains, predicted.len()), most)
+    (names(predicted, gold) + best_pairing(&gains, predicted.len()), maximum)
 }
 
 fn parameters(call: &ToolCall) -> Option<&Map<String, Value>> {

@@ -139,15 +139,15 @@ proptest! {
 
     #[test]
     fn score_is_between_zero_and_its_maximum(predicted in some_calls(), gold in some_calls()) {
-        let (s, most) = score(&predicted, &gold);
-        prop_assert!((-1e-9..=most + 1e-9).contains(&s));
-        prop_assert_eq!(equal(&predicted, &gold), (s - most).abs() < 1e-9, "the maximum exactly for equal calls");
+        let (s, maximum) = score(&predicted, &gold);
+        prop_assert!((-1e-9..=maximum + 1e-9).contains(&s));
+        prop_assert_eq!(equal(&predicted, &gold), (s - maximum).abs() < 1e-9, "the maximum exactly for equal calls");
     }
 
     #[test]
     fn order_does_not_matter(calls in some_calls(), gold in some_calls()) {
-        let turned: Vec<ToolCall> = calls.iter().rev().cloned().collect();
-        prop_assert!(equal(&calls, &turned));
-        prop_assert!(near(score(&calls, &gold), score(&turned, &gold)));
+        let reversed: Vec<ToolCall> = calls.iter().rev().cloned().collect();
+        prop_assert!(equal(&calls, &reversed));
+        prop_assert!(near(score(&calls, &gold), score(&reversed, &gold)));
     }
 }

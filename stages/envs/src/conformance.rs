@@ -54,25 +54,25 @@ pub fn check(environment: &dyn Environment, script: &AgentScript<'_>) -> Result<
 
 /// Returns every property of the suite, in order, and whether it holds.
 pub fn findings(environment: &dyn Environment, script: &AgentScript<'_>) -> Vec<PropertyFinding> {
-    let whole = scripted(environment, script).and_then(|()| play(environment, script, 7));
-    let with_whole = |look: &dyn Fn(&EpisodeTrace) -> Result<(), String>| whole.as_ref().ok().map(look);
+    let trace = scripted(environment, script).and_then(|()| play(environment, script, 7));
+    let with_trace = |look: &dyn Fn(&EpisodeTrace) -> Result<(), String>| trace.as_ref().ok().map(look);
     // With a single turn, limits and forks cannot be checked.
-    let several = script.turns.len() > 1 && whole.is_ok();
+    let several = script.turns.len() > 1 && trace.is_ok();
     let first = script.turns.first().copied().unwrap_or_default();
-    let found = |property, result| PropertyFinding { property, result };
+    let finding = |property, result| PropertyFinding { property, result };
     vec![
-        found("the script can be played", Some(whole.as_ref().map(|_| ()).map_err(Clone::clone))),
-        found("resets repeat", with_whole(&|whole| repeats(environment, script, whole))),
-        found("the answer is accepted and counts add up", with_whole(&|whole| answers(environment, script, whole))),
-        found("the end is final", with_whole(&|_| refuses_late_turns(environment, script))),
-        found("limits hold", several.then(|| limits_hold(environment, script, first))),
-        found("forks are independent", with_whole(&|whole| forks(environment, script, whole)).filter(|_| several)),
-        found("transcripts round-trip", Some(round_trips(environment, script))),
+        finding("the script can be played", Some(trace.as_ref().map(|_| ()).map_err(Clone::clone))),
+        finding("resets repeat", with_trace(&|trace| repeats(environment, script, trace))),
+        finding("the answer is accepted and counts add up", with_trace(&|trace| answers(environment, script, trace))),
+        finding("the end is final", with_trace(&|_| refuses_late_turns(environment, script))),
+        finding("limits hold", several.then(|| limits_hold(environment, script, first))),
+        finding("forks are independent", with_trace(&|trace| forks(environment, script, trace)).filter(|_| several)),
+        finding("transcripts round-trip", Some(round_trips(environment, script))),
     ]
 }
 
 /// Scripts cannot play an episode that a program drives.
-const PROGRAM_DRIVEN: &str = "a program keeps the conversation, so no script can play it";
+const PROGRAM_DRIVEN: &str = "a program drives the episode, so no script can play it";
 
 fn scripted(environment: &dyn Environment, script: &AgentScript<'_>) -> Result<(), String> {
     if !environment.prompts() {
@@ -112,23 +112,23 @@ fn turn(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) ->
     }
 }
 
-fn go_on(
+fn play_turns(
     environment: &dyn Environment,
     episode: &mut dyn Episode,
     texts: &[&str],
-    seen: &mut EpisodeTrace,
+    trace: &mut EpisodeTrace,
 ) -> Result<(), String> {
     for text in texts {
-        seen.messages.push(environment.format().parse(text).message());
+        trace.messages.push(environment.format().parse(text).message());
         match turn(environment, episode, text)? {
             EpisodeStep::Pending => return Err("still pending".to_string()),
             EpisodeStep::TurnRequest(_) => return Err(PROGRAM_DRIVEN.to_string()),
             EpisodeStep::Observe(observation) => {
-                seen.messages.extend(observation.messages.iter().cloned());
-                seen.observations.push(observation);
+                trace.messages.extend(observation.messages.iter().cloned());
+                trace.observations.push(observation);
             }
             EpisodeStep::Done(outcome) => {
-                seen.outcome = Some(outcome);
+                trace.outcome = Some(outcome);
                 return Ok(());
             }
         }
@@ -137,21 +137,25 @@ fn go_on(
 }
 
 fn play(environment: &dyn Environment, script: &AgentScript<'_>, seed: u64) -> Result<EpisodeTrace, String> {
-    let mut seen = EpisodeTrace { messages: opening(environment, script)?, ..EpisodeTrace::default() };
+    let mut trace = EpisodeTrace { messages: opening(environment, script)?, ..EpisodeTrace::default() };
     let mut episode = start(environment, script, seed)?;
-    go_on(environment, &mut *episode, script.turns, &mut seen)?;
-    Ok(seen)
+    play_turns(environment, &mut *episode, script.turns, &mut trace)?;
+    Ok(trace)
 }
 
-fn repeats(environment: &dyn Environment, script: &AgentScript<'_>, whole: &EpisodeTrace) -> Result<(), String> {
-    let again = play(environment, script, 7)?;
-    if again == *whole { Ok(()) } else { Err(format!("two episodes of one seed differ: {whole:?} and {again:?}")) }
+fn repeats(environment: &dyn Environment, script: &AgentScript<'_>, expected: &EpisodeTrace) -> Result<(), String> {
+    let second = play(environment, script, 7)?;
+    if second == *expected {
+        Ok(())
+    } else {
+        Err(format!("two episodes of one seed differ: {expected:?} and {second:?}"))
+    }
 }
 
-fn answers(environment: &dyn Environment, script: &AgentScript<'_>, whole: &EpisodeTrace) -> Result<(), String> {
-    let Some(outcome) = &whole.outcome else { return Err("the script does not end the episode".to_string()) };
-    let calls: u32 = whole.observations.iter().map(|o| o.tool_calls).sum();
-    let errors: u32 = whole.observations.iter().map(|o| o.tool_errors).sum();
+fn answers(environment: &dyn Environment, script: &AgentScript<'_>, expected: &EpisodeTrace) -> Result<(), String> {
+    let Some(outcome) = &expected.outcome else { return Err("the script does not end the episode".to_string()) };
+    let calls: u32 = expected.observations.iter().map(|o| o.tool_calls).sum();
+    let errors: u32 = expected.observations.iter().map(|o| o.tool_errors).sum();
     // Calls of the last turn appear in no observation.
     let unseen = script.turns.last().map_or(0, |last| environment.format().parse(last).calls.len() as u32);
     let counted = (errors..=errors + unseen).contains(&outcome.tool_errors);
@@ -166,9 +170,9 @@ fn answers(environment: &dyn Environment, script: &AgentScript<'_>, whole: &Epis
 }
 
 fn refuses_late_turns(environment: &dyn Environment, script: &AgentScript<'_>) -> Result<(), String> {
-    let (mut episode, mut seen) = (start(environment, script, 7)?, EpisodeTrace::default());
-    go_on(environment, &mut *episode, script.turns, &mut seen)?;
-    if seen.outcome.is_none() {
+    let (mut episode, mut trace) = (start(environment, script, 7)?, EpisodeTrace::default());
+    play_turns(environment, &mut *episode, script.turns, &mut trace)?;
+    if trace.outcome.is_none() {
         return Err("the last turn does not end the episode".to_string());
     }
     if script.turns.iter().any(|late| episode.step(&environment.format().parse(late)).is_ok()) {
@@ -201,29 +205,29 @@ fn limits_hold(environment: &dyn Environment, script: &AgentScript<'_>, first: &
     Err(format!("the episode continues after {} turns", environment.max_turns()))
 }
 
-fn forks(environment: &dyn Environment, script: &AgentScript<'_>, whole: &EpisodeTrace) -> Result<(), String> {
+fn forks(environment: &dyn Environment, script: &AgentScript<'_>, expected: &EpisodeTrace) -> Result<(), String> {
     let [first, rest @ ..] = script.turns else { return Ok(()) };
-    let mut seen = EpisodeTrace { messages: opening(environment, script)?, ..EpisodeTrace::default() };
+    let mut trace = EpisodeTrace { messages: opening(environment, script)?, ..EpisodeTrace::default() };
     let mut original = start(environment, script, 7)?;
-    go_on(environment, &mut *original, &[first], &mut seen)?;
+    play_turns(environment, &mut *original, &[first], &mut trace)?;
     let fork = |episode: &dyn Episode| episode.fork().map_err(|e| format!("fork: {e}"));
     let mut disturbed = fork(&*original)?;
     let mut equal = fork(&*original)?;
     turn(environment, &mut *disturbed, script.disturbance)?;
-    let mut of_fork = seen.clone();
-    go_on(environment, &mut *original, rest, &mut seen)?;
-    go_on(environment, &mut *equal, rest, &mut of_fork)?;
-    if seen != *whole {
+    let mut fork_trace = trace.clone();
+    play_turns(environment, &mut *original, rest, &mut trace)?;
+    play_turns(environment, &mut *equal, rest, &mut fork_trace)?;
+    if trace != *expected {
         return Err("a fork changed its original".to_string());
     }
-    if of_fork != *whole { Err("a fork continues differently from its original".to_string()) } else { Ok(()) }
+    if fork_trace != *expected { Err("a fork continues differently from its original".to_string()) } else { Ok(()) }
 }
 
 fn round_trips(environment: &dyn Environment, script: &AgentScript<'_>) -> Result<(), String> {
     for text in script.turns {
         let turn = environment.format().parse(text);
         if turn.message().content != *text {
-            return Err(format!("the message of `{text}` holds different text"));
+            return Err(format!("the message of `{text}` contains different text"));
         }
         for call in turn.calls.iter().flatten() {
             if environment.format().parse(&environment.format().render(call)).calls != [Ok(call.clone())] {

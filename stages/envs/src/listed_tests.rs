@@ -6,15 +6,15 @@ use std::path::Path;
 
 /// Returns the files and folders of `src/<folder>` without a registry line, unless `shared` names them, and names
 /// without a file.
-fn strays(folder: &str, shared: &[&str], names: &[&str]) -> Vec<String> {
+fn unlisted(folder: &str, shared: &[&str], names: &[&str]) -> Vec<String> {
     let stem = |entry: std::fs::DirEntry| entry.path().file_stem().unwrap().to_str().unwrap().to_string();
-    let there: BTreeSet<String> =
+    let files: BTreeSet<String> =
         std::fs::read_dir(Path::new("src").join(folder)).unwrap().map(|entry| stem(entry.unwrap())).collect();
-    let there: BTreeSet<String> =
-        there.into_iter().filter(|name| name != "mod" && name != "registry" && !name.ends_with("_tests")).collect();
-    let known: BTreeSet<String> =
+    let files: BTreeSet<String> =
+        files.into_iter().filter(|name| name != "mod" && name != "registry" && !name.ends_with("_tests")).collect();
+    let listed: BTreeSet<String> =
         shared.iter().map(ToString::to_string).chain(names.iter().map(|name| name.replace('-', "_"))).collect();
-    there.symmetric_difference(&known).cloned().collect()
+    files.symmetric_difference(&listed).cloned().collect()
 }
 
 #[test]
@@ -35,16 +35,16 @@ fn files_and_registry_lines_match() {
         "questions",
         "setup",
     ];
-    assert_eq!(strays("environments", &shared, &environments::family().names()), Vec::<String>::new());
+    assert_eq!(unlisted("environments", &shared, &environments::family().names()), Vec::<String>::new());
     assert_eq!(
-        strays("rewards", &["context", "count", "kit", "reward", "weighted"], &rewards::family().names()),
+        unlisted("rewards", &["context", "count", "kit", "reward", "weighted"], &rewards::family().names()),
         Vec::<String>::new()
     );
     assert_eq!(
-        strays("formats", &["format", "json_calls", "markup", "text", "turn"], &formats::registry::names()),
+        unlisted("formats", &["format", "json_calls", "markup", "text", "turn"], &formats::registry::names()),
         Vec::<String>::new()
     );
-    assert_eq!(strays("verifiers", &["extract", "verifier"], &verifiers::registry::names()), Vec::<String>::new());
+    assert_eq!(unlisted("verifiers", &["extract", "verifier"], &verifiers::registry::names()), Vec::<String>::new());
     // Environments with a corpus or a database open `search` and `sql` themselves.
     let shared = [
         "call",
@@ -69,5 +69,5 @@ fn files_and_registry_lines_match() {
         "worker_program",
         "worker_sessions",
     ];
-    assert_eq!(strays("tools", &shared, &tools::registry::names()), Vec::<String>::new());
+    assert_eq!(unlisted("tools", &shared, &tools::registry::names()), Vec::<String>::new());
 }

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_adds_is_found_beside_the_rest() {
+    fn kinds_of_a_program_are_added_to_the_standard_ones() {
         let mut toolbox = Toolbox::standard();
         let python = || tools::registry::tool("python");
         toolbox.tools.add(PartKind::plain("snake", "python again", "Again.", move |()| python())).unwrap();

@@ -268,11 +268,11 @@ fn every_generator_passes_conformance() {
 fn the_prompt_has_a_system_message_only_on_request() {
     let plain = environment(json!({"kind": "word-problems"}));
     assert_eq!(plain.prompt(&problem("19")).unwrap(), problem("19").messages);
-    let told = environment(json!({"kind": "word-problems", "system": "Be brief.", "describe_tools": true}))
+    let described = environment(json!({"kind": "word-problems", "system": "Be brief.", "describe_tools": true}))
         .prompt(&problem("19"))
         .unwrap();
-    assert_eq!((told.len(), told[0].role.as_str()), (2, "system"));
-    assert!(told[0].content.starts_with("Be brief.\n\n") && told[0].content.contains("subset of Python 3"));
+    assert_eq!((described.len(), described[0].role.as_str()), (2, "system"));
+    assert!(described[0].content.starts_with("Be brief.\n\n") && described[0].content.contains("subset of Python 3"));
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn episodes_end_in_every_way() {
 }
 
 #[test]
-fn agent_sees_what_is_wrong_with_its_call() {
+fn agent_sees_errors_of_its_calls() {
     let environment = environment(json!({"kind": "math-problems", "tools": ["python"], "format": "hermes"}));
     let (messages, outcome) = play(
         &*environment,

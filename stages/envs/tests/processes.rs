@@ -142,7 +142,7 @@ impl TestProgram {
         let tools = json!([{"kind": "process", "command": self.command(), "timeout": timeout}]);
         self.build(&json!({"kind": "math-problems", "tools": tools, "format": "hermes"})).unwrap()
     }
-    fn said(&self) -> String {
+    fn log(&self) -> String {
         self.log.lock().unwrap().join("\n")
     }
 }
@@ -178,7 +178,7 @@ fn play(environment: &dyn Environment, problem: &Problem, turns: &[String]) -> (
             Err(error) => return (read, Err(error)),
         }
     }
-    panic!("the episode goes on: {read:?}")
+    panic!("the episode continues: {read:?}")
 }
 
 fn conforms(environment: &dyn Environment, answer: &str, turns: &[String], disturbance: &str) {
@@ -204,7 +204,7 @@ fn tools_of_a_program_pass_conformance_and_keep_their_state() {
 }
 
 #[test]
-fn what_the_model_does_wrong_is_told_to_it() {
+fn model_sees_errors_of_its_calls() {
     let Some(own) = TestProgram::new(TOOLS) else { return };
     let environment = own.with_tools("30s");
     let wrong = [
@@ -218,11 +218,11 @@ fn what_the_model_does_wrong_is_told_to_it() {
     assert_eq!(read[2], "error: the result has 5000 bytes, but at most 2048 may be returned");
     let outcome = outcome.unwrap();
     assert_eq!((outcome.tool_errors, outcome.status), (3, EpisodeStatus::Ok));
-    assert!(own.said().contains("in price") && own.said().contains("KeyError"), "the log has the traceback");
+    assert!(own.log().contains("in price") && own.log().contains("KeyError"), "the log has the traceback");
 }
 
 #[test]
-fn a_program_that_dies_hangs_or_cannot_be_repeated_makes_no_answer_wrong() {
+fn program_that_exits_hangs_or_cannot_be_repeated_makes_no_answer_wrong() {
     let Some(own) = TestProgram::new(TOOLS) else { return };
     let environment = own.with_tools("3s");
     let broken = |how: &str| {
@@ -244,9 +244,9 @@ fn a_program_that_dies_hangs_or_cannot_be_repeated_makes_no_answer_wrong() {
     let EpisodeStep::Done(outcome) = step(&mut *fork, &call("note", json!({"text": "a"}))) else { panic!() };
     assert_eq!(outcome.status, EpisodeStatus::Infrastructure);
     assert!(
-        own.said().contains("operation 1 of an episode (a call of `misbehave`) gave another result"),
+        own.log().contains("operation 1 of an episode (a call of `misbehave`) returned a different result"),
         "{}",
-        own.said()
+        own.log()
     );
     let outcome = play(&*environment, &problem("1"), &["1".to_string()]).1.unwrap();
     assert_eq!(outcome.status, EpisodeStatus::Ok, "the next episodes are played");
@@ -276,7 +276,7 @@ fn an_environment_is_a_class_and_passes_conformance() {
 }
 
 #[test]
-fn an_environment_of_words_forks_as_its_program_says() {
+fn text_environment_forks_in_its_program() {
     let Some(own) = TestProgram::new(ECHO) else { return };
     let environment = own.environment(json!({"workers": 2}));
     assert!(environment.tools().is_empty());
@@ -292,7 +292,7 @@ fn an_episode_outlives_its_process() {
     let (read, outcome) = play(&*environment, &problem("x"), &[&items[..], &[call("pay", json!({}))]].concat());
     assert_eq!(read[2], "cart: tea, die, milk");
     assert_eq!(outcome.unwrap().status, EpisodeStatus::Ok);
-    assert!(own.said().contains("the program"), "{}", own.said());
+    assert!(own.log().contains("the program"), "{}", own.log());
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn exceptions_of_an_environment_fail_the_stage_or_the_episode() {
 }
 
 #[test]
-fn what_is_missing_in_a_program_is_said_when_it_starts() {
+fn missing_parts_of_a_program_are_reported_at_its_start() {
     let refused = |text: &str, options: Value| {
         let own = TestProgram::new(text)?;
         let mut options = options;
@@ -339,7 +339,7 @@ fn what_is_missing_in_a_program_is_said_when_it_starts() {
 
 /// `check` builds environments too, and must not run anything.
 #[test]
-fn nothing_is_started_where_only_options_are_looked_at() {
+fn checking_options_starts_no_program() {
     let family = environments::family();
     let options = json!({"kind": "process", "command": ["sh", "-c", "echo started > /dev/tty"], "tools":
         [{"kind": "process", "command": ["false"]}, {"kind": "process", "command": ["true"]}]});

@@ -106,7 +106,7 @@ impl Served {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
-    fn said(&self) -> String {
+    fn log(&self) -> String {
         self.log.lock().unwrap().join("\n")
     }
 }
@@ -195,7 +195,7 @@ fn an_episode_outlives_the_server() {
 }
 
 #[test]
-fn a_server_that_is_away_makes_no_answer_wrong() {
+fn unavailable_server_makes_no_answer_wrong() {
     let Some(mut served) = Served::new() else { return };
     let environment = served.environment(json!({"attempts": 1}));
     let mut episode = environment.start(&problem("x"), 0).unwrap();
@@ -203,18 +203,18 @@ fn a_server_that_is_away_makes_no_answer_wrong() {
     served.stop();
     let outcome = end(&*environment, &mut *episode, &call("pay", json!({})));
     assert_eq!((outcome.status, outcome.timed_out), (EpisodeStatus::Infrastructure, false));
-    assert!(served.said().contains("cannot be reached"), "{}", served.said());
+    assert!(served.log().contains("cannot be reached"), "{}", served.log());
     let error = environment.verify(&problem("tea"), "tea").unwrap_err();
     assert_eq!(error.kind, ErrorKind::Retryable, "{error}");
 }
 
 #[test]
-fn exceptions_are_told_as_those_of_a_program() {
+fn exceptions_are_reported_like_those_of_a_program() {
     let Some(served) = Served::new() else { return };
     let environment = served.environment(json!({}));
     let mut episode = environment.start(&problem("x"), 0).unwrap();
-    let told = read(&*environment, &mut *episode, &call("add", json!({"item": "nothing"})));
-    assert_eq!(told, "LookupError: nothing is not sold");
+    let text = read(&*environment, &mut *episode, &call("add", json!({"item": "nothing"})));
+    assert_eq!(text, "LookupError: nothing is not sold");
     let error = step(&*environment, &mut *episode, "crash").err().unwrap();
     let causes: String = error.causes().collect();
     assert!(error.message.contains("environment `http`: RuntimeError: cannot talk"), "{error}");
@@ -241,7 +241,7 @@ fn tools_and_verifiers_may_be_services() {
 }
 
 #[test]
-fn a_server_of_something_else_is_refused_at_the_start() {
+fn server_of_another_protocol_is_rejected_at_the_start() {
     let Some(served) = Served::new() else { return };
     let wrong = json!({"kind": "http", "url": served.url(), "name": "Market"});
     let error = served.build(wrong, json!({})).err().unwrap();
@@ -250,7 +250,7 @@ fn a_server_of_something_else_is_refused_at_the_start() {
 
 /// `check` builds environments too, and must not send requests.
 #[test]
-fn nobody_is_asked_where_only_options_are_looked_at() {
+fn checking_options_sends_no_request() {
     let family = environments::family();
     let own = json!({"kind": "http", "url": "http://127.0.0.1:9/"});
     let options = json!({"kind": "http", "url": "http://127.0.0.1:9/", "tools": [own]});

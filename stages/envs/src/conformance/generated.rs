@@ -25,16 +25,16 @@ pub fn check(environment: &dyn Environment, count: u64, chance: &Chance) -> Resu
             if generator.problem(level, index, chance) != problem {
                 return Err(place("a second call gives a different problem".to_string()));
             }
-            whole(environment, &problem, level).map_err(place)?;
-            let right = demonstrates(environment, generator, (level, index, chance), 0.0).map_err(place)?;
-            let other = demonstrates(environment, generator, (level, index, chance), 1.0).map_err(place)?;
+            check_fields(environment, &problem, level).map_err(place)?;
+            let right = check_demonstration(environment, generator, (level, index, chance), 0.0).map_err(place)?;
+            let other = check_demonstration(environment, generator, (level, index, chance), 1.0).map_err(place)?;
             if right.mistaken || other.mistaken == (other.turns == right.turns) {
-                return Err(place(format!("`mistaken` does not say what the turns do: {right:?}, {other:?}")));
+                return Err(place(format!("`mistaken` does not match the turns: {right:?}, {other:?}")));
             }
-            if let Some(before) = seen.insert(problem.canonical.clone(), problem.clone())
-                && !same(environment, &before, &problem)
+            if let Some(earlier) = seen.insert(problem.canonical.clone(), problem.clone())
+                && !same(environment, &earlier, &problem)
             {
-                return Err(place(format!("`{}` and `{}` share one canonical form", before.id, problem.id)));
+                return Err(place(format!("`{}` and `{}` share one canonical form", earlier.id, problem.id)));
             }
         }
     }
@@ -50,7 +50,7 @@ pub fn check(environment: &dyn Environment, count: u64, chance: &Chance) -> Resu
     Ok(())
 }
 
-fn whole(environment: &dyn Environment, problem: &Problem, level: u32) -> Result<(), String> {
+fn check_fields(environment: &dyn Environment, problem: &Problem, level: u32) -> Result<(), String> {
     if (problem.environment.as_str(), problem.level, problem.split.as_str()) != (environment.kind(), level, "") {
         return Err(format!("wrong environment, level or split: {problem:?}"));
     }
@@ -78,25 +78,26 @@ fn same(environment: &dyn Environment, a: &Problem, b: &Problem) -> bool {
     (&a.id, a.level) == (&b.id, b.level) && right(a, &b.answer) && right(b, &a.answer)
 }
 
-fn demonstrates(
+fn check_demonstration(
     environment: &dyn Environment,
     generator: &dyn ProblemGenerator,
     (level, index, chance): (u32, u64, &Chance),
     mistakes: f64,
 ) -> Result<Demonstration, String> {
-    let own = chance.child("demonstration", &[u64::from(level), index]);
-    let made = generator.demonstration(level, index, chance, mistakes, &own);
-    if generator.demonstration(level, index, chance, mistakes, &own) != made {
+    let demonstration_chance = chance.child("demonstration", &[u64::from(level), index]);
+    let demonstration = generator.demonstration(level, index, chance, mistakes, &demonstration_chance);
+    if generator.demonstration(level, index, chance, mistakes, &demonstration_chance) != demonstration {
         return Err("a second call gives a different demonstration".to_string());
     }
-    play(environment, &generator.problem(level, index, chance), &made).map_err(|e| format!("{e}: {made:?}"))?;
-    Ok(made)
+    play(environment, &generator.problem(level, index, chance), &demonstration)
+        .map_err(|e| format!("{e}: {demonstration:?}"))?;
+    Ok(demonstration)
 }
 
-fn play(environment: &dyn Environment, problem: &Problem, made: &Demonstration) -> Result<(), String> {
+fn play(environment: &dyn Environment, problem: &Problem, demonstration: &Demonstration) -> Result<(), String> {
     let mut episode = environment.start(problem, 7).map_err(|e| format!("start: {e}"))?;
     let mut last_result = String::new();
-    for (at, scripted) in made.turns.iter().enumerate() {
+    for (at, scripted) in demonstration.turns.iter().enumerate() {
         let text = scripted.text(environment.format(), &last_result);
         match turn(environment, &mut *episode, &text)? {
             EpisodeStep::Observe(observation) => {
@@ -104,7 +105,7 @@ fn play(environment: &dyn Environment, problem: &Problem, made: &Demonstration) 
                     last_result = result.content;
                 }
             }
-            EpisodeStep::Done(outcome) if at + 1 < made.turns.len() => {
+            EpisodeStep::Done(outcome) if at + 1 < demonstration.turns.len() => {
                 return Err(format!("turn {} ends the episode: {outcome:?}", at + 1));
             }
             EpisodeStep::Done(outcome) => {
@@ -116,7 +117,7 @@ fn play(environment: &dyn Environment, problem: &Problem, made: &Demonstration) 
                     Err(format!("the demonstration ends with {outcome:?}"))
                 };
             }
-            EpisodeStep::TurnRequest(_) => return Err("a program keeps the conversation".to_string()),
+            EpisodeStep::TurnRequest(_) => return Err("a program drives the episode".to_string()),
             EpisodeStep::Pending => return Err("still pending".to_string()),
         }
     }

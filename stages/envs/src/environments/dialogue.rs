@@ -54,24 +54,24 @@ impl Dialogue {
     ) -> Result<Arc<Self>> {
         Self::with_tools(options, setup, &[], read_answer)
     }
-    /// Returns a dialogue with the tools of the options and the environment's `own`, whose calls the state of an
+    /// Returns a dialogue with the tools of the options and `environment_tools`, whose calls the state of an
     /// episode must answer.
     pub fn with_tools(
         options: DialogueOptions,
         setup: &EnvironmentSetup,
-        own: &[ToolSpec],
+        environment_tools: &[ToolSpec],
         read_answer: fn(&str) -> Option<String>,
     ) -> Result<Arc<Self>> {
         let (host, toolbox) = (Arc::clone(&setup.host), Arc::clone(&setup.toolbox));
         let tools = options.tools.iter().map(|choice| toolbox.chosen_tool(choice)).collect::<Result<Vec<_>>>()?;
         let mut specs = Vec::new();
         let mut owners = Vec::new();
-        for (place, tool) in tools.iter().enumerate() {
+        for (index, tool) in tools.iter().enumerate() {
             let offered = tool.offered(&host)?;
-            owners.resize(owners.len() + offered.len(), place);
+            owners.resize(owners.len() + offered.len(), index);
             specs.extend(offered);
         }
-        specs.extend(own.iter().cloned());
+        specs.extend(environment_tools.iter().cloned());
         expect_distinct(&specs)?;
         let format =
             if specs.is_empty() { Box::new(PlainTextFormat) } else { toolbox.format(&options.format, &specs)? };
@@ -142,11 +142,11 @@ impl Dialogue {
         self.start_in(Box::new(ToolSessions::new(names.zip(sessions))), seed)
     }
     /// Starts an episode with this state of the environment.
-    pub fn start_in(self: &Arc<Self>, own_state: Box<dyn EpisodeState>, seed: u64) -> Result<Box<dyn Episode>> {
-        self.open(Some(own_state), seed)
+    pub fn start_in(self: &Arc<Self>, environment_state: Box<dyn EpisodeState>, seed: u64) -> Result<Box<dyn Episode>> {
+        self.open(Some(environment_state), seed)
     }
-    fn open(self: &Arc<Self>, own_state: Option<Box<dyn EpisodeState>>, seed: u64) -> Result<Box<dyn Episode>> {
-        if own_state.is_none() && self.specs.len() > self.owners.len() {
+    fn open(self: &Arc<Self>, environment_state: Option<Box<dyn EpisodeState>>, seed: u64) -> Result<Box<dyn Episode>> {
+        if environment_state.is_none() && self.specs.len() > self.owners.len() {
             return Err(Error::bug("an episode with tools of the environment was started without a state for them"));
         }
         let mut sessions = Vec::with_capacity(self.tools.len());
@@ -157,7 +157,7 @@ impl Dialogue {
         Ok(Box::new(DialogueEpisode {
             dialogue,
             sessions,
-            environment_state: own_state,
+            environment_state,
             seed,
             phase: DialoguePhase::Agent,
             turns: 0,
@@ -170,27 +170,27 @@ impl Dialogue {
     fn held_until(&self, seed: u64, turn: u32) -> Option<Duration> {
         self.options.latency.map(|latency| self.clock.monotonic() + latency.of_turn(seed, turn))
     }
-    /// Sleeps until `then`, but at most for `wait`. Returns whether `then` has passed.
-    fn sleep_until(&self, then: Duration, wait: Duration) -> bool {
-        let left = then.saturating_sub(self.clock.monotonic());
-        std::thread::sleep(left.min(wait));
-        left <= wait
+    /// Sleeps until `deadline`, but at most for `wait`. Returns whether `deadline` has passed.
+    fn sleep_until(&self, deadline: Duration, wait: Duration) -> bool {
+        let remaining = deadline.saturating_sub(self.clock.monotonic());
+        std::thread::sleep(remaining.min(wait));
+        remaining <= wait
     }
 }
 
 /// Rejects tools of equal names, which calls could not distinguish.
 fn expect_distinct(specs: &[ToolSpec]) -> Result<()> {
-    let twice = specs.iter().enumerate().find(|(i, spec)| specs[..*i].iter().any(|other| other.name == spec.name));
-    twice.map_or(Ok(()), |(_, spec)| {
-        let message = format!("two tools of the environment are called `{}`", spec.name);
-        Err(Error::invalid(message).help("leave one of them out, or give it another name"))
+    let duplicate = specs.iter().enumerate().find(|(i, spec)| specs[..*i].iter().any(|other| other.name == spec.name));
+    duplicate.map_or(Ok(()), |(_, spec)| {
+        let message = format!("two tools of the environment have the name `{}`", spec.name);
+        Err(Error::invalid(message).help("remove one of them, or rename it"))
     })
 }
 
 /// Phase of an episode: the agent's turn, running tools, or the end.
 enum DialoguePhase {
     Agent,
-    /// Results still awaited and those that came, in call order, and the time before which they stay hidden.
+    /// Pending results and those that have arrived, in call order, and the time until which they are held back.
     Tools {
         pending: VecDeque<PendingToolResult>,
         results: Vec<ToolResult>,
@@ -235,34 +235,39 @@ impl DialogueEpisode {
     }
     /// Submits every call of a turn to its tool. A call that cannot run is answered immediately.
     fn submit(&mut self, turn: &AgentTurn) -> VecDeque<PendingToolResult> {
-        let Self { dialogue, sessions, environment_state: own_state, .. } = self;
+        let Self { dialogue, sessions, environment_state, .. } = self;
         let calls = turn.calls.iter().map(|call| match call {
             Err(message) => PendingToolResult::ready(ToolResult::error(message.clone())),
-            Ok(call) => match (dialogue.specs.iter().position(|spec| spec.name == call.name), &mut *own_state) {
-                (Some(index), _) if index < dialogue.owners.len() => sessions[dialogue.owners[index]].submit_call(call),
-                (Some(_), Some(own_state)) => own_state.submit(call),
-                _ => {
-                    let known: Vec<&str> = dialogue.specs.iter().map(|spec| spec.name.as_str()).collect();
-                    PendingToolResult::ready(ToolResult::unknown_tool(&call.name, &known))
+            Ok(call) => {
+                match (dialogue.specs.iter().position(|spec| spec.name == call.name), &mut *environment_state) {
+                    (Some(index), _) if index < dialogue.owners.len() => {
+                        sessions[dialogue.owners[index]].submit_call(call)
+                    }
+                    (Some(_), Some(environment_state)) => environment_state.submit(call),
+                    _ => {
+                        let known: Vec<&str> = dialogue.specs.iter().map(|spec| spec.name.as_str()).collect();
+                        PendingToolResult::ready(ToolResult::unknown_tool(&call.name, &known))
+                    }
                 }
-            },
+            }
         });
         calls.collect()
     }
     /// Waits for the results of a turn, which may be there already.
-    fn wait_for(&mut self, awaited: VecDeque<PendingToolResult>, spoken: Option<String>) -> Result<EpisodeStep> {
+    fn wait_for(&mut self, pending: VecDeque<PendingToolResult>, text: Option<String>) -> Result<EpisodeStep> {
         let held_until = self.dialogue.held_until(self.seed, self.turns);
-        self.phase = DialoguePhase::Tools { pending: awaited, results: Vec::new(), held_until, text: spoken };
+        self.phase = DialoguePhase::Tools { pending, results: Vec::new(), held_until, text };
         Ok(self.poll(Duration::ZERO)?.unwrap_or(EpisodeStep::Pending))
     }
     /// Processes the results of a turn once all have arrived.
-    fn observe(&mut self, results: Vec<ToolResult>, spoken: Option<String>) -> Result<EpisodeStep> {
-        let own = self.environment_state.as_mut().and_then(|own_state| own_state.failure());
-        if let Some(failure) = own.or_else(|| self.sessions.iter_mut().find_map(|session| session.failure())) {
+    fn observe(&mut self, results: Vec<ToolResult>, text: Option<String>) -> Result<EpisodeStep> {
+        let state_failure = self.environment_state.as_mut().and_then(|state| state.failure());
+        if let Some(failure) = state_failure.or_else(|| self.sessions.iter_mut().find_map(|session| session.failure()))
+        {
             self.phase = DialoguePhase::Ended;
             return Err(failure);
         }
-        let calls = if spoken.is_some() { &[] } else { results.as_slice() };
+        let calls = if text.is_some() { &[] } else { results.as_slice() };
         let errors = calls.iter().filter(|r| r.error).count() as u32;
         self.tool_calls += calls.len() as u32;
         self.tool_errors += errors;
@@ -270,20 +275,20 @@ impl DialogueEpisode {
         if lost || results.iter().any(|r| r.timed_out) {
             return Ok(self.end_interrupted(!lost));
         }
-        if let Some(text) = spoken {
+        if let Some(text) = text {
             return Ok(self.handle_text(&text));
         }
-        let reply = self
+        let after_turn = self
             .environment_state
             .as_mut()
-            .map_or_else(|| AfterTurn::Continue(Vec::new()), |own_state| own_state.after_calls(&results));
+            .map_or_else(|| AfterTurn::Continue(Vec::new()), |state| state.after_calls(&results));
         let tool_calls = results.len() as u32;
         let messages = results.into_iter().map(|r| Message::new("tool", r.text)).collect();
-        Ok(self.apply_after_turn(reply, Observation { messages, tool_calls, tool_errors: errors }))
+        Ok(self.apply_after_turn(after_turn, Observation { messages, tool_calls, tool_errors: errors }))
     }
     /// Handles a turn without calls: passes it to the environment, or else takes it as the answer.
     fn handle_text(&mut self, text: &str) -> EpisodeStep {
-        match self.environment_state.as_mut().and_then(|own_state| own_state.after_text(text)) {
+        match self.environment_state.as_mut().and_then(|state| state.after_text(text)) {
             Some(reply) => self.apply_after_turn(reply, Observation::default()),
             None => self.end_with_answer(self.dialogue.read_answer(text)),
         }
@@ -292,8 +297,8 @@ impl DialogueEpisode {
         let stop = if answer.is_some() { StopReason::Answer } else { StopReason::End };
         self.end(stop, answer)
     }
-    fn apply_after_turn(&mut self, reply: AfterTurn, mut seen: Observation) -> EpisodeStep {
-        match reply {
+    fn apply_after_turn(&mut self, after_turn: AfterTurn, mut observation: Observation) -> EpisodeStep {
+        match after_turn {
             AfterTurn::End(answer) => self.end_with_answer(answer),
             // Only a turn without calls gets here as the last one.
             AfterTurn::Continue(_) if self.turns >= self.dialogue.options.max_turns => {
@@ -301,8 +306,8 @@ impl DialogueEpisode {
             }
             AfterTurn::Continue(messages) => {
                 self.phase = DialoguePhase::Agent;
-                seen.messages.extend(messages);
-                EpisodeStep::Observe(seen)
+                observation.messages.extend(messages);
+                EpisodeStep::Observe(observation)
             }
         }
     }
@@ -320,11 +325,10 @@ impl Episode for DialogueEpisode {
             return Ok(self.end(StopReason::Length, None));
         }
         if turn.calls.is_empty() {
-            let Some(ticket) = self.environment_state.as_mut().and_then(|own_state| own_state.submit_text(&turn.text))
-            else {
+            let Some(pending) = self.environment_state.as_mut().and_then(|state| state.submit_text(&turn.text)) else {
                 return Ok(self.handle_text(&turn.text));
             };
-            return self.wait_for([ticket].into(), Some(turn.text.clone()));
+            return self.wait_for([pending].into(), Some(turn.text.clone()));
         }
         if self.turns >= self.dialogue.options.max_turns {
             return Ok(self.end(StopReason::Turns, None));
@@ -332,26 +336,26 @@ impl Episode for DialogueEpisode {
         if u64::from(self.tool_calls) + turn.calls.len() as u64 > u64::from(self.dialogue.options.max_tool_calls) {
             return Ok(self.end(StopReason::ToolLimit, None));
         }
-        let tickets = self.submit(turn);
-        self.wait_for(tickets, None)
+        let pending = self.submit(turn);
+        self.wait_for(pending, None)
     }
     fn poll(&mut self, wait: Duration) -> Result<Option<EpisodeStep>> {
-        let DialoguePhase::Tools { pending: awaited, results: came, held_until, text: spoken } = &mut self.phase else {
+        let DialoguePhase::Tools { pending, results, held_until, text } = &mut self.phase else {
             return Ok(None);
         };
-        while let Some(ticket) = awaited.front() {
-            // May wait this long for each call; callers want patience, not precision.
-            let Some(result) = (if wait.is_zero() { ticket.poll() } else { ticket.wait(wait) }) else {
+        while let Some(next) = pending.front() {
+            // May wait this long for each call; `wait` need not be exact.
+            let Some(result) = (if wait.is_zero() { next.poll() } else { next.wait(wait) }) else {
                 return Ok(None);
             };
-            came.push(result);
-            awaited.pop_front();
+            results.push(result);
+            pending.pop_front();
         }
-        if held_until.is_some_and(|then| !self.dialogue.sleep_until(then, wait)) {
+        if held_until.is_some_and(|deadline| !self.dialogue.sleep_until(deadline, wait)) {
             return Ok(None);
         }
-        let (results, spoken) = (std::mem::take(came), spoken.take());
-        self.observe(results, spoken).map(Some)
+        let (results, text) = (std::mem::take(results), text.take());
+        self.observe(results, text).map(Some)
     }
     fn fork(&self) -> Result<Box<dyn Episode>> {
         match self.phase {
@@ -362,13 +366,13 @@ impl Episode for DialogueEpisode {
             DialoguePhase::Ended => return Err(Error::bug("an episode cannot be forked after its end")),
         }
         let sessions = self.sessions.iter().map(|s| s.fork()).collect::<Result<Vec<_>>>()?;
-        let own_state = self.environment_state.as_ref().map(|w| w.fork()).transpose()?;
+        let environment_state = self.environment_state.as_ref().map(|w| w.fork()).transpose()?;
         let Self { seed, turns, tool_calls, tool_errors, .. } = *self;
         let dialogue = Arc::clone(&self.dialogue);
         Ok(Box::new(Self {
             dialogue,
             sessions,
-            environment_state: own_state,
+            environment_state,
             seed,
             phase: DialoguePhase::Agent,
             turns,

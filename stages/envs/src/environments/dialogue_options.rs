@@ -40,8 +40,8 @@ pub struct DialogueOptions {
     pub describe_tools: bool,
     /// Limits of one tool call.
     pub limits: ToolLimits,
-    /// Holds back the results of each turn with calls for a drawn time, to test how rollouts hide slow tools; null =
-    /// off. Does not change the agent's input.
+    /// Delays the results of each turn with calls by a drawn time, to test how rollouts hide slow tools; null = off.
+    /// Does not change the agent's input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
     /// Program or service that judges answers in place of the verifier that problems name: `{kind: process, command:
@@ -67,22 +67,22 @@ impl Default for DialogueOptions {
 }
 
 impl DialogueOptions {
-    /// Returns all values that are out of range, contradictory or not in the toolbox. `own` are the environment's
-    /// tools.
-    pub fn check(&self, own: &[ToolSpec], toolbox: &Toolbox) -> Vec<OptionProblem> {
+    /// Returns all values that are out of range, contradictory or not in the toolbox. `environment_tools`
+    /// are the tools of the environment itself.
+    pub fn check(&self, environment_tools: &[ToolSpec], toolbox: &Toolbox) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         for (index, choice) in self.tools.iter().enumerate() {
-            let (place, kind) = (format!("/tools/{index}"), choice.kind());
-            let wrong = toolbox.tools.check(choice.options());
+            let (pointer, kind) = (format!("/tools/{index}"), choice.kind());
+            let tool_problems = toolbox.tools.check(choice.options());
             // Two programs may offer different tools.
-            let known = toolbox.chosen_tool(choice).is_ok_and(|tool| !tool.specs().is_empty());
-            let same = |earlier: &ToolConfig| earlier == choice || known && earlier.kind() == kind;
-            if wrong.is_empty() && self.tools[..index].iter().any(same) {
-                problems.push(OptionProblem::new(&place, format!("tool `{kind}` is listed twice")));
+            let has_known_tools = toolbox.chosen_tool(choice).is_ok_and(|tool| !tool.specs().is_empty());
+            let is_duplicate = |earlier: &ToolConfig| earlier == choice || has_known_tools && earlier.kind() == kind;
+            if tool_problems.is_empty() && self.tools[..index].iter().any(is_duplicate) {
+                problems.push(OptionProblem::new(&pointer, format!("tool `{kind}` is listed twice")));
             }
-            problems.extend(wrong.into_iter().map(|problem| problem.with_prefix(&place)));
+            problems.extend(tool_problems.into_iter().map(|problem| problem.with_prefix(&pointer)));
         }
-        let specs = self.specs(own, toolbox);
+        let specs = self.specs(environment_tools, toolbox);
         if problems.is_empty()
             && !specs.is_empty()
             && let Err(e) = toolbox.format(&self.format, &specs)
@@ -98,11 +98,11 @@ impl DialogueOptions {
         problems
     }
     /// Returns the descriptions of the tools that the options name, as far as they are known before anything runs, then
-    /// of the environment's `own` tools.
-    pub(crate) fn specs(&self, own: &[ToolSpec], toolbox: &Toolbox) -> Vec<ToolSpec> {
+    /// of the tools of the environment itself.
+    pub(crate) fn specs(&self, environment_tools: &[ToolSpec], toolbox: &Toolbox) -> Vec<ToolSpec> {
         let named =
             self.tools.iter().filter_map(|choice| toolbox.chosen_tool(choice).ok()).flat_map(|tool| tool.specs());
-        named.chain(own.iter().cloned()).collect()
+        named.chain(environment_tools.iter().cloned()).collect()
     }
 }
 
@@ -118,7 +118,7 @@ pub trait ExtraOptions: Clone + Send + Sync + Serialize + DeserializeOwned + Jso
     const SUMMARY: &'static str;
     /// See [`PartOptions`].
     const DOC: &'static str;
-    /// Dialogue options that do nothing in this environment and cannot be set.
+    /// Dialogue options without effect in this environment, which cannot be set.
     const HIDDEN: &'static [&'static str] = &[];
     /// Returns the dialogue's defaults in this environment.
     fn dialogue() -> DialogueOptions;
@@ -191,13 +191,13 @@ impl<O: ExtraOptions> Serialize for WithDialogue<O> {
 
 impl<'de, O: ExtraOptions> Deserialize<'de> for WithDialogue<O> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut own = Map::deserialize(deserializer)?;
+        let mut extra = Map::deserialize(deserializer)?;
         let mut common = fields(&O::dialogue()).map_err(D::Error::custom)?;
         for name in COMMON.into_iter().filter(|name| takes::<O>(name)) {
-            common.extend(own.remove(name).map(|value| (name.to_string(), value)));
+            common.extend(extra.remove(name).map(|value| (name.to_string(), value)));
         }
         Ok(Self {
-            extra: serde_json::from_value(Value::Object(own)).map_err(D::Error::custom)?,
+            extra: serde_json::from_value(Value::Object(extra)).map_err(D::Error::custom)?,
             dialogue: serde_json::from_value(Value::Object(common)).map_err(D::Error::custom)?,
         })
     }
@@ -261,12 +261,12 @@ mod tests {
     }
 
     #[test]
-    fn keys_side_by_side_reach_their_structs() {
+    fn flat_keys_reach_their_structs() {
         let options: WithDialogue<Rows> = serde_json::from_value(json!({"rows": 3, "max_tool_calls": 2})).unwrap();
         assert_eq!((options.extra.rows, options.dialogue.max_turns, options.dialogue.max_tool_calls), (3, 9, 2));
-        let whole = serde_json::to_value(&options).unwrap();
-        assert_eq!((&whole["rows"], &whole["max_turns"]), (&json!(3), &json!(9)));
-        assert_eq!(serde_json::from_value::<WithDialogue<Rows>>(whole).unwrap(), options);
+        let complete = serde_json::to_value(&options).unwrap();
+        assert_eq!((&complete["rows"], &complete["max_turns"]), (&json!(3), &json!(9)));
+        assert_eq!(serde_json::from_value::<WithDialogue<Rows>>(complete).unwrap(), options);
         let unknown = serde_json::from_value::<WithDialogue<Rows>>(json!({"max_turn": 1})).unwrap_err();
         assert!(unknown.to_string().contains("max_turn"), "{unknown}");
         assert!(serde_json::from_value::<WithDialogue<Rows>>(json!({"max_turns": "many"})).is_err());
@@ -288,12 +288,12 @@ mod tests {
 
     #[test]
     fn hidden_options_are_neither_accepted_nor_shown() {
-        let whole = serde_json::to_value(WithDialogue::<Bare>::default()).unwrap();
+        let complete = serde_json::to_value(WithDialogue::<Bare>::default()).unwrap();
         let keys = ["describe_tools", "format", "max_tool_calls", "max_turns", "system"];
-        assert_eq!(whole.as_object().unwrap().keys().collect::<Vec<_>>(), keys);
-        assert_eq!(serde_json::from_value::<WithDialogue<Bare>>(whole).unwrap(), WithDialogue::<Bare>::default());
-        let refused = serde_json::from_value::<WithDialogue<Bare>>(json!({"tools": ["python"]})).unwrap_err();
-        assert!(refused.to_string().contains("tools"), "{refused}");
+        assert_eq!(complete.as_object().unwrap().keys().collect::<Vec<_>>(), keys);
+        assert_eq!(serde_json::from_value::<WithDialogue<Bare>>(complete).unwrap(), WithDialogue::<Bare>::default());
+        let error = serde_json::from_value::<WithDialogue<Bare>>(json!({"tools": ["python"]})).unwrap_err();
+        assert!(error.to_string().contains("tools"), "{error}");
         let schema = schemars::schema_for!(WithDialogue<Bare>).to_value();
         assert_eq!(schema["properties"].as_object().unwrap().len(), COMMON.len() - 2);
     }

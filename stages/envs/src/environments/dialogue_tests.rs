@@ -8,11 +8,12 @@ fn spec(name: &str) -> ToolSpec {
     ToolSpec { name: name.to_string(), description: String::new(), parameters }
 }
 
-fn dialogue(tools: &[&str], own: &[ToolSpec]) -> Arc<Dialogue> {
+fn dialogue(tools: &[&str], environment_tools: &[ToolSpec]) -> Arc<Dialogue> {
     let tools = tools.iter().map(|name| (*name).into()).collect();
     let options = DialogueOptions { tools, format: "hermes".to_string(), max_turns: 4, ..DialogueOptions::default() };
-    assert_eq!(options.check(own, &Toolbox::standard()), []);
-    Dialogue::with_tools(options, &EnvironmentSetup::standard(1), own, |text| Some(text.to_string())).unwrap()
+    assert_eq!(options.check(environment_tools, &Toolbox::standard()), []);
+    Dialogue::with_tools(options, &EnvironmentSetup::standard(1), environment_tools, |text| Some(text.to_string()))
+        .unwrap()
 }
 
 fn call(name: &str, text: &str) -> String {
@@ -26,7 +27,7 @@ fn take(dialogue: &Dialogue, episode: &mut dyn Episode, text: &str) -> EpisodeSt
     episode.step(&dialogue.format().parse(text)).unwrap()
 }
 
-fn said(step: &EpisodeStep) -> Vec<String> {
+fn observed(step: &EpisodeStep) -> Vec<String> {
     let EpisodeStep::Observe(observation) = step else { panic!("{step:?}") };
     observation.messages.iter().map(|m| format!("{}: {}", m.role, m.content)).collect()
 }
@@ -59,18 +60,18 @@ impl EpisodeState for Notes {
 }
 
 #[test]
-fn own_tools_share_state_and_work_beside_registry_tools() {
-    let own = [spec("add"), spec("put")];
-    let dialogue = dialogue(&["calculator"], &own);
+fn environment_tools_share_state_and_work_beside_registry_tools() {
+    let environment_tools = [spec("add"), spec("put")];
+    let dialogue = dialogue(&["calculator"], &environment_tools);
     assert_eq!(dialogue.specs().iter().map(|s| s.name.clone()).collect::<Vec<_>>(), ["calculator", "add", "put"]);
     let mut episode = dialogue.start_in(Box::new(Notes::default()), 0).unwrap();
-    assert_eq!(said(&take(&dialogue, &mut *episode, &call("add", "a"))), ["tool: add a"]);
+    assert_eq!(observed(&take(&dialogue, &mut *episode, &call("add", "a"))), ["tool: add a"]);
     let three = [call("put", "b"), call("calculator", "1+1"), call("abacus", "1")].concat();
     let unknown = "tool: error: no tool `abacus`; use one of: calculator, add, put";
     let expected = ["tool: add a, put b", "tool: 2", unknown, "user: one at a time"];
-    assert_eq!(said(&take(&dialogue, &mut *episode, &three)), expected);
+    assert_eq!(observed(&take(&dialogue, &mut *episode, &three)), expected);
     let mut fork = episode.fork().unwrap();
-    assert_eq!(said(&take(&dialogue, &mut *fork, &call("add", "c"))), ["tool: add a, put b, add c"]);
+    assert_eq!(observed(&take(&dialogue, &mut *fork, &call("add", "c"))), ["tool: add a, put b, add c"]);
     let done = Outcome { answer: Some("3".to_string()), turns: 3, tool_calls: 5, tool_errors: 1, ..Outcome::default() };
     assert_eq!(take(&dialogue, &mut *episode, &call("put", "end")), EpisodeStep::Done(done));
     assert!(episode.step(&AgentTurn::default()).is_err());
@@ -78,12 +79,12 @@ fn own_tools_share_state_and_work_beside_registry_tools() {
 
 #[test]
 fn replies_to_words_stop_at_the_last_turn() {
-    let own = [spec("add")];
-    let dialogue = dialogue(&[], &own);
+    let environment_tools = [spec("add")];
+    let dialogue = dialogue(&[], &environment_tools);
     let start = || dialogue.start_in(Box::new(Notes::default()), 0).unwrap();
     let mut episode = start();
     for _ in 0..3 {
-        assert_eq!(said(&take(&dialogue, &mut *episode, "hm")), ["user: what?"]);
+        assert_eq!(observed(&take(&dialogue, &mut *episode, "hm")), ["user: what?"]);
     }
     let turns = Outcome { stop: StopReason::Turns, turns: 4, ..Outcome::default() };
     assert_eq!(take(&dialogue, &mut *episode, "hm"), EpisodeStep::Done(turns));
@@ -107,15 +108,15 @@ impl ToolSession for Counter {
 }
 
 #[test]
-fn sessions_of_own_tools_are_independent() {
-    let own = [spec("one"), spec("two")];
-    let dialogue = dialogue(&[], &own);
+fn sessions_of_environment_tools_are_independent() {
+    let environment_tools = [spec("one"), spec("two")];
+    let dialogue = dialogue(&[], &environment_tools);
     let mut episode = dialogue.start_with(vec![Box::new(Counter(0)), Box::new(Counter(10))], 0).unwrap();
     let both = [call("one", "x"), call("two", "x"), call("one", "x")].concat();
-    assert_eq!(said(&take(&dialogue, &mut *episode, &both)), ["tool: 1", "tool: 11", "tool: 2"]);
+    assert_eq!(observed(&take(&dialogue, &mut *episode, &both)), ["tool: 1", "tool: 11", "tool: 2"]);
     let mut fork = episode.fork().unwrap();
-    assert_eq!(said(&take(&dialogue, &mut *fork, &call("two", "x"))), ["tool: 12"]);
-    assert_eq!(said(&take(&dialogue, &mut *episode, &call("two", "x"))), ["tool: 12"]);
+    assert_eq!(observed(&take(&dialogue, &mut *fork, &call("two", "x"))), ["tool: 12"]);
+    assert_eq!(observed(&take(&dialogue, &mut *episode, &call("two", "x"))), ["tool: 12"]);
 }
 
 /// Gives every call this result.
@@ -149,9 +150,9 @@ fn late_and_lost_calls_are_distinguished() {
 }
 
 #[test]
-fn missing_worlds_and_sessions_are_bugs() {
-    let own = [spec("one")];
-    let dialogue = dialogue(&[], &own);
+fn missing_states_and_sessions_are_bugs() {
+    let environment_tools = [spec("one")];
+    let dialogue = dialogue(&[], &environment_tools);
     assert!(dialogue.start(0).is_err() && dialogue.start_with(Vec::new(), 0).is_err());
     assert_eq!(dialogue.call("x").unwrap().arguments, json!({"text": "x"}));
     let nothing = DialogueOptions { tools: Vec::new(), ..DialogueOptions::default() };
@@ -176,7 +177,7 @@ fn latency_delays_results_without_changing_them() {
     let text = [call("calculator", "1+1"), call("abacus", "1")].concat();
     let turn = slow.format().parse(&text);
     let expected = take(&at_once, &mut *at_once.start(7).unwrap(), &text);
-    assert_eq!(said(&expected)[0], "tool: 2");
+    assert_eq!(observed(&expected)[0], "tool: 2");
     let mut episode = slow.start(7).unwrap();
     assert_eq!(episode.step(&turn).unwrap(), EpisodeStep::Pending);
     assert!(episode.step(&turn).is_err() && episode.fork().is_err());

@@ -21,7 +21,7 @@ pub struct Observation {
     pub tool_errors: u32,
 }
 
-/// Request for a turn of the agent, where a program keeps the conversation: the whole conversation as the program sees
+/// Request for a turn of the agent, where a program drives the episode: the whole conversation as the program sees
 /// it.
 ///
 /// Calls of assistants are in `tool_calls` as JSON text, `[{"name", "arguments"}]`, regardless of their author; results
@@ -71,7 +71,7 @@ pub struct CallCounts {
     pub dropped: u32,
     /// Calls that were rejected with an error.
     pub refused: u32,
-    /// Calls that requested a way of sampling other than the policy's, and were answered without it.
+    /// Calls that requested other sampling options than the policy's, which were ignored.
     pub ignored: u32,
 }
 
@@ -97,7 +97,7 @@ pub struct Outcome {
     pub correct: Option<bool>,
     /// The episode's reward, for the reward `verdict`.
     pub reward: Option<f64>,
-    /// Counts of calls of a program that keeps the conversation.
+    /// Counts of calls of a program that drives the episode.
     pub calls: CallCounts,
 }
 
@@ -106,7 +106,7 @@ pub struct Outcome {
 pub enum EpisodeStep {
     /// Tools are running; call [`Episode::poll`].
     Pending,
-    /// The agent's turn, where a program keeps the conversation, which may continue after any earlier turn, or after
+    /// The agent's turn, where a program drives the episode, which may continue after any earlier turn, or after
     /// none.
     TurnRequest(AgentTurnRequest),
     /// The agent's turn again, after this observation.
@@ -123,8 +123,8 @@ pub trait Environment: Send + Sync {
     fn tools(&self) -> Vec<ToolSpec>;
     /// Returns the tool-call format.
     fn format(&self) -> &dyn ToolFormat;
-    /// Returns whether [`Environment::prompt`] defines how an episode begins. Otherwise a program keeps the
-    /// conversation: an episode is polled for its first step, and all its steps are [`EpisodeStep::TurnRequest`].
+    /// Returns whether [`Environment::prompt`] defines how an episode begins. Otherwise a program drives
+    /// the episode: it is polled for its first step, and all its steps are [`EpisodeStep::TurnRequest`].
     fn prompts(&self) -> bool {
         true
     }
@@ -154,12 +154,12 @@ pub trait Environment: Send + Sync {
 
 /// An episode in progress.
 pub trait Episode: Send {
-    /// Returns the program's reading of a turn that answers its last call, where a program keeps the conversation;
+    /// Returns the program's reading of a turn that answers its last call, where a program drives the episode;
     /// `None` leaves it to [`Environment::format`].
     fn read(&self, _text: &str) -> Option<ParsedTurn> {
         None
     }
-    /// Receives the tokens of the turn that the next step takes. Called only where a program keeps the conversation.
+    /// Receives the tokens of the turn that the next step takes. Called only where a program drives the episode.
     fn record_tokens(&mut self, _tokens: TurnTokens) {}
     /// Takes one agent turn. Tool calls are submitted and run in the background. A turn while results are pending or
     /// after the end is an error of kind `bug`.

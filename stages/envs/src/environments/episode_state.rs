@@ -20,8 +20,8 @@ pub enum AfterTurn {
 /// Environment-specific state of one episode. Any randomness comes from the seed it was created with. Dropping it
 /// closes it.
 pub trait EpisodeState: Send {
-    /// Submits a call of one of the environment's tools. Arguments that do not fit the tool give a ready ticket with an
-    /// error for the agent.
+    /// Submits a call of one of the environment's tools. Arguments that do not fit the tool give an available result
+    /// with an error for the agent.
     fn submit(&mut self, call: &ToolCall) -> PendingToolResult;
     /// Hands a turn without calls to a component that answers later; [`EpisodeState::after_text`] is called once it
     /// has.

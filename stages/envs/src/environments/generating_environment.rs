@@ -12,7 +12,8 @@ use trainyard_tables::Problem;
 
 /// An environment that generates problems for a dialogue. [`GeneratingEnvironment`] is the environment of it.
 pub trait ProblemWorld: Send + Sync + Sized + 'static {
-    /// Options besides those of the dialogue, with the environment's page; `Self`, if there is nothing else to keep.
+    /// Options besides those of the dialogue, with the environment's page; `Self` for an environment without other
+    /// fields.
     type Options: ExtraOptions;
     /// See [`ProblemGenerator::max_level`].
     const MAX_LEVEL: u32;
@@ -22,7 +23,7 @@ pub trait ProblemWorld: Send + Sync + Sized + 'static {
     const DECORATION: &'static [&'static str] = &[];
     /// Returns the environment's own part. Must not start anything.
     fn new(options: Self::Options) -> Self;
-    /// Returns the answer in a turn without calls, by default the marked text or the last line; `None` if it has none.
+    /// Returns the answer in a turn without calls, by default the marked text or the last line; `None` if absent.
     fn read_answer(turn: &str) -> Option<String> {
         marked_or_last_line(turn)
     }
@@ -51,7 +52,7 @@ pub trait ProblemWorld: Send + Sync + Sized + 'static {
 /// A dialogue over the problems of `G`.
 pub struct GeneratingEnvironment<G> {
     dialogue: Arc<Dialogue>,
-    pub(crate) own: G,
+    pub(crate) world: G,
 }
 
 impl<G: ProblemWorld> GeneratingEnvironment<G> {
@@ -59,7 +60,7 @@ impl<G: ProblemWorld> GeneratingEnvironment<G> {
     pub fn new(options: WithDialogue<G::Options>, setup: &EnvironmentSetup) -> Result<Self> {
         let tools = <G::Options as ExtraOptions>::tools();
         let dialogue = Dialogue::with_tools(options.dialogue, setup, &tools, G::read_answer)?;
-        Ok(Self { dialogue, own: G::new(options.extra) })
+        Ok(Self { dialogue, world: G::new(options.extra) })
     }
 }
 
@@ -69,10 +70,10 @@ impl<G: ProblemWorld> DialogueEnvironment for GeneratingEnvironment<G> {
         &self.dialogue
     }
     fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
-        self.own.open(&self.dialogue, problem, seed)
+        self.world.open(&self.dialogue, problem, seed)
     }
     fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
-        if self.own.generates() { Some(self) } else { None }
+        if self.world.generates() { Some(self) } else { None }
     }
 }
 
@@ -81,7 +82,7 @@ impl<G: ProblemWorld> ProblemGenerator for GeneratingEnvironment<G> {
         G::MAX_LEVEL
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
-        self.own.problem(level, index, chance)
+        self.world.problem(level, index, chance)
     }
     fn demonstration(
         &self,
@@ -91,7 +92,7 @@ impl<G: ProblemWorld> ProblemGenerator for GeneratingEnvironment<G> {
         mistakes: f64,
         mistake_chance: &Chance,
     ) -> Demonstration {
-        self.own.demonstration(&self.dialogue, level, index, chance, mistakes, mistake_chance)
+        self.world.demonstration(&self.dialogue, level, index, chance, mistakes, mistake_chance)
     }
     fn decoration(&self) -> &'static [&'static str] {
         G::DECORATION

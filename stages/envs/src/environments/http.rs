@@ -4,14 +4,14 @@ use super::process::EnvironmentRole;
 use crate::programs::{CustomCodePage, ServiceOptions};
 
 impl CustomCodePage<ServiceOptions> for EnvironmentRole {
-    const SUMMARY: &'static str = "an environment of a service of yours, over HTTP";
+    const SUMMARY: &'static str = "an environment in a user-defined service, over HTTP";
     const DOC: &'static str = "As `process`, but the lines of the protocol are requests to `url`: each is a\n\
-        POST whose answer is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\
+        POST whose response is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\
         of `ty.run()` serves the same classes. Every episode is a session of the service, and many are played at\n\
         the same time.\n\n\
-        A turn is sent once, unless the service says that it knows requests that come again. A session that is\n\
-        not known any more (status 410), or whose connection broke, is begun again: its turns are played once\n\
-        more and the replies compared. An episode that cannot be built again, or whose own turn was late, is an\n\
-        infrastructure failure; a service that refuses (any other status of 400 to 499 but 408, 425 and 429)\n\
-        ends the stage.";
+        A turn is sent once, unless the service declares in its handshake that it supports repeated requests\n\
+        (`repeats`). A session that the service no longer knows (status 410), or whose connection broke, is started\n\
+        again: its turns are repeated and the replies compared. An episode that cannot be rebuilt, or whose turn\n\
+        timed out, is an infrastructure failure; a rejected request (any other status of 400 to 499 except 408, 425\n\
+        and 429) ends the stage.";
 }

@@ -1,4 +1,4 @@
-//! Artificially slow tools: the results of a turn are held back for a drawn time.
+//! Artificially slow tools: the results of a turn are delayed by a drawn time.
 //!
 //! Built-in tools answer immediately; those of real agents (pages, shells, remote services) take tenths of a second.
 //! This option shows how well rollouts hide such latency. The time depends on the episode's seed and the turn, and
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use trainyard_core::{Chance, OptionProblem};
 
-/// Maximum duration of a tool call in milliseconds.
-const MOST: u64 = 600_000;
+/// Maximum delay of a tool call in milliseconds.
+const MAX_MILLIS: u64 = 600_000;
 
-/// How long the results of a turn with calls are held back; drawn uniformly from a range.
+/// Delay of the results of a turn with calls, drawn uniformly from a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Latency {
@@ -33,15 +33,15 @@ impl Default for Latency {
 impl Latency {
     /// Returns all values that are out of range or contradictory; `pointer` is the location of these options.
     pub fn check(&self, pointer: &str) -> Vec<OptionProblem> {
-        let (least, most) = (("/least_millis", self.least_millis), ("/most_millis", self.most_millis));
+        let (min, max) = (("/least_millis", self.least_millis), ("/most_millis", self.most_millis));
         let outside =
-            [least, most].into_iter().filter_map(|(at, millis)| OptionProblem::out_of_range(at, millis, ..=MOST));
-        outside.chain(OptionProblem::reversed_bounds(least, most)).map(|problem| problem.with_prefix(pointer)).collect()
+            [min, max].into_iter().filter_map(|(at, millis)| OptionProblem::out_of_range(at, millis, ..=MAX_MILLIS));
+        outside.chain(OptionProblem::reversed_bounds(min, max)).map(|problem| problem.with_prefix(pointer)).collect()
     }
     /// Returns the delay of one turn of the episode with this seed.
     pub fn of_turn(&self, seed: u64, turn: u32) -> Duration {
-        let (least, most) = (Duration::from_millis(self.least_millis), Duration::from_millis(self.most_millis));
-        most.saturating_sub(least).mul_f64(Chance::new(seed).at("latency", &[u64::from(turn)]).uniform()) + least
+        let (min, max) = (Duration::from_millis(self.least_millis), Duration::from_millis(self.most_millis));
+        max.saturating_sub(min).mul_f64(Chance::new(seed).at("latency", &[u64::from(turn)]).uniform()) + min
     }
 }
 
@@ -71,11 +71,11 @@ mod tests {
             problems.into_iter().map(|p| p.pointer).collect::<Vec<_>>()
         };
         assert_eq!(Latency::default().check("/latency"), []);
-        assert_eq!(pointers(0, MOST), Vec::<String>::new());
+        assert_eq!(pointers(0, MAX_MILLIS), Vec::<String>::new());
         assert_eq!(pointers(6, 5), ["/latency/least_millis"]);
-        assert_eq!(pointers(0, MOST + 1), ["/latency/most_millis"]);
+        assert_eq!(pointers(0, MAX_MILLIS + 1), ["/latency/most_millis"]);
         assert_eq!(
-            pointers(MOST + 2, MOST + 1),
+            pointers(MAX_MILLIS + 2, MAX_MILLIS + 1),
             ["/latency/least_millis", "/latency/most_millis", "/latency/least_millis"]
         );
     }

@@ -50,7 +50,7 @@ fn generated<G: ProblemWorld>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environmen
 }
 
 /// Returns the registry line of an environment that only poses questions.
-fn asking<Q: QuestionOptions>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
+fn questions<Q: QuestionOptions>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
     line(toolbox, |o: WithDialogue<Q>, setup| Ok(Box::new(QuestionEnvironment::new(o, setup)?)))
 }
 
@@ -75,7 +75,7 @@ pub fn family_with(toolbox: &Arc<Toolbox>) -> Environments {
         line(toolbox, |o, setup| Ok(Box::new(function_calling::FunctionCalling::new(o, setup)?))),
         generated::<grid_world::GridWorld>(toolbox),
         custom::<ServiceOptions>(toolbox),
-        asking::<math_problems::MathProblems>(toolbox),
+        questions::<math_problems::MathProblems>(toolbox),
         generated::<multi_hop_questions::MultiHopQuestions>(toolbox),
         custom::<ProgramOptions>(toolbox),
         generated::<sql_questions::SqlQuestions>(toolbox),
@@ -87,8 +87,8 @@ pub fn family_with(toolbox: &Arc<Toolbox>) -> Environments {
 /// Returns the kinds of a family whose environment generates problems, sorted.
 pub fn generating(environments: &Environments) -> Vec<&'static str> {
     let host = ToolHost::idle();
-    let makes = |kind: &&str| environments.build(&(*kind).into(), &host).is_ok_and(|e| e.generator().is_some());
-    environments.names().into_iter().filter(makes).collect()
+    let generates = |kind: &&str| environments.build(&(*kind).into(), &host).is_ok_and(|e| e.generator().is_some());
+    environments.names().into_iter().filter(generates).collect()
 }
 
 #[cfg(test)]
@@ -114,19 +114,19 @@ mod tests {
         assert!(family().members().iter().all(|kind| !kind.summary.is_empty() && !kind.doc.is_empty()));
         let host = ToolHost::new(1);
         for name in names {
-            let mut whole = complete(&json!({"kind": name})).unwrap();
-            assert_eq!(complete(&whole).unwrap(), whole);
-            assert_eq!(complete(&json!(name)).unwrap(), whole, "a bare name is the default");
+            let mut complete_options = complete(&json!({"kind": name})).unwrap();
+            assert_eq!(complete(&complete_options).unwrap(), complete_options);
+            assert_eq!(complete(&json!(name)).unwrap(), complete_options, "a bare name is the default");
             // The program or service has no default.
-            let own = [("process", "/command", json!(["true"])), ("http", "/url", json!("http://127.0.0.1:9/"))];
-            if let Some((_, place, value)) = own.into_iter().find(|(kind, ..)| *kind == name) {
-                assert_eq!(check(&whole)[0].pointer, place);
-                whole[&place[1..]] = value;
-                assert_eq!(build(&whole, &ToolHost::idle()).unwrap().kind(), name);
+            let required = [("process", "/command", json!(["true"])), ("http", "/url", json!("http://127.0.0.1:9/"))];
+            if let Some((_, pointer, value)) = required.into_iter().find(|(kind, ..)| *kind == name) {
+                assert_eq!(check(&complete_options)[0].pointer, pointer);
+                complete_options[&pointer[1..]] = value;
+                assert_eq!(build(&complete_options, &ToolHost::idle()).unwrap().kind(), name);
             } else {
-                assert_eq!(build(&whole, &host).unwrap().kind(), name);
+                assert_eq!(build(&complete_options, &host).unwrap().kind(), name);
             }
-            assert_eq!(check(&whole), []);
+            assert_eq!(check(&complete_options), []);
         }
         assert!(host.worker_ids().is_empty(), "building must not start a worker");
         let generating = generating(&family());
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_located() {
+    fn invalid_options_are_reported_with_their_pointers() {
         let options =
             json!({"kind": "word-problems", "tools": ["abacus"], "max_turns": 0, "limits": {"time_millis": 1}});
         let pointers: Vec<String> = check(&options).into_iter().map(|p| p.pointer).collect();

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_calls_or_words() {
+    fn turn_is_calls_or_text() {
         let text = "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Rome\"}}";
         assert_eq!(Llama3Format.render(&weather("Rome")), text);
         assert_eq!(Llama3Format.parse(text).calls, [Ok(weather("Rome"))]);

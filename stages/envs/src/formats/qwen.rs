@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_what_the_schema_says() {
+    fn values_have_the_types_of_the_schema() {
         let call = ToolCall { name: "weather".into(), arguments: json!({"city": "Rome\n2", "days": 3}) };
         let text = "<tool_call>\n<function=weather>\n<parameter=city>\nRome\n2\n</parameter>\n<parameter=days>\n3\n\
                     </parameter>\n</function>\n</tool_call>";

@@ -28,7 +28,7 @@ pub fn family() -> Family<dyn ToolFormat, [ToolSpec]> {
         }),
         ToolFormatKind::plain(
             "toolrl",
-            "JSON objects in one block behind thoughts, or a response",
+            "JSON objects in one block after the thoughts, or a response",
             toolrl::DOC,
             |_| Ok(Box::new(toolrl::ToolRlFormat)),
         ),

@@ -32,9 +32,9 @@ impl ToolFormat for ToolRlFormat {
         "toolrl"
     }
     fn parse(&self, text: &str) -> AgentTurn {
-        let acted = text.split_once(THOUGHT_ENDS).map_or(text, |(_, rest)| rest);
+        let after_thoughts = text.split_once(THOUGHT_ENDS).map_or(text, |(_, rest)| rest);
         let mut calls = Vec::new();
-        for body in bodies(acted) {
+        for body in bodies(after_thoughts) {
             match body {
                 Ok(body) => calls.extend(read(body)),
                 Err(message) => calls.push(Err(message)),
@@ -147,9 +147,8 @@ mod tests {
         let good = "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Rome\"}}";
         let half = ToolRlFormat.parse(&format!("{OPEN}\n{good}\n{{\"name\": \n{good}\n{CLOSE}")).calls;
         assert!(matches!(half.as_slice(), [Ok(_), Err(m)] if m.contains("no JSON")), "{half:?}");
-        assert!(
-            matches!(ToolRlFormat.parse(&format!("{OPEN}\n{good}")).calls.as_slice(), [Err(m)] if m.contains("not closed"))
-        );
+        let unclosed = ToolRlFormat.parse(&format!("{OPEN}\n{good}")).calls;
+        assert!(matches!(unclosed.as_slice(), [Err(m)] if m.contains("not closed")), "{unclosed:?}");
     }
 
     proptest! {

@@ -45,16 +45,17 @@ impl EpisodeJudge {
         let mut problems: Vec<OptionProblem> = model.problems().into_iter().map(|p| p.with_prefix("/model")).collect();
         problems.extend(JudgePrompt::read(prompt, "/prompt").err());
         if rubric.trim().is_empty() && prompt.contains("rubric") {
-            let problem = OptionProblem::new("/rubric", "the judge is not told what to judge by");
-            problems.push(problem.help("say it in a sentence or a list, or in a `prompt` without `{{ rubric }}`"));
+            let problem = OptionProblem::new("/rubric", "the rubric of the judge is empty");
+            problems
+                .push(problem.help("write the rules in a sentence or a list, or in a `prompt` without `{{ rubric }}`"));
         }
         problems
     }
     fn question(&self, row: &Trajectory, problem: &Problem) -> ChatRequest {
         let Self { key, words, .. } = self;
-        let shown = self.prompt.fill(&self.rubric, row, problem);
-        let ask = format!(
-            "{shown}\n\nAnswer with a JSON object and nothing else: \
+        let filled = self.prompt.fill(&self.rubric, row, problem);
+        let text = format!(
+            "{filled}\n\nAnswer with a JSON object and nothing else: \
              {{\"reason\": \"why, in a sentence or two\", \"{key}\": {words}}}"
         );
         let properties = json!({"reason": {"type": "string"}, *key: self.schema});
@@ -63,7 +64,7 @@ impl EpisodeJudge {
         });
         ChatRequest {
             response_schema: Some(ResponseSchema { name: "verdict", schema }),
-            ..ChatRequest::from_prompt("", ask)
+            ..ChatRequest::from_prompt("", text)
         }
     }
     fn read(&self, answer: &ChatResponse) -> Result<JudgeVerdict> {

@@ -32,29 +32,29 @@ enum PromptSegment {
 impl JudgePrompt {
     /// Reads a text whose placeholders are written `{{ name }}`. The error is about the option at `pointer`.
     pub fn read(text: &str, pointer: &str) -> Result<Self, OptionProblem> {
-        let mut pieces = Vec::new();
+        let mut segments = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("{{") {
             let wrong = |message: String| {
-                OptionProblem::new(pointer, message).help(format!("the places are: {}", PLACEHOLDERS.join(", ")))
+                OptionProblem::new(pointer, message)
+                    .help(format!("use one of the placeholders: {}", PLACEHOLDERS.join(", ")))
             };
-            let Some((name, behind)) = after.split_once("}}") else {
-                return Err(wrong("a `{{` has no `}}`".into()));
+            let Some((name, tail)) = after.split_once("}}") else {
+                return Err(wrong("a `{{` of the prompt has no `}}`".into()));
             };
             let name = name.trim();
             let known = PLACEHOLDERS.into_iter().find(|known| *known == name);
-            pieces.push(PromptSegment::Text(before.to_string()));
-            pieces.push(PromptSegment::Placeholder(
-                known.ok_or_else(|| wrong(format!("there is nothing to put at `{name}`")))?,
-            ));
-            rest = behind;
+            segments.push(PromptSegment::Text(before.to_string()));
+            segments
+                .push(PromptSegment::Placeholder(known.ok_or_else(|| wrong(format!("unknown placeholder `{name}`")))?));
+            rest = tail;
         }
-        pieces.push(PromptSegment::Text(rest.to_string()));
-        Ok(Self(pieces))
+        segments.push(PromptSegment::Text(rest.to_string()));
+        Ok(Self(segments))
     }
     /// Returns the prompt for an episode of a problem.
     pub fn fill(&self, rubric: &str, row: &Trajectory, problem: &Problem) -> String {
-        let one = |piece: &PromptSegment| match piece {
+        let filled = |segment: &PromptSegment| match segment {
             PromptSegment::Text(text) => text.clone(),
             PromptSegment::Placeholder("answer") => row.answer.clone().unwrap_or_default(),
             PromptSegment::Placeholder("expected") => problem.answer.clone(),
@@ -63,7 +63,7 @@ impl JudgePrompt {
             PromptSegment::Placeholder("rubric") => rubric.to_string(),
             PromptSegment::Placeholder(_) => transcript(&row.messages).trim_end().to_string(),
         };
-        self.0.iter().map(one).collect()
+        self.0.iter().map(filled).collect()
     }
 }
 
@@ -71,7 +71,7 @@ impl JudgePrompt {
 fn question<'a>(row: &'a Trajectory, problem: &'a Problem) -> &'a str {
     match problem.question() {
         "" => row.messages.iter().find(|m| m.role == "user").map_or("", |m| &m.content),
-        asked => asked,
+        question => question,
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use trainyard_tables::Message;
 
     #[test]
-    fn places_are_filled() {
+    fn placeholders_are_filled() {
         let text = "{{rubric}}|{{ question }}|{{ answer }}|{{ expected }}|{{ reference }}|{{ conversation }}|{x}";
         let messages = vec![Message::new("user", "2+2?"), Message::new("assistant", "It is {{ 4 }}.")];
         let row = Trajectory { messages, answer: Some("4".into()), ..Trajectory::default() };
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_places_are_named() {
+    fn unknown_placeholders_are_reported() {
         let problem = JudgePrompt::read("{{ awnser }}", "/prompt").unwrap_err();
         assert!(problem.pointer == "/prompt" && problem.message.contains("`awnser`"), "{problem:?}");
         assert!(problem.help.unwrap().contains("answer, conversation"));

@@ -47,13 +47,13 @@ pub(super) struct ModelEpisode<'a> {
 
 impl<'a> ModelEpisode<'a> {
     pub fn start(player: &'a Player<'_>, tools: &'a [Value], job: PlayerJob<'a>) -> Result<Self> {
-        let shown = player.prompt_environment.unwrap_or(player.environment).prompt(job.problem)?;
+        let prompt = player.prompt_environment.unwrap_or(player.environment).prompt(job.problem)?;
         Ok(Self {
             episode: player.environment.start(job.problem, job.seed)?,
             format: player.environment.format(),
             tools,
             messages: player.environment.prompt(job.problem)?,
-            chat_messages: shown.iter().map(chat_messages::plain).collect(),
+            chat_messages: prompt.iter().map(chat_messages::plain).collect(),
             calls: Vec::new(),
             turns: 0,
             tool_calls: 0,
@@ -129,7 +129,7 @@ impl<'a> ModelEpisode<'a> {
     fn apply_step(&mut self, step: EpisodeStep) -> Result<bool> {
         match step {
             EpisodeStep::Pending => Ok(false),
-            EpisodeStep::TurnRequest(_) => Err(Error::bug("an environment that tells its prompt was asked for a turn")),
+            EpisodeStep::TurnRequest(_) => Err(Error::bug("an environment with a prompt requested a turn")),
             EpisodeStep::Observe(observation) => {
                 self.tool_calls += observation.tool_calls;
                 self.tool_errors += observation.tool_errors;

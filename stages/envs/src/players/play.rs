@@ -12,11 +12,11 @@ use trainyard_core::{Error, Result};
 /// Episodes in flight; changes no result.
 const IN_FLIGHT: usize = 512;
 /// How long to wait for tools or the model before the other episodes are polled.
-const TURN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Plays all episodes and returns them in the order of the jobs. `progress` receives the number of finished episodes.
 ///
-/// Errors: those of [`ChatClient::next`], and of the environment; invalid, if a program keeps the conversation. A request
+/// Errors: those of [`ChatClient::next`], and of the environment; invalid, if a program drives the episode. A request
 /// that the server rejects ends its episode as an infrastructure failure.
 pub fn play(
     player: &Player<'_>,
@@ -27,44 +27,44 @@ pub fn play(
     if !player.environment.prompts() {
         let kind = player.environment.kind();
         return Err(Error::invalid(format!(
-            "a model behind an endpoint cannot play `{kind}`, whose program asks it by itself"
+            "a model behind an endpoint cannot play environment `{kind}`, whose program sends the requests itself"
         ))
-        .help("tell the program the address of the model, or play it with a model artifact"));
+        .help("configure the address of the model in the program, or use a model artifact"));
     }
     let tools: Vec<Value> =
         if player.native { player.environment.tools() } else { Vec::new() }.iter().map(ToolSpec::schema).collect();
     let mut played: Vec<Option<PlayedEpisode>> = jobs.iter().map(|_| None).collect();
-    let mut asked: BTreeMap<ChatRequestId, (usize, ModelEpisode<'_>)> = BTreeMap::new();
+    let mut pending: BTreeMap<ChatRequestId, (usize, ModelEpisode<'_>)> = BTreeMap::new();
     let mut running: Vec<(usize, ModelEpisode<'_>)> = Vec::new();
-    let (mut next, mut over) = (0, 0);
-    while over < jobs.len() {
-        while next < jobs.len() && asked.len() + running.len() < IN_FLIGHT {
-            let game = ModelEpisode::start(player, &tools, jobs[next])?;
-            asked.insert(chat.send(&game.next_request())?, (next, game));
+    let (mut next, mut finished) = (0, 0);
+    while finished < jobs.len() {
+        while next < jobs.len() && pending.len() + running.len() < IN_FLIGHT {
+            let episode = ModelEpisode::start(player, &tools, jobs[next])?;
+            pending.insert(chat.send(&episode.next_request())?, (next, episode));
             next += 1;
         }
         // Wait for a tool only while no answer of the model is outstanding.
-        let wait = if asked.is_empty() { TURN } else { Duration::ZERO };
-        for (place, mut game) in std::mem::take(&mut running) {
-            match game.wait(wait)? {
-                true => drop(asked.insert(chat.send(&game.next_request())?, (place, game))),
-                false => running.push((place, game)),
+        let wait = if pending.is_empty() { POLL_INTERVAL } else { Duration::ZERO };
+        for (index, mut episode) in std::mem::take(&mut running) {
+            match episode.wait(wait)? {
+                true => drop(pending.insert(chat.send(&episode.next_request())?, (index, episode))),
+                false => running.push((index, episode)),
             }
         }
-        let wait = if running.is_empty() { 10 * TURN } else { TURN };
-        if let Some((ticket, answer)) = chat.next(wait)?
-            && let Some((place, mut game)) = asked.remove(&ticket)
+        let wait = if running.is_empty() { 10 * POLL_INTERVAL } else { POLL_INTERVAL };
+        if let Some((id, response)) = chat.next(wait)?
+            && let Some((index, mut episode)) = pending.remove(&id)
         {
-            match game.receive_answer(answer)? {
-                true => drop(asked.insert(chat.send(&game.next_request())?, (place, game))),
-                false => running.push((place, game)),
+            match episode.receive_answer(response)? {
+                true => drop(pending.insert(chat.send(&episode.next_request())?, (index, episode))),
+                false => running.push((index, episode)),
             }
         }
-        let ended: Vec<(usize, ModelEpisode<'_>)> = running.extract_if(.., |(_, game)| game.is_over()).collect();
-        for (place, game) in ended {
-            played[place] = Some(game.finish(player)?);
-            over += 1;
-            progress(over)?;
+        let ended: Vec<(usize, ModelEpisode<'_>)> = running.extract_if(.., |(_, episode)| episode.is_over()).collect();
+        for (index, episode) in ended {
+            played[index] = Some(episode.finish(player)?);
+            finished += 1;
+            progress(finished)?;
         }
     }
     played.into_iter().map(|one| one.ok_or_else(|| Error::bug("an episode was not played"))).collect()

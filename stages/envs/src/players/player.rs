@@ -17,8 +17,8 @@ pub struct PlayerJob<'a> {
 /// Environments in which episodes are played.
 pub struct Player<'a> {
     pub environment: &'a dyn Environment,
-    /// The same environment with the prompts that the model sees ([`super::ModelCallMode::prompt_environment`]); `None` = the
-    /// environment's prompts.
+    /// The same environment with the prompts that the model sees ([`super::ModelCallMode::prompt_environment`]).
+    /// `None` = the environment's prompts.
     pub prompt_environment: Option<&'a dyn Environment>,
     /// Whether the server receives the tools and answers with calls.
     pub native: bool,

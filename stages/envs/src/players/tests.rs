@@ -21,22 +21,22 @@ fn environment(options: &Value) -> Box<dyn Environment> {
 }
 
 fn problems(count: usize) -> Vec<Problem> {
-    let of = |n: usize| Problem {
+    let problem = |n: usize| Problem {
         id: format!("p{n}"),
         messages: vec![Message::new("user", format!("What is {n} + 1?"))],
         answer: (n + 1).to_string(),
         verifier: "{}".into(),
         ..Problem::default()
     };
-    (0..count).map(of).collect()
+    (0..count).map(problem).collect()
 }
 
-fn played(served: &MockChatServer, how: ModelCallMode, problems: &[Problem]) -> Vec<PlayedEpisode> {
+fn played(served: &MockChatServer, mode: ModelCallMode, problems: &[Problem]) -> Vec<PlayedEpisode> {
     let options = options();
     let environment = environment(&options);
-    let unspoken = how.prompt_environment(&environments::family(), &options, &ToolHost::new(1)).unwrap();
-    let native = how == ModelCallMode::Native;
-    let player = Player { environment: &*environment, prompt_environment: unspoken.as_deref(), native };
+    let prompts = mode.prompt_environment(&environments::family(), &options, &ToolHost::new(1)).unwrap();
+    let native = mode == ModelCallMode::Native;
+    let player = Player { environment: &*environment, prompt_environment: prompts.as_deref(), native };
     let chosen = ChatOptions { attempts: 1, ..ChatOptions::new(served.url(), "m") };
     let mut chat = ChatClient::open(&Models::in_memory(), &chosen).unwrap();
     let jobs: Vec<PlayerJob<'_>> = problems.iter().map(|problem| PlayerJob { problem, draw: 0, seed: 1 }).collect();
@@ -62,7 +62,7 @@ fn native(body: &Value, _: usize) -> MockResponse {
 }
 
 #[test]
-fn calls_of_the_server_become_those_of_the_environments_format() {
+fn native_calls_are_recorded_in_the_environments_format() {
     let served = MockChatServer::start(native);
     let played = played(&served, ModelCallMode::Native, &problems(4));
     assert_eq!(played.iter().map(|one| one.correct).collect::<Vec<_>>(), [true, true, false, true]);
@@ -76,13 +76,13 @@ fn calls_of_the_server_become_those_of_the_environments_format() {
     assert_eq!((row.turns, row.tool_calls, row.tool_errors, played[1].tokens), (2, 1, 0, 10));
     let body = &served.bodies()[0];
     assert_eq!(body["tools"][0]["function"]["name"], "calculator");
-    assert_eq!(body["messages"][0]["role"], "user", "the server is told the tools, so no message describes them");
+    assert_eq!(body["messages"][0]["role"], "user", "the server receives the tools, so no message describes them");
     let second = served.bodies().into_iter().find(|body| last(body)["role"] == "tool").unwrap();
     assert_eq!(last(&second)["tool_call_id"], "c1");
 }
 
 #[test]
-fn a_server_without_tools_writes_calls_as_text() {
+fn text_mode_parses_calls_from_the_text() {
     const CALL: &str = "<tool_call>{\"name\": \"calculator\", \"arguments\": {\"expression\": \"0+1\"}}</tool_call>";
     let served = MockChatServer::start(|body, _| {
         let text = last(body)["content"].as_str().unwrap().to_string();
@@ -98,7 +98,7 @@ fn a_server_without_tools_writes_calls_as_text() {
 }
 
 #[test]
-fn what_a_model_does_wrong_is_its_own_fault_and_what_the_server_refuses_is_not() {
+fn unknown_tools_are_tool_errors_and_rejected_requests_are_infrastructure_failures() {
     let served = MockChatServer::start(|body, _| {
         let text = last(body)["content"].as_str().unwrap().to_string();
         if text.contains("What is 0") {

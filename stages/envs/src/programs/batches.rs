@@ -19,7 +19,7 @@ pub enum ExceptionPolicy {
     Skip,
 }
 
-/// The most items in one request.
+/// Maximum number of items in one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
@@ -57,13 +57,13 @@ pub fn request_items<T: Serialize>(
     items: &[T],
 ) -> Result<Vec<ItemResult>> {
     let chunks = items.chunks(batch.0.max(1));
-    let asked: Vec<(PendingProgramResponse, usize)> =
+    let pending: Vec<(PendingProgramResponse, usize)> =
         chunks.map(|items| Ok((peer.call(op, &BatchBody { items })?, items.len()))).collect::<Result<_>>()?;
     let mut rows = Vec::with_capacity(items.len());
-    for (ticket, count) in asked {
-        match ticket.answer() {
+    for (response, count) in pending {
+        match response.answer() {
             Ok(reply) => rows.extend(read(reply.value, count).map_err(|e| e.at(peer.place()))?),
-            Err(ProgramFault::Exception(raised)) => rows.extend((0..count).map(|_| Err(raised.clone()))),
+            Err(ProgramFault::Exception(exception)) => rows.extend((0..count).map(|_| Err(exception.clone()))),
             Err(ProgramFault::Outage(error) | ProgramFault::Lost(error) | ProgramFault::TimedOut(error)) => {
                 return Err(error);
             }
@@ -75,24 +75,22 @@ pub fn request_items<T: Serialize>(
 fn read(answer: Value, count: usize) -> Result<Vec<ItemResult>> {
     let help = "`result` is a list with one map for each item, in order (docs/own-code.md)";
     let Value::Array(rows) = answer else {
-        return Err(Error::data("the program's result is no list").help(help));
+        return Err(Error::data("the program's result is not a list").help(help));
     };
     if rows.len() != count {
-        return Err(
-            Error::data(format!("the program was asked about {count} items and answered {}", rows.len())).help(help)
-        );
+        return Err(Error::data(format!("the program returned {} results for {count} items", rows.len())).help(help));
     }
     rows.into_iter().map(|row| item_result(row).map_err(|e| e.help(help))).collect()
 }
 
 fn item_result(mut row: Value) -> Result<ItemResult> {
     let Some(map) = row.as_object_mut() else {
-        return Err(Error::data(format!("the program answered `{row}` about one item")));
+        return Err(Error::data(format!("the program returned `{row}` for one item")));
     };
     match map.remove("error") {
         None => Ok(Ok(row)),
         Some(error) => {
-            serde_json::from_value(error).map(Err).map_err(|e| Error::data(format!("an `error` of an item: {e}")))
+            serde_json::from_value(error).map(Err).map_err(|e| Error::data(format!("invalid `error` of an item: {e}")))
         }
     }
 }
@@ -107,9 +105,11 @@ mod tests {
         let rows = read(json!([{"value": 1}, {"error": {"type": "E", "message": "m"}}]), 2).unwrap();
         assert_eq!(rows[0], Ok(json!({"value": 1})));
         assert_eq!(rows[1].as_ref().unwrap_err().to_string(), "E: m");
-        for (answer, words) in
-            [(json!(3), "no list"), (json!([{}]), "about 2 items and answered 1"), (json!([{}, 4]), "answered `4`")]
-        {
+        for (answer, words) in [
+            (json!(3), "not a list"),
+            (json!([{}]), "returned 1 results for 2 items"),
+            (json!([{}, 4]), "returned `4`"),
+        ] {
             let error = read(answer, 2).unwrap_err();
             assert!(error.message.contains(words) && error.help.is_some(), "{error}");
         }

@@ -1,7 +1,7 @@
 //! User-defined code that receives many items in a request: one kind for programs (`process`) and one for services
 //! (`http`) in every role, such as a reward or a rule of `data/filter`.
 //!
-//! A role describes its options ([`OwnRole`]) and has a page for each kind of code ([`OwnPage`]).
+//! A role describes its options ([`CustomCodeRole`]) and has a page for each kind of code ([`CustomCodePage`]).
 
 use super::batches::{BatchSize, ExceptionPolicy};
 use super::custom_code_options::CustomCodeOptions;
@@ -47,12 +47,12 @@ pub struct CustomRoleOptions<R, P> {
     /// Program or service that answers.
     #[serde(flatten)]
     pub peer: P,
-    /// [`OwnRole::BATCH`].
+    /// [`CustomCodeRole::BATCH`].
     pub batch: BatchSize,
-    /// [`OwnRole::NAME`].
+    /// [`CustomCodeRole::NAME`].
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// [`OwnRole::ON_ERROR`].
+    /// [`CustomCodeRole::ON_ERROR`].
     pub on_error: ExceptionPolicy,
     #[serde(skip)]
     role: PhantomData<R>,

@@ -107,8 +107,8 @@ mod tests {
     #[test]
     fn json_in_columns_is_json_for_programs() {
         let calls = r#"[{"name":"f","arguments":{"x":1}}]"#;
-        let said = Message { tool_calls: Some(calls.to_string()), ..Message::new("assistant", "hm") };
-        let r = Trajectory { messages: vec![said], answer: Some("4".into()), turns: 1, ..Trajectory::default() };
+        let message = Message { tool_calls: Some(calls.to_string()), ..Message::new("assistant", "hm") };
+        let r = Trajectory { messages: vec![message], answer: Some("4".into()), turns: 1, ..Trajectory::default() };
         let p = Problem { id: "p".into(), verifier: "{".into(), ..Problem::default() };
         let rewards = BTreeMap::from([("answer".to_string(), 1.0)]);
         let item = serde_json::to_value(EpisodeItem::new(&r, &p, true, &rewards)).unwrap();

@@ -48,9 +48,7 @@ impl<'de> Deserialize<'de> for VerifierOptions {
             Some(ProgramOptions::KIND) => serde_json::from_value(options).map(Self::Process),
             Some(ServiceOptions::KIND) => serde_json::from_value(options).map(Self::Http),
             _ => {
-                return Err(D::Error::custom(format!(
-                    "no verifier of one's own is called {kind}: use process or http"
-                )));
+                return Err(D::Error::custom(format!("unknown kind of verifier {kind}: use `process` or `http`")));
             }
         }
         .map_err(D::Error::custom)
@@ -82,15 +80,15 @@ impl VerifierOptions {
     /// Returns all problems; pointers are relative to the options.
     pub fn problems(&self) -> Vec<OptionProblem> {
         match self {
-            Self::Process(own) => own.peer.problems(),
-            Self::Http(own) => own.peer.problems(),
+            Self::Process(options) => options.peer.problems(),
+            Self::Http(options) => options.peer.problems(),
         }
     }
     fn open(&self, secrets: &Secrets, log: &ProgramLog) -> Result<Arc<dyn ProgramService>> {
         let hello = |name| Hello { role: "verifier", name, seed: 0 };
         match self {
-            Self::Process(own) => own.peer.open(hello(&own.name), secrets, log),
-            Self::Http(own) => own.peer.open(hello(&own.name), secrets, log),
+            Self::Process(options) => options.peer.open(hello(&options.name), secrets, log),
+            Self::Http(options) => options.peer.open(hello(&options.name), secrets, log),
         }
     }
 }
@@ -110,12 +108,12 @@ pub fn request_verdict(peer: &dyn ProgramService, problem: &Problem, answer: &st
         request_items(peer, BatchSize(1), "verify", &[VerifierItem { problem: ProblemItem::new(problem), answer }])?;
     let at = || format!("{}: problem `{}`", peer.place(), problem.id);
     match rows.into_iter().next() {
-        Some(Ok(said)) => said["right"].as_bool().ok_or_else(|| {
-            let error = Error::data(format!("the program answered `{said}` for a verifier")).at(at());
-            error.help("answer {\"right\": true or false}")
+        Some(Ok(row)) => row["right"].as_bool().ok_or_else(|| {
+            let error = Error::data(format!("the program returned `{row}` for a verifier")).at(at());
+            error.help("return {\"right\": true} or {\"right\": false}")
         }),
-        Some(Err(raised)) => Err(raised.error().at(at())),
-        None => Err(Error::bug("a program answered about nothing")),
+        Some(Err(exception)) => Err(exception.error().at(at())),
+        None => Err(Error::bug("a program returned no row")),
     }
 }
 
@@ -137,8 +135,8 @@ impl CustomVerifier {
     }
     fn peer(&self) -> Result<Arc<dyn ProgramService>> {
         let mut peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = &*peer {
-            return Ok(Arc::clone(known));
+        if let Some(running) = &*peer {
+            return Ok(Arc::clone(running));
         }
         let opened = self.options.open(&self.secrets, &self.log)?;
         Ok(Arc::clone(peer.insert(opened)))
@@ -170,11 +168,11 @@ mod tests {
         let environment = environment(work);
         let problem = Problem { answer: "5".to_string(), ..Problem::default() };
         assert!(environment.verify(&problem, "five").unwrap());
-        assert!(!environment.verify(&problem, "5").unwrap(), "the verifier `numeric` is not asked");
+        assert!(!environment.verify(&problem, "5").unwrap(), "the verifier `numeric` is not used");
     }
 
     #[test]
-    fn an_outage_is_no_wrong_answer() {
+    fn outages_and_exceptions_are_errors() {
         let problem = Problem { id: "p".to_string(), ..Problem::default() };
         let outage = environment("exit 3").verify(&problem, "5").unwrap_err();
         assert_eq!(outage.kind, ErrorKind::Retryable);
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn without_one_the_options_are_what_they_were() {
+    fn options_without_a_verifier_are_unchanged() {
         let complete = family().complete(&json!("math-problems")).unwrap();
         assert!(complete.get("verifier").is_none());
         let bad = family().check(&json!({"kind": "math-problems", "verifier": {"kind": "process"}}));

@@ -76,8 +76,8 @@ impl CallMatchReward {
             Granularity::Exact if equal(predicted, gold) => scale,
             Granularity::Exact => -scale,
             Granularity::Fine => {
-                let (s, most) = calls::score(predicted, gold);
-                scale * (2.0 * s / most - 1.0)
+                let (s, maximum) = calls::score(predicted, gold);
+                scale * (2.0 * s / maximum - 1.0)
             }
         }
     }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn no_call_is_right_where_none_is_wanted() {
+    fn turn_without_calls_matches_an_empty_gold_list() {
         let p = Problem { verifier: r#"{"kind":"calls","gold":[]}"#.to_string(), ..Problem::default() };
         let reward = CallMatchReward(CallMatchOptions::default());
         assert_eq!(score_alone(&reward, &episode(&[answer("I have no tool for that")]), &p).value, Some(4.0));

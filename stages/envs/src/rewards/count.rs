@@ -1,4 +1,4 @@
-//! The names of the reward `expression`, and the form that the language has over them.
+//! Names available to the reward `expression`, and their dialect of the expression language.
 
 use std::fmt::{Display, Formatter};
 use std::ops::Range;
@@ -12,7 +12,7 @@ pub const NAMES: [&str; 8] = ["answered", "correct", "level", "step", "tokens", 
 
 const FUNCTIONS: [BuiltinFunction; 5] =
     [BuiltinFunction::Abs, BuiltinFunction::If, BuiltinFunction::Max, BuiltinFunction::Min, BuiltinFunction::Sqrt];
-const MOST_BYTES: usize = 4096;
+const MAX_BYTES: usize = 4096;
 
 /// An expression over the counts of an episode. Its value may be infinite or not a number.
 pub type Formula = Expr<EpisodeCount>;
@@ -35,12 +35,12 @@ impl ScopeName for EpisodeCount {
         numbers: true,
         words: true,
         functions: &FUNCTIONS,
-        most_tokens: MOST_BYTES,
-        deepest: MOST_BYTES,
+        most_tokens: MAX_BYTES,
+        deepest: MAX_BYTES,
     };
     fn read(root: &str, range: &Range<usize>, _: &mut TokenReader) -> Result<Self, ExpressionError> {
-        if let Some(place) = NAMES.iter().position(|name| *name == root) {
-            return Ok(Self(place));
+        if let Some(index) = NAMES.iter().position(|name| *name == root) {
+            return Ok(Self(index));
         }
         if Self::DIALECT.function(root).is_some() {
             return Err(ExpressionError::new(range, format!("`{root}` is a function: write `{root}(…)`")));
@@ -58,8 +58,8 @@ impl ScopeName for EpisodeCount {
         ExpressionError::new(
             range,
             match function.arity() {
-                (least, most) if least == most => format!("`{name}` takes {least} values, not {found}"),
-                (least, _) => format!("`{name}` takes {least} or more values, not {found}"),
+                (min, max) if min == max => format!("`{name}` takes {min} values, not {found}"),
+                (min, _) => format!("`{name}` takes {min} or more values, not {found}"),
             },
         )
     }
@@ -76,18 +76,18 @@ impl Scope<EpisodeCount> for EpisodeCounts {
 
 /// Parses an expression over [`NAMES`]. The error describes the problem and its position.
 pub fn parse(text: &str) -> Result<Formula, String> {
-    if text.len() > MOST_BYTES {
-        return Err(format!("an expression has at most {MOST_BYTES} bytes"));
+    if text.len() > MAX_BYTES {
+        return Err(format!("an expression has at most {MAX_BYTES} bytes"));
     }
     Formula::parse(text).map_err(|fault| describe(text, fault))
 }
 
 fn unknown(name: &str, range: &Range<usize>) -> ExpressionError {
     let functions = FUNCTIONS.map(|function| format!("{}(…)", function.name())).join(", ");
-    ExpressionError::new(range, format!("nothing is called `{name}`; there are {}, and {functions}", NAMES.join(", ")))
+    ExpressionError::new(range, format!("unknown name `{name}`; use {}, {functions}", NAMES.join(", ")))
 }
 
-/// Describes a mistake in one line of text, which has no underline below it.
+/// Describes an error in one line of text.
 fn describe(text: &str, fault: ExpressionError) -> String {
     match fault.cause {
         ExpressionErrorKind::Other => fault.message,
@@ -96,7 +96,7 @@ fn describe(text: &str, fault: ExpressionError) -> String {
             let rest = text[fault.range.start..].trim_start();
             match rest.chars().next() {
                 None => "the expression ends too early".to_string(),
-                Some(c) => format!("`{c}` at byte {} does not belong there", text.len() - rest.len() + 1),
+                Some(c) => format!("unexpected `{c}` at byte {}", text.len() - rest.len() + 1),
             }
         }
     }
@@ -112,11 +112,11 @@ mod tests {
             "tool_calls" => 3.0,
             _ => 0.0,
         });
-        parse(text).unwrap_or_else(|said| panic!("{text}: {said}")).evaluate(&EpisodeCounts(counts)).unwrap()
+        parse(text).unwrap_or_else(|error| panic!("{text}: {error}")).evaluate(&EpisodeCounts(counts)).unwrap()
     }
 
     #[test]
-    fn values_are_those_of_arithmetic() {
+    fn expressions_are_evaluated() {
         for (text, expected) in [
             ("correct - 0.01 * tool_calls", 0.97),
             ("1 + 2 * 3", 7.0),
@@ -140,28 +140,28 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_name_their_cause() {
         for (text, words) in [
             ("", "ends too early"),
             ("1 +", "ends too early"),
             ("1 2", "`2` at byte 3"),
             ("(1", "ends too early"),
-            ("corect", "nothing is called `corect`; there are answered, correct, level, "),
-            ("corect", "tool_errors, turns, and abs(…), if(…), max(…), min(…), sqrt(…)"),
-            ("corect(1)", "nothing is called `corect`"),
-            ("correct(1)", "`(` at byte 8 does not belong there"),
+            ("corect", "unknown name `corect`; use answered, correct, level, "),
+            ("corect", "tool_errors, turns, abs(…), if(…), max(…), min(…), sqrt(…)"),
+            ("corect(1)", "unknown name `corect`"),
+            ("correct(1)", "unexpected `(` at byte 8"),
             ("max", "is a function"),
             ("abs(1, 2)", "`abs` takes 1 values, not 2"),
-            ("1..2", "does not belong"),
+            ("1..2", "unexpected"),
             ("correct $", "`$` at byte 9"),
             ("1 é", "`é`"),
             ("2turns", "`t` at byte 2"),
             ("1 < 2 < 3", "`<` at byte 7"),
             ("correct == 'yes'", "`'` at byte 12"),
-            ("len(1)", "nothing is called `len`"),
+            ("len(1)", "unknown name `len`"),
         ] {
-            let said = parse(text).unwrap_err();
-            assert!(said.contains(words), "{text}: {said}");
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
         }
         assert!(parse(&"(".repeat(100)).unwrap_err().contains("nested"));
         assert!(parse(&"1+".repeat(3_000)).unwrap_err().contains("at most"));

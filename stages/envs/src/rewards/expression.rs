@@ -68,7 +68,7 @@ impl Reward for ExpressionReward {
             return Ok(Score::of(value));
         }
         Err(Error::data(format!("`{}` is {value} for episode `{}`", self.options.value, r.id))
-            .help("keep it finite, for example by `if(turns > 0, 1 / turns, 0)`"))
+            .help("write an expression that is always finite, such as `if(turns > 0, 1 / turns, 0)`"))
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_means_its_own_number() {
+    fn names_evaluate_to_their_counts() {
         let r = Trajectory {
             answer: Some("7".to_string()),
             loss_mask: vec![false, true, true],
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_found_before_the_run() {
+    fn invalid_expressions_are_rejected() {
         assert_eq!(ExpressionOptions::default().check(), []);
         let bad = ExpressionOptions { value: "corect".to_string() };
         assert_eq!(bad.check()[0].pointer, "/value");

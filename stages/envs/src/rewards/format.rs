@@ -36,16 +36,16 @@ const THOUGHT_ENDS: &str = "</think>";
 /// Returns whether the blocks between the tags contain exactly these calls: a block is either the raw text of one
 /// call's argument or a sequence of JSON objects, one per call.
 fn all_were_read(text: &str, calls: &[ToolCall]) -> bool {
-    let mut left = calls;
+    let mut remaining = calls;
     for body in bodies(text) {
         let Ok(body) = body else { return false };
-        let count = if left.first().is_some_and(|call| is_raw(call, body)) { 1 } else { objects(body) };
-        match left.split_at_checked(count) {
-            Some((_, rest)) if count > 0 => left = rest,
+        let count = if remaining.first().is_some_and(|call| is_raw(call, body)) { 1 } else { objects(body) };
+        match remaining.split_at_checked(count) {
+            Some((_, rest)) if count > 0 => remaining = rest,
             _ => return false,
         }
     }
-    left.is_empty() && !calls.is_empty()
+    remaining.is_empty() && !calls.is_empty()
 }
 
 fn is_raw(call: &ToolCall, body: &str) -> bool {
@@ -63,8 +63,8 @@ fn objects(text: &str) -> usize {
 /// Returns whether the assistant message at `at` contains only readable calls, or text without call tags.
 pub(crate) fn turn_is_formed(messages: &[Message], at: usize) -> bool {
     let Some(turn) = messages.get(at) else { return false };
-    let acted = turn.content.split_once(THOUGHT_ENDS).map(|(_, acted)| acted);
-    let mut texts = [Some(turn.content.as_str()), acted].into_iter().flatten();
+    let after_thoughts = turn.content.split_once(THOUGHT_ENDS).map(|(_, after_thoughts)| after_thoughts);
+    let mut texts = [Some(turn.content.as_str()), after_thoughts].into_iter().flatten();
     match turn.tool_calls.as_deref() {
         Some(calls) => calls::read(calls).is_some_and(|calls| texts.any(|text| all_were_read(text, &calls))),
         // A tool answered, so there was a call, which could not be read.

@@ -43,7 +43,7 @@ impl PartOptions for HierarchicalOptions {
         = wrong if all turns are well formed but the answer is wrong (0);\n\
         = right for a right answer (1);\n\
         = right + bonus if also at least `tools` different tools ran (1.1).\n\n\
-        Well formed means what it means in the reward `format`. A call counts if its tool returned a result: unknown\n\
+        A turn is well formed as in the reward `format`. A call counts if its tool returned a result: unknown\n\
         tools and calls beyond a limit earn nothing. The paper's two tools are search and Python; `bonus_tools` names\n\
         those that count here. Does not apply to records without messages. Source: 2505.16410.";
     fn check(&self) -> Vec<OptionProblem> {
@@ -53,7 +53,8 @@ impl PartOptions for HierarchicalOptions {
         if !named.is_empty() && (self.tools as usize) > named.len() {
             let message =
                 format!("the bonus needs {} different tools, but bonus_tools names only {}", self.tools, named.len());
-            problems.push(OptionProblem::new("/tools", message).help("name more tools, or ask for fewer"));
+            problems
+                .push(OptionProblem::new("/tools", message).help("list more tools in `bonus_tools`, or lower `tools`"));
         }
         problems
     }

@@ -19,10 +19,10 @@ pub struct JsonPathOptions {
     pub path: String,
     /// Text that contains the JSON.
     pub of: EpisodeTextSource,
-    /// Value that the selected places must have; without it, the number at the place is the reward, and true is 1.
+    /// Value that the selected values must equal; without it, a selected number is the reward, and true is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<Value>,
-    /// Reward if the text is not JSON, the query selects nothing, or the value at a place does not count.
+    /// Reward if the text is not JSON or the query selects nothing, and of a selected value that does not count.
     pub otherwise: f64,
 }
 
@@ -35,20 +35,20 @@ impl Default for JsonPathOptions {
 impl JsonPathOptions {
     fn query(&self) -> Result<Query> {
         Query::parse(&self.path).map_err(|e| {
-            let error = Error::invalid(format!("`{}` is no JSONPath query: {}", self.path, e.message()));
-            error.help("begin it with `$`, as in `$.items[*].price` (RFC 9535); `json_pointer` names one place")
+            let error = Error::invalid(format!("`{}` is not a JSONPath query: {}", self.path, e.message()));
+            error.help("begin it with `$`, as in `$.items[*].price` (RFC 9535), or use the reward `json_pointer`")
         })
     }
 }
 
 impl PartOptions for JsonPathOptions {
     const KIND: &'static str = "json_path";
-    const SUMMARY: &'static str = "values in the JSON that was answered, found by a query";
-    const DOC: &'static str = "The text (`of`) is read as JSON; where it is more than that, what stands between its\n\
-        first and its last brace. `path` finds places in it (RFC 9535), none, one or many.\n\n\
-        value = the mean over all places. With `equals`, a place is worth 1 if that stands there, numbers compared as\n\
-        numbers, else `otherwise`. Without it, it is worth the number that stands there, 1 for true, 0 for false, and\n\
-        `otherwise` for anything else. Nothing found: `otherwise`.";
+    const SUMMARY: &'static str = "values in the JSON of the answer, selected by a query";
+    const DOC: &'static str = "The text (`of`) is parsed as JSON or, if it is not JSON, the part between its first\n\
+        and its last brace. `path` selects any number of values in it (RFC 9535).\n\n\
+        value = the mean over the selected values. With `equals`, a value counts 1 if it equals that one (numbers are\n\
+        compared as numbers), else `otherwise`. Without it, a number counts as itself, true as 1, false as 0, and\n\
+        anything else as `otherwise`. If nothing is selected, value = `otherwise`.";
     fn check(&self) -> Vec<OptionProblem> {
         let query = self.query().err().map(|error| {
             let problem = OptionProblem::new("/path", error.message);
@@ -74,13 +74,13 @@ impl JsonPathReward {
 impl Reward for JsonPathReward {
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
         let JsonPathOptions { of, equals, otherwise, .. } = &self.options;
-        let read = of.text(r).and_then(|text| json(&text));
-        let found = read.as_ref().map(|value| self.query.query(value).all()).unwrap_or_default();
-        if found.is_empty() {
+        let parsed = of.text(r).and_then(|text| json(&text));
+        let selected = parsed.as_ref().map(|value| self.query.query(value).all()).unwrap_or_default();
+        if selected.is_empty() {
             return Ok(Score::of(*otherwise));
         }
-        let worths = found.iter().map(|there| value_reward(there, equals.as_ref()).unwrap_or(*otherwise));
-        Ok(Score::of(worths.sum::<f64>() / found.len() as f64))
+        let scores = selected.iter().map(|value| value_reward(value, equals.as_ref()).unwrap_or(*otherwise));
+        Ok(Score::of(scores.sum::<f64>() / selected.len() as f64))
     }
 }
 
@@ -102,10 +102,10 @@ mod tests {
         {"name": "ink", "count": 1}, {"name": "pen", "count": "two"}]}"#;
 
     #[test]
-    fn places_are_found_and_averaged() {
+    fn selected_values_are_averaged() {
         assert_eq!(value(ANSWER, "$.total", None), 2.5);
         assert_eq!(value(ANSWER, "$.items[0:2].count", None), 2.0);
-        assert_eq!(value(ANSWER, "$.items[?@.name == \"pen\"].count", None), 1.0, "a text is worth `otherwise`");
+        assert_eq!(value(ANSWER, "$.items[?@.name == \"pen\"].count", None), 1.0, "a text counts as `otherwise`");
         assert_eq!(value(ANSWER, "$..new", None), 1.0);
         assert_eq!(value(ANSWER, "$.items[*].name", Some(json!("pen"))), 1.0 / 3.0);
         assert_eq!(value(ANSWER, "$.items[?length(@.name) == 3 && @.count > 2].count", Some(json!(3.0))), 1.0);
@@ -114,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_found_it_is_otherwise() {
+    fn empty_selection_gets_otherwise() {
         assert_eq!(value(ANSWER, "$.items[7].count", None), -1.0);
         assert_eq!(value(ANSWER, "$.prices", Some(json!(null))), -1.0);
         assert_eq!(value("no JSON {at all}", "$.n", None), -1.0);
     }
 
     #[test]
-    fn a_query_that_is_none_is_refused() {
+    fn invalid_queries_are_rejected() {
         for path in ["", "/items/0", "items", "$.items[", "$.items[?@.a ==]", "$.items[?nope(@)]"] {
             let options = JsonPathOptions { path: path.to_string(), ..JsonPathOptions::default() };
             let problems = options.check();
@@ -134,7 +134,7 @@ mod tests {
 
     /// No answer of a model must stop the stage, however deeply nested.
     #[test]
-    fn deep_answers_are_no_json() {
+    fn too_deeply_nested_answers_are_not_parsed() {
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(value(&deep, "$..*", None), -1.0);
         let nested = format!("{}1{}", "[".repeat(100), "]".repeat(100));

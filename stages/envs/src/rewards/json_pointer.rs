@@ -13,14 +13,14 @@ use trainyard_tables::{Problem, Trajectory};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JsonPointerOptions {
-    /// A JSON pointer (RFC 6901): `/total`, `/items/0/price`; empty = the whole.
+    /// A JSON pointer (RFC 6901): `/total`, `/items/0/price`; empty = the whole document.
     pub pointer: String,
     /// Text that contains the JSON.
     pub of: EpisodeTextSource,
-    /// Value required at the place; without it, the number at the place is the reward, and true is 1.
+    /// Value that the selected value must equal; without it, the selected number is the reward, and true is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<Value>,
-    /// Reward if the text is not JSON, or the place has no value that counts.
+    /// Reward if the text is not JSON, or the selected value is missing or does not count.
     pub otherwise: f64,
 }
 
@@ -32,16 +32,16 @@ impl Default for JsonPointerOptions {
 
 impl PartOptions for JsonPointerOptions {
     const KIND: &'static str = "json_pointer";
-    const SUMMARY: &'static str = "a value in the JSON that was answered";
-    const DOC: &'static str = "The text (`of`) is read as JSON; where it is more than that, what stands between its\n\
-        first and its last brace. `pointer` names a place in it (RFC 6901).\n\n\
-        With `equals`: value = 1 if that stands there, numbers compared as numbers, else `otherwise`. Without it:\n\
-        value = the number that stands there, 1 for true, 0 for false; `otherwise` for anything else.";
+    const SUMMARY: &'static str = "a value in the JSON of the answer";
+    const DOC: &'static str = "The text (`of`) is parsed as JSON or, if it is not JSON, the part between its first\n\
+        and its last brace. `pointer` selects a value in it (RFC 6901).\n\n\
+        With `equals`: value = 1 if the selected value equals that one (numbers are compared as numbers), else\n\
+        `otherwise`. Without it: value = the selected number, 1 for true, 0 for false; `otherwise` for anything else.";
     fn check(&self) -> Vec<OptionProblem> {
         let malformed = !self.pointer.is_empty() && !self.pointer.starts_with('/');
         let pointer = malformed.then(|| {
             let help = format!("begin it with a slash: `/{}`", self.pointer.trim_start_matches("$.").replace('.', "/"));
-            OptionProblem::new("/pointer", format!("`{}` is no JSON pointer", self.pointer)).help(help)
+            OptionProblem::new("/pointer", format!("`{}` is not a JSON pointer", self.pointer)).help(help)
         });
         pointer.into_iter().chain(OptionProblem::not_finite("/otherwise", self.otherwise)).collect()
     }
@@ -59,21 +59,21 @@ fn same(a: &Value, b: &Value) -> bool {
     a == b || a.as_f64().is_some_and(|a| b.as_f64() == Some(a))
 }
 
-/// Returns the reward for the value at a place, if it counts.
-pub(super) fn value_reward(there: &Value, equals: Option<&Value>) -> Option<f64> {
-    match (equals, there) {
-        (Some(wanted), there) => same(wanted, there).then_some(1.0),
+/// Returns the reward for a selected value, if it counts.
+pub(super) fn value_reward(value: &Value, equals: Option<&Value>) -> Option<f64> {
+    match (equals, value) {
+        (Some(expected), value) => same(expected, value).then_some(1.0),
         (None, Value::Bool(holds)) => Some(f64::from(u8::from(*holds))),
-        (None, there) => there.as_f64().filter(|number| number.is_finite()),
+        (None, value) => value.as_f64().filter(|number| number.is_finite()),
     }
 }
 
 impl Reward for JsonPointerReward {
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
-        let read = self.0.of.text(r).and_then(|text| json(&text));
-        let there = read.as_ref().and_then(|value| value.pointer(&self.0.pointer));
-        let value = there.and_then(|there| value_reward(there, self.0.equals.as_ref()));
-        Ok(Score::of(value.unwrap_or(self.0.otherwise)))
+        let document = self.0.of.text(r).and_then(|text| json(&text));
+        let selected = document.as_ref().and_then(|document| document.pointer(&self.0.pointer));
+        let reward = selected.and_then(|value| value_reward(value, self.0.equals.as_ref()));
+        Ok(Score::of(reward.unwrap_or(self.0.otherwise)))
     }
 }
 
@@ -91,13 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_the_answer_is_read_or_compared() {
+    fn selected_value_is_read_or_compared() {
         let answer = r#"{"total": 2.5, "paid": true, "items": [{"name": "pen"}]}"#;
         assert_eq!(value(answer, "/total", None), 2.5);
         assert_eq!(value(answer, "/paid", None), 1.0);
         assert_eq!(value(answer, "/items/0/name", Some(json!("pen"))), 1.0);
         assert_eq!(value(answer, "/items/0/name", Some(json!("ink"))), -1.0);
-        assert_eq!(value(answer, "/items/0/name", None), -1.0, "a text is no number");
+        assert_eq!(value(answer, "/items/0/name", None), -1.0, "a text is not a number");
         assert_eq!(value(r#"{"n": 3.0}"#, "/n", Some(json!(3))), 1.0);
         assert_eq!(value("Here it is:\n```json\n{\"n\": 3}\n```", "/n", None), 3.0);
         assert_eq!(value("no JSON {at all}", "/n", None), -1.0);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_another_sort_is_refused_with_the_pointer() {
+    fn json_path_is_rejected_with_the_pointer_to_write() {
         let bad = JsonPointerOptions { pointer: "$.items.0".to_string(), ..JsonPointerOptions::default() };
         assert_eq!(bad.check()[0].help.as_deref(), Some("begin it with a slash: `/items/0`"));
         assert_eq!(JsonPointerOptions::default().check(), []);

@@ -47,16 +47,16 @@ impl PartOptions for JudgedOptions {
     const KIND: &'static str = "judged";
     const SUMMARY: &'static str = "points that a language model gives by a rubric";
     const DOC: &'static str = "value = points / `points`, in [0, 1], where a model behind an endpoint gives the\n\
-        points by `rubric` and says why (`docs/endpoints.md`). All episodes of a step are asked for together. Every\n\
-        answer is kept by its request, so an episode that was judged is not paid for again.\n\n\
-        A server that is away ends the stage with a retryable error, never with a low reward. A refusal, or an answer\n\
-        without readable points, ends it too, or is counted, as `on_error` says. A judge can be talked into points:\n\
-        look at the episodes that it likes best.";
+        points by `rubric` and states a reason (`docs/endpoints.md`). All episodes of a step are sent together. Every\n\
+        response is stored by its request, so equal episodes are judged and paid for once.\n\n\
+        An unreachable server ends the stage with a retryable error, never with a low reward. A refusal, or a\n\
+        response without readable points, ends it too, or is counted, depending on `on_error`. A policy can learn to\n\
+        persuade the judge: inspect the episodes with the most points.";
     fn metrics() -> Vec<MetricInfo> {
         let doc = "Episodes that the reward does not apply to because there is no readable verdict on them.";
         let unjudged = MetricInfo::new("unjudged", "episodes", doc).lower().reduced_by(Reduce::Sum);
-        let asked = trainyard_chat::metrics().into_iter().map(|metric| metric.reduced_by(Reduce::Sum));
-        asked.chain([unjudged]).collect()
+        let requests = trainyard_chat::metrics().into_iter().map(|metric| metric.reduced_by(Reduce::Sum));
+        requests.chain([unjudged]).collect()
     }
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = EpisodeJudge::problems(&self.model, &self.prompt, &self.rubric);
@@ -83,34 +83,34 @@ impl JudgedReward {
         let words = format!("a whole number of points from 0 to {}", options.points);
         let judge = EpisodeJudge::new((&options.prompt, &options.rubric), "points", schema, words);
         let judge = judge.map_err(|problem| Error::invalid(problem.message))?;
-        let (chat, log, unjudged, told) = (None, null_log(), 0, false);
-        Ok(Self { options, judge, chat, log, unjudged, skip_logged: told, reported: ChatUsage::default() })
+        let (chat, log, unjudged, skip_logged) = (None, null_log(), 0, false);
+        Ok(Self { options, judge, chat, log, unjudged, skip_logged, reported: ChatUsage::default() })
     }
     fn chat(&self) -> Result<MutexGuard<'_, ChatClient>> {
-        let chat = self.chat.as_ref().ok_or_else(|| Error::bug("a judge is asked before it was opened"))?;
+        let chat = self.chat.as_ref().ok_or_else(|| Error::bug("the reward `judged` was used before it was opened"))?;
         Ok(chat.lock().unwrap_or_else(PoisonError::into_inner))
     }
     fn value(&self, verdict: Result<JudgeVerdict>) -> Result<f64> {
-        let (verdict, most) = (verdict?.verdict, f64::from(self.options.points));
-        let points = verdict.as_f64().filter(|points| (0.0..=most).contains(points));
-        let points = points.ok_or_else(|| Error::data(format!("the judge gives `{verdict}` of {most} points")))?;
-        Ok(points / most)
+        let (verdict, max) = (verdict?.verdict, f64::from(self.options.points));
+        let points = verdict.as_f64().filter(|points| (0.0..=max).contains(points));
+        let points = points.ok_or_else(|| Error::data(format!("the judge gave `{verdict}` of {max} points")))?;
+        Ok(points / max)
     }
     /// Returns the score of an episode, and the error if the options skip it.
     fn score_of(&self, r: &Trajectory, verdict: Result<JudgeVerdict>) -> Result<(Score, Option<Error>)> {
         match self.value(verdict) {
             Ok(value) => Ok((Score::of(value), None)),
-            Err(why) if self.options.on_error == ExceptionPolicy::Skip => Ok((Score::not_applicable(), Some(why))),
-            Err(why) => {
-                let why = why.at(format!("episode `{}`", r.id));
-                Err(why.help("change `rubric`, `prompt` or `max_tokens`, or set `on_error: skip`"))
+            Err(error) if self.options.on_error == ExceptionPolicy::Skip => Ok((Score::not_applicable(), Some(error))),
+            Err(error) => {
+                let error = error.at(format!("episode `{}`", r.id));
+                Err(error.help("change `rubric`, `prompt` or `max_tokens`, or set `on_error: skip`"))
             }
         }
     }
-    fn record_skip(&mut self, r: &Trajectory, why: &Error) {
+    fn record_skip(&mut self, r: &Trajectory, error: &Error) {
         self.unjudged += 1;
         if !std::mem::replace(&mut self.skip_logged, true) {
-            (self.log)(LogLevel::Warn, &format!("the reward `judged` is left out for episode `{}`: {why}", r.id));
+            (self.log)(LogLevel::Warn, &format!("the reward `judged` does not apply to episode `{}`: {error}", r.id));
         }
     }
 }
@@ -123,30 +123,30 @@ impl Reward for JudgedReward {
     }
     fn score(&self, r: &Trajectory, p: &Problem, _: &GroupView<'_>) -> Result<Score> {
         let verdict = request_verdicts(&self.judge, &mut *self.chat()?, &[(r, p)])?.pop();
-        let verdict = verdict.ok_or_else(|| Error::bug("a judge answered about nothing"))?;
+        let verdict = verdict.ok_or_else(|| Error::bug("a judge returned no verdict"))?;
         Ok(self.score_of(r, verdict)?.0)
     }
-    fn score_all(&mut self, scenes: &[ScoringGroup<'_>]) -> Result<Vec<Vec<Score>>> {
-        let members = |scene: &ScoringGroup<'_>| scene.group.members.len();
-        let all: Vec<(&Trajectory, &Problem)> =
-            scenes.iter().flat_map(|scene| scene.group.members.iter().map(|member| (*member, scene.problem))).collect();
+    fn score_all(&mut self, groups: &[ScoringGroup<'_>]) -> Result<Vec<Vec<Score>>> {
+        let members = |group: &ScoringGroup<'_>| group.group.members.len();
+        let rows: Vec<(&Trajectory, &Problem)> =
+            groups.iter().flat_map(|group| group.group.members.iter().map(|member| (*member, group.problem))).collect();
         let verdicts = {
             let mut chat = self.chat()?;
             chat.begin_round();
-            request_verdicts(&self.judge, &mut chat, &all)?
+            request_verdicts(&self.judge, &mut chat, &rows)?
         };
-        let mut scores = Vec::with_capacity(all.len());
-        for ((row, _), verdict) in all.iter().zip(verdicts) {
-            let (score, why) = self.score_of(row, verdict)?;
-            why.iter().for_each(|why| self.record_skip(row, why));
+        let mut scores = Vec::with_capacity(rows.len());
+        for ((row, _), verdict) in rows.iter().zip(verdicts) {
+            let (score, error) = self.score_of(row, verdict)?;
+            error.iter().for_each(|error| self.record_skip(row, error));
             scores.push(score);
         }
         let mut scores = scores.into_iter();
-        Ok(scenes.iter().map(|scene| scores.by_ref().take(members(scene)).collect()).collect())
+        Ok(groups.iter().map(|group| scores.by_ref().take(members(group)).collect()).collect())
     }
     fn metrics(&mut self) -> Vec<(&'static str, f64)> {
-        let tally = self.chat().map(|chat| chat.usage()).unwrap_or_default();
-        let new = tally.since(&std::mem::replace(&mut self.reported, tally));
+        let usage = self.chat().map(|chat| chat.usage()).unwrap_or_default();
+        let new = usage.since(&std::mem::replace(&mut self.reported, usage));
         let unjudged = ("unjudged", std::mem::take(&mut self.unjudged) as f64);
         new.values().into_iter().chain([unjudged]).collect()
     }

@@ -43,7 +43,7 @@ impl PartOptions for KnowledgeBoundaryOptions {
         = right + known·(1 − min(RT, M)/M) for a right answer;\n\
         = 0 for a wrong answer without a search, `searched` for one after a search (0.05).\n\n\
         The defaults are those of the released code: a right answer gets 1.6, 1.4, 1.2 and 1 for 0, 1, 2 and more\n\
-        searches. Well formed means what it means in the reward `format`. Does not apply to records without messages.\n\
+        searches. A turn is well formed as in the reward `format`. Does not apply to records without messages.\n\
         Source: 2505.07596.";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> =
@@ -67,9 +67,9 @@ impl Reward for KnowledgeBoundaryReward {
             None => Score::not_applicable(),
             Some(false) => Score::of(o.bad_format),
             Some(true) if g.right(r, p) => {
-                let most = f64::from(o.most_searches);
-                let spared = 1.0 - (searches() as f64).min(most) / most;
-                Score::of(o.right + o.known * spared)
+                let max = f64::from(o.most_searches);
+                let saved_share = 1.0 - (searches() as f64).min(max) / max;
+                Score::of(o.right + o.known * saved_share)
             }
             Some(true) => Score::of(if searches() == 0 { 0.0 } else { o.searched }),
         })

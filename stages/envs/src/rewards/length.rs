@@ -49,7 +49,7 @@ pub struct LengthReward(pub LengthOptions);
 
 impl Reward for LengthReward {
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
-        let sampled = r.loss_mask.iter().filter(|own| **own).count() as f64;
+        let sampled = r.loss_mask.iter().filter(|is_sampled| **is_sampled).count() as f64;
         let (limit, buffer) = (f64::from(self.0.max_tokens), f64::from(self.0.buffer_tokens));
         let value = if sampled > limit || r.stop_reason == StopReason::Length {
             -1.0
@@ -68,14 +68,14 @@ mod tests {
     #[test]
     fn penalty_grows_over_the_buffer() {
         let reward = LengthReward(LengthOptions { max_tokens: 10, buffer_tokens: 4 });
-        let value = |own: usize, stop_reason| {
+        let value = |sampled: usize, stop_reason| {
             let mut loss_mask = vec![false; 5];
-            loss_mask.extend(vec![true; own]);
+            loss_mask.extend(vec![true; sampled]);
             score_alone(&reward, &Trajectory { loss_mask, stop_reason, ..Trajectory::default() }, &Problem::default())
                 .value
         };
-        for (own, expected) in [(0, 0.0), (6, 0.0), (7, -0.25), (8, -0.5), (10, -1.0), (11, -1.0)] {
-            assert_eq!(value(own, StopReason::Answer), Some(expected), "{own}");
+        for (sampled, expected) in [(0, 0.0), (6, 0.0), (7, -0.25), (8, -0.5), (10, -1.0), (11, -1.0)] {
+            assert_eq!(value(sampled, StopReason::Answer), Some(expected), "{sampled}");
         }
         assert_eq!(value(3, StopReason::Length), Some(-1.0));
     }

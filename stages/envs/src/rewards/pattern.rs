@@ -62,10 +62,10 @@ impl Default for PatternOptions {
 
 impl PartOptions for PatternOptions {
     const KIND: &'static str = "pattern";
-    const SUMMARY: &'static str = "whether a regular expression matches what was said";
+    const SUMMARY: &'static str = "whether a regular expression matches the text of the episode";
     const DOC: &'static str = "value = `matches` if the regular expression `pattern` matches somewhere in the text,\n\
         else `otherwise`. The text is the final answer, the agent's last message or the whole conversation (`of`).\n\
-        The syntax is that of Rust's crate `regex`, which knows neither look-around nor back-references, so that\n\
+        The syntax is that of Rust's crate `regex`, which supports neither look-around nor back-references, so that\n\
         every pattern takes time in proportion to the text: `(?i)` ignores case, `(?s)` lets `.` match line feeds.";
     fn check(&self) -> Vec<OptionProblem> {
         let wrong = compiled(&self.pattern).err().map(|error| {
@@ -81,13 +81,13 @@ impl PartOptions for PatternOptions {
 pub fn compiled(pattern: &str) -> Result<Regex> {
     let help = "write for example `pattern: '^[0-9]+$'`";
     if pattern.is_empty() {
-        return Err(Error::invalid("there is no pattern").help(help));
+        return Err(Error::invalid("`pattern` is empty").help(help));
     }
     Regex::new(pattern).map_err(|e| {
         // The last line describes the error; those above show its position.
         let words = e.to_string();
         let last = words.lines().last().unwrap_or_default().trim_start_matches("error: ").to_string();
-        Error::invalid(format!("`{pattern}` is no regular expression: {last}")).help(help)
+        Error::invalid(format!("`{pattern}` is not a regular expression: {last}")).help(help)
     })
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use crate::rewards::reward::score_alone;
 
     #[test]
-    fn the_text_is_the_chosen_one() {
+    fn pattern_is_matched_with_the_chosen_text() {
         let mut r = episode(&[called(&["search"]), answer("The answer is 42.")]);
         r.answer = Some("42".to_string());
         let value = |pattern: &str, of| {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_found_before_the_run() {
+    fn invalid_options_are_rejected() {
         for pattern in ["", "(", "(?=a)", "a{1000000000}"] {
             let bad = PatternOptions { pattern: pattern.to_string(), ..PatternOptions::default() };
             assert_eq!(bad.check()[0].pointer, "/pattern", "{pattern}");

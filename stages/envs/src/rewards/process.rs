@@ -34,16 +34,16 @@ impl CustomCodeRole for RewardRole {
 }
 
 impl CustomCodePage<ProgramOptions> for RewardRole {
-    const SUMMARY: &'static str = "what a program of yours says, in any language";
-    const DOC: &'static str = "value = the number that the program gives for the episode. It sees the messages, the\n\
-        answer and whether it is right, counts, the problem, and the rewards before it in the list. Null = does not\n\
-        apply. A program may also give one value per turn.\n\n\
+    const SUMMARY: &'static str = "a value that a user program computes, in any language";
+    const DOC: &'static str = "value = the number that the program returns for the episode. It receives the messages,\n\
+        the answer and whether it is right, counts, the problem, and the rewards before it in the list. Null = does\n\
+        not apply. A program may also return one value per turn.\n\n\
         In Python a reward is a function with a decorator (`trainyard init --python`); `docs/own-code.md` has the\n\
-        protocol for any other language. All episodes of a step are asked for together, `batch` in one request, from\n\
-        `workers` processes. The program must give equal episodes equal values.\n\n\
-        A process that dies is started again; one request may cost three of them. Then, or when a request takes\n\
+        protocol for any other language. All episodes of a step are sent together, `batch` in one request, to\n\
+        `workers` processes. The program must return equal values for equal episodes.\n\n\
+        A process that exits is restarted; a request is given up after three of them. Then, or when a request takes\n\
         longer than `timeout`, the stage ends with a retryable error, never with a low reward. An exception ends the\n\
-        stage with its traceback, or is counted, as `on_error` says.";
+        stage with its traceback, or is counted, depending on `on_error`.";
 }
 
 pub struct CustomReward<P> {
@@ -60,12 +60,12 @@ impl<P: CustomCodeOptions> CustomReward<P> {
         Self { options, peer: None, log: null_log(), exceptions: 0, exception_logged: false }
     }
     fn peer(&self) -> Result<&dyn ProgramService> {
-        self.peer.as_deref().ok_or_else(|| Error::bug("a program is asked for a reward before it was opened"))
+        self.peer.as_deref().ok_or_else(|| Error::bug("the reward `process` was used before it was opened"))
     }
-    fn record_exception(&mut self, raised: &ProgramException) {
+    fn record_exception(&mut self, exception: &ProgramException) {
         self.exceptions += 1;
         if !std::mem::replace(&mut self.exception_logged, true) {
-            let text = format!("the reward is left out for an episode: {raised}\n{}", raised.traceback);
+            let text = format!("the reward does not apply to an episode: {exception}\n{}", exception.traceback);
             (self.log)(LogLevel::Warn, text.trim_end());
         }
     }
@@ -78,37 +78,45 @@ impl<P: CustomCodeOptions> Reward for CustomReward<P> {
         Ok(())
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
-        let none = BTreeMap::new();
-        let item = EpisodeItem::new(r, p, g.right(r, p), g.earlier(r).unwrap_or(&none));
+        let no_rewards = BTreeMap::new();
+        let item = EpisodeItem::new(r, p, g.right(r, p), g.earlier(r).unwrap_or(&no_rewards));
         let rows = request_items(self.peer()?, self.options.batch, "score", &[item])?;
         match rows.into_iter().next() {
             Some(Ok(row)) => read(&row),
             Some(Err(_)) if self.options.on_error == ExceptionPolicy::Skip => Ok(Score::not_applicable()),
-            Some(Err(raised)) => Err(raised.error().at(place(r))),
-            None => Err(Error::bug("a program answered about nothing")),
+            Some(Err(exception)) => Err(exception.error().at(place(r))),
+            None => Err(Error::bug("a program returned no row")),
         }
     }
-    fn score_all(&mut self, scenes: &[ScoringGroup<'_>]) -> Result<Vec<Vec<Score>>> {
-        let none = BTreeMap::new();
+    fn score_all(&mut self, groups: &[ScoringGroup<'_>]) -> Result<Vec<Vec<Score>>> {
+        let no_rewards = BTreeMap::new();
         let mut items = Vec::new();
-        for ScoringGroup { problem, group } in scenes {
-            for (at, (member, correct)) in group.members.iter().zip(group.correct).enumerate() {
-                items.push(EpisodeItem::new(member, problem, *correct, group.earlier.get(at).unwrap_or(&none)));
+        for ScoringGroup { problem, group } in groups {
+            for (index, (member, correct)) in group.members.iter().zip(group.correct).enumerate() {
+                items.push(EpisodeItem::new(
+                    member,
+                    problem,
+                    *correct,
+                    group.earlier.get(index).unwrap_or(&no_rewards),
+                ));
             }
         }
         let mut rows = request_items(self.peer()?, self.options.batch, "score", &items)?.into_iter();
-        let mut scores = Vec::with_capacity(scenes.len());
-        for scene in scenes {
-            let mut group = Vec::with_capacity(scene.group.members.len());
-            for (member, row) in scene.group.members.iter().zip(rows.by_ref()) {
+        let mut scores = Vec::with_capacity(groups.len());
+        for scored_group in groups {
+            let mut group = Vec::with_capacity(scored_group.group.members.len());
+            for (member, row) in scored_group.group.members.iter().zip(rows.by_ref()) {
                 group.push(match row {
                     Ok(row) => read(&row).map_err(|e| e.at(place(member)))?,
-                    Err(raised) if self.options.on_error == ExceptionPolicy::Skip => {
-                        self.record_exception(&raised);
+                    Err(exception) if self.options.on_error == ExceptionPolicy::Skip => {
+                        self.record_exception(&exception);
                         Score::not_applicable()
                     }
-                    Err(raised) => {
-                        return Err(raised.error().help("mend the program, or set `on_error: skip`").at(place(member)));
+                    Err(exception) => {
+                        return Err(exception
+                            .error()
+                            .help("fix the program, or set `on_error: skip`")
+                            .at(place(member)));
                     }
                 });
             }
@@ -128,17 +136,17 @@ fn place(r: &Trajectory) -> String {
 
 fn read(row: &Value) -> Result<Score> {
     let number = |value: &Value| value.as_f64().filter(|n| n.is_finite());
-    let wrong = || {
-        Error::data(format!("the program answered `{row}` for a reward"))
-            .help("answer {\"value\": a number or null}, with {\"per_turn\": […]} if there is one for each turn")
+    let invalid = || {
+        Error::data(format!("the program returned `{row}` for a reward"))
+            .help("return {\"value\": a number or null}, with {\"per_turn\": […]} if there is one for each turn")
     };
     let value = match row.get("value") {
         Some(Value::Null) => None,
-        Some(value) => Some(number(value).ok_or_else(wrong)?),
-        None => return Err(wrong()),
+        Some(value) => Some(number(value).ok_or_else(invalid)?),
+        None => return Err(invalid()),
     };
     let turns = row.get("per_turn").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let per_turn = turns.iter().map(|turn| number(turn).ok_or_else(wrong)).collect::<Result<_>>()?;
+    let per_turn = turns.iter().map(|turn| number(turn).ok_or_else(invalid)).collect::<Result<_>>()?;
     Ok(Score { value, per_turn })
 }
 

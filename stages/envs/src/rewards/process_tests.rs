@@ -30,19 +30,19 @@ fn score(rewards: &mut [WeightedReward], sizes: &[usize]) -> Result<Vec<Vec<BTre
     let groups: Vec<Vec<Trajectory>> = sizes.iter().map(|size| (0..*size).map(row).collect()).collect();
     let members: Vec<Vec<&Trajectory>> = groups.iter().map(|group| group.iter().collect()).collect();
     let correct = [true; 100];
-    let scenes: Vec<ScoringGroup<'_>> = members
+    let groups_to_score: Vec<ScoringGroup<'_>> = members
         .iter()
         .map(|members| {
             let group = GroupView { step: 0, steps: 1, members, correct: &correct[..members.len()], earlier: &[] };
             ScoringGroup { problem: &p, group }
         })
         .collect();
-    let totals = score_groups(rewards, &scenes)?;
+    let totals = score_groups(rewards, &groups_to_score)?;
     Ok(totals.into_iter().map(|group| group.into_iter().map(|total| total.components).collect()).collect())
 }
 
 #[test]
-fn all_groups_of_a_step_are_asked_together_in_batches() {
+fn all_groups_of_a_step_are_sent_together_in_batches() {
     // Each request has the value of its number of items, which it counts by their key `stop_reason`.
     let count = r#"n=$(printf %s "$line" | grep -o '"stop_reason"' | wc -l); rows="["; i=0;
         while [ $i -lt $n ]; do [ $i -gt 0 ] && rows="$rows,"; rows="$rows{\"value\":$n}"; i=$((i+1)); done
@@ -71,8 +71,8 @@ fn an_exception_ends_the_stage_or_is_counted() {
     assert_eq!((error.kind, error.causes().next()), (ErrorKind::Data, Some("line 7")));
     assert!(error.message.contains("episode `rl/0/p/1`: ValueError: bad row"), "{error}");
     assert!(error.help.unwrap().contains("on_error: skip"));
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let sink = Arc::clone(&heard);
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lines);
     let log: ProgramLog = Arc::new(move |_, line: &str| sink.lock().unwrap().push(line.to_string()));
     let mut skipping = rewards(json!({"command": program(rows), "on_error": "skip"}), &log);
     for _ in 0..2 {
@@ -81,11 +81,11 @@ fn an_exception_ends_the_stage_or_is_counted() {
     }
     assert_eq!(skipping[1].reward.metrics(), [("exceptions", 2.0)]);
     assert_eq!(skipping[1].reward.metrics(), [("exceptions", 0.0)]);
-    assert_eq!(heard.lock().unwrap().iter().filter(|line| line.contains("line 7")).count(), 1, "told once");
+    assert_eq!(lines.lock().unwrap().iter().filter(|line| line.contains("line 7")).count(), 1, "logged once");
 }
 
 #[test]
-fn rows_that_say_nothing_are_refused() {
+fn invalid_rows_are_rejected() {
     for rows in [r#"rows='[{"score":1}]'"#, r#"rows='[{"value":"high"}]'"#, r#"rows='[{"value":1,"per_turn":[null]}]'"#]
     {
         let mut odd = rewards(json!({"command": program(rows)}), &null_log());
@@ -97,7 +97,7 @@ fn rows_that_say_nothing_are_refused() {
 }
 
 #[test]
-fn the_options_stand_side_by_side_and_unknown_ones_are_refused() {
+fn options_are_flattened_and_unknown_ones_are_rejected() {
     let bad = RewardList::read(&family(), &mut json!([{"kind": "process", "comand": ["sh"]}])).problems();
     assert!(bad[0].message.contains("comand"), "{bad:?}");
     let schema = family().members().iter().find(|kind| kind.kind == "process").unwrap().branch();

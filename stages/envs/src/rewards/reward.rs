@@ -88,12 +88,12 @@ pub trait Reward: Send + Sync {
     /// Updates values kept across steps. Called once per group before any member is scored.
     fn observe(&mut self, _p: &Problem, _g: &GroupView<'_>) {}
     /// Observes and scores several groups in order, one score per member. Remote rewards send all of them together.
-    fn score_all(&mut self, scenes: &[ScoringGroup<'_>]) -> Result<Vec<Vec<Score>>> {
-        let one = |ScoringGroup { problem, group }: &ScoringGroup<'_>| {
+    fn score_all(&mut self, groups: &[ScoringGroup<'_>]) -> Result<Vec<Vec<Score>>> {
+        let score_group = |ScoringGroup { problem, group }: &ScoringGroup<'_>| {
             self.observe(problem, group);
             group.members.iter().map(|member| self.score(member, problem, group)).collect()
         };
-        scenes.iter().map(one).collect()
+        groups.iter().map(score_group).collect()
     }
     /// Opens the reward in a context, once before anything is scored.
     fn open(&mut self, _context: &RewardContext) -> Result<()> {
@@ -112,7 +112,7 @@ pub trait Reward: Send + Sync {
         if state.is_null() {
             Ok(())
         } else {
-            Err(Error::data("this reward has no state, but the checkpoint holds some for it"))
+            Err(Error::data("this reward has no state, but the checkpoint contains state for it"))
         }
     }
 }
@@ -125,8 +125,8 @@ pub fn verified(r: &Trajectory, p: &Problem) -> bool {
 
 /// Returns the agent's turns with their positions in `messages`, without assistant messages of the prompt.
 pub(crate) fn agent_turns<'a>(r: &'a Trajectory, p: &Problem) -> Vec<(usize, &'a Message)> {
-    let given = p.messages.iter().filter(|m| m.role == "assistant").count();
-    r.messages.iter().enumerate().filter(|(_, m)| m.role == "assistant").skip(given).collect()
+    let prompt_turns = p.messages.iter().filter(|m| m.role == "assistant").count();
+    r.messages.iter().enumerate().filter(|(_, m)| m.role == "assistant").skip(prompt_turns).collect()
 }
 
 /// Returns the names of the tools that ran, one per call with a result; limited to the names in `of` unless it is

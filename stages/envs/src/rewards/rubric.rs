@@ -62,15 +62,15 @@ pub struct RubricReward(pub RubricOptions);
 
 /// Returns the text in lower case with single spaces, without annotations.
 fn folded(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len());
+    let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, inside)) = rest.split_once("<<") {
         let Some((_, after)) = inside.split_once(">>") else { break };
-        kept.push_str(before);
+        plain.push_str(before);
         rest = after;
     }
-    kept.push_str(rest);
-    kept.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
+    plain.push_str(rest);
+    plain.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the distinct lines of the reference.

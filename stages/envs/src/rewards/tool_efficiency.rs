@@ -119,7 +119,7 @@ impl Reward for ToolEfficiencyReward {
             None if state.is_null() => BTreeMap::new(),
             None => return Err(Error::data("the saved state of reward `tool_efficiency` has no `fewest`")),
             Some(fewest) => serde_json::from_value(fewest)
-                .map_err(|e| Error::data(format!("the saved state of reward `tool_efficiency`: {e}")))?,
+                .map_err(|e| Error::data(format!("invalid saved state of reward `tool_efficiency`: {e}")))?,
         };
         Ok(())
     }

@@ -17,10 +17,10 @@ pub struct VerdictOptions {}
 
 impl PartOptions for VerdictOptions {
     const KIND: &'static str = VERDICT;
-    const SUMMARY: &'static str = "what the agent's own program printed as its reward";
+    const SUMMARY: &'static str = "the reward that the agent's program printed";
     const DOC: &'static str = "\
         value = the `reward` in the last line that a program of the environment `harness` printed as\n\
-        JSON (`{\"reward\": 0.5}`). Not applicable to episodes that printed none, nor in other environments.";
+        JSON (`{\"reward\": 0.5}`). Does not apply to episodes without such a line, or in other environments.";
 }
 
 pub struct VerdictReward(pub VerdictOptions);
@@ -37,10 +37,10 @@ mod tests {
     use crate::rewards::reward::score_alone;
 
     #[test]
-    fn an_episode_that_said_nothing_is_not_judged() {
+    fn reward_does_not_apply_without_a_reported_value() {
         let reward = VerdictReward(VerdictOptions {});
-        let said = Trajectory { rewards: [(VERDICT.to_string(), 0.25)].into(), ..Trajectory::default() };
-        assert_eq!(score_alone(&reward, &said, &Problem::default()).value, Some(0.25));
+        let reported = Trajectory { rewards: [(VERDICT.to_string(), 0.25)].into(), ..Trajectory::default() };
+        assert_eq!(score_alone(&reward, &reported, &Problem::default()).value, Some(0.25));
         assert_eq!(score_alone(&reward, &Trajectory::default(), &Problem::default()).value, None);
     }
 }

@@ -36,7 +36,7 @@ pub fn schema(family: &Family<dyn Reward>) -> Value {
     json!({ "type": "array", "items": entry })
 }
 
-/// The rewards that a config names, each parsed once.
+/// Rewards of a config, each parsed once.
 pub struct RewardList {
     entries: Vec<RewardEntry>,
     /// Whether the value was not a list.
@@ -65,16 +65,16 @@ impl RewardList {
         let list = if self.not_a_list {
             Some("the rewards must be a list")
         } else if self.entries.is_empty() {
-            Some("without a reward all episodes are worth the same, and nothing is learned")
+            Some("the list of rewards is empty, so all episodes score the same and nothing is learned")
         } else {
             None
         };
         let list = list.map(|message| OptionProblem::new("", message).help("write for example [{kind: answer}]"));
-        let of = |(i, entry): (usize, &RewardEntry)| {
-            let place = format!("/{i}");
-            entry.problems().into_iter().map(move |problem| problem.with_prefix(&place))
+        let entry_problems = |(i, entry): (usize, &RewardEntry)| {
+            let pointer = format!("/{i}");
+            entry.problems().into_iter().map(move |problem| problem.with_prefix(&pointer))
         };
-        list.into_iter().chain(self.entries.iter().enumerate().flat_map(of)).collect()
+        list.into_iter().chain(self.entries.iter().enumerate().flat_map(entry_problems)).collect()
     }
     /// Returns the names of the rewards in records: their `name` or kind, numbered from the second on (`answer_2`).
     pub fn components(&self) -> Vec<String> {
@@ -82,40 +82,40 @@ impl RewardList {
     }
     /// Returns the metrics that the rewards report in addition to their values: `rewards.process.exceptions`.
     pub fn declared(&self) -> Vec<MetricInfo> {
-        let of = |(entry, component): (&RewardEntry, String)| {
+        let entry_metrics = |(entry, component): (&RewardEntry, String)| {
             let metrics = entry.reward.as_ref().map(ParsedPart::metrics).unwrap_or_default();
             metrics.iter().map(|metric| metric.clone().prefixed(&format!("rewards.{component}"))).collect::<Vec<_>>()
         };
-        self.entries.iter().zip(self.components()).flat_map(of).collect()
+        self.entries.iter().zip(self.components()).flat_map(entry_metrics).collect()
     }
-    /// Builds fresh rewards. Errors: invalid, with the place in the list.
+    /// Builds fresh rewards. Errors: invalid, with the index in the list.
     pub fn build(&self) -> Result<Vec<WeightedReward>> {
         if self.not_a_list {
             return Err(Error::invalid("`rewards` must be a list"));
         }
-        let one = |(i, (entry, component)): (usize, (&RewardEntry, String))| {
+        let build = |(i, (entry, component)): (usize, (&RewardEntry, String))| {
             entry.build(component).at(format!("rewards[{i}]"))
         };
-        self.entries.iter().zip(self.components()).enumerate().map(one).collect()
+        self.entries.iter().zip(self.components()).enumerate().map(build).collect()
     }
 }
 
 impl RewardEntry {
     fn read(family: &Family<dyn Reward>, options: &mut Value) -> Self {
-        let mut own = options.clone();
-        let weight = match own.as_object_mut().and_then(|map| map.remove("weight")) {
+        let mut reward_options = options.clone();
+        let weight = match reward_options.as_object_mut().and_then(|map| map.remove("weight")) {
             None => Ok(1.0),
             Some(value) => value.as_f64().ok_or_else(|| {
                 OptionProblem::new("/weight", "the weight of a reward must be a number").help("write for example 0.5")
             }),
         };
-        let by_chance = match own.as_object_mut().and_then(|map| map.remove("by_chance")) {
+        let by_chance = match reward_options.as_object_mut().and_then(|map| map.remove("by_chance")) {
             None => Ok(false),
             Some(value) => value.as_bool().ok_or_else(|| {
                 OptionProblem::new("/by_chance", format!("`by_chance` must be true or false, found {value}"))
             }),
         };
-        let reward = family.read(&own);
+        let reward = family.read(&reward_options);
         if let (Ok(weight), Ok(by_chance), Ok(reward)) = (&weight, &by_chance, &reward)
             && let Ok(mut complete) = reward.complete()
         {
@@ -125,7 +125,7 @@ impl RewardEntry {
             }
             *options = complete;
         }
-        let name = own.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
+        let name = reward_options.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
         Self { weight, by_chance, name, reward }
     }
     fn name(&self) -> &str {
@@ -134,16 +134,16 @@ impl RewardEntry {
     }
     fn problems(&self) -> Vec<OptionProblem> {
         let reward = self.reward.as_ref().map_or_else(|problem| vec![problem.clone()], ParsedPart::problems);
-        let own = self.weight.as_ref().err().into_iter().chain(self.by_chance.as_ref().err());
-        own.cloned().chain(reward).collect()
+        let entry_problems = self.weight.as_ref().err().into_iter().chain(self.by_chance.as_ref().err());
+        entry_problems.cloned().chain(reward).collect()
     }
     fn build(&self, component: String) -> Result<WeightedReward> {
-        let refused = |problem: &OptionProblem| {
+        let invalid = |problem: &OptionProblem| {
             problem.help.clone().into_iter().fold(Error::invalid(problem.message.clone()), Error::help)
         };
-        let weight = *self.weight.as_ref().map_err(refused)?;
-        let by_chance = *self.by_chance.as_ref().map_err(refused)?;
-        let reward = self.reward.as_ref().map_err(refused)?.build(&())?;
+        let weight = *self.weight.as_ref().map_err(invalid)?;
+        let by_chance = *self.by_chance.as_ref().map_err(invalid)?;
+        let reward = self.reward.as_ref().map_err(invalid)?.build(&())?;
         Ok(WeightedReward { component, weight, by_chance, reward })
     }
 }
@@ -184,43 +184,47 @@ pub struct RewardTotal {
 /// members, and the groups in order.
 ///
 /// Errors: those of the rewards, with the name of the component.
-pub fn score_groups(rewards: &mut [WeightedReward], scenes: &[ScoringGroup<'_>]) -> Result<Vec<Vec<RewardTotal>>> {
+pub fn score_groups(rewards: &mut [WeightedReward], groups: &[ScoringGroup<'_>]) -> Result<Vec<Vec<RewardTotal>>> {
     let mut totals: Vec<Vec<RewardTotal>> =
-        scenes.iter().map(|s| vec![RewardTotal::default(); s.group.members.len()]).collect();
+        groups.iter().map(|s| vec![RewardTotal::default(); s.group.members.len()]).collect();
     for weighted in rewards {
         let earlier: Vec<Vec<BTreeMap<String, f64>>> =
             totals.iter().map(|group| group.iter().map(|total| total.components.clone()).collect()).collect();
-        let seen: Vec<ScoringGroup<'_>> = scenes
+        let seen: Vec<ScoringGroup<'_>> = groups
             .iter()
             .zip(&earlier)
-            .map(|(scene, earlier)| ScoringGroup { group: GroupView { earlier, ..scene.group }, ..*scene })
+            .map(|(scored_group, earlier)| ScoringGroup {
+                group: GroupView { earlier, ..scored_group.group },
+                ..*scored_group
+            })
             .collect();
         let place = weighted.place();
         // Errors of programs already contain the reward's name.
-        let named = |e: Error| if e.message.starts_with("reward `") { e } else { e.at(place) };
-        let mut scores = weighted.reward.score_all(&seen).map_err(named)?;
+        let with_name = |e: Error| if e.message.starts_with("reward `") { e } else { e.at(place) };
+        let mut scores = weighted.reward.score_all(&seen).map_err(with_name)?;
         if weighted.by_chance {
-            scores.iter_mut().zip(scenes).for_each(|(scores, scene)| permute(scores, scene));
+            scores.iter_mut().zip(groups).for_each(|(scores, scored_group)| permute(scores, scored_group));
         }
-        for ((totals, scores), scene) in totals.iter_mut().zip(&scores).zip(scenes) {
+        for ((totals, scores), scored_group) in totals.iter_mut().zip(&scores).zip(groups) {
             // Episodes that the infrastructure broke get no score.
-            let scored = totals.iter_mut().zip(scores).zip(scene.group.members);
-            let fair = scored.filter(|(_, member)| member.status != EpisodeStatus::Infrastructure);
-            fair.for_each(|((total, score), _)| total.add(weighted, score));
+            let scored = totals.iter_mut().zip(scores).zip(scored_group.group.members);
+            let eligible = scored.filter(|(_, member)| member.status != EpisodeStatus::Infrastructure);
+            eligible.for_each(|((total, score), _)| total.add(weighted, score));
         }
     }
     Ok(totals)
 }
 
 /// Permutes the scores of a group among the rollouts that infrastructure did not break; their ids name the draw.
-fn permute(scores: &mut [Score], scene: &ScoringGroup<'_>) {
-    let members = scene.group.members;
-    let fair: Vec<usize> = (0..members.len()).filter(|&i| members[i].status != EpisodeStatus::Infrastructure).collect();
-    let Some(&first) = fair.first() else { return };
-    let mut order = fair.clone();
+fn permute(scores: &mut [Score], group: &ScoringGroup<'_>) {
+    let members = group.group.members;
+    let eligible: Vec<usize> =
+        (0..members.len()).filter(|&i| members[i].status != EpisodeStatus::Infrastructure).collect();
+    let Some(&first) = eligible.first() else { return };
+    let mut order = eligible.clone();
     Chance::new(0).child("rewards by chance", &[]).at(&members[first].id, &[]).shuffle(&mut order);
     let drawn: Vec<Score> = order.iter().map(|&i| scores[i].clone()).collect();
-    fair.into_iter().zip(drawn).for_each(|(i, score)| scores[i] = score);
+    eligible.into_iter().zip(drawn).for_each(|(i, score)| scores[i] = score);
 }
 
 /// Returns the name in records of a metric that a reward reports.
@@ -228,28 +232,28 @@ pub fn metric_name(component: &str, name: &str) -> String {
     format!("rewards.{component}.{name}")
 }
 
-/// Returns the state of the rewards, by their place in the list; null if all are stateless.
+/// Returns the state of the rewards, by index in the list; null if all are stateless.
 pub fn save(rewards: &[WeightedReward]) -> Value {
-    let states = rewards.iter().enumerate().map(|(place, r)| (place.to_string(), r.reward.save()));
-    let kept: Map<String, Value> = states.filter(|(_, state)| !state.is_null()).collect();
-    if kept.is_empty() { Value::Null } else { Value::Object(kept) }
+    let states = rewards.iter().enumerate().map(|(index, r)| (index.to_string(), r.reward.save()));
+    let saved: Map<String, Value> = states.filter(|(_, state)| !state.is_null()).collect();
+    if saved.is_empty() { Value::Null } else { Value::Object(saved) }
 }
 
 /// Restores the result of [`save`]. Errors: data, if the state is that of other rewards.
 pub fn load(rewards: &mut [WeightedReward], state: Value) -> Result<()> {
-    let mut kept = match state {
+    let mut saved = match state {
         Value::Null => Map::new(),
-        Value::Object(kept) => kept,
-        _ => return Err(Error::data("the saved state of the rewards is no map")),
+        Value::Object(saved) => saved,
+        _ => return Err(Error::data("the saved state of the rewards is not a map")),
     };
-    for (place, r) in rewards.iter_mut().enumerate() {
-        let own = kept.remove(&place.to_string()).unwrap_or_default();
-        r.reward.load(own).at(format!("rewards[{place}]"))?;
+    for (index, r) in rewards.iter_mut().enumerate() {
+        let reward_state = saved.remove(&index.to_string()).unwrap_or_default();
+        r.reward.load(reward_state).at(format!("rewards[{index}]"))?;
     }
-    match kept.keys().next() {
+    match saved.keys().next() {
         None => Ok(()),
-        Some(place) => Err(Error::data(format!(
-            "the checkpoint holds state for rewards[{place}], but there are {}",
+        Some(index) => Err(Error::data(format!(
+            "the checkpoint contains state for rewards[{index}], but the number of rewards is {}",
             rewards.len()
         ))),
     }

@@ -18,7 +18,7 @@ fn check(entry: &Value) -> Vec<OptionProblem> {
 }
 
 /// Returns the minimal options of a kind.
-fn least(kind: &str) -> Value {
+fn minimal(kind: &str) -> Value {
     match kind {
         "pattern" => json!({"kind": kind, "pattern": "x"}),
         "judged" => json!({"kind": kind, "model": {"endpoint": "http://h", "model": "m"}, "rubric": "r"}),
@@ -34,12 +34,12 @@ fn names_are_sorted_and_every_entry_completes_and_builds() {
     assert!(names.is_sorted());
     assert!(family().members().iter().all(|kind| !kind.summary.is_empty() && !kind.doc.is_empty()));
     for name in names {
-        let whole = complete(&least(name));
-        assert_eq!(complete(&whole), whole);
+        let completed = complete(&minimal(name));
+        assert_eq!(complete(&completed), completed);
         assert_eq!(complete(&json!(name)), complete(&json!({"kind": name})), "a bare name is the default");
-        assert_eq!(whole["weight"], json!(1.0));
-        assert_eq!(build(std::slice::from_ref(&whole)).unwrap()[0].component, name);
-        assert_eq!(check(&whole), []);
+        assert_eq!(completed["weight"], json!(1.0));
+        assert_eq!(build(std::slice::from_ref(&completed)).unwrap()[0].component, name);
+        assert_eq!(check(&completed), []);
     }
 }
 
@@ -54,14 +54,14 @@ fn mistakes_in_an_entry_are_all_reported() {
 }
 
 #[test]
-fn a_value_that_is_not_a_list_is_refused() {
+fn value_that_is_not_a_list_is_rejected() {
     let one = RewardList::read(&family(), &mut json!("answer"));
     assert_eq!(one.problems()[0].pointer, "");
     assert!(one.build().is_err());
 }
 
 #[test]
-fn an_empty_list_is_refused() {
+fn empty_list_is_rejected() {
     let none = RewardList::read(&family(), &mut json!([]));
     assert_eq!(none.problems().len(), 1);
     assert!(none.problems()[0].message.contains("nothing is learned"));
@@ -85,12 +85,12 @@ fn the_sum_is_weighted_and_components_are_kept() {
 }
 
 #[test]
-fn by_chance_a_group_keeps_its_scores_and_its_rollouts_do_not() {
-    let whole = complete(&json!({"kind": "answer", "by_chance": true}));
-    assert_eq!(whole["by_chance"], json!(true));
+fn by_chance_permutes_the_scores_of_a_group() {
+    let completed = complete(&json!({"kind": "answer", "by_chance": true}));
+    assert_eq!(completed["by_chance"], json!(true));
     assert!(complete(&json!("answer")).get("by_chance").is_none());
     assert_eq!(check(&json!({"kind": "answer", "by_chance": 3}))[0].pointer, "/by_chance");
-    let mut rewards = build(&[whole]).unwrap();
+    let mut rewards = build(&[completed]).unwrap();
     let p = Problem { answer: "7".to_string(), ..Problem::default() };
     let answers: Vec<Trajectory> = (0..16)
         .map(|i| Trajectory {
@@ -102,8 +102,8 @@ fn by_chance_a_group_keeps_its_scores_and_its_rollouts_do_not() {
     let members: Vec<&Trajectory> = answers.iter().collect();
     let correct: Vec<bool> = (0..16).map(|i| i < 8).collect();
     let group = GroupView { step: 0, steps: 1, members: &members, correct: &correct, earlier: &[] };
-    let scene = ScoringGroup { problem: &p, group };
-    let values: Vec<f64> = score_groups(&mut rewards, &[scene]).unwrap()[0].iter().map(|t| t.value).collect();
+    let scored_group = ScoringGroup { problem: &p, group };
+    let values: Vec<f64> = score_groups(&mut rewards, &[scored_group]).unwrap()[0].iter().map(|t| t.value).collect();
     assert_eq!(values.iter().sum::<f64>(), 8.0);
     assert!(values[..8].contains(&0.0), "{values:?}");
 }
@@ -112,20 +112,20 @@ fn by_chance_a_group_keeps_its_scores_and_its_rollouts_do_not() {
 fn an_infrastructure_failure_has_no_reward_of_any_kind() {
     // A program or a judge would have to be opened.
     let kinds = family().names().into_iter().filter(|kind| !["http", "judged", "process"].contains(kind));
-    let all: Vec<Value> = kinds.map(least).collect();
+    let all: Vec<Value> = kinds.map(minimal).collect();
     let mut rewards = build(&all).unwrap();
     let p = Problem { answer: "7".to_string(), reference: Some("7".to_string()), ..Problem::default() };
     let messages = vec![trainyard_tables::Message::new("assistant", "7")];
     let answered = Trajectory { answer: Some("7".to_string()), tool_calls: 1, messages, ..Trajectory::default() };
-    let mut of = |r: &Trajectory| score(&mut rewards, r, &p);
-    assert!(of(&answered).components.len() > 5, "nearly all apply to the same episode if it came to its end");
-    assert_eq!(of(&Trajectory { status: EpisodeStatus::Infrastructure, ..answered }), RewardTotal::default());
+    let mut total = |r: &Trajectory| score(&mut rewards, r, &p);
+    assert!(total(&answered).components.len() > 5, "most rewards apply to the same episode if it is finished");
+    assert_eq!(total(&Trajectory { status: EpisodeStatus::Infrastructure, ..answered }), RewardTotal::default());
 }
 
 fn score(rewards: &mut [WeightedReward], r: &Trajectory, p: &Problem) -> RewardTotal {
     let members = [r];
-    let scene = ScoringGroup { problem: p, group: GroupView::alone(&members, &[true]) };
-    score_groups(rewards, &[scene]).unwrap().concat().remove(0)
+    let scored_group = ScoringGroup { problem: p, group: GroupView::alone(&members, &[true]) };
+    score_groups(rewards, &[scored_group]).unwrap().concat().remove(0)
 }
 
 fn list() -> Vec<WeightedReward> {
@@ -151,8 +151,8 @@ fn group(rewards: &mut [WeightedReward], calls: &[u32]) -> Vec<f64> {
     let members: Vec<&Trajectory> = rows.iter().collect();
     let correct = vec![true; rows.len()];
     let g = GroupView { step: 0, steps: 1, members: &members, correct: &correct, earlier: &[] };
-    let scene = ScoringGroup { problem: &p, group: g };
-    score_groups(rewards, &[scene]).unwrap().concat().into_iter().map(|t| t.value).collect()
+    let scored_group = ScoringGroup { problem: &p, group: g };
+    score_groups(rewards, &[scored_group]).unwrap().concat().into_iter().map(|t| t.value).collect()
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_group_is_observed_before_any_member_is_scored() {
 }
 
 #[test]
-fn state_is_kept_by_place() {
+fn state_is_saved_by_index() {
     let mut rewards = list();
     assert!(save(&rewards).is_null());
     group(&mut rewards, &[1]);

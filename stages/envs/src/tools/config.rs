@@ -43,7 +43,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_name_and_a_map_with_its_kind_alone_are_the_same() {
+    fn name_equals_a_map_with_only_its_kind() {
         let read = |value: Value| serde_json::from_value::<ToolConfig>(value).unwrap();
         assert_eq!(read(json!({"kind": "python"})), read(json!("python")));
         assert_eq!(serde_json::to_value(read(json!({"kind": "python"}))).unwrap(), json!("python"));

@@ -27,7 +27,7 @@ pub fn confine(memory_bytes: u64) -> io::Result<()> {
 
 /// Lowers a limit permanently. Keeps a lower one that is already set: raising it may not be permitted.
 pub fn bound(resource: Resource, amount: u64) -> io::Result<()> {
-    let amount = getrlimit(resource).maximum.map_or(amount, |most| most.min(amount));
+    let amount = getrlimit(resource).maximum.map_or(amount, |max| max.min(amount));
     setrlimit(resource, Rlimit { current: Some(amount), maximum: Some(amount) })?;
     Ok(())
 }
@@ -39,8 +39,7 @@ fn address_space() -> io::Result<u64> {
     Ok(pages * rustix::param::page_size() as u64)
 }
 
-/// Returns whether a process died by its own doing (abort, bad memory access, failed allocation) rather than being
-/// killed.
+/// Returns whether a process crashed (abort, bad memory access, failed allocation) rather than being killed.
 pub fn crashed(status: ExitStatus) -> bool {
     status.signal().is_some_and(|signal| CRASH_SIGNALS.contains(&signal))
 }
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kill_from_outside_is_not_its_own_doing() {
+    fn external_kill_is_not_a_crash() {
         let ended = |raw| crashed(ExitStatus::from_raw(raw));
         assert!(ended(6) && ended(11));
         assert!(!ended(9) && !ended(15) && !ended(0) && !ended(6 << 8));

@@ -8,12 +8,12 @@ pub fn difference(before: &[ToolSpec], now: &[ToolSpec]) -> Option<String> {
     let mut words = Vec::new();
     for old in before {
         match find(now, &old.name) {
-            None => words.push(format!("`{}` is gone", old.name)),
+            None => words.push(format!("`{}` is missing", old.name)),
             Some(new) if new.parameters != old.parameters => {
-                words.push(format!("`{}` takes other arguments", old.name));
+                words.push(format!("`{}` has other parameters", old.name));
             }
             Some(new) if new.description != old.description => {
-                words.push(format!("`{}` is described in other words", old.name));
+                words.push(format!("`{}` has another description", old.name));
             }
             Some(_) => {}
         }
@@ -29,7 +29,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_difference_is_said_in_words() {
+    fn difference_is_described() {
         let tool = |name: &str, words: &str, kind: &str| ToolSpec {
             name: name.into(),
             description: words.into(),
@@ -37,7 +37,7 @@ mod tests {
         };
         let before = [tool("a", "", "object"), tool("b", "", "object"), tool("c", "", "object")];
         let now = [tool("d", "", "object"), tool("c", "x", "object"), tool("b", "", "array")];
-        let words = "`a` is gone, `b` takes other arguments, `c` is described in other words, `d` is new";
+        let words = "`a` is missing, `b` has other parameters, `c` has another description, `d` is new";
         assert_eq!(difference(&before, &now).as_deref(), Some(words));
         assert_eq!(difference(&before, &[before[2].clone(), before[0].clone(), before[1].clone()]), None);
     }

@@ -37,20 +37,20 @@ impl WorkerSessions for EmbeddedSessions {
     fn open(&mut self, session: u64, recipe: &SessionRecipe) {
         self.sessions.remove(&session);
         let limits = &self.limits;
-        let made = catch_unwind(AssertUnwindSafe(|| {
+        let opened = catch_unwind(AssertUnwindSafe(|| {
             let mut interpreter = match &recipe.snapshot {
                 Some(bytes) => Interpreter::load(bytes)?,
                 None => Interpreter::new(limits),
             };
             let mut unsaved = Duration::ZERO;
             for PastCall { code, .. } in &recipe.history {
-                let (kept, ran) = interpreter.run(code, limits);
-                interpreter = kept?;
-                unsaved += ran.cost + REPLAY_CALL;
+                let (next, result) = interpreter.run(code, limits);
+                interpreter = next?;
+                unsaved += result.cost + REPLAY_CALL;
             }
             Some(EmbeddedSession { interpreter, unsaved })
         }));
-        if let Ok(Some(open)) = made {
+        if let Ok(Some(open)) = opened {
             self.sessions.insert(session, open);
         }
     }
@@ -62,13 +62,13 @@ impl WorkerSessions for EmbeddedSessions {
             return ToolWorkerReply::without_session(CallStatus::Missing);
         };
         let limits = &self.limits;
-        let Ok((kept, ran)) = catch_unwind(AssertUnwindSafe(|| interpreter.run(code, limits))) else {
+        let Ok((next, result)) = catch_unwind(AssertUnwindSafe(|| interpreter.run(code, limits))) else {
             let text = "SystemError: the interpreter failed on this program".to_string();
             return ToolWorkerReply { text, ..ToolWorkerReply::without_session(CallStatus::Panicked) };
         };
-        let InterpreterResult { status: ending, text, cost } = ran;
+        let InterpreterResult { status: interpreter_status, text, cost } = result;
         let mut snapshot = None;
-        if let Some(interpreter) = kept {
+        if let Some(interpreter) = next {
             unsaved += cost + REPLAY_CALL;
             if unsaved > REPLAY_BUDGET {
                 snapshot = interpreter.save().filter(|bytes| bytes.len() <= MAX_SNAPSHOT);
@@ -76,11 +76,11 @@ impl WorkerSessions for EmbeddedSessions {
             }
             self.sessions.insert(session, EmbeddedSession { interpreter, unsaved });
         }
-        let answered = match ending {
+        let status = match interpreter_status {
             InterpreterStatus::Succeeded => CallStatus::Succeeded,
             InterpreterStatus::Failed => CallStatus::Failed,
             InterpreterStatus::TimedOut => CallStatus::TimedOut,
         };
-        ToolWorkerReply { status: answered, text, cost: u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX), snapshot }
+        ToolWorkerReply { status, text, cost: u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX), snapshot }
     }
 }

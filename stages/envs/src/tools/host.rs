@@ -68,8 +68,8 @@ impl ToolHost {
     /// Errors: those of [`Models::of_stage`].
     pub fn of_stage(context: &StageContext) -> Result<Arc<Self>> {
         let models = Models::of_stage(context)?;
-        let around = StageResources { log: log(context), secrets: context.secrets.clone(), models };
-        Ok(Self::start(context.cpus, None, around, false))
+        let resources = StageResources { log: log(context), secrets: context.secrets.clone(), models };
+        Ok(Self::start(context.cpus, None, resources, false))
     }
     /// Returns a host with up to `workers` processes, whose user programs write to this log.
     pub fn with_log(workers: usize, log: ProgramLog) -> Arc<Self> {
@@ -99,8 +99,8 @@ impl ToolHost {
     pub fn with_program(workers: usize, program: impl Into<PathBuf>) -> Arc<Self> {
         Self::start(workers, Some(WorkerProgram(program.into())), StageResources::detached(null_log()), false)
     }
-    fn start(workers: usize, program: Option<WorkerProgram>, around: StageResources, idle: bool) -> Arc<Self> {
-        let StageResources { log, secrets, models } = around;
+    fn start(workers: usize, program: Option<WorkerProgram>, resources: StageResources, idle: bool) -> Arc<Self> {
+        let StageResources { log, secrets, models } = resources;
         let (pools, installations, programs) = (Mutex::default(), Mutex::default(), Mutex::default());
         let workers = workers.max(1);
         Arc::new(Self { workers, program, pools, installations, programs, log, secrets, models, idle })
@@ -130,11 +130,11 @@ impl ToolHost {
         let key = serde_json::to_string(&(role, options))
             .map_err(|e| Error::bug(format!("options of a program have no JSON form: {e}")))?;
         if self.idle {
-            return Err(Error::bug("a program is asked for where none is started"));
+            return Err(Error::bug("a program was requested from an idle host"));
         }
         let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = programs.get(&key) {
-            return Ok(Arc::clone(known));
+        if let Some(running) = programs.get(&key) {
+            return Ok(Arc::clone(running));
         }
         let program = make(self.log.clone())?;
         programs.insert(key, Arc::clone(&program));
@@ -172,15 +172,15 @@ impl ToolHost {
         }
     }
     fn installation(&self, program: Option<&Path>, version: Option<&str>) -> Result<Installation> {
-        let wanted = (program.map(Path::to_path_buf), version.map(str::to_string));
+        let request = (program.map(Path::to_path_buf), version.map(str::to_string));
         let mut installations = self.installations.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = installations.get(&wanted) {
+        if let Some(known) = installations.get(&request) {
             return Ok(known.clone());
         }
         support::require()?;
-        let found = Installation::find(program, version)?;
-        installations.insert(wanted, found.clone());
-        Ok(found)
+        let installation = Installation::find(program, version)?;
+        installations.insert(request, installation.clone());
+        Ok(installation)
     }
     fn open_session(&self, key: PoolKey) -> Result<ProgramSession> {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);

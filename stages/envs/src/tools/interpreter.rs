@@ -63,13 +63,13 @@ impl Interpreter {
         let mut output = PrintedOutput { text: String::new(), limit: limits.output_bytes as usize, overflow: false };
         let (repl, value) = drive(self.repl, code, limits, &mut output);
         let cost = repl.tracker().elapsed();
-        let overran = value.is_err() && cost > limits.time();
-        if overran {
+        let timed_out = value.is_err() && cost > limits.time();
+        if timed_out {
             let text = format!("TimeoutError: the call ran longer than {} ms", limits.time_millis);
             return (None, InterpreterResult { status: InterpreterStatus::TimedOut, text, cost });
         }
-        let (ending, text) = output.finish(value);
-        (Some(Self { repl }), InterpreterResult { status: ending, text, cost })
+        let (status, text) = output.finish(value);
+        (Some(Self { repl }), InterpreterResult { status, text, cost })
     }
 }
 
@@ -135,7 +135,7 @@ impl PrintedOutput {
     /// Joins printed text, value and error line.
     fn finish(mut self, value: Result<MontyObject, MontyException>) -> (InterpreterStatus, String) {
         let mut last = String::new();
-        let mut ending = InterpreterStatus::Succeeded;
+        let mut status = InterpreterStatus::Succeeded;
         match &value {
             _ if self.overflow => {}
             Ok(MontyObject::None) => {}
@@ -146,12 +146,12 @@ impl PrintedOutput {
             Err(error) => {
                 let summary = error.summary();
                 last = cut(&summary, MAX_ERROR_BYTES).to_string();
-                ending = InterpreterStatus::Failed;
+                status = InterpreterStatus::Failed;
             }
         }
         if self.overflow {
             last = format!("OutputError: more than {} bytes of output", self.limit);
-            ending = InterpreterStatus::Failed;
+            status = InterpreterStatus::Failed;
         }
         if self.text.ends_with('\n') {
             self.text.pop();
@@ -160,7 +160,7 @@ impl PrintedOutput {
             self.text.push('\n');
         }
         self.text.push_str(&last);
-        (ending, self.text)
+        (status, self.text)
     }
 }
 

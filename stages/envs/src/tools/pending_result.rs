@@ -1,4 +1,4 @@
-//! A claim on the result of a submitted call, like a future that can also be polled without a runtime.
+//! Pending result of a submitted call, like a future that can also be polled without a runtime.
 
 use crate::tools::ToolResult;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ pub(crate) trait PendingResultSource: Send + Sync {
     fn wait(&self, wait: Duration) -> Option<ToolResult>;
 }
 
-/// The caller's side. The result stays available until the ticket is dropped.
+/// The caller's side. The result stays available until this is dropped.
 #[derive(Clone)]
 pub struct PendingToolResult(Arc<dyn PendingResultSource>);
 
-/// The answering side.
+/// Side that resolves the result.
 pub(crate) type ToolResponder = Resolver<ToolResult>;
 
 impl PendingToolResult {
@@ -25,15 +25,15 @@ impl PendingToolResult {
         let (promise, responder) = Promise::new(|| ToolResult::infrastructure("error: the tool was lost"));
         (Self::from_source(promise), responder)
     }
-    /// Returns a ticket whose result has another source.
-    pub(crate) fn from_source(claim: impl PendingResultSource + 'static) -> Self {
-        Self(Arc::new(claim))
+    /// Returns a pending result with another source.
+    pub(crate) fn from_source(source: impl PendingResultSource + 'static) -> Self {
+        Self(Arc::new(source))
     }
-    /// Returns a ticket that is answered already.
+    /// Returns a result that is already available.
     pub fn ready(result: ToolResult) -> Self {
-        let (ticket, answer) = Self::new();
-        answer.resolve(result);
-        ticket
+        let (pending, responder) = Self::new();
+        responder.resolve(result);
+        pending
     }
     /// Returns the result, if it has arrived.
     pub fn poll(&self) -> Option<ToolResult> {

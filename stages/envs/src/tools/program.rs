@@ -43,27 +43,28 @@ impl CustomProgram {
     /// Errors: those of the program's start; data, if the capabilities cannot be used.
     pub fn from_service(peer: Arc<dyn ProgramService>, log: ProgramLog) -> Result<Arc<Self>> {
         let ready = peer.ready().answer()?.value;
-        let wrong = |what: String| Error::data(what).at(peer.place()).help("mend what the program says in `ready`");
-        let offers: ProgramCapabilities =
-            serde_json::from_value(ready).map_err(|e| wrong(format!("its first line: {e}")))?;
-        for tool in &offers.tools {
+        let invalid =
+            |problem: String| Error::data(problem).at(peer.place()).help("fix the `ready` message of the program");
+        let capabilities: ProgramCapabilities =
+            serde_json::from_value(ready).map_err(|e| invalid(format!("invalid `ready` message: {e}")))?;
+        for tool in &capabilities.tools {
             if tool.name.is_empty() || !tool.parameters.is_object() {
-                return Err(wrong(format!("tool `{}` needs a name and a JSON Schema of its parameters", tool.name)));
+                return Err(invalid(format!("tool `{}` needs a name and a JSON Schema of its parameters", tool.name)));
             }
         }
         let (sessions, raised) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Arc::new(Self { peer, capabilities: offers, log, sessions, raised }))
+        Ok(Arc::new(Self { peer, capabilities, log, sessions, raised }))
     }
     /// Returns an unused session number.
     pub(super) fn next_session(&self) -> u64 {
         self.sessions.fetch_add(1, Ordering::Relaxed)
     }
     /// Writes an exception into the log.
-    pub(super) fn log_exception(&self, what: &str, raised: &ProgramException) {
-        let trace = raised.traceback.trim_end();
-        let text = if trace.is_empty() { raised.to_string() } else { trace.to_string() };
+    pub(super) fn log_exception(&self, operation: &str, exception: &ProgramException) {
+        let trace = exception.traceback.trim_end();
+        let text = if trace.is_empty() { exception.to_string() } else { trace.to_string() };
         match self.raised.fetch_add(1, Ordering::Relaxed) {
-            before if before < TRACEBACKS => self.warn(&format!("{what}:\n{text}")),
+            count if count < TRACEBACKS => self.warn(&format!("{operation}:\n{text}")),
             TRACEBACKS => self.warn("further exceptions are not shown"),
             _ => {}
         }

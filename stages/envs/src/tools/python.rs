@@ -36,16 +36,16 @@ const DOC: &str = "Runs Python programs in worker processes. A result is what th
 last expression, and the last line of an exception. Variables stay between calls.\n\n\
 `interpreter: monty` (the default) is built in: a subset of Python 3 without files, network or clock. Its results\n\
 are the same everywhere, and its calls take microseconds.\n\n\
-`interpreter: cpython` is a Python of yours with its packages (`pip install` them there), in a process per session\n\
-that is confined by Landlock and seccomp. Without them (Linux before 5.13) it is refused: nothing runs unconfined. A\n\
+`interpreter: cpython` is an installed Python with its packages (`pip install` them there), in a process per session\n\
+that is confined by Landlock and seccomp. Without them (Linux before 5.13) it is rejected: nothing runs unconfined. A\n\
 program can read the interpreter's installation and packages, and has one folder for files (64 MiB in up to 256\n\
 files, no subfolders). It has no network, processes, threads, timers or other files. `limits.memory_bytes` holds per\n\
 session and is address space beyond the interpreter's own; `limits.recursion_depth` and `limits.suspensions` do not\n\
 apply.\n\n\
-Hashes and `random` have fixed seeds; the clock and the system's random numbers are real. A session whose process is\n\
-needed again after a fork or a loss is rebuilt by running its programs again; if they then do something else, the\n\
-episode is an infrastructure failure and enters no update. Which Python a stage used is in its log; packages are not\n\
-part of the stage digest, and of the interpreter only what the options say.\n\n\
+Hashes and `random` have fixed seeds; the clock and the system's random numbers are real. After a fork or the loss of\n\
+its process, a session is rebuilt by running its programs again; if their results then differ, the episode is an\n\
+infrastructure failure and enters no update. The log of a stage names its Python. The stage digest contains the\n\
+options `program` and `version`, but neither the packages nor the interpreter itself.\n\n\
     tools: [{kind: python, interpreter: cpython, program: /opt/agent/bin/python, version: \"3.12\"}]";
 
 /// Interpreter of the programs.
@@ -63,7 +63,7 @@ pub enum PythonInterpreter {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PythonOptions {
-    /// `monty`, a subset of Python 3 that is built in, or `cpython`, a Python 3 of yours in a sandbox.
+    /// `monty`, a subset of Python 3 that is built in, or `cpython`, an installed Python 3 in a sandbox.
     #[serde(skip_serializing_if = "is_monty")]
     pub interpreter: PythonInterpreter,
     /// The interpreter for `cpython`, such as that of a virtual environment; null = `python3` of the PATH.
@@ -86,19 +86,22 @@ impl PartOptions for PythonOptions {
         let mut problems = Vec::new();
         for (name, value) in [("program", &self.program), ("version", &self.version)] {
             let Some(value) = value else { continue };
-            let place = format!("/{name}");
+            let pointer = format!("/{name}");
             if self.interpreter == PythonInterpreter::Monty {
-                let problem = OptionProblem::new(place, format!("`{name}` does nothing with `interpreter: monty`"));
-                problems.push(problem.help("set `interpreter: cpython`, or remove it"));
+                let problem = OptionProblem::new(pointer, format!("`{name}` has no effect with `interpreter: monty`"));
+                problems.push(problem.help("set `interpreter: cpython`, or remove the option"));
             } else if value.is_empty() {
-                problems.push(OptionProblem::new(place, format!("`{name}` is empty")).help("leave it out"));
+                problems.push(
+                    OptionProblem::new(pointer, format!("`{name}` is empty"))
+                        .help("remove the option, or name an interpreter or version"),
+                );
             }
         }
         if let Some(version) = &self.version
             && !version.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')
         {
             let problem = OptionProblem::new("/version", format!("`{version}` is not a version"));
-            problems.push(problem.help("write it as in \"3.12\" or \"3.12.4\""));
+            problems.push(problem.help("write for example \"3.12\" or \"3.12.4\""));
         }
         problems
     }
@@ -146,7 +149,7 @@ struct PythonSession {
 impl ToolSession for PythonSession {
     fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         match text_argument("python", "code", arguments) {
-            Err(refused) => PendingToolResult::ready(refused),
+            Err(error) => PendingToolResult::ready(error),
             Ok(code) if code.len() > MAX_PROGRAM_BYTES => PendingToolResult::ready(ToolResult::error(format!(
                 "error: the program is longer than {MAX_PROGRAM_BYTES} bytes"
             ))),
@@ -169,15 +172,15 @@ mod tests {
 
     /// Stage configs contain these options, so their digests depend on the form.
     #[test]
-    fn defaults_leave_no_trace() {
+    fn defaults_are_not_serialized() {
         assert_eq!(serde_json::to_value(PythonOptions::default()).unwrap(), json!({}));
-        let whole = json!({"interpreter": "cpython", "program": "/opt/bin/python", "version": "3.12"});
-        let options: PythonOptions = serde_json::from_value(whole.clone()).unwrap();
-        assert_eq!(serde_json::to_value(options).unwrap(), whole);
+        let complete = json!({"interpreter": "cpython", "program": "/opt/bin/python", "version": "3.12"});
+        let options: PythonOptions = serde_json::from_value(complete.clone()).unwrap();
+        assert_eq!(serde_json::to_value(options).unwrap(), complete);
     }
 
     #[test]
-    fn what_does_nothing_or_means_nothing_is_refused() {
+    fn options_without_effect_or_meaning_are_rejected() {
         assert!(problems(json!({})).is_empty() && problems(json!({"interpreter": "cpython"})).is_empty());
         assert!(problems(json!({"interpreter": "cpython", "version": "3.12"})).is_empty());
         assert_eq!(problems(json!({"program": "/usr/bin/python3", "version": "3"})), ["/program", "/version"]);

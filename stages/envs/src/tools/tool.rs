@@ -24,8 +24,8 @@ pub trait AgentTool: Send + Sync {
 
 /// The state of a tool in one episode. Dropping it closes it.
 pub trait ToolSession: Send {
-    /// Submits a call. Calls of one session run in order. `arguments` that do not fit the tool give a ready ticket with
-    /// an error for the agent.
+    /// Submits a call. Calls of one session run in order. `arguments` that do not fit the tool give an available
+    /// result with an error for the agent.
     fn submit(&mut self, arguments: &Value) -> PendingToolResult;
     /// Submits a call of one of several tools that share this session.
     fn submit_call(&mut self, call: &ToolCall) -> PendingToolResult {

@@ -23,9 +23,9 @@ fn write(value: &Value, out: &mut String) {
                 match &map[key] {
                     Value::Object(properties) if key == "properties" => {
                         let required = map.get("required").and_then(Value::as_array);
-                        let place = |name: &str| required.and_then(|list| list.iter().position(|r| r == name));
+                        let position = |name: &str| required.and_then(|list| list.iter().position(|r| r == name));
                         let mut names: Vec<&String> = properties.keys().collect();
-                        names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
+                        names.sort_by_key(|name| position(name).unwrap_or(usize::MAX));
                         list('{', '}', names.into_iter(), out, |name, out| {
                             out.push_str(&format!("{}: ", Value::from(name.as_str())));
                             write(&properties[name], out);

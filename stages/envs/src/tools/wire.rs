@@ -77,8 +77,8 @@ pub struct ToolWorkerReply {
 
 impl ToolWorkerReply {
     /// Returns the reply to a call after which no session remains.
-    pub fn without_session(answered: CallStatus) -> Self {
-        Self { status: answered, text: String::new(), cost: 0, snapshot: None }
+    pub fn without_session(status: CallStatus) -> Self {
+        Self { status, text: String::new(), cost: 0, snapshot: None }
     }
 }
 
@@ -236,7 +236,7 @@ pub fn decode_replies(payload: &[u8]) -> Option<Vec<ToolWorkerReply>> {
     let mut from = FrameReader(payload);
     let mut replies = Vec::new();
     while !from.0.is_empty() {
-        let answered = match from.byte()? {
+        let status = match from.byte()? {
             0 => CallStatus::Succeeded,
             1 => CallStatus::Failed,
             2 => CallStatus::TimedOut,
@@ -248,7 +248,7 @@ pub fn decode_replies(payload: &[u8]) -> Option<Vec<ToolWorkerReply>> {
         let cost = from.long()?;
         let text = from.text()?.to_string();
         let snapshot = from.optional()?.map(<[u8]>::to_vec);
-        replies.push(ToolWorkerReply { status: answered, text, cost, snapshot });
+        replies.push(ToolWorkerReply { status, text, cost, snapshot });
     }
     Some(replies)
 }

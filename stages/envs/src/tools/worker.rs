@@ -22,10 +22,11 @@ const FLUSH_AFTER: Duration = Duration::from_micros(200);
 
 /// Runs a worker until stdin ends. Returns the exit status: 0 at the end of stdin, 2 on invalid input.
 ///
-/// With an order as second argument, this process becomes a sandboxed CPython instead and returns only on failure.
+/// With a sandbox specification as second argument, this process becomes a sandboxed CPython instead and returns only
+/// on failure.
 pub fn main() -> i32 {
-    if let Some(order) = std::env::args().nth(2) {
-        return sandbox::main(&order);
+    if let Some(spec) = std::env::args().nth(2) {
+        return sandbox::main(&spec);
     }
     // Panics reach the parent in the reply; their text is not needed here.
     std::panic::set_hook(Box::new(|_| {}));

@@ -16,9 +16,9 @@ impl WorkerProgram {
         if let Some(path) = std::env::var_os(WORKER_VARIABLE) {
             return Ok(Self(PathBuf::from(path)));
         }
-        let own = std::env::current_exe()
-            .map_err(|e| Error::invalid(format!("cannot find this program's own file for tool workers: {e}")))?;
+        let executable = std::env::current_exe()
+            .map_err(|e| Error::invalid(format!("cannot find the executable of this program for tool workers: {e}")))?;
         // This name still works after the file was replaced on disk.
-        Ok(Self(if own.exists() { own } else { PathBuf::from("/proc/self/exe") }))
+        Ok(Self(if executable.exists() { executable } else { PathBuf::from("/proc/self/exe") }))
     }
 }

@@ -51,11 +51,11 @@ pub fn read_number(text: &str) -> Option<Number> {
         let (under, tail) = rest.split_once('}')?;
         return if tail.trim().is_empty() { decimal(over)?.divide(decimal(under)?) } else { None };
     }
-    let kept: String = text.chars().filter(|c| !matches!(c, '$' | '€' | '£' | '%')).collect();
-    let kept = kept.trim().replace('−', "-");
-    let (sign, body) = match kept.strip_prefix('-') {
+    let cleaned: String = text.chars().filter(|c| !matches!(c, '$' | '€' | '£' | '%')).collect();
+    let cleaned = cleaned.trim().replace('−', "-");
+    let (sign, body) = match cleaned.strip_prefix('-') {
         Some(body) => (-1, body.trim_start()),
-        None => (1, kept.strip_prefix('+').unwrap_or(&kept)),
+        None => (1, cleaned.strip_prefix('+').unwrap_or(&cleaned)),
     };
     let length = body.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '/'))).unwrap_or(body.len());
     let (number, unit) = body.split_at(length);

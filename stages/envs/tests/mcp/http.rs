@@ -112,12 +112,12 @@ fn every_episode_has_a_session_of_the_service() {
             assert_eq!((read, outcome.unwrap().status), (vec!["1".to_string(), "2".into()], EpisodeStatus::Ok));
         }
         let memory = memory.lock().unwrap();
-        assert_eq!(memory.opened, 3, "one was asked which tools there are");
+        assert_eq!(memory.opened, 3, "one session listed the tools");
     }
 }
 
 #[test]
-fn a_session_that_the_service_forgot_is_built_again() {
+fn forgotten_session_is_rebuilt() {
     let (url, memory) = serve(false, Some(3));
     let environment = with_tool(json!({"kind": "mcp", "url": url}), &ToolHost::new(1)).unwrap();
     let turns = [call("count", ""), call("count", ""), call("count", ""), "1".into()];
@@ -138,7 +138,7 @@ fn all_episodes_may_share_a_session() {
 }
 
 #[test]
-fn a_service_that_is_none_is_refused() {
+fn invalid_service_is_rejected() {
     let build = |url: &str| with_tool(json!({"kind": "mcp", "url": url}), &ToolHost::new(1)).err().unwrap();
     let (url, _) = serve(false, None);
     let gone = build(&url.replace("http:", "https:"));

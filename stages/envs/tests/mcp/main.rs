@@ -38,7 +38,7 @@ impl Server {
     fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
-    fn said(&self) -> String {
+    fn log(&self) -> String {
         self.log.lock().unwrap().join("\n")
     }
     /// Builds an environment with a server that is started with these words, and more options.
@@ -93,11 +93,11 @@ fn play(environment: &dyn Environment, turns: &[String]) -> (Vec<String>, Result
             Err(error) => return (read, Err(error)),
         }
     }
-    panic!("the episode goes on: {read:?}")
+    panic!("the episode continues: {read:?}")
 }
 
 #[test]
-fn a_server_offers_its_tools_and_every_episode_has_its_own() {
+fn server_offers_its_tools_and_every_episode_has_a_separate_one() {
     let Some(server) = Server::new() else { return };
     let environment = server.build(&["noise"], json!({})).unwrap();
     let names: Vec<String> = environment.tools().into_iter().map(|tool| tool.name).collect();
@@ -109,11 +109,11 @@ fn a_server_offers_its_tools_and_every_episode_has_its_own() {
         let outcome = outcome.unwrap();
         assert_eq!((outcome.tool_errors, outcome.status), (1, EpisodeStatus::Ok));
     }
-    assert!(server.said().contains("no message: `Welcome to the server!`"), "{}", server.said());
+    assert!(server.log().contains("not a message: `Welcome to the server!`"), "{}", server.log());
 }
 
 #[test]
-fn forks_have_servers_of_their_own_and_the_state_of_their_origin() {
+fn forks_have_separate_servers_with_the_state_of_the_original() {
     let Some(server) = Server::new() else { return };
     let environment = server.build(&[], json!({})).unwrap();
     let mut episode = environment.start(&problem(), 0).unwrap();
@@ -166,15 +166,15 @@ fn a_server_that_dies_hangs_or_floods_is_contained() {
     assert_eq!((late.status, late.timed_out), (EpisodeStatus::Infrastructure, true));
     let spewing = end(&[call("spew", ""), "1".into()]);
     assert_eq!((spewing.status, spewing.stop), (EpisodeStatus::Infrastructure, StopReason::Error));
-    assert!(server.said().contains("writes what is no message, again and again"), "{}", server.said());
+    assert!(server.log().contains("writes too many lines that are not messages"), "{}", server.log());
     let (read, outcome) = play(&*environment, &[call("flood", ""), "1".into()]);
     assert_eq!(read[0], format!("{}\n[99900 of 100000 bytes left out]", "x".repeat(100)));
     assert_eq!(outcome.unwrap().status, EpisodeStatus::Ok);
-    assert!(server.said().contains("the program exited with status 3"), "{}", server.said());
+    assert!(server.log().contains("the program exited with status 3"), "{}", server.log());
 }
 
 #[test]
-fn what_the_model_gets_wrong_is_told_to_it() {
+fn model_sees_errors_of_its_calls() {
     let Some(server) = Server::new() else { return };
     let environment = server.build(&[], json!({})).unwrap();
     let odd = "<tool_call>\n{\"name\": \"echo\", \"arguments\": {}}\n</tool_call>".to_string();
@@ -183,7 +183,7 @@ fn what_the_model_gets_wrong_is_told_to_it() {
 }
 
 #[test]
-fn shared_servers_are_asked_by_all_and_asked_again_when_they_die() {
+fn shared_servers_serve_all_episodes_and_calls_are_repeated_after_an_exit() {
     let Some(server) = Server::new() else { return };
     let environment = server.build(&[], json!({"session": "shared"})).unwrap();
     let turns = [call("count", "a"), call("die", ""), call("random", ""), "1".into()];
@@ -204,14 +204,14 @@ fn a_server_that_changes_its_tools_ends_the_stage() {
     assert_eq!(play(&*environment, &[call("echo", "x"), "1".into()]).0, ["x"], "the first server is as it was");
     let error = play(&*environment, &[call("count", "x"), "1".into()]).1.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
-    assert!(error.message.contains("`echo` is gone, `count` takes other arguments"), "{error}");
+    assert!(error.message.contains("`echo` is missing, `count` has other parameters"), "{error}");
     let error = server.build(&["turns"], json!({"session": "shared"})).map(|environment| {
         let turns = [call("count", "x"), call("echo", "y"), call("echo", "z"), "1".into()];
         play(&*environment, &turns)
     });
     let (_, outcome) = error.unwrap();
     assert!(outcome.is_ok(), "a server that is itself again is used: {outcome:?}");
-    assert!(server.said().contains("`echo` is gone"), "{}", server.said());
+    assert!(server.log().contains("`echo` is missing"), "{}", server.log());
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn only_allowed_tools_are_offered_under_their_names() {
 }
 
 #[test]
-fn what_is_no_server_is_refused() {
+fn programs_that_are_no_server_are_rejected() {
     let Some(server) = Server::new() else { return };
     for (how, words) in [("old", "version `1999-01-01`"), ("none", "it offers no tools")] {
         let error = server.build(&[how], json!({})).err().unwrap();

@@ -60,7 +60,7 @@ fn files_are_those_of_the_episode() {
 }
 
 #[test]
-fn the_time_is_told() {
+fn time_server_answers() {
     let Some(folder) = folder("mcp/bin/mcp-server-time") else { return };
     let command = [format!("{folder}/mcp/bin/mcp-server-time"), "--local-timezone".into(), "UTC".into()];
     let environment = built(json!({"kind": "mcp", "command": command, "session": "shared", "prefix": "time_"}));

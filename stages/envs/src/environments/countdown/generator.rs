@@ -26,7 +26,7 @@ use trainyard_tables::{Message, Problem};
 /// Levels are 1 to `MAX_LEVEL`.
 pub const MAX_LEVEL: u32 = 5;
 /// Intermediate products are at most this.
-const MOST: i64 = 1_000_000;
+const MAX_PRODUCT: i64 = 1_000_000;
 
 /// Numbers and operations of the puzzles of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,23 +56,23 @@ pub struct Puzzle {
 
 impl Puzzle {
     /// Puzzle number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
-    pub fn at(form: &PuzzleRules, level: u32, index: u64, chance: &Chance) -> Self {
+    pub fn at(rules: &PuzzleRules, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
-        Self::draw(form, level, &mut chance.at("countdown", &[u64::from(level), index]))
+        Self::draw(rules, level, &mut chance.at("countdown", &[u64::from(level), index]))
     }
-    fn draw(form: &PuzzleRules, level: u32, draws: &mut PhiloxRng) -> Self {
-        let (largest, most) = match level {
+    fn draw(rules: &PuzzleRules, level: u32, draws: &mut PhiloxRng) -> Self {
+        let (largest, max_target) = match level {
             1 => (99, 999),
             2 => (20, 99),
             3 => (25, 199),
             4 => (50, 499),
             _ => (100, 999),
         };
-        let largest = form.largest.map_or(largest, i64::from);
+        let largest = rules.largest.map_or(largest, i64::from);
         loop {
             let mut numbers: Vec<i64> = (0..=level).map(|_| draws.between(1, largest)).collect();
-            let PuzzleTerm { value: target, text: expression, .. } = joined(&numbers, &form.operations, draws);
-            if target <= most && !easy(&numbers, target) {
+            let PuzzleTerm { value: target, text: expression, .. } = joined(&numbers, &rules.operations, draws);
+            if target <= max_target && !easy(&numbers, target) {
                 numbers.sort_unstable();
                 return Self { numbers, target, expression };
             }
@@ -101,10 +101,10 @@ impl Puzzle {
         }
     }
     /// A careless first try: an expression that makes something else, or one that cannot be read.
-    pub fn mistake(&self, form: &PuzzleRules, draws: &mut PhiloxRng) -> String {
+    pub fn mistake(&self, rules: &PuzzleRules, draws: &mut PhiloxRng) -> String {
         let tries = if draws.below(2) == 0 { 0 } else { 100 };
         let other =
-            (0..tries).map(|_| joined(&self.numbers, &form.operations, draws)).find(|term| term.value != self.target);
+            (0..tries).map(|_| joined(&self.numbers, &rules.operations, draws)).find(|term| term.value != self.target);
         other.map_or_else(|| broken(&self.expression, draws), |term| term.text)
     }
     fn listed(&self, between: &str) -> String {
@@ -145,7 +145,7 @@ fn join(left: &PuzzleTerm, right: &PuzzleTerm, operations: &str, draws: &mut Phi
     if a > b {
         possible.push(('-', a - b));
     }
-    if a * b <= MOST {
+    if a * b <= MAX_PRODUCT {
         possible.push(('*', a * b));
     }
     if b > 1 && a % b == 0 {
@@ -153,13 +153,13 @@ fn join(left: &PuzzleTerm, right: &PuzzleTerm, operations: &str, draws: &mut Phi
     }
     possible.retain(|(sign, _)| operations.contains(*sign));
     let (sign, value) = *draws.choose(&possible);
-    let (rank, behind) = match sign {
+    let (rank, right_rank) = match sign {
         '+' => (0, 0),
         '-' => (0, 1),
         '*' => (1, 1),
         _ => (1, 2),
     };
-    PuzzleTerm { value, text: format!("{}{sign}{}", left.within(rank), right.within(behind)), rank }
+    PuzzleTerm { value, text: format!("{}{sign}{}", left.within(rank), right.within(right_rank)), rank }
 }
 
 /// Whether one number, or two of three or more, make the target.

@@ -14,7 +14,7 @@ fn term(value: i64, text: &str, rank: u8) -> PuzzleTerm {
 #[test]
 fn solutions_use_all_numbers_within_bounds() {
     let bounds = [(99, 999), (20, 99), (25, 199), (50, 499), (100, 999)];
-    for (level, (largest, most)) in (1..=MAX_LEVEL).zip(bounds) {
+    for (level, (largest, max_target)) in (1..=MAX_LEVEL).zip(bounds) {
         for puzzle in some(level, 500) {
             let (value, used) = countdown::read(&puzzle.expression).unwrap();
             assert_eq!(value.to_string(), puzzle.target.to_string(), "{puzzle:?}");
@@ -22,7 +22,7 @@ fn solutions_use_all_numbers_within_bounds() {
             used.sort_unstable();
             assert_eq!((&used, used.len()), (&puzzle.numbers, level as usize + 1));
             assert!(
-                used.iter().all(|n| (1..=largest).contains(n)) && (1..=most).contains(&puzzle.target),
+                used.iter().all(|n| (1..=largest).contains(n)) && (1..=max_target).contains(&puzzle.target),
                 "{puzzle:?}"
             );
             assert!(verify(&puzzle.problem(level), &puzzle.expression));
@@ -90,12 +90,12 @@ fn puzzle_wording() {
 }
 
 #[test]
-fn a_form_restricts_numbers_and_operations() {
-    let form = PuzzleRules { largest: Some(12), operations: "+-".into() };
+fn rules_restrict_numbers_and_operations() {
+    let rules = PuzzleRules { largest: Some(12), operations: "+-".into() };
     for index in 0..200 {
-        let puzzle = Puzzle::at(&form, 2, index, &Chance::new(3));
+        let puzzle = Puzzle::at(&rules, 2, index, &Chance::new(3));
         assert!(puzzle.numbers.iter().all(|n| (1..=12).contains(n)), "{puzzle:?}");
         assert!(!puzzle.expression.contains(['*', '/']), "{puzzle:?}");
-        assert!(!puzzle.mistake(&form, &mut Chance::new(index).at("m", &[])).is_empty());
+        assert!(!puzzle.mistake(&rules, &mut Chance::new(index).at("m", &[])).is_empty());
     }
 }

@@ -55,7 +55,7 @@ impl ExtraOptions for Countdown {
             self.largest.and_then(|n| OptionProblem::out_of_range("/largest", n, 10..=1000)).into_iter().collect();
         let known = self.operations.chars().all(|sign| "+-*/".contains(sign));
         if !known || !self.operations.contains('+') {
-            let message = format!("`{}` is no set of operations", self.operations);
+            let message = format!("`{}` is not a set of operations", self.operations);
             let problem = OptionProblem::new("/operations", message);
             problems.push(problem.help("write `+`, which joins any two numbers, and some of `-`, `*`, `/`"));
         }
@@ -64,7 +64,7 @@ impl ExtraOptions for Countdown {
 }
 
 impl Countdown {
-    fn form(&self) -> PuzzleRules {
+    fn rules(&self) -> PuzzleRules {
         PuzzleRules { largest: self.largest, operations: self.operations.clone() }
     }
 }
@@ -78,7 +78,7 @@ impl ProblemWorld for Countdown {
         options
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
-        Puzzle::at(&self.form(), level, index, chance).problem(level.clamp(1, generator::MAX_LEVEL))
+        Puzzle::at(&self.rules(), level, index, chance).problem(level.clamp(1, generator::MAX_LEVEL))
     }
     fn demonstration(
         &self,
@@ -89,13 +89,13 @@ impl ProblemWorld for Countdown {
         mistakes: f64,
         mistake_chance: &Chance,
     ) -> Demonstration {
-        let form = self.form();
-        let puzzle = Puzzle::at(&form, level, index, chance);
+        let rules = self.rules();
+        let puzzle = Puzzle::at(&rules, level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
-        let mistake = (draws.uniform() < mistakes).then(|| puzzle.mistake(&form, &mut draws));
+        let mistake = (draws.uniform() < mistakes).then(|| puzzle.mistake(&rules, &mut draws));
         let mistaken = mistake.is_some();
-        let tries = mistake.into_iter().chain([puzzle.expression.clone()]);
-        let calls = tries.filter_map(|expression| dialogue.call(&expression)).map(ScriptedTurn::Call);
+        let attempts = mistake.into_iter().chain([puzzle.expression.clone()]);
+        let calls = attempts.filter_map(|expression| dialogue.call(&expression)).map(ScriptedTurn::Call);
         Demonstration { turns: calls.chain([ScriptedTurn::Text(puzzle.expression)]).collect(), mistaken }
     }
 }

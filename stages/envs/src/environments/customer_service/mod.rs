@@ -52,7 +52,7 @@ pub struct CustomerServiceExtra {
     /// Instructions to that model before the task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user_prompt: String,
-    /// Whether the user must have been told what the task requires. If not, only the final state counts.
+    /// Whether the agent must tell the user the texts of the task. If not, only the final state counts.
     pub communication: bool,
 }
 
@@ -97,11 +97,11 @@ impl ExtraOptions for CustomerServiceExtra {
     }
     fn check(&self) -> Vec<OptionProblem> {
         let model = self.user.iter().flat_map(ChatOptions::problems).map(|problem| problem.with_prefix("/user"));
-        let unheard = (self.user.is_none() && !self.user_prompt.is_empty()).then(|| {
-            let problem = OptionProblem::new("/user_prompt", "a user who follows a script is told nothing");
-            problem.help("name a model: `user: {endpoint: URL, model: NAME}`")
+        let unused_prompt = (self.user.is_none() && !self.user_prompt.is_empty()).then(|| {
+            let problem = OptionProblem::new("/user_prompt", "`user_prompt` has no effect without `user`");
+            problem.help("set a model: `user: {endpoint: URL, model: NAME}`, or remove `user_prompt`")
         });
-        model.chain(unheard).collect()
+        model.chain(unused_prompt).collect()
     }
 }
 
@@ -148,12 +148,12 @@ impl DialogueEnvironment for CustomerService {
         let task = CustomerTask::of_problem(problem)?;
         let script = Arc::new(task.user.clone());
         let user: Box<dyn SimulatedUser> = match &self.user {
-            Some((line, prompt)) => Box::new(ModeledUser::new(line, prompt, &script)),
+            Some((model, prompt)) => Box::new(ModeledUser::new(model, prompt, &script)),
             None => Box::new(ScriptedUser::new(script)),
         };
-        let case =
+        let context =
             Arc::new(CustomerServiceContext { base: Arc::clone(&self.base), task, communication: self.communication });
-        self.dialogue.start_in(Box::new(CustomerServiceState::new(case, user)), seed)
+        self.dialogue.start_in(Box::new(CustomerServiceState::new(context, user)), seed)
     }
 }
 

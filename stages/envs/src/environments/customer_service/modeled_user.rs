@@ -51,16 +51,16 @@ enum NextReply {
 
 impl ModeledUser {
     /// Returns a customer at the start of a conversation that the customer's message has opened.
-    pub fn new(line: &Arc<SharedChatClient>, prompt: &str, script: &Arc<UserScript>) -> Self {
-        let said = vec![
+    pub fn new(model: &Arc<SharedChatClient>, prompt: &str, script: &Arc<UserScript>) -> Self {
+        let messages = vec![
             ChatRequestMessage::new("system", format!("{}\n\n{}", prompt.trim_end(), scenario(script))),
             ChatRequestMessage::new("user", OPENING),
             ChatRequestMessage::new("assistant", script.reason.as_str()),
         ];
         Self {
-            model: Arc::clone(line),
+            model: Arc::clone(model),
             script: ScriptedUser::new(Arc::clone(script)),
-            messages: said,
+            messages,
             next: NextReply::Nothing,
         }
     }
@@ -141,8 +141,8 @@ fn scenario(script: &UserScript) -> String {
         ("How you behave", script.instructions.as_str()),
         ("What you answer if asked", &answers.join("\n")),
     ];
-    let told = parts.iter().filter(|(_, text)| !text.is_empty()).map(|(title, text)| format!("{title}:\n{text}"));
-    told.collect::<Vec<_>>().join("\n\n")
+    let sections = parts.iter().filter(|(_, text)| !text.is_empty()).map(|(title, text)| format!("{title}:\n{text}"));
+    sections.collect::<Vec<_>>().join("\n\n")
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ fn step(environment: &CustomerService, episode: &mut dyn Episode, text: &str) ->
 }
 
 /// Returns the last message that the agent sees.
-fn heard(step: &EpisodeStep) -> &str {
+fn last_message(step: &EpisodeStep) -> &str {
     match step {
         EpisodeStep::Observe(seen) => &seen.messages.last().unwrap().content,
         other => panic!("{other:?}"),
@@ -35,8 +35,8 @@ fn heard(step: &EpisodeStep) -> &str {
 /// Returns a user who gives their name, then confirms, then leaves.
 fn ada() -> MockChatServer {
     MockChatServer::start(|body, _| {
-        let said = body["messages"].as_array().unwrap();
-        let last = said.last().unwrap()["content"].as_str().unwrap();
+        let messages = body["messages"].as_array().unwrap();
+        let last = messages.last().unwrap()["content"].as_str().unwrap();
         let answer = if last.contains("name") {
             "Ada Moss, 12207."
         } else if last.contains("back") {
@@ -49,27 +49,35 @@ fn ada() -> MockChatServer {
 }
 
 #[test]
-fn a_model_plays_the_user_from_their_side_until_it_leaves() {
+fn model_plays_the_user_until_it_leaves() {
     let (server, problem) = (ada(), cancelling());
     let environment = environment(&server, &json!({"temperature": 0}));
     let mut episode = environment.start(&problem, 0).unwrap();
-    assert_eq!(heard(&step(&environment, &mut *episode, "<think>who?</think>Your name, please.")), "Ada Moss, 12207.");
-    assert_eq!(heard(&step(&environment, &mut *episode, "Shall I cancel #W1000001?")), "Yes, cancel it.");
+    assert_eq!(
+        last_message(&step(&environment, &mut *episode, "<think>who?</think>Your name, please.")),
+        "Ada Moss, 12207."
+    );
+    assert_eq!(last_message(&step(&environment, &mut *episode, "Shall I cancel #W1000001?")), "Yes, cancel it.");
     assert!(matches!(step(&environment, &mut *episode, &cancel("no longer needed")), EpisodeStep::Observe(_)));
     let EpisodeStep::Done(outcome) = step(&environment, &mut *episode, "You get $47.00 back.") else { panic!() };
     assert_eq!((outcome.answer.as_deref(), outcome.turns, outcome.tool_calls), (Some("resolved"), 4, 1));
 
-    let asked = server.bodies();
+    let bodies = server.bodies();
     let roles: Vec<&str> =
-        asked[1]["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
+        bodies[1]["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "user", "assistant", "user"]);
-    let told = asked[0]["messages"][0]["content"].as_str().unwrap();
-    assert!(told.contains("I am Ada Moss") && told.contains("I do not know my email") && told.contains(STOP), "{told}");
-    assert_eq!(asked[0]["messages"][3]["content"], "Your name, please.", "thoughts are not said");
+    let instructions = bodies[0]["messages"][0]["content"].as_str().unwrap();
+    assert!(
+        instructions.contains("I am Ada Moss")
+            && instructions.contains("I do not know my email")
+            && instructions.contains(STOP),
+        "{instructions}"
+    );
+    assert_eq!(bodies[0]["messages"][3]["content"], "Your name, please.", "thoughts are not sent");
 }
 
 #[test]
-fn who_hears_the_same_says_the_same_and_a_fork_goes_on_alone() {
+fn equal_conversations_share_replies_and_forks_continue_separately() {
     let (server, problem) = (ada(), cancelling());
     let environment = environment(&server, &json!({}));
     let mut first = environment.start(&problem, 0).unwrap();
@@ -78,7 +86,7 @@ fn who_hears_the_same_says_the_same_and_a_fork_goes_on_alone() {
     step(&environment, &mut *second, "Your name?");
     assert_eq!(server.requests(), 1);
     let mut fork = first.fork().unwrap();
-    assert_eq!(heard(&step(&environment, &mut *fork, "Shall I?")), "Yes, cancel it.");
+    assert_eq!(last_message(&step(&environment, &mut *fork, "Shall I?")), "Yes, cancel it.");
     assert!(matches!(step(&environment, &mut *first, "I cannot give it back."), EpisodeStep::Done(_)));
     assert_eq!(server.bodies().last().unwrap()["messages"].as_array().unwrap().len(), 6, "the fork's turn is its own");
 }
@@ -93,37 +101,42 @@ fn tools_of_the_user_stay_scripted() {
         json!([{"name": "restart", "when": ["restart"], "sets": {"phone": "on"}, "says": "It is on again."}]);
     problem.verifier = verifier.to_string();
     let mut episode = environment.start(&problem, 0).unwrap();
-    assert_eq!(heard(&step(&environment, &mut *episode, "Please restart it.")), "It is on again.");
+    assert_eq!(last_message(&step(&environment, &mut *episode, "Please restart it.")), "It is on again.");
     assert_eq!(server.requests(), 0);
     step(&environment, &mut *episode, "Your name?");
     assert_eq!(server.bodies()[0]["messages"][4]["content"], "It is on again.");
 }
 
 #[test]
-fn a_refused_question_loses_the_episode_and_a_server_that_is_away_ends_the_stage() {
+fn rejected_requests_lose_the_episode_and_unavailable_servers_end_the_stage() {
     let refuses = MockChatServer::start(|_, _| MockResponse::Status(400, "the conversation is too long"));
-    let away = MockChatServer::start(|_, _| MockResponse::Status(503, "away"));
+    let unavailable = MockChatServer::start(|_, _| MockResponse::Status(503, "away"));
     let silent = MockChatServer::start(|body, _| says(body, ""));
     let problem = cancelling();
-    let lost = environment(&refuses, &json!({}));
-    let EpisodeStep::Done(outcome) = step(&lost, &mut *lost.start(&problem, 0).unwrap(), "Hello?") else { panic!() };
+    let rejected = environment(&refuses, &json!({}));
+    let EpisodeStep::Done(outcome) = step(&rejected, &mut *rejected.start(&problem, 0).unwrap(), "Hello?") else {
+        panic!()
+    };
     assert_eq!((outcome.status, outcome.stop), (EpisodeStatus::Infrastructure, StopReason::Error));
 
-    let gone = environment(&away, &json!({}));
-    let mut episode = gone.start(&problem, 0).unwrap();
-    let error = match episode.step(&gone.format().parse("Hello?")) {
+    let without_server = environment(&unavailable, &json!({}));
+    let mut episode = without_server.start(&problem, 0).unwrap();
+    let error = match episode.step(&without_server.format().parse("Hello?")) {
         Ok(EpisodeStep::Pending) => episode.poll(LONG).unwrap_err(),
         other => panic!("{other:?}"),
     };
     assert!(error.kind == ErrorKind::Retryable && error.to_string().contains("customer"), "{error}");
 
-    let left = environment(&silent, &json!({}));
-    let EpisodeStep::Done(outcome) = step(&left, &mut *left.start(&problem, 0).unwrap(), "Hello?") else { panic!() };
+    let without_reply = environment(&silent, &json!({}));
+    let EpisodeStep::Done(outcome) = step(&without_reply, &mut *without_reply.start(&problem, 0).unwrap(), "Hello?")
+    else {
+        panic!()
+    };
     assert_eq!(outcome.answer.as_deref(), Some("not as wanted: order `#W1000001`; not told: 47"));
 }
 
 #[test]
-fn calls_ask_nobody_and_options_are_checked() {
+fn calls_send_no_request_and_options_are_checked() {
     let server = ada();
     let environment = environment(&server, &json!({}));
     let mut episode = environment.start(&cancelling(), 0).unwrap();
@@ -132,15 +145,15 @@ fn calls_ask_nobody_and_options_are_checked() {
     assert_eq!(server.requests(), 0);
     assert!(environment.dialogue().options().describe_tools);
 
-    let places = |options: Value| -> Vec<String> {
-        let known = crate::environments::family();
-        known.check(&options).into_iter().map(|problem| problem.pointer).collect()
+    let pointers = |options: Value| -> Vec<String> {
+        let family = crate::environments::family();
+        family.check(&options).into_iter().map(|problem| problem.pointer).collect()
     };
     let kind = "customer-service";
-    assert!(places(json!({"kind": kind, "user": {"endpoint": "http://h", "model": "m"}})).is_empty());
+    assert!(pointers(json!({"kind": kind, "user": {"endpoint": "http://h", "model": "m"}})).is_empty());
     assert_eq!(
-        places(json!({"kind": kind, "user": {"endpoint": "here", "model": ""}})),
+        pointers(json!({"kind": kind, "user": {"endpoint": "here", "model": ""}})),
         ["/user/endpoint", "/user/model"]
     );
-    assert_eq!(places(json!({"kind": kind, "user_prompt": "Be kind."})), ["/user_prompt"]);
+    assert_eq!(pointers(json!({"kind": kind, "user_prompt": "Be kind."})), ["/user_prompt"]);
 }

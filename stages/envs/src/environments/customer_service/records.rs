@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// Amounts at or above this many cents are not exact as JSON numbers.
-const MOST: f64 = 1e15;
+const EXACT_CENTS_LIMIT: f64 = 1e15;
 
 /// Money in cents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -23,7 +23,7 @@ impl Serialize for Cents {
 impl<'de> Deserialize<'de> for Cents {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let cents = (f64::deserialize(deserializer)? * 100.0).round();
-        if cents.abs() < MOST {
+        if cents.abs() < EXACT_CENTS_LIMIT {
             Ok(Self(cents as i64))
         } else {
             Err(D::Error::custom("an amount of money is out of range"))

@@ -1,5 +1,5 @@
 //! Score of a conversation: the database and the user's state must end as the gold actions leave them, and the user
-//! must have been told what the task requires. There is no partial credit.
+//! must have been told the texts of the task. There is no partial credit.
 //!
 //! This is tau2-bench's database check together with its older textual check of `communicate_info`, in place of the
 //! assertions that a language model judges. A gold action that fails changes nothing; the data set contains such
@@ -64,23 +64,23 @@ pub fn replay(base: &Arc<ShopDatabase>, task: &CustomerTask) -> GoldReplay {
     after
 }
 
-/// Returns the indexes of the wanted texts that occur in a message, ignoring case and commas.
-pub fn communicated(message: &str, wanted: &[String]) -> BTreeSet<usize> {
+/// Returns the indexes of the expected texts that occur in a message, ignoring case and commas.
+pub fn communicated(message: &str, expected: &[String]) -> BTreeSet<usize> {
     let message = message.to_lowercase().replace(',', "");
-    (0..wanted.len()).filter(|i| message.contains(&wanted[*i].to_lowercase())).collect()
+    (0..expected.len()).filter(|i| message.contains(&expected[*i].to_lowercase())).collect()
 }
 
 /// Returns the answer of an episode: [`RESOLVED`], or the faults.
-pub fn verdict(shop: &Shop, state: &BTreeMap<String, String>, untold: &[&str], wanted: &GoldReplay) -> String {
-    let mut faults = wanted.shop.differences(shop);
-    faults.extend((*state != wanted.state).then(|| "the user's own things".to_string()));
+pub fn verdict(shop: &Shop, state: &BTreeMap<String, String>, missing_texts: &[&str], gold: &GoldReplay) -> String {
+    let mut faults = gold.shop.differences(shop);
+    faults.extend((*state != gold.state).then(|| "the user's own things".to_string()));
     let mut text = String::new();
     if !faults.is_empty() {
         text = format!("not as wanted: {}", faults.join(", "));
     }
-    if !untold.is_empty() {
+    if !missing_texts.is_empty() {
         let joint = if text.is_empty() { "" } else { "; " };
-        text = format!("{text}{joint}not told: {}", untold.join(", "));
+        text = format!("{text}{joint}not told: {}", missing_texts.join(", "));
     }
     if text.is_empty() { RESOLVED.to_string() } else { text }
 }

@@ -18,7 +18,7 @@ pub struct CustomerServiceContext {
     pub base: Arc<ShopDatabase>,
     /// The customer's task.
     pub task: CustomerTask,
-    /// Whether the score requires that the user was told the task's texts.
+    /// Whether the score requires that the agent told the user the task's texts.
     pub communication: bool,
 }
 
@@ -27,7 +27,7 @@ pub struct CustomerServiceState {
     context: Arc<CustomerServiceContext>,
     shop: Shop,
     user: Box<dyn SimulatedUser>,
-    /// Indexes into the task's `communicate` that the user has been told.
+    /// Indexes into the task's `communicate` of the texts that the user has received.
     communicated: BTreeSet<usize>,
     /// Whether the database changed since the user last spoke.
     changed: bool,
@@ -37,19 +37,19 @@ pub struct CustomerServiceState {
 
 impl CustomerServiceState {
     /// Returns the start of a conversation with this user.
-    pub fn new(case: Arc<CustomerServiceContext>, user: Box<dyn SimulatedUser>) -> Self {
-        let shop = Shop::new(Arc::clone(&case.base));
-        Self { context: case, shop, user, communicated: BTreeSet::new(), changed: false, transferred: false }
+    pub fn new(context: Arc<CustomerServiceContext>, user: Box<dyn SimulatedUser>) -> Self {
+        let shop = Shop::new(Arc::clone(&context.base));
+        Self { context, shop, user, communicated: BTreeSet::new(), changed: false, transferred: false }
     }
     fn end(&self) -> AfterTurn {
-        let wanted = &self.context.task.communicate;
-        let untold =
-            wanted.iter().enumerate().filter(|(i, _)| self.context.communication && !self.communicated.contains(i));
-        let untold: Vec<&str> = untold.map(|(_, text)| text.as_str()).collect();
+        let expected = &self.context.task.communicate;
+        let missing_texts =
+            expected.iter().enumerate().filter(|(i, _)| self.context.communication && !self.communicated.contains(i));
+        let missing_texts: Vec<&str> = missing_texts.map(|(_, text)| text.as_str()).collect();
         AfterTurn::End(Some(verdict(
             &self.shop,
             self.user.state(),
-            &untold,
+            &missing_texts,
             &replay(&self.context.base, &self.context.task),
         )))
     }
@@ -100,12 +100,12 @@ impl EpisodeState for CustomerServiceState {
         })
     }
     fn fork(&self) -> Result<Box<dyn EpisodeState>> {
-        let Self { context: case, shop, user, communicated: told, changed, transferred } = self;
+        let Self { context, shop, user, communicated, changed, transferred } = self;
         Ok(Box::new(Self {
-            context: Arc::clone(case),
+            context: Arc::clone(context),
             shop: shop.clone(),
             user: user.copy(),
-            communicated: told.clone(),
+            communicated: communicated.clone(),
             changed: *changed,
             transferred: *transferred,
         }))

@@ -21,7 +21,7 @@ pub struct CustomerTask {
     /// Calls of an ideal agent, and the user's tool calls. The database and the user's state must end as these actions
     /// leave them.
     pub actions: Vec<GoldAction>,
-    /// Texts that the user must be told.
+    /// Texts that the agent must tell the user.
     pub communicate: Vec<String>,
 }
 
@@ -123,8 +123,10 @@ impl CustomerTask {
     pub fn of_problem(problem: &Problem) -> Result<Self> {
         match serde_json::from_str::<TaskVerifierData>(&problem.verifier) {
             Ok(data) => Ok(data.task),
-            Err(e) => Err(Error::data(format!("problem `{}`: its verifier holds no customer task: {e}", problem.id))
-                .help("import problems for `customer-service` with `data/import` and format `tau2`")),
+            Err(e) => {
+                Err(Error::data(format!("problem `{}`: its verifier contains no customer task: {e}", problem.id))
+                    .help("import problems for `customer-service` with `data/import` and format `tau2`"))
+            }
         }
     }
     /// Returns the text of a problem's `verifier`.

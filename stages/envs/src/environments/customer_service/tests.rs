@@ -54,7 +54,7 @@ fn play(environment: &CustomerService, problem: &Problem, turns: &[&str]) -> (Ve
             EpisodeStep::Pending | EpisodeStep::TurnRequest(_) => panic!("these tools answer immediately"),
         }
     }
-    panic!("the episode goes on: {seen:?}");
+    panic!("the episode continues: {seen:?}");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn limits_and_silence_end_without_an_answer() {
 }
 
 #[test]
-fn agent_sees_what_is_wrong_with_its_call() {
+fn agent_sees_errors_of_its_calls() {
     let environment = environment(&json!({}));
     let turns = [
         call("get_order_details", json!({"order_id": "#W9"})),
@@ -162,8 +162,8 @@ fn user_actions_count() {
     let problem = problem(task);
     let (switch, plug, bye) = ("Please switch it on.", "Please plug it in.", "Anything else?");
     let (seen, done) = play(&environment, &problem, &[switch, plug, switch, bye]);
-    let said: Vec<&str> = seen.iter().map(|o| o.messages[0].content.as_str()).collect();
-    assert_eq!(said, ["Nothing happens.", "It is plugged in.", "It shines!"]);
+    let replies: Vec<&str> = seen.iter().map(|o| o.messages[0].content.as_str()).collect();
+    assert_eq!(replies, ["Nothing happens.", "It is plugged in.", "It shines!"]);
     assert_eq!(done.answer.as_deref(), Some(RESOLVED));
     assert_eq!(
         play(&environment, &problem, &[plug, bye]).1.answer.as_deref(),

@@ -13,10 +13,10 @@
 //! 8. given a statement: leaves if the agent has changed anything since the user's last message, or declines; otherwise
 //!    waits.
 //!
-//! The user also leaves after [`MAX_IDLE_MESSAGES`] messages in a row that triggered only rule 7 or 8. A scripted user states
-//! all wishes at once, consents to every request, and ignores conditions ("if that is too expensive, then …"). That
-//! makes tasks easier in some ways and harder in others than with tau2-bench's simulated users; success rates are not
-//! comparable.
+//! The user also leaves after [`MAX_IDLE_MESSAGES`] messages in a row that triggered only rule 7 or 8. A scripted user
+//! states all wishes at once, consents to every request, and ignores conditions ("if that is too expensive, then …").
+//! That makes tasks easier in some ways and harder in others than with tau2-bench's simulated users; success rates are
+//! not comparable.
 
 use super::task::{ScriptedAnswer, UserScript};
 use crate::tools::PendingToolResult;
@@ -46,12 +46,12 @@ pub enum Reaction {
 
 /// Simulated user of a conversation.
 pub trait SimulatedUser: Send {
-    /// Receives a message before [`SimulatedUser::answer`] is called. Returns a ticket that is ready once the reply is;
-    /// `None` if the reply is available immediately.
+    /// Receives a message before [`SimulatedUser::answer`] is called. Returns a result that is available once the reply
+    /// is; `None` if the reply is available immediately.
     fn receive(&mut self, _message: &str) -> Option<PendingToolResult> {
         None
     }
-    /// Returns the error that stops the stage, once a ticket has its result.
+    /// Returns the error that stops the stage, once the reply is available.
     fn failure(&mut self) -> Option<Error> {
         None
     }

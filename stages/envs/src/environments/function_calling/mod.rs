@@ -63,7 +63,7 @@ impl PartOptions for FunctionCallingOptions {
     const KIND: &'static str = "function-calling";
     const SUMMARY: &'static str = "one turn of tool calls, compared with gold calls";
     const DOC: &'static str = "The problem's messages describe the tools and hold the conversation. The agent writes\n\
-        its calls, or only words where no call is wanted, and the episode ends; no tool runs. The answer is the JSON\n\
+        its calls, or only text if no call is needed, and the episode ends; no tool runs. The answer is the JSON\n\
         list of the calls. It is right if it equals the gold calls in any order (verifier `calls`); the reward\n\
         `call_match` grades near misses.\n\n\
         Data sets: ToolRL's prompts (2504.13958) and API-Bank (2304.08244), imported by `data/import` with format\n\

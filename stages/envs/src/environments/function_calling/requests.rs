@@ -71,7 +71,7 @@ pub struct GeneratedRequest {
     /// Level, from 1.
     pub level: u32,
     requests: Vec<RequestedCall>,
-    /// The wanted functions among others, shuffled.
+    /// The requested functions among others, shuffled.
     pub shown: Vec<&'static CatalogFunction>,
     opening: usize,
     joints: Vec<usize>,
@@ -90,11 +90,11 @@ pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedRequest {
     };
     let mut functions: Vec<&'static CatalogFunction> = CATALOG.iter().collect();
     draws.shuffle(&mut functions);
-    let wanted: Vec<&'static CatalogFunction> =
+    let requested: Vec<&'static CatalogFunction> =
         functions.iter().copied().filter(|f| arity.contains(&f.parameters.len())).take(calls).collect();
-    let requests: Vec<RequestedCall> = wanted.iter().map(|function| request(function, &mut draws)).collect();
-    let others = functions.into_iter().filter(|f| !wanted.iter().any(|w| w.name == f.name)).take(shown - calls);
-    let mut shown: Vec<&'static CatalogFunction> = wanted.iter().copied().chain(others).collect();
+    let requests: Vec<RequestedCall> = requested.iter().map(|function| request(function, &mut draws)).collect();
+    let others = functions.into_iter().filter(|f| !requested.iter().any(|w| w.name == f.name)).take(shown - calls);
+    let mut shown: Vec<&'static CatalogFunction> = requested.iter().copied().chain(others).collect();
     draws.shuffle(&mut shown);
     let opening = draws.below(OPENINGS.len() as u64) as usize;
     let joints = (1..calls).map(|_| draws.below(CONNECTIVES.len() as u64) as usize).collect();
@@ -103,12 +103,12 @@ pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedRequest {
 
 fn request(function: &'static CatalogFunction, draws: &mut PhiloxRng) -> RequestedCall {
     let phrase = draws.below(function.requests.len() as u64) as usize;
-    let mut said: Vec<WordedValue> = Vec::with_capacity(function.parameters.len());
+    let mut values: Vec<WordedValue> = Vec::with_capacity(function.parameters.len());
     for parameter in function.parameters {
-        let drawn = draw_value(parameter, &said, draws);
-        said.push(drawn);
+        let drawn = draw_value(parameter, &values, draws);
+        values.push(drawn);
     }
-    RequestedCall { function, phrase, values: said }
+    RequestedCall { function, phrase, values }
 }
 
 fn draw_value(parameter: &FunctionParameter, before: &[WordedValue], draws: &mut PhiloxRng) -> WordedValue {
@@ -136,15 +136,15 @@ fn number(value: i64, draws: &mut PhiloxRng) -> WordedValue {
 impl RequestedCall {
     fn text(&self) -> String {
         let mut text = self.function.requests[self.phrase].to_string();
-        for (parameter, said) in self.function.parameters.iter().zip(&self.values) {
-            text = text.replace(&format!("{{{}}}", parameter.name), &said.text);
+        for (parameter, value) in self.function.parameters.iter().zip(&self.values) {
+            text = text.replace(&format!("{{{}}}", parameter.name), &value.text);
         }
         text
     }
     /// Returns the canonical form: `book_table/0:four,7`.
     fn canonical(&self) -> String {
-        let said: Vec<&str> = self.values.iter().map(|s| s.text.as_str()).collect();
-        format!("{}/{}:{}", self.function.name, self.phrase, said.join(","))
+        let texts: Vec<&str> = self.values.iter().map(|s| s.text.as_str()).collect();
+        format!("{}/{}:{}", self.function.name, self.phrase, texts.join(","))
     }
     fn call(&self) -> ToolCall {
         let arguments =

@@ -43,7 +43,7 @@ fn the_turn_is_the_answer() {
 }
 
 #[test]
-fn words_are_right_where_no_call_is_wanted() {
+fn text_is_right_if_the_gold_list_is_empty() {
     let environment = environment(&json!({"format": "hermes"}));
     let done = outcome(&environment, "Which city do you mean?");
     assert_eq!((done.answer.as_deref(), done.stop, done.tool_calls), (Some("[]"), StopReason::Answer, 0));
@@ -74,8 +74,9 @@ fn system_option_precedes_the_problems_system_message() {
     let user = Message::new("user", "Hi");
     let bare = Problem { messages: vec![user.clone()], ..Problem::default() };
     assert_eq!(environment.prompt(&bare).unwrap(), [Message::new("system", "Be quick."), user.clone()]);
-    let told = Problem { messages: vec![Message::new("system", "Tools: none"), user.clone()], ..Problem::default() };
-    assert_eq!(environment.prompt(&told).unwrap(), [Message::new("system", "Be quick.\n\nTools: none"), user]);
+    let with_system =
+        Problem { messages: vec![Message::new("system", "Tools: none"), user.clone()], ..Problem::default() };
+    assert_eq!(environment.prompt(&with_system).unwrap(), [Message::new("system", "Be quick.\n\nTools: none"), user]);
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn catalog_is_sorted_and_phrases_name_every_parameter_once() {
 }
 
 #[test]
-fn requests_say_every_value_and_show_every_function() {
+fn requests_contain_every_value_and_describe_every_function() {
     let environment = environment(&json!({}));
     let generator: &dyn ProblemGenerator = &environment;
     let chance = Chance::new(3);
@@ -125,12 +126,12 @@ fn requests_say_every_value_and_show_every_function() {
                 assert!(problem.messages[0].content.contains(&function.signature()), "{problem:?}");
                 for parameter in function.parameters {
                     let value = &call.arguments[parameter.name];
-                    let said = match &parameter.domain {
+                    let is_named = match &parameter.domain {
                         Domain::Count { .. } | Domain::Hour => true,
                         Domain::Word(_) => question.contains(value.as_str().unwrap()),
                         Domain::Flag { yes, no } => question.contains(if value.as_bool().unwrap() { yes } else { no }),
                     };
-                    assert!(said, "{question}: {call:?}");
+                    assert!(is_named, "{question}: {call:?}");
                 }
             }
             let names: BTreeSet<&str> = calls.iter().map(|c| c.name.as_str()).collect();

@@ -45,13 +45,13 @@ struct GridLevel {
 
 impl GridLevel {
     fn of(level: u32) -> Self {
-        let of = |size, walls, door, actions| Self { size, walls, door, actions };
+        let grid_level = |size, walls, door, actions| Self { size, walls, door, actions };
         match level {
-            1 => of(5, 4, false, (2, 4)),
-            2 => of(6, 6, false, (5, 9)),
-            3 => of(6, 4, true, (6, 11)),
-            4 => of(8, 8, true, (12, 20)),
-            _ => of(10, 14, true, (18, 40)),
+            1 => grid_level(5, 4, false, (2, 4)),
+            2 => grid_level(6, 6, false, (5, 9)),
+            3 => grid_level(6, 4, true, (6, 11)),
+            4 => grid_level(8, 8, true, (12, 20)),
+            _ => grid_level(10, 14, true, (18, 40)),
         }
     }
 }
@@ -64,10 +64,10 @@ impl GeneratedGrid {
         loop {
             let text = draw(&shape, &mut draws);
             if let Ok(layout) = GridLayout::parse(&text)
-                && let Some(way) = layout.shortest()
-                && (shape.actions.0..=shape.actions.1).contains(&way.len())
+                && let Some(path) = layout.shortest()
+                && (shape.actions.0..=shape.actions.1).contains(&path.len())
             {
-                return Self { text, layout, shortest_path: way };
+                return Self { text, layout, shortest_path: path };
             }
         }
     }
@@ -93,24 +93,24 @@ impl GeneratedGrid {
         let taken = &self.shortest_path[..at];
         let state = taken.iter().try_fold(self.layout.initial_state(), |state, action| self.layout.act(state, *action));
         // `open` fails without the key and `pick up` with it, so some action always fails.
-        let refuses = |action: &GridAction| state.is_ok_and(|state| self.layout.act(state, *action).is_err());
-        let refused: Vec<GridAction> = GridAction::ALL.into_iter().filter(refuses).collect();
-        let stumble = if refused.is_empty() { GridAction::Look } else { *draws.choose(&refused) };
-        taken.iter().copied().chain([stumble]).chain(self.shortest_path[at..].iter().copied()).collect()
+        let is_impossible = |action: &GridAction| state.is_ok_and(|state| self.layout.act(state, *action).is_err());
+        let impossible: Vec<GridAction> = GridAction::ALL.into_iter().filter(is_impossible).collect();
+        let mistake = if impossible.is_empty() { GridAction::Look } else { *draws.choose(&impossible) };
+        taken.iter().copied().chain([mistake]).chain(self.shortest_path[at..].iter().copied()).collect()
     }
 }
 
 /// Returns the problem's text: locations of objects, without walls.
 fn question(layout: &GridLayout) -> String {
     let (columns, rows) = layout.size();
-    let thing = |name: &str, place: Option<GridPosition>| {
-        place.map_or_else(String::new, |place| format!(" {name} at {}.", shown(place)))
+    let object = |name: &str, position: Option<GridPosition>| {
+        position.map_or_else(String::new, |position| format!(" {name} at {}.", shown(position)))
     };
     format!(
         "Walk to the goal. Grid {columns} by {rows}, 1,1 is northwest. You are at {}.{}{} Goal at {}.",
         shown(layout.start),
-        thing("Key", layout.key),
-        thing("Locked door", layout.door),
+        object("Key", layout.key),
+        object("Locked door", layout.door),
         shown(layout.goal)
     )
 }
@@ -120,23 +120,23 @@ fn draw(shape: &GridLevel, draws: &mut PhiloxRng) -> String {
     let size = shape.size;
     let mut rows = vec![vec!['.'; size]; size];
     // Column of the dividing wall; without one, all columns are on its near side.
-    let mut parting = size;
+    let mut divider = size;
     if shape.door {
-        parting = draws.between(1, size as i64 - 2) as usize;
+        divider = draws.between(1, size as i64 - 2) as usize;
         let gap = draws.below(size as u64) as usize;
         for (y, row) in rows.iter_mut().enumerate() {
-            row[parting] = if y == gap { 'D' } else { '#' };
+            row[divider] = if y == gap { 'D' } else { '#' };
         }
     }
     let all = move || (0..size).flat_map(move |y| (0..size).map(move |x| (x, y)));
-    let mut near: Vec<GridPosition> = all().filter(|(x, _)| *x < parting).collect();
-    let mut far: Vec<GridPosition> = all().filter(|(x, _)| *x > parting).collect();
+    let mut near: Vec<GridPosition> = all().filter(|(x, _)| *x < divider).collect();
+    let mut far: Vec<GridPosition> = all().filter(|(x, _)| *x > divider).collect();
     draws.shuffle(&mut near);
     draws.shuffle(&mut far);
     let mut free = near;
-    let mut put = |things: &[char], free: &mut Vec<GridPosition>| {
-        for (thing, (x, y)) in things.iter().zip(free.drain(..things.len())) {
-            rows[y][x] = *thing;
+    let mut put = |objects: &[char], free: &mut Vec<GridPosition>| {
+        for (object, (x, y)) in objects.iter().zip(free.drain(..objects.len())) {
+            rows[y][x] = *object;
         }
     };
     if shape.door {

@@ -47,15 +47,15 @@ fn mistaken_paths_still_reach_the_goal() {
     for (i, grid) in some(3, 200).enumerate() {
         let actions = grid.path_with_mistake(&mut Chance::new(i as u64).at("mistake", &[]));
         assert_eq!(actions.len(), grid.shortest_path.len() + 1);
-        let (mut state, mut refused) = (grid.layout.initial_state(), Vec::new());
+        let (mut state, mut impossible) = (grid.layout.initial_state(), Vec::new());
         for action in actions {
             match grid.layout.act(state, action) {
                 Ok(next) => state = next,
-                Err(_) => refused.push(action),
+                Err(_) => impossible.push(action),
             }
         }
-        assert_eq!((state.position, refused.len()), (grid.layout.goal, 1), "{}", grid.text);
-        kinds.extend(refused);
+        assert_eq!((state.position, impossible.len()), (grid.layout.goal, 1), "{}", grid.text);
+        kinds.extend(impossible);
     }
     assert_eq!(kinds.len(), 6, "{kinds:?}");
 }
@@ -65,8 +65,8 @@ fn mistaken_paths_still_reach_the_goal() {
 fn grid_wording() {
     let text = "A.K\n##D\nG..".to_string();
     let layout = GridLayout::parse(&text).unwrap();
-    let way = layout.shortest().unwrap();
-    let problem = GeneratedGrid { text, layout, shortest_path: way }.problem(3);
+    let path = layout.shortest().unwrap();
+    let problem = GeneratedGrid { text, layout, shortest_path: path }.problem(3);
     let expected =
         "Walk to the goal. Grid 3 by 3, 1,1 is northwest. You are at 1,1. Key at 3,1. Locked door at 3,2. Goal at 1,3.";
     assert_eq!(problem.question(), expected);

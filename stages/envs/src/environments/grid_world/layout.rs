@@ -10,7 +10,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use trainyard_core::{Error, Result};
 
 /// The largest number of cells in one direction.
-const MOST: usize = 64;
+const MAX_SIDE: usize = 64;
 
 /// (column, row) from the northwest corner, starting at 0.
 pub type GridPosition = (usize, usize);
@@ -81,9 +81,9 @@ pub struct GridLayout {
     /// Start of the agent.
     pub start: GridPosition,
     pub goal: GridPosition,
-    /// Initial place of the key, if any.
+    /// Initial position of the key, if any.
     pub key: Option<GridPosition>,
-    /// Place of the door, if any.
+    /// Position of the door, if any.
     pub door: Option<GridPosition>,
 }
 
@@ -115,9 +115,9 @@ impl GridLayout {
             rows.push(row);
         }
         let width = rows.first().map_or(0, Vec::len);
-        if rows.len() > MOST || width > MOST || rows.iter().any(|row| row.len() != width) {
+        if rows.len() > MAX_SIDE || width > MAX_SIDE || rows.iter().any(|row| row.len() != width) {
             return Err(bad(format!(
-                "rows must have equal length and at most {MOST} cells, and there may be at most {MOST} rows"
+                "rows must have equal length and at most {MAX_SIDE} cells, and there may be at most {MAX_SIDE} rows"
             )));
         }
         match (starts.as_slice(), goals.as_slice(), keys.as_slice(), doors.as_slice()) {
@@ -137,14 +137,14 @@ impl GridLayout {
     }
     /// Returns the neighboring cell in a direction; `None` beyond the edge and for actions that are not moves.
     fn neighbor(&self, (x, y): GridPosition, direction: GridAction) -> Option<(GridPosition, GridCell)> {
-        let place = match direction {
+        let position = match direction {
             GridAction::North => (x, y.checked_sub(1)?),
             GridAction::East => (x + 1, y),
             GridAction::South => (x, y + 1),
             GridAction::West => (x.checked_sub(1)?, y),
             GridAction::PickUp | GridAction::Open | GridAction::Look => return None,
         };
-        Some((place, *self.rows.get(place.1)?.get(place.0)?))
+        Some((position, *self.rows.get(position.1)?.get(position.0)?))
     }
     /// Returns the state after an action, or why the action is impossible.
     pub fn act(&self, state: GridState, action: GridAction) -> Result<GridState, &'static str> {
@@ -155,10 +155,10 @@ impl GridLayout {
             }
             GridAction::PickUp => Err("there is nothing to pick up here"),
             GridAction::Open => {
-                let next_to = GridAction::DIRECTIONS
+                let beside_door = GridAction::DIRECTIONS
                     .iter()
                     .any(|d| self.neighbor(state.position, *d).is_some_and(|(_, cell)| cell == GridCell::Door));
-                match (next_to && !state.open, state.has_key) {
+                match (beside_door && !state.open, state.has_key) {
                     (true, true) => Ok(GridState { open: true, ..state }),
                     (true, false) => Err("the door is locked and you have no key"),
                     (false, _) => Err("there is no locked door next to you"),
@@ -168,24 +168,24 @@ impl GridLayout {
                 match self.neighbor(state.position, action) {
                     None | Some((_, GridCell::Wall)) => Err("a wall is in the way"),
                     Some((_, GridCell::Door)) if !state.open => Err("a locked door is in the way"),
-                    Some((at, _)) => Ok(GridState { position: at, ..state }),
+                    Some((position, _)) => Ok(GridState { position, ..state }),
                 }
             }
         }
     }
     /// Returns the agent's view: `at 2,3: north floor, east wall, south key, west locked door`. Coordinates start at 1.
     pub fn view(&self, state: GridState) -> String {
-        let sees = |d: &GridAction| {
+        let describe = |d: &GridAction| {
             format!(
                 "{} {}",
                 d.name(),
                 self.look(state, self.neighbor(state.position, *d).map_or(GridCell::Wall, |(_, cell)| cell))
             )
         };
-        let around: Vec<String> = GridAction::DIRECTIONS.iter().map(sees).collect();
+        let neighbors: Vec<String> = GridAction::DIRECTIONS.iter().map(describe).collect();
         let here = if self.key == Some(state.position) && !state.has_key { "; a key is here" } else { "" };
-        let held = if state.has_key { "; you have the key" } else { "" };
-        format!("at {}: {}{here}{held}", shown(state.position), around.join(", "))
+        let carried = if state.has_key { "; you have the key" } else { "" };
+        format!("at {}: {}{here}{carried}", shown(state.position), neighbors.join(", "))
     }
     fn look(&self, state: GridState, cell: GridCell) -> &'static str {
         match cell {
@@ -197,22 +197,22 @@ impl GridLayout {
             GridCell::Key | GridCell::Floor => "floor",
         }
     }
-    /// Returns the shortest path to the goal by breadth-first search; ties go to the first action in [`GridAction::ALL`].
-    /// `None` if the goal cannot be reached.
+    /// Returns the shortest path to the goal by breadth-first search; ties go to the first action in
+    /// [`GridAction::ALL`]. `None` if the goal cannot be reached.
     pub fn shortest(&self) -> Option<Vec<GridAction>> {
         let first = self.initial_state();
-        let mut came_by: BTreeMap<GridState, Option<(GridState, GridAction)>> = BTreeMap::from([(first, None)]);
+        let mut reached_by: BTreeMap<GridState, Option<(GridState, GridAction)>> = BTreeMap::from([(first, None)]);
         let mut next = VecDeque::from([first]);
         while let Some(state) = next.pop_front() {
             if state.position == self.goal {
-                return Some(path_to(&came_by, state));
+                return Some(path_to(&reached_by, state));
             }
             for action in GridAction::ALL {
-                if let Ok(then) = self.act(state, action)
-                    && let Entry::Vacant(unseen) = came_by.entry(then)
+                if let Ok(next_state) = self.act(state, action)
+                    && let Entry::Vacant(unseen) = reached_by.entry(next_state)
                 {
                     unseen.insert(Some((state, action)));
-                    next.push_back(then);
+                    next.push_back(next_state);
                 }
             }
         }
@@ -221,23 +221,23 @@ impl GridLayout {
 }
 
 /// Returns the actions that led to a state.
-fn path_to(came_by: &BTreeMap<GridState, Option<(GridState, GridAction)>>, mut state: GridState) -> Vec<GridAction> {
+fn path_to(reached_by: &BTreeMap<GridState, Option<(GridState, GridAction)>>, mut state: GridState) -> Vec<GridAction> {
     let mut actions = Vec::new();
-    while let Some(Some((before, action))) = came_by.get(&state) {
+    while let Some(Some((previous, action))) = reached_by.get(&state) {
         actions.push(*action);
-        state = *before;
+        state = *previous;
     }
     actions.reverse();
     actions
 }
 
-/// Returns a place as shown to the agent: `2,3`, starting at 1.
+/// Returns a position as shown to the agent: `2,3`, starting at 1.
 pub fn shown((x, y): GridPosition) -> String {
     format!("{},{}", x + 1, y + 1)
 }
 
-fn bad(why: String) -> Error {
-    Error::data(format!("invalid layout: {why}")).help("write lines of `.#AGKD`, one character per cell")
+fn bad(problem: String) -> Error {
+    Error::data(format!("invalid layout: {problem}")).help("write lines of `.#AGKD`, one character per cell")
 }
 
 #[cfg(test)]

@@ -19,24 +19,24 @@ fn layouts_are_parsed_cell_by_cell() {
     for bad in ["", "A", "AG\n.", "AGA", "AGG", "AGKK", "AGDD", "A?G"] {
         assert!(GridLayout::parse(bad).is_err(), "{bad}");
     }
-    let wide = format!("AG{}", ".".repeat(MOST));
+    let wide = format!("AG{}", ".".repeat(MAX_SIDE));
     assert!(GridLayout::parse(&wide).is_err());
 }
 
 #[test]
-fn actions_work_or_explain_why_not() {
+fn impossible_actions_have_a_reason() {
     use GridAction::{East, Look, North, Open, PickUp, South, West};
     let layout = locked();
     let first = layout.initial_state();
     assert_eq!(layout.act(first, Look), Ok(first));
-    for (action, why) in [
+    for (action, reason) in [
         (North, "a wall is in the way"),
         (West, "a wall is in the way"),
         (South, "a wall is in the way"),
         (PickUp, "there is nothing to pick up here"),
         (Open, "there is no locked door next to you"),
     ] {
-        assert_eq!(layout.act(first, action), Err(why), "{action:?}");
+        assert_eq!(layout.act(first, action), Err(reason), "{action:?}");
     }
     let on_key = walk(&layout, &[East, East]);
     assert_eq!(on_key.position, (2, 0));

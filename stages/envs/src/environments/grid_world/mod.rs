@@ -74,8 +74,9 @@ fn layout(problem: &Problem) -> Result<GridLayout> {
         serde_json::from_str(&problem.verifier).map_err(|e| Error::data(format!("its verifier is not JSON: {e}")));
     let data: Value = data.at(place())?;
     let text = data.get("layout").and_then(Value::as_str);
-    let text = text
-        .ok_or_else(|| Error::data("its verifier holds no `layout`").help("use problems generated for `grid-world`"));
+    let text = text.ok_or_else(|| {
+        Error::data("its verifier contains no `layout`").help("use problems generated for `grid-world`")
+    });
     GridLayout::parse(text.at(place())?).at(place())
 }
 
@@ -102,7 +103,7 @@ impl GridEpisodeState {
                 self.state = state;
                 ToolResult::ok(self.layout.view(state))
             }
-            Err(why) => ToolResult::error(format!("error: {why}; {}", self.layout.view(self.state))),
+            Err(reason) => ToolResult::error(format!("error: {reason}; {}", self.layout.view(self.state))),
         }
     }
 }
@@ -110,7 +111,7 @@ impl GridEpisodeState {
 impl EpisodeState for GridEpisodeState {
     fn submit(&mut self, call: &ToolCall) -> PendingToolResult {
         let action = text_argument(TOOL, "action", &call.arguments);
-        PendingToolResult::ready(action.map_or_else(|refused| refused, |text| self.act(text)))
+        PendingToolResult::ready(action.map_or_else(|error| error, |text| self.act(text)))
     }
     fn after_calls(&mut self, _results: &[ToolResult]) -> AfterTurn {
         if self.arrived() { AfterTurn::End(Some(REACHED.to_string())) } else { AfterTurn::Continue(Vec::new()) }

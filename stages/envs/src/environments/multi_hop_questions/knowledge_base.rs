@@ -105,7 +105,7 @@ impl KnowledgeBase {
         let words: Vec<&str> = WORDS.iter().copied().chain(RELATIONS.iter().map(|r| r.noun)).collect();
         let names = names(size as usize, &words, &mut chance.at("names", &[]));
         let kind = |index: usize| KINDS[index % KINDS.len()];
-        let of_kind = |wanted: EntityKind| (0..names.len()).filter(|i| kind(*i) == wanted).collect::<Vec<_>>();
+        let of_kind = |expected: EntityKind| (0..names.len()).filter(|i| kind(*i) == expected).collect::<Vec<_>>();
         let (people, towns) = (of_kind(EntityKind::Person), of_kind(EntityKind::Town));
         let (companies, rivers) = (of_kind(EntityKind::Company), of_kind(EntityKind::River));
         let entity = |(index, name): (usize, &String)| {
@@ -136,8 +136,8 @@ impl KnowledgeBase {
     /// Returns the object of a relation of `subject`; `None` if entities of its kind do not have the relation.
     pub fn object(&self, subject: usize, relation: &Relation) -> Option<usize> {
         let subject = &self.entities[subject];
-        let place = relations(subject.kind).iter().position(|r| r == relation)?;
-        Some(subject.objects[place])
+        let index = relations(subject.kind).iter().position(|r| r == relation)?;
+        Some(subject.objects[index])
     }
     /// Returns whether an entity has this name.
     pub fn has(&self, name: &str) -> bool {
@@ -200,8 +200,8 @@ mod tests {
         let known = half.entities.iter().filter(|e| e.known).count();
         assert!((30..=70).contains(&known), "{known}");
         // A larger share includes every entity of a smaller one.
-        let most = KnowledgeBase::new(7, 100, 0.8);
-        assert!(half.entities.iter().zip(&most.entities).all(|(a, b)| !a.known || b.known));
+        let more = KnowledgeBase::new(7, 100, 0.8);
+        assert!(half.entities.iter().zip(&more.entities).all(|(a, b)| !a.known || b.known));
         assert!(KnowledgeBase::new(7, 100, 1.0).entities.iter().all(|e| e.known));
     }
 

@@ -22,9 +22,9 @@ use trainyard_core::{Chance, Error, OptionProblem, Result};
 use trainyard_tables::Problem;
 
 /// The largest knowledge base, in entities.
-const MOST_FACTS: u32 = 100_000;
+const MAX_FACTS: u32 = 100_000;
 /// The largest number of passages in a result.
-const MOST_PASSAGES: u32 = 100;
+const MAX_PASSAGES: u32 = 100;
 
 /// Options that `multi-hop-questions` adds to those of a dialogue, where `tools` are those in addition to `search`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,15 +71,15 @@ impl ExtraOptions for MultiHopQuestionsExtra {
         vec![search::spec()]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let known_by_nobody = || {
+        let corpus_with_known_share = || {
             OptionProblem::new("/known_share", "facts of a corpus cannot be declared known")
                 .help("remove `known_share`, or remove `corpus`")
         };
         let problems = [
-            OptionProblem::out_of_range("/facts_size", self.facts_size, KnowledgeBase::MIN_SIZE..=MOST_FACTS),
+            OptionProblem::out_of_range("/facts_size", self.facts_size, KnowledgeBase::MIN_SIZE..=MAX_FACTS),
             OptionProblem::out_of_range("/known_share", self.known_share, 0.0..=1.0),
-            (self.known_share > 0.0 && !self.corpus.is_empty()).then(known_by_nobody),
-            OptionProblem::out_of_range("/top_k", self.top_k, 1..=MOST_PASSAGES),
+            (self.known_share > 0.0 && !self.corpus.is_empty()).then(corpus_with_known_share),
+            OptionProblem::out_of_range("/top_k", self.top_k, 1..=MAX_PASSAGES),
         ];
         problems.into_iter().flatten().collect()
     }
@@ -108,13 +108,13 @@ impl MultiHopQuestions {
     /// Fails if a problem was generated from other facts, whose answers this corpus does not contain.
     fn check_facts(&self, problem: &Problem) -> Result<()> {
         let data: Value = serde_json::from_str(&problem.verifier).unwrap_or_default();
-        let Some(asked) = data.get("world").and_then(Value::as_str) else { return Ok(()) };
-        let has = if self.options.corpus.is_empty() { self.knowledge().label.as_str() } else { "a file" };
-        if asked == has {
+        let Some(problem_facts) = data.get("world").and_then(Value::as_str) else { return Ok(()) };
+        let facts = if self.options.corpus.is_empty() { self.knowledge().label.as_str() } else { "a file" };
+        if problem_facts == facts {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "problem `{}` is about the facts {asked} (seed/size), but the environment has those of {has}",
+            "problem `{}` is about the facts {problem_facts} (seed/size), but the environment has the facts {facts}",
             problem.id
         ))
         .help("use the `facts_seed` and `facts_size` of the stage that generated the problems, and no `corpus`"))
@@ -153,9 +153,9 @@ impl ProblemWorld for MultiHopQuestions {
     ) -> Demonstration {
         let question = MultiHopQuestion::at(self.knowledge(), level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
-        let wanted = draws.uniform() < mistakes;
+        let with_mistake = draws.uniform() < mistakes;
         // A mistake needs a search to misspell.
-        let mistake = question.unknown().next().filter(|_| wanted);
+        let mistake = question.unknown().next().filter(|_| with_mistake);
         let knowledge = self.knowledge();
         let mistake = mistake.map(|hop| misspelled(&knowledge.entities[hop.subject].name, knowledge, &mut draws));
         let mistaken = mistake.is_some();

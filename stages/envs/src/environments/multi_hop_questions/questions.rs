@@ -170,10 +170,10 @@ mod tests {
                 let mut words = problem.question().split(|c: char| !c.is_alphanumeric());
                 assert!(words.all(|word| word != problem.answer), "{}", problem.question());
                 assert_eq!(problem.question().matches(" of ").count(), level as usize);
-                let told = of_canonical
+                let first = of_canonical
                     .entry(problem.canonical.clone())
                     .or_insert_with(|| (problem.id.clone(), problem.answer.clone()));
-                assert_eq!(*told, (problem.id, problem.answer));
+                assert_eq!(*first, (problem.id, problem.answer));
             }
         }
         assert!(of_canonical.len() > 600);
@@ -182,13 +182,13 @@ mod tests {
     #[test]
     fn questions_read_from_the_last_relation_to_the_first() {
         let knowledge = KnowledgeBase::new(1, 100, 0.0);
-        let of = |subject: usize, noun: &str| {
+        let hop = |subject: usize, noun: &str| {
             let relation = relations(knowledge.entities[subject].kind).iter().find(|r| r.noun == noun).unwrap();
             Hop { subject, relation, object: knowledge.object(subject, relation).unwrap() }
         };
         // Entity 3 is a company.
-        let first = of(3, "founder");
-        let second = of(first.object, "birthplace");
+        let first = hop(3, "founder");
+        let second = hop(first.object, "birthplace");
         let name = |entity: usize| knowledge.entities[entity].name.as_str();
         let question = MultiHopQuestion { knowledge: &knowledge, hops: vec![first, second], form: 0 };
         let problem = question.problem();

@@ -45,9 +45,9 @@ fn demonstrations_search_for_what_is_not_known() {
             assert_eq!((results.len(), answer.as_deref()), (tool_turns, Some(problem.answer.as_str())));
             assert!(environment.verify(&problem, &answer.unwrap()).unwrap());
             // Each result contains the entity that the next search or the answer needs.
-            let question = MultiHopQuestion::at(environment.own.knowledge(), 3, index, &chance);
+            let question = MultiHopQuestion::at(environment.world.knowledge(), 3, index, &chance);
             for (hop, result) in question.unknown().zip(&results) {
-                assert!(result.contains(&environment.own.knowledge().entities[hop.object].name), "{result}");
+                assert!(result.contains(&environment.world.knowledge().entities[hop.object].name), "{result}");
             }
         }
     }
@@ -115,15 +115,15 @@ fn a_corpus_is_searched_and_generates_no_problems() {
     let (results, answer) = play(&environment, &problem, &turns);
     assert_eq!(results, ["Oslo: Oslo lies on a fjord."]);
     assert!(environment.verify(&problem, &answer.unwrap()).unwrap());
-    let made = self::environment(json!({})).problem(1, 0, &Chance::new(0));
-    assert!(environment.start(&made, 0).is_err());
+    let generated = self::environment(json!({})).problem(1, 0, &Chance::new(0));
+    assert!(environment.start(&generated, 0).is_err());
     let missing = self::environment(json!({"corpus": "no-such-file.jsonl"}));
     let error = missing.start(&problem, 0).err().unwrap();
     assert!(error.message.contains("no-such-file.jsonl"), "{error}");
 }
 
 #[test]
-fn every_mistake_in_the_options_is_located() {
+fn invalid_options_are_reported_with_their_pointers() {
     let pointers = |options: Value| -> Vec<String> {
         let options: WithDialogue<MultiHopQuestionsExtra> = serde_json::from_value(options).unwrap();
         PartOptions::check(&options).into_iter().map(|p| p.pointer).collect()

@@ -45,12 +45,13 @@ impl CustomEnvironment {
         let WithDialogue { extra, dialogue } = options;
         let start = || setup.host.program(&extra.peer, ROLE, &extra.name);
         let program = if setup.host.is_idle() { None } else { Some(start()?) };
-        let own = program.as_ref().map_or(&[] as &[ToolSpec], |program| program.capabilities.tools.as_slice());
-        let dialogue = Dialogue::with_tools(dialogue, setup, own, marked_or_last_line)?;
+        let program_tools =
+            program.as_ref().map_or(&[] as &[ToolSpec], |program| program.capabilities.tools.as_slice());
+        let dialogue = Dialogue::with_tools(dialogue, setup, program_tools, marked_or_last_line)?;
         Ok(Self { kind: P::KIND, dialogue, program, on_error: extra.on_error })
     }
     fn program(&self) -> Result<&Arc<CustomProgram>> {
-        self.program.as_ref().ok_or_else(|| Error::bug("an environment is played where no program is started"))
+        self.program.as_ref().ok_or_else(|| Error::bug("an environment without a running program was played"))
     }
     fn place(&self) -> String {
         format!("environment `{}`", self.kind)
@@ -58,8 +59,8 @@ impl CustomEnvironment {
     /// Requests one result about a problem.
     fn request(&self, op: &str, problem: &Problem, body: Map<String, Value>) -> Result<Value> {
         let program = self.program()?;
-        let answer = program.peer.call(op, &body)?.answer();
-        answer
+        let result = program.peer.call(op, &body)?.answer();
+        result
             .map(|reply| reply.value)
             .map_err(|fault| Error::from(fault).at(format!("problem `{}`", problem.id)).at(self.place()))
     }
@@ -89,11 +90,11 @@ impl Environment for CustomEnvironment {
             return Ok(self.dialogue.prompt(problem));
         }
         let body = [("problem".to_string(), problem_json(problem))].into_iter().collect();
-        let found = self.request("prompt", problem, body)?;
-        let said: Vec<ProgramMessage> = serde_json::from_value(found)
-            .map_err(|e| Error::data(format!("the program gave no list of messages: {e}")))
+        let result = self.request("prompt", problem, body)?;
+        let prompt: Vec<ProgramMessage> = serde_json::from_value(result)
+            .map_err(|e| Error::data(format!("the program did not return a list of messages: {e}")))
             .at(format!("problem `{}`", problem.id))?;
-        Ok(self.dialogue.prompt(&Problem { messages: messages(&said), ..problem.clone() }))
+        Ok(self.dialogue.prompt(&Problem { messages: messages(&prompt), ..problem.clone() }))
     }
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let program = self.program()?;

@@ -15,7 +15,7 @@ pub struct CustomEnvironmentExtra<P> {
     /// Program or service that implements the environment.
     #[serde(flatten)]
     pub peer: P,
-    /// Which of several environments of the program to use: in Python, the name of the class.
+    /// Name of the environment, if the program has several: in Python, the name of the class.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Effect of an exception of the program: `fail` ends the stage; with `skip` the episode is an infrastructure
@@ -27,7 +27,7 @@ pub struct CustomEnvironmentExtra<P> {
 pub struct EnvironmentRole;
 
 impl CustomCodePage<ProgramOptions> for EnvironmentRole {
-    const SUMMARY: &'static str = "an environment of a program of yours, in any language";
+    const SUMMARY: &'static str = "an environment in a user program, in any language";
     const DOC: &'static str = include_str!("process.md");
 }
 

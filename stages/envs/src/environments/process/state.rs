@@ -26,7 +26,7 @@ pub struct ProgramState {
     pub replies_seen: usize,
 }
 
-/// The program's statements on the episode in addition to a result.
+/// Update of the episode in a reply of the program.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct EpisodeUpdate {
@@ -45,7 +45,7 @@ pub struct ProgramMessage {
     content: String,
 }
 
-/// A claim on the reply to a turn without calls.
+/// Source of the reply to a turn without calls.
 struct StepResultSource(CallResultSource);
 
 impl PendingResultSource for StepResultSource {
@@ -56,7 +56,7 @@ impl PendingResultSource for StepResultSource {
         // The reply's content is read once it has arrived; only a failure is a result.
         Some(match self.0.pending.reply(wait)? {
             OperationReply::Value(_) => ToolResult::ok(""),
-            OperationReply::Raised(raised) => ToolResult::infrastructure(raised.to_string()),
+            OperationReply::Raised(exception) => ToolResult::infrastructure(exception.to_string()),
             other => result(&other, self.0.max_bytes),
         })
     }
@@ -76,11 +76,11 @@ impl EpisodeState for ProgramState {
         submit(&self.session, call, self.max_bytes)
     }
     fn after_calls(&mut self, _results: &[ToolResult]) -> AfterTurn {
-        let follows = self.new_replies().into_iter().filter_map(|reply| episode_update(&reply).ok().flatten());
-        let follows: Vec<EpisodeUpdate> = follows.collect();
-        match follows.iter().find(|f| f.done) {
-            Some(end) => AfterTurn::End(end.answer.clone()),
-            None => AfterTurn::Continue(follows.iter().flat_map(|f| messages(&f.messages)).collect()),
+        let updates = self.new_replies().into_iter().filter_map(|reply| episode_update(&reply).ok().flatten());
+        let updates: Vec<EpisodeUpdate> = updates.collect();
+        match updates.iter().find(|f| f.done) {
+            Some(last) => AfterTurn::End(last.answer.clone()),
+            None => AfterTurn::Continue(updates.iter().flat_map(|f| messages(&f.messages)).collect()),
         }
     }
     fn submit_text(&mut self, text: &str) -> Option<PendingToolResult> {
@@ -88,54 +88,47 @@ impl EpisodeState for ProgramState {
             return None;
         }
         let body = [("text".to_string(), json!(text))].into_iter().collect();
-        let awaited = self.session.submit("step", body, "a turn without calls");
-        Some(PendingToolResult::from_source(StepResultSource(CallResultSource {
-            pending: awaited,
-            max_bytes: self.max_bytes,
-        })))
+        let pending = self.session.submit("step", body, "a turn without calls");
+        Some(PendingToolResult::from_source(StepResultSource(CallResultSource { pending, max_bytes: self.max_bytes })))
     }
     fn after_text(&mut self, _text: &str) -> Option<AfterTurn> {
-        let follows = self.new_replies().pop().and_then(|reply| episode_update(&reply).ok().flatten())?;
-        Some(if follows.done {
-            AfterTurn::End(follows.answer)
-        } else {
-            AfterTurn::Continue(messages(&follows.messages))
-        })
+        let update = self.new_replies().pop().and_then(|reply| episode_update(&reply).ok().flatten())?;
+        Some(if update.done { AfterTurn::End(update.answer) } else { AfterTurn::Continue(messages(&update.messages)) })
     }
     /// Returns an exception of the environment; exceptions of tools are shown to the model instead.
     fn failure(&mut self) -> Option<Error> {
-        let place = |error: Error| error.at(&self.label);
+        let with_label = |error: Error| error.at(&self.label);
         let replies = self.session.replies(self.replies_seen);
-        let wrong = replies.iter().find_map(|reply| episode_update(reply).err());
-        if wrong.is_some() {
-            return wrong.map(place);
+        let invalid = replies.iter().find_map(|reply| episode_update(reply).err());
+        if invalid.is_some() {
+            return invalid.map(with_label);
         }
-        if let Some(raised) = self.session.raised(self.replies_seen) {
-            return (self.on_error == ExceptionPolicy::Fail).then(|| place(raised.error()));
+        if let Some(exception) = self.session.raised(self.replies_seen) {
+            return (self.on_error == ExceptionPolicy::Fail).then(|| with_label(exception.error()));
         }
-        self.session.failed().filter(ends_stage).map(place)
+        self.session.failed().filter(ends_stage).map(with_label)
     }
     fn fork(&self) -> Result<Box<dyn EpisodeState>> {
-        let Self { max_bytes: most, steps, on_error, replies_seen: seen, .. } = *self;
-        let (session, place) = (self.session.fork(), self.label.clone());
-        Ok(Box::new(Self { session, max_bytes: most, steps, on_error, label: place, replies_seen: seen }))
+        let Self { max_bytes, steps, on_error, replies_seen, .. } = *self;
+        let (session, label) = (self.session.fork(), self.label.clone());
+        Ok(Box::new(Self { session, max_bytes, steps, on_error, label, replies_seen }))
     }
 }
 
-/// Returns the statements of a reply on the episode; `None` if it contains none. Errors: data (unknown content).
+/// Returns the episode update in a reply; `None` if it contains none. Errors: data (unknown content).
 fn episode_update(reply: &OperationReply) -> Result<Option<EpisodeUpdate>> {
     let OperationReply::Value(value) = reply else { return Ok(None) };
     match value {
         Value::Null | Value::String(_) => Ok(None),
         Value::Object(_) => serde_json::from_value(value.clone())
             .map(Some)
-            .map_err(|e| Error::data(format!("the program answered a turn with {value}: {e}"))),
-        other => Err(Error::data(format!("the program answered a turn with {other}"))
-            .help("answer with null, or a map with `messages` or `done`")),
+            .map_err(|e| Error::data(format!("the program returned {value} for a turn: {e}"))),
+        other => Err(Error::data(format!("the program returned {other} for a turn"))
+            .help("return null, or a map with `messages` or `done`")),
     }
 }
 
 /// Returns messages for the model.
-pub fn messages(said: &[ProgramMessage]) -> Vec<Message> {
-    said.iter().map(|one| Message::new(one.role.as_str(), one.content.as_str())).collect()
+pub fn messages(messages: &[ProgramMessage]) -> Vec<Message> {
+    messages.iter().map(|message| Message::new(message.role.as_str(), message.content.as_str())).collect()
 }

@@ -33,7 +33,7 @@ pub struct SqlQuestion {
     pub query: String,
     /// The right answer.
     pub answer: String,
-    /// The tables it is about.
+    /// Tables of the question.
     pub tables: StaffTables,
 }
 
@@ -179,9 +179,9 @@ fn top(tables: &StaffTables, draws: &mut PhiloxRng) -> SqlQuestionDraft {
 fn join(tables: &StaffTables, draws: &mut PhiloxRng) -> SqlQuestionDraft {
     let sale = draws.choose(&tables.sales);
     let condition = StaffCondition::of(tables.seller(sale), draws);
-    let meant = |s: &&Sale| s.item == sale.item && condition.holds(tables.seller(s));
-    let sales = tables.sales.iter().filter(meant);
-    let (asked, value, answer) = if draws.below(2) == 0 {
+    let matches = |s: &&Sale| s.item == sale.item && condition.holds(tables.seller(s));
+    let sales = tables.sales.iter().filter(matches);
+    let (phrase, value, answer) = if draws.below(2) == 0 {
         (format!("How many sales of {} are", sale.item), "COUNT(*)", sales.count() as i64)
     } else {
         (
@@ -193,7 +193,7 @@ fn join(tables: &StaffTables, draws: &mut PhiloxRng) -> SqlQuestionDraft {
     let tail =
         format!("FROM sales JOIN staff ON staff.id = seller WHERE item = '{}' AND {}", sale.item, condition.sql());
     SqlQuestionDraft::new(
-        format!("{asked} by staff who {}?", condition.words()),
+        format!("{phrase} by staff who {}?", condition.words()),
         format!("SELECT {value} {tail}"),
         answer,
     )
@@ -210,21 +210,21 @@ fn groups(tables: &StaffTables, draws: &mut PhiloxRng) -> SqlQuestionDraft {
         *totals.entry(group).or_insert(0) += if by_amount { sale.amount } else { 1 };
     }
     let totals: Vec<i64> = totals.into_values().collect();
-    let least = *draws.choose(&totals);
-    let (who, column) = if by_town { ("towns", "town") } else { ("staff", "name") };
-    let (what, value) = if by_amount {
-        (format!("sales of {least} or more in total"), "SUM(amount)")
+    let minimum = *draws.choose(&totals);
+    let (subjects, column) = if by_town { ("towns", "town") } else { ("staff", "name") };
+    let (condition, value) = if by_amount {
+        (format!("sales of {minimum} or more in total"), "SUM(amount)")
     } else {
-        (format!("{least} sales or more"), "COUNT(*)")
+        (format!("{minimum} sales or more"), "COUNT(*)")
     };
-    let text = format!("How many {who} have {what}?");
+    let text = format!("How many {subjects} have {condition}?");
     let inner = format!(
-        "SELECT {column} FROM sales JOIN staff ON staff.id = seller GROUP BY {column} HAVING {value} >= {least}"
+        "SELECT {column} FROM sales JOIN staff ON staff.id = seller GROUP BY {column} HAVING {value} >= {minimum}"
     );
     SqlQuestionDraft::new(
         text,
         format!("SELECT COUNT(*) FROM ({inner})"),
-        totals.iter().filter(|total| **total >= least).count(),
+        totals.iter().filter(|total| **total >= minimum).count(),
     )
 }
 
@@ -283,16 +283,16 @@ mod tests {
     #[test]
     fn mistakes_are_database_errors() {
         let mut draws = Chance::new(1).at("mistakes", &[]);
-        let mut said = BTreeSet::new();
+        let mut errors = BTreeSet::new();
         for level in 1..=MAX_LEVEL {
             for (question, database) in questions(12, level, 10) {
                 match database.query(&question.mistake(&mut draws)) {
-                    Err(QueryFailure::Query(message)) => said.insert(message),
+                    Err(QueryFailure::Query(message)) => errors.insert(message),
                     other => panic!("{}: {other:?}", question.query),
                 };
             }
         }
-        assert_eq!(said.into_iter().collect::<Vec<_>>(), ["near \"FROM\": syntax error", "no such table: staffs"]);
+        assert_eq!(errors.into_iter().collect::<Vec<_>>(), ["near \"FROM\": syntax error", "no such table: staffs"]);
     }
 
     /// Three staff, four sales; answers computed by hand.
@@ -316,9 +316,9 @@ mod tests {
         // Tarvo sold 13 in three sales, Belu 9 in one.
         let of_groups: BTreeSet<(String, String)> = (0..200)
             .map(|i| groups(&tables, &mut Chance::new(8).at("g", &[i])))
-            .map(|asked| {
-                assert_eq!(database.query(&asked.query).as_ref(), Ok(&asked.answer));
-                (asked.text, asked.answer)
+            .map(|question| {
+                assert_eq!(database.query(&question.query).as_ref(), Ok(&question.answer));
+                (question.text, question.answer)
             })
             .collect();
         for (text, answer) in [

@@ -114,7 +114,7 @@ mod tests {
             assert_eq!((tables.staff.len(), tables.sales.len()), (rows, 2 * rows));
             assert_eq!(tables.staff.iter().map(|w| w.pay).collect::<BTreeSet<_>>().len(), rows);
             let sellers: BTreeSet<i64> = tables.sales.iter().map(|s| tables.seller(s).id).collect();
-            assert_eq!(sellers.len(), rows, "everybody sold something");
+            assert_eq!(sellers.len(), rows, "every staff member has a sale");
             let words: BTreeSet<&str> = tables.staff.iter().flat_map(|w| [w.name.as_str(), w.town.as_str()]).collect();
             let towns: BTreeSet<&str> = tables.staff.iter().map(|w| w.town.as_str()).collect();
             assert_eq!(words.len(), rows + towns.len());

@@ -92,7 +92,7 @@ fn endless_query_is_an_error_not_an_infrastructure_failure() {
 #[test]
 fn problem_without_a_database_is_named_in_the_error() {
     let environment = environment(json!({}));
-    for (verifier, said) in [
+    for (verifier, words) in [
         ("{", "not JSON"),
         ("{}", "no `database`"),
         (r#"{"database": {"tables": {}}}"#, "cannot be read"),
@@ -100,12 +100,12 @@ fn problem_without_a_database_is_named_in_the_error() {
     ] {
         let problem = Problem { id: "p7".to_string(), verifier: verifier.to_string(), ..Problem::default() };
         let error = environment.start(&problem, 0).err().unwrap();
-        assert!(error.message.starts_with("problem `p7`: ") && error.message.contains(said), "{verifier}: {error}");
+        assert!(error.message.starts_with("problem `p7`: ") && error.message.contains(words), "{verifier}: {error}");
     }
 }
 
 #[test]
-fn every_mistake_in_the_options_is_located() {
+fn invalid_options_are_reported_with_their_pointers() {
     let pointers = |options: Value| -> Vec<String> {
         let options: WithDialogue<SqlQuestions> = serde_json::from_value(options).unwrap();
         PartOptions::check(&options).into_iter().map(|p| p.pointer).collect()

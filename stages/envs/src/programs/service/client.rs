@@ -38,7 +38,7 @@ struct ServiceClientInner {
     requests: AtomicU64,
     generations: AtomicU64,
     handshake: Mutex<HandshakeState>,
-    /// Number of the life of each session that the service may know.
+    /// Generation of each session that the service may know.
     sessions: Mutex<BTreeMap<u64, u64>>,
     /// Number of sessions whose end the service has not acknowledged.
     closing: (Mutex<usize>, Condvar),
@@ -55,11 +55,11 @@ impl ServiceClient {
             let shown = address.to_string();
             Ok((CallbackClient::open(address, options.credentials(secrets)?, limits)?, shown))
         };
-        let (postbox, address) = open().map_err(|e: Error| e.at(&part))?;
+        let (http, address) = open().map_err(|e: Error| e.at(&part))?;
         // The name must differ from that of any other client on any host; no result depends on it.
         let client = format!("{:016x}", RandomState::new().build_hasher().finish());
         Ok(Self(Arc::new(ServiceClientInner {
-            http: postbox,
+            http,
             place: format!("{part} ({address})"),
             part,
             hello: hello_line(role, name, &options.options, seed),
@@ -74,111 +74,118 @@ impl ServiceClient {
     }
 }
 
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns a request that is answered with one JSON value.
-fn post(line: &str, again: bool) -> HttpRequest {
-    HttpRequest { idempotent: again, is_json: true, ..HttpRequest::json(line.trim_end().to_string()) }
+fn post(line: &str, idempotent: bool) -> HttpRequest {
+    HttpRequest { idempotent, is_json: true, ..HttpRequest::json(line.trim_end().to_string()) }
 }
 
 impl ServiceClientInner {
     /// Calls `then` once the handshake is complete.
-    fn after_handshake(self: &Arc<Self>, then: HandshakeCallback) {
-        let turn = lock(&self.handshake).enter(then);
-        match turn {
-            HandshakeStep::Proceed(then, ready) => then(Ok(ready)),
+    fn after_handshake(self: &Arc<Self>, callback: HandshakeCallback) {
+        let step = lock(&self.handshake).enter(callback);
+        match step {
+            HandshakeStep::Proceed(callback, ready) => callback(Ok(ready)),
             HandshakeStep::Start => self.start_handshake(),
             HandshakeStep::Wait => {}
         }
     }
     fn start_handshake(self: &Arc<Self>) {
         let core = Arc::downgrade(self);
-        self.http.send(post(&self.hello, true), move |answer| {
+        self.http.send(post(&self.hello, true), move |response| {
             let Some(core) = core.upgrade() else { return };
-            let greeted = core.handshake_result(answer);
-            let waiting = lock(&core.handshake).end(&greeted);
-            waiting.into_iter().for_each(|then| then(greeted.clone()));
+            let result = core.handshake_result(response);
+            let waiting = lock(&core.handshake).end(&result);
+            waiting.into_iter().for_each(|callback| callback(result.clone()));
         });
     }
-    fn handshake_result(&self, answer: Result<HttpResponse, HttpFault>) -> HandshakeResult {
-        let heard = answer.map_err(|refusal| Error::from(refusal).at(&self.part))?;
-        parse_ready(heard.body.trim().as_bytes()).map_err(|what| {
-            let error = Error::invalid(format!("the service cannot be used: {what}")).at(&self.place);
+    fn handshake_result(&self, response: Result<HttpResponse, HttpFault>) -> HandshakeResult {
+        let response = response.map_err(|fault| Error::from(fault).at(&self.part))?;
+        parse_ready(response.body.trim().as_bytes()).map_err(|problem| {
+            let error = Error::invalid(format!("the service cannot be used: {problem}")).at(&self.place);
             error.help("check the URL; the service answers the request `hello` of the protocol (docs/own-code.md)")
         })
     }
-    /// Sends a request once the handshake is complete; for a session, with its life.
-    fn submit(self: &Arc<Self>, request: &ProgramRequest, life: Option<u64>) -> PendingProgramResponse {
-        let (ticket, to) = pending_response();
+    /// Sends a request once the handshake is complete; for a session, with its generation.
+    fn submit(self: &Arc<Self>, request: &ProgramRequest, generation: Option<u64>) -> PendingProgramResponse {
+        let (pending, responder) = pending_response();
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let line = request.line_with(number, &self.request_fields);
         let core = Arc::downgrade(self);
-        self.after_handshake(Box::new(move |greeted| match (greeted, core.upgrade()) {
+        self.after_handshake(Box::new(move |result| match (result, core.upgrade()) {
             (Ok(ready), Some(core)) => {
                 // A request that changes a session's state must not be repeated.
-                let again = life.is_none() || ready["repeats"] == json!(true);
-                core.send(number, post(&line, again), life, to);
+                let idempotent = generation.is_none() || ready["repeats"] == json!(true);
+                core.send(number, post(&line, idempotent), generation, responder);
             }
-            (Err(error), _) => to.resolve(Err(ProgramFault::Outage(error))),
+            (Err(error), _) => responder.resolve(Err(ProgramFault::Outage(error))),
             (Ok(_), None) => {}
         }));
-        ticket
+        pending
     }
-    fn send(self: &Arc<Self>, number: u64, post: HttpRequest, life: Option<u64>, to: ProgramResponder) {
+    fn send(self: &Arc<Self>, number: u64, post: HttpRequest, generation: Option<u64>, responder: ProgramResponder) {
         let core = Arc::downgrade(self);
-        self.http.send(post, move |answer| {
+        self.http.send(post, move |response| {
             if let Some(core) = core.upgrade() {
-                to.resolve(core.handle_reply(number, life, answer));
+                responder.resolve(core.handle_reply(number, generation, response));
             }
         });
     }
-    fn handle_reply(&self, number: u64, life: Option<u64>, answered: Result<HttpResponse, HttpFault>) -> ProgramResult {
-        let heard = answered.map_err(|refusal| self.request_fault(refusal, life.is_some()))?;
-        let wrong = |what: String| {
-            let error = Error::data(format!("the service {what}")).at(&self.place);
+    fn handle_reply(
+        &self,
+        number: u64,
+        generation: Option<u64>,
+        response: Result<HttpResponse, HttpFault>,
+    ) -> ProgramResult {
+        let response = response.map_err(|fault| self.request_fault(fault, generation.is_some()))?;
+        let wrong = |problem: String| {
+            let error = Error::data(format!("the service {problem}")).at(&self.place);
             ProgramFault::Outage(
                 error.help("a request is answered with `id` and `result` or `error` (docs/own-code.md)"),
             )
         };
-        let (id, result) = parse_response(heard.body.trim().as_bytes()).map_err(wrong)?;
+        let (id, result) = parse_response(response.body.trim().as_bytes()).map_err(wrong)?;
         if id != number {
-            return Err(wrong(format!("answered request {id} when it was asked request {number}")));
+            return Err(wrong(format!("answered request {id} instead of request {number}")));
         }
-        result.map(|value| ProgramResponse { value, generation: life.unwrap_or(0) }).map_err(ProgramFault::Exception)
+        result
+            .map(|value| ProgramResponse { value, generation: generation.unwrap_or(0) })
+            .map_err(ProgramFault::Exception)
     }
-    /// Returns the fault of a request without an answer. A session whose state may be gone or half changed is begun
-    /// again.
-    fn request_fault(&self, refusal: HttpFault, of_session: bool) -> ProgramFault {
-        let HttpFault { status, delivery: reach, .. } = refusal;
-        let error = Error::from(refusal).at(&self.part);
+    /// Returns the fault of a request without an answer. A session whose state may be lost or partly changed is
+    /// started again.
+    fn request_fault(&self, fault: HttpFault, of_session: bool) -> ProgramFault {
+        let HttpFault { status, delivery, .. } = fault;
+        let error = Error::from(fault).at(&self.part);
         match status {
             _ if !of_session => ProgramFault::Outage(error),
             Some(410) => {
-                let lost = Error::retryable("the service does not know this session any more").at(&self.place);
+                let lost = Error::retryable("the service no longer knows this session").at(&self.place);
                 ProgramFault::Lost(lost.caused_by(&error))
             }
-            _ if reach == DeliveryStatus::TimedOut => ProgramFault::TimedOut(error),
+            _ if delivery == DeliveryStatus::TimedOut => ProgramFault::TimedOut(error),
             Some(429) => ProgramFault::Outage(error),
             _ if error.kind == ErrorKind::Retryable => ProgramFault::Lost(error),
             _ => ProgramFault::Outage(error),
         }
     }
-    /// Returns the service's name of a session in one of its lives.
-    fn name(&self, life: u64) -> Value {
-        json!(format!("{}-{life}", self.client))
+    /// Returns the service's name of a session in one of its generations.
+    fn name(&self, generation: u64) -> Value {
+        json!(format!("{}-{generation}", self.client))
     }
-    /// Starts a new life of a session, which ends an earlier one.
+    /// Starts a new generation of a session and closes the previous one.
     fn begin(self: &Arc<Self>, session: u64) -> u64 {
-        let life = self.generations.fetch_add(1, Ordering::Relaxed);
-        let before = lock(&self.sessions).insert(session, life);
-        before.into_iter().for_each(|life| self.close(life));
-        life
+        let generation = self.generations.fetch_add(1, Ordering::Relaxed);
+        let previous = lock(&self.sessions).insert(session, generation);
+        previous.into_iter().for_each(|generation| self.close(generation));
+        generation
     }
     /// Notifies the service that a session is over; only the end of the client waits for the answer.
-    fn close(self: &Arc<Self>, life: u64) {
-        let body = Map::from_iter([("session".to_string(), self.name(life))]);
+    fn close(self: &Arc<Self>, generation: u64) {
+        let body = Map::from_iter([("session".to_string(), self.name(generation))]);
         let Ok(request) = ProgramRequest::new("close", &body) else { return };
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         *lock(&self.closing.0) += 1;
@@ -197,38 +204,39 @@ impl ProgramService for ServiceClient {
         &self.0.place
     }
     fn ready(&self) -> PendingProgramResponse {
-        let (ticket, to) = pending_response();
-        self.0.after_handshake(Box::new(move |greeted| {
-            to.resolve(greeted.map(|value| ProgramResponse { value, generation: 0 }).map_err(ProgramFault::Outage));
+        let (pending, responder) = pending_response();
+        self.0.after_handshake(Box::new(move |result| {
+            responder
+                .resolve(result.map(|value| ProgramResponse { value, generation: 0 }).map_err(ProgramFault::Outage));
         }));
-        ticket
+        pending
     }
     fn send(&self, request: ProgramRequest) -> PendingProgramResponse {
         self.0.submit(&request, None)
     }
     fn send_in_session(
         &self,
-        seat: SessionLocation,
+        location: SessionLocation,
         op: &str,
         mut body: Map<String, Value>,
     ) -> Result<PendingProgramResponse> {
         let core = &self.0;
-        let life = match (op, seat.generation) {
+        let generation = match (op, location.generation) {
             ("close", _) => {
-                let life = lock(&core.sessions).remove(&seat.session);
-                life.into_iter().for_each(|life| core.close(life));
+                let generation = lock(&core.sessions).remove(&location.session);
+                generation.into_iter().for_each(|generation| core.close(generation));
                 return Ok(pending_response().0);
             }
-            ("start", _) => core.begin(seat.session),
+            ("start", _) => core.begin(location.session),
             ("fork", Some(from)) => {
                 body.insert("from".into(), core.name(from));
-                core.begin(seat.session)
+                core.begin(location.session)
             }
-            (_, Some(life)) => life,
-            (_, None) => return Err(Error::bug(format!("`{op}` of a session that was not begun"))),
+            (_, Some(generation)) => generation,
+            (_, None) => return Err(Error::bug(format!("`{op}` of a session that was not started"))),
         };
-        body.insert("session".into(), core.name(life));
-        Ok(core.submit(&ProgramRequest::new(op, &body)?, Some(life)))
+        body.insert("session".into(), core.name(generation));
+        Ok(core.submit(&ProgramRequest::new(op, &body)?, Some(generation)))
     }
 }
 
@@ -244,8 +252,8 @@ impl CustomCodeOptions for ServiceOptions {
 
 impl Drop for ServiceClient {
     fn drop(&mut self) {
-        let (left, heard) = &self.0.closing;
+        let (remaining, acknowledged) = &self.0.closing;
         // A service that does not answer drops its sessions by itself.
-        drop(heard.wait_timeout_while(lock(left), CLOSE_TIMEOUT, |left| *left > 0));
+        drop(acknowledged.wait_timeout_while(lock(remaining), CLOSE_TIMEOUT, |remaining| *remaining > 0));
     }
 }

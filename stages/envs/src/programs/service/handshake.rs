@@ -9,10 +9,10 @@ pub type HandshakeResult = Result<Value, Error>;
 /// Continuation after the handshake.
 pub type HandshakeCallback = Box<dyn FnOnce(HandshakeResult) + Send>;
 
-/// The state of the handshake.
+/// State of the handshake.
 #[derive(Default)]
 pub enum HandshakeState {
-    /// Not begun, or the last try failed.
+    /// Not started, or the last attempt failed.
     #[default]
     Idle,
     /// In progress, with the waiting requests.
@@ -32,22 +32,22 @@ pub enum HandshakeStep {
 
 impl HandshakeState {
     /// Registers a request that needs the service.
-    pub fn enter(&mut self, then: HandshakeCallback) -> HandshakeStep {
+    pub fn enter(&mut self, callback: HandshakeCallback) -> HandshakeStep {
         match self {
-            Self::Done(ready) => HandshakeStep::Proceed(then, ready.clone()),
+            Self::Done(ready) => HandshakeStep::Proceed(callback, ready.clone()),
             Self::InProgress(waiting) => {
-                waiting.push(then);
+                waiting.push(callback);
                 HandshakeStep::Wait
             }
             Self::Idle => {
-                *self = Self::InProgress(vec![then]);
+                *self = Self::InProgress(vec![callback]);
                 HandshakeStep::Start
             }
         }
     }
     /// Ends the handshake and returns the waiting requests. After a failure the next request starts it again.
-    pub fn end(&mut self, greeted: &HandshakeResult) -> Vec<HandshakeCallback> {
-        let next = greeted.as_ref().map_or(Self::Idle, |ready| Self::Done(ready.clone()));
+    pub fn end(&mut self, result: &HandshakeResult) -> Vec<HandshakeCallback> {
+        let next = result.as_ref().map_or(Self::Idle, |ready| Self::Done(ready.clone()));
         match std::mem::replace(self, next) {
             Self::InProgress(waiting) => waiting,
             Self::Idle | Self::Done(_) => Vec::new(),

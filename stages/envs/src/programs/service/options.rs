@@ -27,12 +27,12 @@ pub struct ServiceOptions {
     /// Further headers of every request: a text, or `{secret: NAME}`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, ServiceHeader>,
-    /// Requests in flight; more wait.
+    /// Maximum number of requests in flight; further requests wait.
     #[schemars(range(min = 1, max = 1024))]
     pub concurrency: usize,
-    /// Time limit of one try of a request: `30s`, `2m`.
+    /// Time limit of one attempt of a request: `30s`, `2m`.
     pub timeout: String,
-    /// Tries of a request, including the first, while the service is unreachable or overloaded.
+    /// Maximum number of attempts of a request, including the first, while the service is unreachable or overloaded.
     #[schemars(range(min = 1, max = 100))]
     pub attempts: u32,
     /// Passed to the service unchanged. Part of the stage digest, so it may contain a version of the service.
@@ -40,7 +40,7 @@ pub struct ServiceOptions {
     pub options: Value,
 }
 
-/// The value of a header.
+/// Value of a header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
@@ -73,7 +73,7 @@ impl ServiceOptions {
     fn time(&self) -> Result<Duration> {
         let time = parse_duration(&self.timeout).map_err(Error::invalid)?;
         if time.is_zero() {
-            return Err(Error::invalid("the time for a request is zero").help("write for example `30s`"));
+            return Err(Error::invalid("the time limit of a request is zero").help("write for example `30s`"));
         }
         Ok(time)
     }
@@ -95,19 +95,19 @@ impl ServiceOptions {
     fn problems_of_headers(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         for (name, header) in &self.headers {
-            let mut wrong = |what: &str, help: &str| {
-                problems.push(OptionProblem::new(format!("/headers/{name}"), what).help(help));
+            let mut wrong = |message: &str, help: &str| {
+                problems.push(OptionProblem::new(format!("/headers/{name}"), message).help(help));
             };
             let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
             if name.is_empty() || !name.chars().all(is_token) {
-                wrong("this is no name of a header", "use letters, digits and `-`");
+                wrong("invalid name of a header", "use letters, digits and `-`");
             } else if RESERVED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
-                wrong("this header is set by Trainyard", "leave it out; a key is given by `api_key`");
+                wrong("this header is set by Trainyard", "remove it; set a key with `api_key`");
             }
             if let ServiceHeader::Text(text) = header
                 && text.chars().any(char::is_control)
             {
-                wrong("the value holds a line break or the like", "write it on one line");
+                wrong("the value of a header contains a control character", "write it on one line");
             }
         }
         problems
@@ -119,7 +119,7 @@ impl ServiceOptions {
     pub(super) fn all_problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.url.is_empty() {
-            let problem = OptionProblem::new("/url", "no service is named");
+            let problem = OptionProblem::new("/url", "the URL of the service is empty");
             problems.push(problem.help("write for example `url: http://127.0.0.1:9000/`"));
         } else if let Err(e) = self.address() {
             let problem = OptionProblem::new("/url", e.message);
@@ -147,22 +147,25 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_all_reported_at_their_places() {
-        let places = |more: Value| -> Vec<String> {
+    fn all_problems_are_reported_with_their_pointers() {
+        let pointers = |more: Value| -> Vec<String> {
             options(more).all_problems().into_iter().map(|problem| problem.pointer).collect()
         };
-        assert!(places(json!({})).is_empty());
-        assert_eq!(places(json!({"url": ""})), ["/url"]);
+        assert!(pointers(json!({})).is_empty());
+        assert_eq!(pointers(json!({"url": ""})), ["/url"]);
         assert_eq!(
-            places(json!({"url": "ftp://h", "concurrency": 0, "timeout": "0s", "attempts": 0})),
+            pointers(json!({"url": "ftp://h", "concurrency": 0, "timeout": "0s", "attempts": 0})),
             ["/url", "/concurrency", "/timeout", "/attempts"]
         );
         let headers = json!({"Authorization": "x", "X-Team": "a\nb", "a b": "c", "X-Key": {"secret": "KEY"}});
-        assert_eq!(places(json!({"headers": headers})), ["/headers/Authorization", "/headers/X-Team", "/headers/a b"]);
+        assert_eq!(
+            pointers(json!({"headers": headers})),
+            ["/headers/Authorization", "/headers/X-Team", "/headers/a b"]
+        );
     }
 
     #[test]
-    fn secrets_stand_in_no_config() {
+    fn config_contains_no_secret_values() {
         let options = options(json!({"api_key": {"secret": "A"}, "headers": {"x-key": {"secret": "B"}, "x-t": "c"}}));
         let complete = serde_json::to_value(&options).unwrap();
         assert_eq!(complete["headers"], json!({"x-key": {"secret": "B"}, "x-t": "c"}));

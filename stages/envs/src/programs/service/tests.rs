@@ -12,7 +12,7 @@ use trainyard_process::{
     Hello, PendingProgramResponse, ProgramFault, ProgramResult, ProgramService, SessionLocation, null_log,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const HELLO: Hello<'static> = Hello { role: "reward", name: "", seed: 7 };
 
 /// Reaction of a service to a request.
@@ -42,9 +42,9 @@ struct ReceivedRequests {
 impl ReceivedRequests {
     /// Returns the requested operations.
     fn ops(&self) -> Vec<String> {
-        let asked = self.bodies.lock().unwrap();
+        let bodies = self.bodies.lock().unwrap();
         let op = |line: &Value| line["op"].as_str().or(line["type"].as_str()).unwrap_or_default().to_string();
-        asked.iter().map(op).collect()
+        bodies.iter().map(op).collect()
     }
 }
 
@@ -88,23 +88,23 @@ fn one(stream: &TcpStream, seen: &ReceivedRequests, act: &dyn Fn(&Value, usize) 
     reader.read_exact(&mut body).unwrap();
     let line: Value = serde_json::from_slice(&body).unwrap();
     let before = {
-        let mut asked = seen.bodies.lock().unwrap();
-        let before = asked.iter().filter(|earlier| earlier["op"] == line["op"]).count();
-        asked.push(line.clone());
+        let mut bodies = seen.bodies.lock().unwrap();
+        let before = bodies.iter().filter(|earlier| earlier["op"] == line["op"]).count();
+        bodies.push(line.clone());
         before
     };
     seen.heads.lock().unwrap().push(head);
     let write = |text: &str| (&mut &*stream).write_all(text.as_bytes()).is_ok();
-    let whole = |status: u16, body: &str| {
+    let http_response = |status: u16, body: &str| {
         let length = body.len();
         format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
     };
     match act(&line, before) {
-        Act::Say(value) => drop(write(&whole(200, &value.to_string()))),
-        Act::Text(text) => drop(write(&whole(200, &text))),
-        Act::Status(status, text) => drop(write(&whole(status, text))),
+        Act::Say(value) => drop(write(&http_response(200, &value.to_string()))),
+        Act::Text(text) => drop(write(&http_response(200, &text))),
+        Act::Status(status, text) => drop(write(&http_response(status, text))),
         Act::Die => {}
-        Act::Hang => std::thread::sleep(PATIENCE),
+        Act::Hang => std::thread::sleep(TIMEOUT),
         Act::Flood => {
             let part = " ".repeat(1 << 20);
             let chunk = format!("{:x}\r\n{part}\r\n", part.len());
@@ -119,7 +119,7 @@ fn one(stream: &TcpStream, seen: &ReceivedRequests, act: &dyn Fn(&Value, usize) 
                 }
             }
         }
-        Act::Half => drop(write(&whole(200, "{\"id\":1,\"result\":[1,2,3]}")[..75])),
+        Act::Half => drop(write(&http_response(200, "{\"id\":1,\"result\":[1,2,3]}")[..75])),
     }
 }
 
@@ -138,11 +138,11 @@ fn service(url: &str, more: Value) -> Arc<dyn ProgramService> {
     options(url, more).open(HELLO, &Secrets::default(), &null_log()).unwrap()
 }
 
-fn wait(ticket: &PendingProgramResponse) -> ProgramResult {
-    ticket.wait(PATIENCE).expect("an answer in time")
+fn wait(pending: &PendingProgramResponse) -> ProgramResult {
+    pending.wait(TIMEOUT).expect("an answer in time")
 }
 
-fn ask(peer: &dyn ProgramService, body: &Value) -> ProgramResult {
+fn call_score(peer: &dyn ProgramService, body: &Value) -> ProgramResult {
     wait(&peer.call("score", body).unwrap())
 }
 
@@ -157,22 +157,22 @@ fn outage(answer: ProgramResult) -> Error {
 fn many_requests_are_answered_after_one_handshake() {
     let (url, seen) = serve(|line, _| echo(line));
     let peer = service(&url, json!({"options": {"limit": 3}}));
-    let tickets: Vec<PendingProgramResponse> = (0..50).map(|n| peer.call("score", &json!({"n": n})).unwrap()).collect();
-    for (n, ticket) in tickets.iter().enumerate() {
-        assert_eq!(wait(ticket).unwrap().value, n);
+    let pending: Vec<PendingProgramResponse> = (0..50).map(|n| peer.call("score", &json!({"n": n})).unwrap()).collect();
+    for (n, response) in pending.iter().enumerate() {
+        assert_eq!(wait(response).unwrap().value, n);
     }
     assert_eq!(wait(&peer.ready()).unwrap().value["type"], "ready");
-    let asked = seen.bodies.lock().unwrap();
-    assert_eq!(asked.iter().filter(|line| line["type"] == "hello").count(), 1);
+    let bodies = seen.bodies.lock().unwrap();
+    assert_eq!(bodies.iter().filter(|line| line["type"] == "hello").count(), 1);
     let hello =
         json!({"type": "hello", "protocol": 1, "role": "reward", "name": "", "options": {"limit": 3}, "seed": 7});
-    assert_eq!(asked[0], hello);
+    assert_eq!(bodies[0], hello);
     // A restarted service still receives the handshake with each request.
-    assert_eq!(asked[1]["hello"], json!({"role": "reward", "name": "", "options": {"limit": 3}, "seed": 7}));
+    assert_eq!(bodies[1]["hello"], json!({"role": "reward", "name": "", "options": {"limit": 3}, "seed": 7}));
 }
 
 #[test]
-fn what_a_service_does_wrong_is_named_and_of_the_right_kind() {
+fn faults_of_a_service_are_reported_with_their_kind() {
     use ErrorKind::{Data, Invalid, Retryable};
     type Case = (fn() -> Act, ErrorKind, &'static str);
     let cases: [Case; 12] = [
@@ -185,51 +185,51 @@ fn what_a_service_does_wrong_is_named_and_of_the_right_kind() {
         (|| Act::Half, Retryable, "closed the connection early (2 attempts)"),
         (|| Act::Text("{\"id\":2,\"res".into()), Retryable, "ended its response early (2 attempts)"),
         (|| Act::Text("<html>hello</html>".into()), Data, "wrote a line that is not a response"),
-        (|| Act::Say(json!({"id": 99, "result": 1})), Data, "answered request 99 when it was asked request 1"),
+        (|| Act::Say(json!({"id": 99, "result": 1})), Data, "answered request 99 instead of request 1"),
         (|| Act::Say(json!({"id": 1})), Data, "neither `result` nor `error`"),
         (|| Act::Flood, Data, "returned more than 67108864 bytes"),
     ];
     for (act, kind, words) in cases {
         let (url, _) = serve(move |_, _| act());
-        let error = outage(ask(&*service(&url, json!({})), &json!({})));
+        let error = outage(call_score(&*service(&url, json!({})), &json!({})));
         assert_eq!(error.kind, kind, "{words}: {error}");
         assert!(error.message.starts_with("reward `http`") && error.message.contains(words), "{words}: {error}");
     }
 }
 
 #[test]
-fn a_service_that_hangs_or_drips_is_late() {
+fn slow_responses_time_out() {
     for act in [|| Act::Hang, || Act::Drip] {
         let (url, _) = serve(move |_, _| act());
-        let error = outage(ask(&*service(&url, json!({"timeout": "300ms"})), &json!({})));
+        let error = outage(call_score(&*service(&url, json!({"timeout": "300ms"})), &json!({})));
         assert_eq!(error.kind, ErrorKind::Retryable);
         assert!(error.message.contains("did not answer within 300ms (2 attempts)"), "{error}");
     }
 }
 
 #[test]
-fn what_passes_is_asked_again() {
+fn transient_faults_are_retried() {
     for act in [|| Act::Status(503, ""), || Act::Die, || Act::Half] {
         let (url, seen) = serve(move |line, before| if before == 0 { act() } else { echo(line) });
-        assert_eq!(ask(&*service(&url, json!({})), &json!({"n": 5})).unwrap().value, 5);
-        let asked = seen.bodies.lock().unwrap();
-        assert_eq!((asked.len(), &asked[1]), (3, &asked[2]), "the second try is the first one, with its id");
+        assert_eq!(call_score(&*service(&url, json!({})), &json!({"n": 5})).unwrap().value, 5);
+        let bodies = seen.bodies.lock().unwrap();
+        assert_eq!((bodies.len(), &bodies[1]), (3, &bodies[2]), "the second try is the first one, with its id");
     }
 }
 
 #[test]
-fn exceptions_are_no_outages() {
+fn exceptions_are_not_outages() {
     let (url, _) = serve(|line, _| {
         Act::Say(json!({"id": line["id"], "error": {"type": "ValueError", "message": "bad", "traceback": "line 1"}}))
     });
-    let Err(ProgramFault::Exception(raised)) = ask(&*service(&url, json!({})), &json!({})) else {
+    let Err(ProgramFault::Exception(raised)) = call_score(&*service(&url, json!({})), &json!({})) else {
         panic!("no exception")
     };
     assert_eq!(raised.to_string(), "ValueError: bad");
 }
 
 #[test]
-fn a_handshake_that_fails_is_made_again_by_the_next_request() {
+fn failed_handshake_is_repeated_by_the_next_request() {
     let (url, seen) = serve_all(|line, before| match (line["type"].as_str(), before) {
         (Some("hello"), 0) => Act::Say(json!({"type": "error", "error": {"type": "LookupError", "message": "none"}})),
         (Some("hello"), 1) => Act::Say(json!({"type": "ready", "protocol": 2})),
@@ -238,23 +238,23 @@ fn a_handshake_that_fails_is_made_again_by_the_next_request() {
     });
     let peer = service(&url, json!({}));
     for words in ["cannot be used: LookupError: none", "speaks version 2 of the protocol"] {
-        let error = outage(ask(&*peer, &json!({})));
+        let error = outage(call_score(&*peer, &json!({})));
         assert!(error.kind == ErrorKind::Invalid && error.message.contains(words), "{error}");
     }
-    assert_eq!(ask(&*peer, &json!({"n": 1})).unwrap().value, 1);
+    assert_eq!(call_score(&*peer, &json!({"n": 1})).unwrap().value, 1);
     assert_eq!(seen.ops(), ["hello", "hello", "hello", "score"]);
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = outage(ask(&*service(&format!("http://{nobody}"), json!({})), &json!({})));
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = outage(call_score(&*service(&format!("http://{unused}"), json!({})), &json!({})));
     assert!(error.kind == ErrorKind::Retryable && error.message.contains("cannot be reached (2 attempts)"), "{error}");
 }
 
 #[test]
-fn keys_and_headers_go_along_and_are_never_shown() {
+fn keys_and_headers_are_sent_and_never_shown() {
     let (url, seen) = serve(|_, _| Act::Status(403, "who are you"));
     let more = json!({"api_key": {"secret": "KEY"}, "headers": {"X-Team": "red", "X-Pass": {"secret": "PASS"}}});
     let secrets = Secrets::new([("KEY", "sesame"), ("PASS", "hunter2")].map(|(n, v)| (n.to_string(), v.to_string())));
     let peer = options(&url, more).open(HELLO, &secrets, &null_log()).unwrap();
-    let error = outage(ask(&*peer, &json!({})));
+    let error = outage(call_score(&*peer, &json!({})));
     assert!(!format!("{error:?}").contains("hunter2") && !format!("{error:?}").contains("sesame"), "{error:?}");
     let heads = seen.heads.lock().unwrap();
     for head in heads.iter() {
@@ -268,33 +268,34 @@ fn keys_and_headers_go_along_and_are_never_shown() {
     assert!(error.kind == ErrorKind::Invalid && !error.message.contains("a\nb"), "{error}");
 }
 
-/// Returns a seat of session 3.
-fn seat(life: Option<u64>) -> SessionLocation {
-    SessionLocation { session: 3, worker: 0, generation: life }
+/// Returns the location of session 3.
+fn location(generation: Option<u64>) -> SessionLocation {
+    SessionLocation { session: 3, worker: 0, generation }
 }
 
-fn on(peer: &dyn ProgramService, life: Option<u64>, op: &str) -> ProgramResult {
-    wait(&peer.send_in_session(seat(life), op, Map::new()).unwrap())
+fn on(peer: &dyn ProgramService, generation: Option<u64>, op: &str) -> ProgramResult {
+    wait(&peer.send_in_session(location(generation), op, Map::new()).unwrap())
 }
 
 #[test]
-fn sessions_have_names_of_their_own_and_their_end_is_told() {
+fn sessions_have_unique_names_and_are_closed() {
     let (url, seen) = serve(|line, _| echo(line));
     let peer = service(&url, json!({}));
-    let life = on(&*peer, None, "start").unwrap().generation;
-    assert_eq!(on(&*peer, Some(life), "step").unwrap().generation, life);
-    let forked = peer.send_in_session(SessionLocation { session: 4, ..seat(Some(life)) }, "fork", Map::new()).unwrap();
-    assert_ne!(wait(&forked).unwrap().generation, life, "a copy goes on by itself");
+    let generation = on(&*peer, None, "start").unwrap().generation;
+    assert_eq!(on(&*peer, Some(generation), "step").unwrap().generation, generation);
+    let forked =
+        peer.send_in_session(SessionLocation { session: 4, ..location(Some(generation)) }, "fork", Map::new()).unwrap();
+    assert_ne!(wait(&forked).unwrap().generation, generation, "a fork is another session");
     let again = on(&*peer, None, "start").unwrap().generation;
-    assert_ne!(again, life, "a session that is begun again is another one");
+    assert_ne!(again, generation, "a session that is started again is another one");
     for session in [3, 4] {
-        peer.send_in_session(SessionLocation { session, ..seat(None) }, "close", Map::new()).unwrap();
+        peer.send_in_session(SessionLocation { session, ..location(None) }, "close", Map::new()).unwrap();
     }
     drop(peer);
-    let asked = seen.bodies.lock().unwrap();
+    let bodies = seen.bodies.lock().unwrap();
     let of = |op: &str, key: &str| -> Vec<String> {
         let mut names: Vec<String> =
-            asked.iter().filter(|l| l["op"] == op).map(|l| l[key].as_str().unwrap().to_string()).collect();
+            bodies.iter().filter(|l| l["op"] == op).map(|l| l[key].as_str().unwrap().to_string()).collect();
         names.sort();
         names
     };
@@ -302,22 +303,22 @@ fn sessions_have_names_of_their_own_and_their_end_is_told() {
     assert_eq!((of("step", "session"), of("fork", "from")), (vec![begun[0].clone()], vec![begun[0].clone()]));
     let mut all = [begun, forked].concat();
     all.sort();
-    assert_eq!(of("close", "session"), all, "the service hears of every end before the peer is gone");
+    assert_eq!(of("close", "session"), all, "every session is closed before the client is dropped");
     let other = service(&url, json!({}));
-    drop(asked);
+    drop(bodies);
     on(&*other, None, "start").unwrap();
     let name = seen.bodies.lock().unwrap().iter().rfind(|l| l["op"] == "start").unwrap()["session"].clone();
-    assert!(!all.contains(&name.as_str().unwrap().to_string()), "nor has another stage one of that name");
+    assert!(!all.contains(&name.as_str().unwrap().to_string()), "session names are unique across stages");
 }
 
 #[test]
-fn a_step_is_sent_once_and_what_may_be_lost_is_said_to_be() {
+fn step_is_sent_once_and_a_lost_session_is_reported() {
     let lost = |answer: &ProgramResult| matches!(answer, Err(ProgramFault::Lost(_)));
     for act in [|| Act::Die, || Act::Half, || Act::Status(500, ""), || Act::Status(410, "who")] {
         let (url, seen) = serve(move |line, _| if line["op"] == "step" { act() } else { echo(line) });
         let peer = service(&url, json!({}));
-        let life = on(&*peer, None, "start").unwrap().generation;
-        let answer = on(&*peer, Some(life), "step");
+        let generation = on(&*peer, None, "start").unwrap().generation;
+        let answer = on(&*peer, Some(generation), "step");
         assert!(lost(&answer), "{answer:?}");
         assert_eq!(seen.ops(), ["hello", "start", "step"]);
     }
@@ -328,22 +329,22 @@ fn a_step_is_sent_once_and_what_may_be_lost_is_said_to_be() {
         _ => echo(line),
     });
     let peer = service(&url, json!({"timeout": "300ms"}));
-    let life = on(&*peer, None, "start").unwrap().generation;
-    assert!(matches!(on(&*peer, Some(life), "step"), Err(ProgramFault::TimedOut(_))));
-    assert_eq!(seen.ops(), ["hello", "start", "step", "step"], "one that was turned away was not worked on");
-    assert_eq!(outage(on(&*peer, Some(life), "step")).kind, ErrorKind::Invalid);
+    let generation = on(&*peer, None, "start").unwrap().generation;
+    assert!(matches!(on(&*peer, Some(generation), "step"), Err(ProgramFault::TimedOut(_))));
+    assert_eq!(seen.ops(), ["hello", "start", "step", "step"], "a rejected step was not run");
+    assert_eq!(outage(on(&*peer, Some(generation), "step")).kind, ErrorKind::Invalid);
 }
 
 #[test]
-fn a_service_that_knows_repeats_is_asked_again() {
+fn step_is_retried_if_the_service_supports_repeats() {
     let (url, seen) = serve_all(|line, before| match (line["op"].as_str(), before) {
         (None, _) => Act::Say(json!({"type": "ready", "protocol": 1, "repeats": true})),
         (Some("step"), 0) => Act::Die,
         _ => echo(line),
     });
     let peer = service(&url, json!({}));
-    let life = on(&*peer, None, "start").unwrap().generation;
-    assert_eq!(on(&*peer, Some(life), "step").unwrap().generation, life);
-    let asked = seen.bodies.lock().unwrap();
-    assert_eq!(asked[2], asked[3], "with the same id");
+    let generation = on(&*peer, None, "start").unwrap().generation;
+    assert_eq!(on(&*peer, Some(generation), "step").unwrap().generation, generation);
+    let bodies = seen.bodies.lock().unwrap();
+    assert_eq!(bodies[2], bodies[3], "with the same id");
 }

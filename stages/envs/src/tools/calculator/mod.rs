@@ -46,7 +46,7 @@ impl ToolSession for CalculatorSession {
     fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         let result = text_argument("calculator", "expression", arguments).map(evaluate);
         PendingToolResult::ready(match result {
-            Err(refused) => refused,
+            Err(error) => error,
             Ok(Ok(number)) => ToolResult::ok(number.to_string()),
             Ok(Err(message)) => ToolResult::error(message),
         })

@@ -17,7 +17,7 @@ pub enum CpythonFault {
     EarlyExit,
     /// The output was not exactly one answer.
     InvalidOutput,
-    /// The requesting side is gone.
+    /// The caller has exited.
     CallerGone,
 }
 

@@ -1,7 +1,7 @@
 //! Files that a confined program may open, by Landlock.
 //!
 //! The rights of Landlock's first version are required. They do not cover everything (`truncate`, `chmod`, …); the rest
-//! is refused by seccomp on every kernel (`system_calls`), and later rights are added where the kernel knows them.
+//! is denied by seccomp on every kernel (`system_calls`), and later rights are added where the kernel knows them.
 //! Names, sizes and times of files stay visible: Landlock does not hide them.
 
 use landlock::{
@@ -41,7 +41,7 @@ pub fn restrict(reads: &[PathBuf], executes: &[PathBuf], scratch: &Path) -> Resu
 
 fn rules(reads: &[PathBuf], executes: &[PathBuf], scratch: &Path) -> Result<RulesetStatus, RulesetError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
-    let own = read | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
+    let scratch_access = read | AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(ABI::V1))?
@@ -54,7 +54,7 @@ fn rules(reads: &[PathBuf], executes: &[PathBuf], scratch: &Path) -> Result<Rule
         .add_rules(path_beneath_rules(reads, read))?
         .add_rules(path_beneath_rules(executes, AccessFs::Execute | AccessFs::ReadFile))?
         .add_rules(path_beneath_rules(["/dev/null"], AccessFs::ReadFile | AccessFs::WriteFile))?
-        .add_rules(path_beneath_rules([scratch], own as BitFlags<AccessFs>))?
+        .add_rules(path_beneath_rules([scratch], scratch_access as BitFlags<AccessFs>))?
         .restrict_self()?;
     Ok(status.ruleset)
 }

@@ -40,16 +40,17 @@ impl Installation {
     pub fn find(program: Option<&Path>, version: Option<&str>) -> Result<Self> {
         let name = program.unwrap_or(Path::new("python3"));
         let help = "install Python 3, or set `program` of the tool `python` to an interpreter";
-        let failed = |why: String| Error::invalid(format!("cannot run `{}`: {why}", name.display())).help(help);
+        let failed = |reason: String| Error::invalid(format!("cannot run `{}`: {reason}", name.display())).help(help);
         let mut command = Command::new(name);
         // A folder without modules: the interpreter would import from the current one.
         command.args(["-c", PROBE]).current_dir("/").stdin(Stdio::null());
         let output = command.output().map_err(|e| failed(e.to_string()))?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(failed(said.lines().last().unwrap_or("it failed without a word").to_string()));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            return Err(failed(stderr.lines().last().unwrap_or("it failed without output").to_string()));
         }
-        let mut found: Self = serde_json::from_slice(&output.stdout).map_err(|e| failed(format!("its answer: {e}")))?;
+        let mut found: Self =
+            serde_json::from_slice(&output.stdout).map_err(|e| failed(format!("invalid output of the probe: {e}")))?;
         found.accept(name, version)?;
         for name in SEARCH_PATHS {
             if let Ok(value) = std::env::var(name) {
@@ -72,8 +73,8 @@ impl Installation {
                 .help("set `program` of the tool `python` to a CPython"));
         }
         match version {
-            Some(wanted) if !is_version(&self.version, wanted) => {
-                Err(Error::invalid(format!("`{name}` is Python {}, but `version` says {wanted}", self.version))
+            Some(required) if !is_version(&self.version, required) => {
+                Err(Error::invalid(format!("`{name}` is Python {}, but `version` is {required}", self.version))
                     .help("set `program` to an interpreter of that version, or change `version`"))
             }
             _ => Ok(()),
@@ -81,9 +82,9 @@ impl Installation {
     }
 }
 
-/// Returns whether a version is the wanted one, of which the last numbers may be left out.
-fn is_version(version: &str, wanted: &str) -> bool {
-    version.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+/// Returns whether a version is the required one, whose last numbers may be omitted.
+fn is_version(version: &str, required: &str) -> bool {
+    version.strip_prefix(required).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Returns whether a folder contains much more than packages. Such a folder gets into a search path by mistake.
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_interpreter_is_named() {
+    fn programs_that_are_no_interpreter_are_reported() {
         for program in ["/nowhere/python3", "/bin/false"] {
             let error = Installation::find(Some(Path::new(program)), None).unwrap_err();
             assert!(error.message.contains(&format!("cannot run `{program}`")), "{error}");

@@ -60,11 +60,11 @@ pub struct CpythonProcess {
 impl CpythonProcess {
     /// Starts an interpreter with this folder for its files. The error is the reason why it does not start.
     pub fn start(installation: &Installation, limits: &ToolLimits, scratch: SessionScratch) -> Result<Self, String> {
-        let order = sandbox_spec(installation, limits, &scratch);
-        let order = serde_json::to_string(&order).map_err(|e| format!("a path is not UTF-8: {e}"))?;
+        let spec = sandbox_spec(installation, limits, &scratch);
+        let spec = serde_json::to_string(&spec).map_err(|e| format!("a path is not UTF-8: {e}"))?;
         // This program, even if its file was replaced meanwhile.
         let mut command = Command::new("/proc/self/exe");
-        command.args(["tool-worker", order.as_str()]).env_clear().process_group(0);
+        command.args(["tool-worker", spec.as_str()]).env_clear().process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let failed = |e: io::Error| format!("cannot start the sandbox of CPython: {e}");
         let mut child = command.spawn().map_err(failed)?;
@@ -83,12 +83,12 @@ impl CpythonProcess {
         fcntl_setfl(&self.requests, flags | OFlags::NONBLOCK).map_err(|_| CpythonFault::InvalidOutput)?;
         self.answer(&[], START_TIMEOUT)?;
         self.child.stderr = None;
-        let most = self.address_space().and_then(|used| {
-            let most = Some(used.saturating_add(memory_bytes));
+        let limit = self.address_space().and_then(|used| {
+            let limit = Some(used.saturating_add(memory_bytes));
             let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-            Ok(prlimit(pid, Resource::As, Rlimit { current: most, maximum: most })?)
+            Ok(prlimit(pid, Resource::As, Rlimit { current: limit, maximum: limit })?)
         });
-        most.map(drop).map_err(|_| CpythonFault::InvalidOutput)
+        limit.map(drop).map_err(|_| CpythonFault::InvalidOutput)
     }
     fn address_space(&self) -> io::Result<u64> {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id()))?;
@@ -99,14 +99,14 @@ impl CpythonProcess {
     /// Returns the reason for a failed start: the process's error output, if any.
     fn reason(&mut self, fault: &CpythonFault) -> String {
         let _ = self.child.kill();
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         if let Some(stderr) = self.child.stderr.take() {
-            let _ = stderr.take(4 << 10).read_to_end(&mut said);
+            let _ = stderr.take(4 << 10).read_to_end(&mut output);
         }
-        let said = String::from_utf8_lossy(&said);
-        let said = said.trim();
-        let why = if said.is_empty() { format!("{fault:?}") } else { said.to_string() };
-        format!("CPython does not start in its sandbox: {why}")
+        let output = String::from_utf8_lossy(&output);
+        let output = output.trim();
+        let reason = if output.is_empty() { format!("{fault:?}") } else { output.to_string() };
+        format!("CPython does not start in its sandbox: {reason}")
     }
     /// Runs one program.
     pub fn run(&mut self, code: &str, time: Duration) -> Result<RunnerReply, CpythonFault> {
@@ -121,13 +121,13 @@ impl CpythonProcess {
         let request = RunnerRequest { call: self.calls, code, output_bytes: self.output_bytes };
         let mut line = serde_json::to_vec(&request).map_err(|_| CpythonFault::InvalidOutput)?;
         line.push(b'\n');
-        let answer = self.answer(&line, time)?;
-        if self.scratch.is_full(self.child.id()) { Err(CpythonFault::FilesFull) } else { Ok(answer) }
+        let reply = self.answer(&line, time)?;
+        if self.scratch.is_full(self.child.id()) { Err(CpythonFault::FilesFull) } else { Ok(reply) }
     }
     /// Sends a request and waits for its answer.
     fn answer(&mut self, mut unsent: &[u8], time: Duration) -> Result<RunnerReply, CpythonFault> {
         let start = self.clock.monotonic();
-        let mut watched = start;
+        let mut checked = start;
         loop {
             if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.received.drain(..=end).collect();
@@ -137,8 +137,8 @@ impl CpythonProcess {
             if now.saturating_sub(start) > time {
                 return Err(CpythonFault::TimedOut);
             }
-            if now.saturating_sub(watched) >= FILE_CHECK_INTERVAL {
-                watched = now;
+            if now.saturating_sub(checked) >= FILE_CHECK_INTERVAL {
+                checked = now;
                 if self.scratch.is_full(self.child.id()) {
                     return Err(CpythonFault::FilesFull);
                 }
@@ -162,12 +162,12 @@ impl CpythonProcess {
         }
         self.received.extend_from_slice(&chunk[..count]);
         // A byte of text takes at most six in JSON.
-        let most = ANSWER_FRAME + 6 * self.output_bytes as usize;
-        if self.received.len() > most { Err(CpythonFault::InvalidOutput) } else { Ok(()) }
+        let limit = ANSWER_FRAME + 6 * self.output_bytes as usize;
+        if self.received.len() > limit { Err(CpythonFault::InvalidOutput) } else { Ok(()) }
     }
     fn read(&self, line: &[u8]) -> Result<RunnerReply, CpythonFault> {
-        let answer: RunnerReply = serde_json::from_slice(line).map_err(|_| CpythonFault::InvalidOutput)?;
-        if answer.call == self.calls { Ok(answer) } else { Err(CpythonFault::InvalidOutput) }
+        let reply: RunnerReply = serde_json::from_slice(line).map_err(|_| CpythonFault::InvalidOutput)?;
+        if reply.call == self.calls { Ok(reply) } else { Err(CpythonFault::InvalidOutput) }
     }
     /// Returns the end of the process. A process that only closed its side of the pipe will be killed.
     fn ended(&mut self) -> CpythonFault {
@@ -181,14 +181,14 @@ impl CpythonProcess {
         }
         CpythonFault::InvalidOutput
     }
-    /// Waits up to `within` until one of the pipes can be used.
-    fn ready(&self, requests: PollFlags, within: Duration) -> Result<ReadyPipes, CpythonFault> {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(within.subsec_nanos()) };
-        let asker = io::stdin();
+    /// Waits up to `wait` until one of the pipes can be used.
+    fn ready(&self, requests: PollFlags, wait: Duration) -> Result<ReadyPipes, CpythonFault> {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) };
+        let caller = io::stdin();
         let mut pipes = [
             PollFd::new(&self.answers, PollFlags::IN),
             PollFd::new(&self.requests, requests),
-            PollFd::new(&asker, PollFlags::empty()),
+            PollFd::new(&caller, PollFlags::empty()),
         ];
         match poll(&mut pipes, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -197,7 +197,7 @@ impl CpythonProcess {
         if pipes[2].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
             return Err(CpythonFault::CallerGone);
         }
-        let usable = |index: usize, wanted: PollFlags| pipes[index].revents().intersects(wanted);
+        let usable = |index: usize, events: PollFlags| pipes[index].revents().intersects(events);
         Ok(ReadyPipes {
             answers: usable(0, PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
             requests: usable(1, PollFlags::OUT),

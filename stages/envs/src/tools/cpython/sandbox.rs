@@ -40,22 +40,22 @@ pub struct SandboxSpec {
     pub file_bytes: u64,
 }
 
-/// Becomes the interpreter of the order. Returns an exit status, only on failure.
-pub fn main(order: &str) -> i32 {
-    let failure = match serde_json::from_str(order) {
-        Ok(order) => become_interpreter(&order).unwrap_or_else(|why| why),
-        Err(e) => format!("the order of this sandbox: {e}"),
+/// Becomes the interpreter of the specification. Returns an exit status, only on failure.
+pub fn main(spec: &str) -> i32 {
+    let failure = match serde_json::from_str(spec) {
+        Ok(spec) => become_interpreter(&spec).unwrap_or_else(|reason| reason),
+        Err(e) => format!("invalid sandbox specification: {e}"),
     };
     eprintln!("{failure}");
     REFUSED
 }
 
 /// Becomes the interpreter. Returns the reason of a failure, either way.
-fn become_interpreter(order: &SandboxSpec) -> Result<String, String> {
-    let step = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
+fn become_interpreter(spec: &SandboxSpec) -> Result<String, String> {
+    let step = |step_name: &'static str| move |e: rustix::io::Errno| format!("{step_name}: {e}");
     // Descriptors that the supervisor inherited from its parents.
     set_fds_cloexec(3, &[]);
-    limit(order).map_err(|e| format!("limits: {e}"))?;
+    limit(spec).map_err(|e| format!("limits: {e}"))?;
     let none = CapabilitySet::empty();
     set_no_new_privs(true).map_err(step("no_new_privs"))?;
     clear_ambient_capability_set().map_err(step("ambient capabilities"))?;
@@ -63,20 +63,20 @@ fn become_interpreter(order: &SandboxSpec) -> Result<String, String> {
         .map_err(step("capabilities"))?;
     // Must follow the change of capabilities, which may clear it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("the signal at the supervisor's death"))?;
-    files::restrict(&order.reads, &order.executes, &order.scratch)?;
-    let mut command = Command::new(&order.executable);
-    command.args(["-c", RUNNER]).current_dir(&order.scratch).env_clear();
-    command.envs(order.environment.iter().map(|(name, value)| (name, value)));
+    files::restrict(&spec.reads, &spec.executes, &spec.scratch)?;
+    let mut command = Command::new(&spec.executable);
+    command.args(["-c", RUNNER]).current_dir(&spec.scratch).env_clear();
+    command.envs(spec.environment.iter().map(|(name, value)| (name, value)));
     system_calls::restrict()?;
-    Ok(format!("`{}`: {}", order.executable.display(), command.exec()))
+    Ok(format!("`{}`: {}", spec.executable.display(), command.exec()))
 }
 
 /// Address space is limited by the supervisor once the interpreter has started.
-fn limit(order: &SandboxSpec) -> std::io::Result<()> {
+fn limit(spec: &SandboxSpec) -> std::io::Result<()> {
     for (resource, amount) in [
         (Resource::Core, 0),
-        (Resource::Cpu, order.cpu_seconds),
-        (Resource::Fsize, order.file_bytes),
+        (Resource::Cpu, spec.cpu_seconds),
+        (Resource::Fsize, spec.file_bytes),
         (Resource::Memlock, 0),
         (Resource::Msgqueue, 0),
         (Resource::Nofile, OPEN_FILES),

@@ -1,4 +1,4 @@
-//! Startup order of a session's process.
+//! Specification of the sandbox of a session's process.
 
 use super::installation::Installation;
 use super::sandbox::SandboxSpec;
@@ -31,23 +31,23 @@ const ENVIRONMENT: [(&str, &str); 14] = [
     ("TZ", "UTC"),
 ];
 
-/// Returns the order for an interpreter in this folder. Its environment is the same everywhere except for the folder
-/// and the location of packages.
+/// Returns the specification for an interpreter in this folder. Its environment is the same everywhere except for the
+/// folder and the location of packages.
 pub fn sandbox_spec(installation: &Installation, limits: &ToolLimits, scratch: &SessionScratch) -> SandboxSpec {
     let folder = scratch.path().display().to_string();
-    let own = ["HOME", "MPLCONFIGDIR", "TMPDIR"].map(|name| (name.to_string(), folder.clone()));
+    let folders = ["HOME", "MPLCONFIGDIR", "TMPDIR"].map(|name| (name.to_string(), folder.clone()));
     let packages = match &installation.user_base {
         Some(base) => ("PYTHONUSERBASE".to_string(), base.clone()),
         None => ("PYTHONNOUSERSITE".to_string(), "1".to_string()),
     };
     let fixed = ENVIRONMENT.map(|(name, value)| (name.to_string(), value.to_string()));
-    let found = installation.search_paths.iter().cloned();
+    let search_paths = installation.search_paths.iter().cloned();
     SandboxSpec {
         executable: installation.executable.clone(),
         reads: installation.reads.clone(),
         executes: installation.executes.clone(),
         scratch: scratch.path().to_path_buf(),
-        environment: fixed.into_iter().chain(own).chain([packages]).chain(found).collect(),
+        environment: fixed.into_iter().chain(folders).chain([packages]).chain(search_paths).collect(),
         cpu_seconds: limits.time_millis.div_ceil(1000) * CALLS_OF_FULL_LENGTH + START_SECONDS,
         file_bytes: FILE_BYTES,
     }

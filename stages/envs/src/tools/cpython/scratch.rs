@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_count_by_what_they_take_on_disk_and_deleted_ones_too() {
+    fn open_deleted_files_count_and_sparse_ones_count_their_blocks() {
         let root = tempfile::tempdir().unwrap();
         let scratch = SessionScratch::create(root.path().join("a")).unwrap();
         let file = scratch.path().join("sparse");

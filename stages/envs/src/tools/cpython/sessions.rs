@@ -1,7 +1,7 @@
 //! Sessions of one worker that supervises CPython processes.
 //!
 //! A session is rebuilt by running its programs again, in a new process. That is only right if they behave the same, so
-//! their results are compared; a session that does not repeat itself is lost rather than silently different.
+//! their results are compared; a session with other results is lost rather than silently different.
 
 use super::fault::CpythonFault;
 use super::process::{CpythonProcess, RunnerReply};
@@ -16,14 +16,14 @@ use trainyard_core::{Clock, SystemClock};
 
 /// Maximum number of processes of a worker. The least recently used session loses its process first, and is rebuilt on
 /// its next call.
-const MOST: usize = 64;
+const MAX_PROCESSES: usize = 64;
 
 /// The processes by session.
 pub struct CpythonSessions {
     setup: CpythonSetup,
     limits: ToolLimits,
     open: HashMap<u64, OpenProcess>,
-    /// Sessions that could not be rebuilt, and why.
+    /// Sessions that could not be rebuilt, with the reason.
     broken: HashMap<u64, String>,
     clock: SystemClock,
     /// Calls so far.
@@ -41,39 +41,39 @@ impl CpythonSessions {
         Self { setup, limits, open: HashMap::new(), broken: HashMap::new(), clock, count: 0 }
     }
     fn rebuild(&self, session: u64, recipe: &SessionRecipe) -> Result<CpythonProcess, String> {
-        // The same name again, because programs may print it.
+        // The name must not change, because programs may print it.
         let folder = self.setup.scratch.join(session.to_string());
         let scratch = SessionScratch::create(folder).map_err(|e| format!("cannot make a folder for CPython: {e}"))?;
         let mut process = CpythonProcess::start(&self.setup.installation, &self.limits, scratch)?;
-        for PastCall { code, result_digest: seen } in &recipe.history {
-            let again = self.run(&mut process, code);
-            if !again.is_ok_and(|answer| digest(&self.shorten(answer.text)) == *seen) {
-                return Err("a program of this session did not do the same again".to_string());
+        for PastCall { code, result_digest: digest_before } in &recipe.history {
+            let reply = self.run(&mut process, code);
+            if !reply.is_ok_and(|answer| digest(&self.shorten(answer.text)) == *digest_before) {
+                return Err("a program of this session returned a different result when it was repeated".to_string());
             }
         }
         Ok(process)
     }
     fn run(&self, process: &mut CpythonProcess, code: &str) -> Result<RunnerReply, CpythonFault> {
-        let answer = process.run(code, self.limits.time());
-        if matches!(answer, Err(CpythonFault::CallerGone)) {
+        let reply = process.run(code, self.limits.time());
+        if matches!(reply, Err(CpythonFault::CallerGone)) {
             // The programs are ended by their signal, so their files must be removed here.
             let _ = std::fs::remove_dir_all(&self.setup.scratch);
             std::process::exit(0);
         }
-        answer
+        reply
     }
     /// Truncates a text: the runner does so already, but a program that took its place may not.
     fn shorten(&self, text: String) -> String {
-        let most = self.limits.output_bytes as usize + 512;
+        let max = self.limits.output_bytes as usize + 512;
         text.chars()
             .scan(0, |size, c| {
                 *size += c.len_utf8();
-                (*size <= most).then_some(c)
+                (*size <= max).then_some(c)
             })
             .collect()
     }
     fn make_room(&mut self) {
-        while self.open.len() >= MOST {
+        while self.open.len() >= MAX_PROCESSES {
             let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(session, _)| *session);
             let Some(oldest) = oldest else { return };
             self.open.remove(&oldest);
@@ -87,7 +87,7 @@ impl WorkerSessions for CpythonSessions {
         self.make_room();
         match self.rebuild(session, recipe) {
             Ok(process) => drop(self.open.insert(session, OpenProcess { process, used: self.count })),
-            Err(why) => drop(self.broken.insert(session, why)),
+            Err(reason) => drop(self.broken.insert(session, reason)),
         }
     }
     fn close(&mut self, session: u64) {
@@ -95,9 +95,9 @@ impl WorkerSessions for CpythonSessions {
         self.broken.remove(&session);
     }
     fn call(&mut self, session: u64, code: &str) -> ToolWorkerReply {
-        if let Some(why) = self.broken.remove(&session) {
+        if let Some(reason) = self.broken.remove(&session) {
             return ToolWorkerReply {
-                text: format!("error: {why}"),
+                text: format!("error: {reason}"),
                 ..ToolWorkerReply::without_session(CallStatus::Broken)
             };
         }
@@ -107,21 +107,21 @@ impl WorkerSessions for CpythonSessions {
         self.count += 1;
         open.used = self.count;
         let start = self.clock.monotonic();
-        let answer = self.run(&mut open.process, code);
+        let reply = self.run(&mut open.process, code);
         let cost = self.clock.monotonic().saturating_sub(start);
-        match answer {
+        match reply {
             Ok(RunnerReply { failed, text, .. }) => {
                 self.open.insert(session, open);
-                let answered = if failed { CallStatus::Failed } else { CallStatus::Succeeded };
-                ToolWorkerReply { status: answered, text: self.shorten(text), cost: nanos(cost), snapshot: None }
+                let status = if failed { CallStatus::Failed } else { CallStatus::Succeeded };
+                ToolWorkerReply { status, text: self.shorten(text), cost: nanos(cost), snapshot: None }
             }
             Err(fault) => {
-                let answered = match fault {
+                let status = match fault {
                     CpythonFault::TimedOut => CallStatus::TimedOut,
                     CpythonFault::EarlyExit => CallStatus::Missing,
                     _ => CallStatus::Panicked,
                 };
-                ToolWorkerReply { text: fault.describe(&self.limits), ..ToolWorkerReply::without_session(answered) }
+                ToolWorkerReply { text: fault.describe(&self.limits), ..ToolWorkerReply::without_session(status) }
             }
         }
     }

@@ -6,12 +6,15 @@ use trainyard_core::{Error, Result};
 
 /// Rejects a machine that cannot confine programs. Errors: invalid, with all missing features.
 pub fn require() -> Result<()> {
-    let lacks = missing();
-    if lacks.is_empty() {
+    let missing_features = missing();
+    if missing_features.is_empty() {
         return Ok(());
     }
-    Err(Error::invalid(format!("CPython cannot be confined on this machine, which lacks {}", lacks.join(" and ")))
-        .help("use the tool `python` with `interpreter: monty`, or a kernel that has it"))
+    Err(Error::invalid(format!(
+        "CPython cannot be confined on this machine, which lacks {}",
+        missing_features.join(" and ")
+    ))
+    .help("use the tool `python` with `interpreter: monty`, or a kernel with these features"))
 }
 
 /// Returns the features that this machine lacks; empty if programs can be confined.
@@ -21,7 +24,7 @@ pub fn missing() -> Vec<&'static str> {
         (has_landlock(), "Landlock (Linux 5.13 or later with `landlock` among its `lsm`)"),
         (has_seccomp(), "seccomp filters (CONFIG_SECCOMP_FILTER)"),
     ];
-    checks.into_iter().filter(|(there, _)| !there).map(|(_, what)| what).collect()
+    checks.into_iter().filter(|(is_supported, _)| !is_supported).map(|(_, feature)| feature).collect()
 }
 
 fn has_known_system_calls() -> bool {

@@ -36,7 +36,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_sched_yield,
     // The two ends of an anonymous pair of sockets, as asyncio has one.
     libc::SYS_getpeername, libc::SYS_getsockname, libc::SYS_getsockopt, libc::SYS_recvfrom, libc::SYS_shutdown,
-    // Time and chance.
+    // Time and random numbers.
     libc::SYS_clock_getres, libc::SYS_clock_gettime, libc::SYS_getrandom, libc::SYS_gettimeofday, libc::SYS_times,
     // This process.
     libc::SYS_execve, libc::SYS_exit, libc::SYS_exit_group, libc::SYS_getcpu, libc::SYS_getegid, libc::SYS_geteuid,
@@ -87,8 +87,8 @@ fn filter() -> SeccompResult<BpfProgram> {
         let alternatives = alternatives.into_iter().map(SeccompRule::new).collect::<SeccompResult<Vec<_>>>()?;
         rules.insert(call, alternatives);
     }
-    let refused = SeccompAction::Errno(libc::EPERM as u32);
-    SeccompFilter::new(rules, refused, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?.try_into()
+    let denied = SeccompAction::Errno(libc::EPERM as u32);
+    SeccompFilter::new(rules, denied, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
 /// Alternatives, each a list of conditions that must all hold.
@@ -96,13 +96,13 @@ type Alternatives = Vec<Vec<SeccompCondition>>;
 
 /// Returns the calls that are allowed with some arguments only.
 fn conditional() -> SeccompResult<Vec<(c_long, Alternatives)>> {
-    let own = u64::from(id());
+    let process = u64::from(id());
     let plain = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) as u32;
     let stream = vec![equal(0, libc::AF_UNIX as u64)?, masked(1, plain, libc::SOCK_STREAM as u32)?];
     Ok(vec![
         (libc::SYS_fcntl, one_of(1, FCNTL.map(|command| command as u64))?),
         (libc::SYS_ioctl, one_of(1, IOCTL)?),
-        (libc::SYS_kill, one_of(0, [own])?),
+        (libc::SYS_kill, one_of(0, [process])?),
         (libc::SYS_openat, opening(2)?),
         (libc::SYS_prctl, one_of(0, PRCTL.map(|option| option as u64))?),
         // Queries only: no new limits.
@@ -110,7 +110,7 @@ fn conditional() -> SeccompResult<Vec<(c_long, Alternatives)>> {
         // Only without an address.
         (libc::SYS_sendto, vec![vec![null(4)?]]),
         (libc::SYS_socketpair, vec![stream]),
-        (libc::SYS_tgkill, one_of(0, [own])?),
+        (libc::SYS_tgkill, one_of(0, [process])?),
     ])
 }
 
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_compiles_and_leaves_out_what_reaches_others() {
+    fn filter_compiles_and_denies_calls_that_reach_other_processes() {
         assert!(!filter().unwrap().is_empty());
         let conditional: Vec<c_long> = conditional().unwrap().into_iter().map(|(call, _)| call).collect();
         for call in [
@@ -185,6 +185,9 @@ mod tests {
                 "{call}"
             );
         }
-        assert!(conditional.iter().all(|call| !ALLOWED.contains(call)), "a condition that an exception lifts");
+        assert!(
+            conditional.iter().all(|call| !ALLOWED.contains(call)),
+            "a conditional call is also allowed unconditionally"
+        );
     }
 }

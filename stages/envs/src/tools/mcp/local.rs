@@ -19,16 +19,16 @@ const SERVER_WAIT: Duration = Duration::from_secs(600);
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns a request for a call, from the body of an operation `call`. Errors: bug.
-pub fn call(own_name: impl Fn(&str) -> String, body: &Map<String, Value>) -> Result<ProgramRequest> {
+pub fn call(server_name: impl Fn(&str) -> String, body: &Map<String, Value>) -> Result<ProgramRequest> {
     let (Some(Value::String(tool)), Some(arguments)) = (body.get("tool"), body.get("arguments")) else {
-        return Err(Error::bug("a call names no tool"));
+        return Err(Error::bug("a call without a tool"));
     };
-    ProgramRequest::plain(&protocol::call(&own_name(tool), arguments))
+    ProgramRequest::plain(&protocol::call(&server_name(tool), arguments))
 }
 
-/// Returns the error for an operation that this peer does not support.
+/// Returns the error for an unsupported operation.
 pub fn unsupported(op: &str) -> Error {
-    Error::bug(format!("a server of tools was asked for `{op}`"))
+    Error::bug(format!("an MCP server does not support the operation `{op}`"))
 }
 
 /// Servers shared by all episodes.
@@ -38,10 +38,10 @@ pub struct SharedMcpServers {
 }
 
 impl SharedMcpServers {
-    /// Returns the servers without starting any. Errors: those of [`WorkerPool::speak`].
-    pub fn new(options: &McpOptions, language: Arc<McpProtocol>, log: ProgramLog) -> Result<Self> {
-        let workers = WorkerPool::start_with_protocol(&options.program(), McpOptions::part(), language.clone(), log)?;
-        Ok(Self { workers, protocol: language })
+    /// Returns the servers without starting any. Errors: those of [`WorkerPool::start_with_protocol`].
+    pub fn new(options: &McpOptions, protocol: Arc<McpProtocol>, log: ProgramLog) -> Result<Self> {
+        let workers = WorkerPool::start_with_protocol(&options.program(), McpOptions::part(), protocol.clone(), log)?;
+        Ok(Self { workers, protocol })
     }
 }
 
@@ -81,7 +81,7 @@ struct EpisodeMcpState {
     program: ProgramOptions,
     protocol: Arc<McpProtocol>,
     log: ProgramLog,
-    most: usize,
+    max_servers: usize,
     clock: SystemClock,
     /// Servers by session.
     running: BTreeMap<u64, Arc<WorkerPool>>,
@@ -95,16 +95,16 @@ struct EpisodeMcpState {
 }
 
 impl EpisodeMcpServers {
-    /// Returns the servers without starting any. Errors: those of [`WorkerPool::speak`].
-    pub fn new(options: &McpOptions, language: Arc<McpProtocol>, log: ProgramLog) -> Result<Self> {
+    /// Returns the servers without starting any. Errors: those of [`WorkerPool::start_with_protocol`].
+    pub fn new(options: &McpOptions, protocol: Arc<McpProtocol>, log: ProgramLog) -> Result<Self> {
         let program = options.program();
-        let first = WorkerPool::start_with_protocol(&program, McpOptions::part(), language.clone(), log.clone())?;
+        let first = WorkerPool::start_with_protocol(&program, McpOptions::part(), protocol.clone(), log.clone())?;
         let place = first.place().to_string();
         let state = Arc::new(Mutex::new(EpisodeMcpState {
             program,
-            protocol: language.clone(),
+            protocol: protocol.clone(),
             log,
-            most: options.servers(),
+            max_servers: options.servers(),
             clock: SystemClock::new(),
             running: BTreeMap::new(),
             spare: Some(first),
@@ -119,7 +119,7 @@ impl EpisodeMcpServers {
             }
         });
         let watch = watch.map_err(|e| Error::retryable(format!("cannot start a thread: {e}")))?;
-        Ok(Self { state, protocol: language, place, watch: Some(watch) })
+        Ok(Self { state, protocol, place, watch: Some(watch) })
     }
 }
 
@@ -127,17 +127,17 @@ fn lock(state: &Mutex<EpisodeMcpState>) -> MutexGuard<'_, EpisodeMcpState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Forwards the answer of one ticket to another claim, in a separate thread, because a start has no time limit.
-fn forward(from: PendingProgramResponse, to: ProgramResponder) -> Result<()> {
+/// Forwards a response to another responder in a separate thread, because a start has no time limit.
+fn forward(pending: PendingProgramResponse, responder: ProgramResponder) -> Result<()> {
     let thread = std::thread::Builder::new().name("mcp-start".to_string());
     thread
-        .spawn(move || to.resolve(from.answer()))
+        .spawn(move || responder.resolve(pending.answer()))
         .map(drop)
         .map_err(|e| Error::retryable(format!("cannot start a thread: {e}")))
 }
 
 impl EpisodeMcpState {
-    /// Returns a ticket for the server of a session, which starts as soon as possible.
+    /// Returns the pending response for the server of a session, which starts as soon as possible.
     fn open(&mut self, session: u64) -> Result<PendingProgramResponse> {
         // A session that begins again gets an empty folder, not the files of its last server.
         if let Some(old) = self.running.remove(&session) {
@@ -145,10 +145,10 @@ impl EpisodeMcpState {
             self.ending.push(old);
             return self.start(session);
         }
-        if self.running.len() >= self.most {
-            let (ticket, responder) = pending_response();
+        if self.running.len() >= self.max_servers {
+            let (pending, responder) = pending_response();
             self.waiting.push_back((session, self.clock.monotonic(), responder));
-            return Ok(ticket);
+            return Ok(pending);
         }
         self.start(session)
     }
@@ -162,9 +162,9 @@ impl EpisodeMcpState {
                 self.log.clone(),
             )?,
         };
-        let ticket = server.ready();
+        let pending = server.ready();
         self.running.insert(session, server);
-        Ok(ticket)
+        Ok(pending)
     }
     fn close(&mut self, session: u64) {
         self.waiting.retain(|(waiting, ..)| *waiting != session);
@@ -172,10 +172,10 @@ impl EpisodeMcpState {
             server.shut_down();
             self.ending.push(server);
         }
-        while self.running.len() < self.most
+        while self.running.len() < self.max_servers
             && let Some((next, _, responder)) = self.waiting.pop_front()
         {
-            match self.start(next).and_then(|ticket| forward(ticket, responder)) {
+            match self.start(next).and_then(|pending| forward(pending, responder)) {
                 Ok(()) => {}
                 // The dropped responder reports that no answer will arrive.
                 Err(error) => (self.log)(trainyard_core::attempt::LogLevel::Warn, &error.message),
@@ -190,7 +190,7 @@ impl EpisodeMcpState {
         while self.waiting.front().is_some_and(|(_, since, _)| late(since)) {
             if let Some((.., responder)) = self.waiting.pop_front() {
                 let message =
-                    format!("all {} servers were in use for {} minutes", self.most, SERVER_WAIT.as_secs() / 60);
+                    format!("all {} servers were in use for {} minutes", self.max_servers, SERVER_WAIT.as_secs() / 60);
                 let error = Error::retryable(message).at(McpOptions::part());
                 responder
                     .resolve(Err(ProgramFault::Outage(error.help("raise `servers`, or run fewer episodes at a time"))));
@@ -215,22 +215,22 @@ impl ProgramService for EpisodeMcpServers {
     }
     fn send_in_session(
         &self,
-        seat: SessionLocation,
+        location: SessionLocation,
         op: &str,
         body: Map<String, Value>,
     ) -> Result<PendingProgramResponse> {
         let mut state = lock(&self.state);
         match op {
-            "start" => state.open(seat.session),
+            "start" => state.open(location.session),
             "close" => {
-                state.close(seat.session);
+                state.close(location.session);
                 Ok(pending_response().0)
             }
             "call" => {
                 let request = call(|name| self.protocol.listing.server_name(name).to_string(), &body)?;
-                let server = state.running.get(&seat.session);
-                let server = server.ok_or_else(|| Error::bug("a call of a session that was not begun"))?;
-                Ok(server.send_to(0, seat.generation, request))
+                let server = state.running.get(&location.session);
+                let server = server.ok_or_else(|| Error::bug("a call of a session that was not started"))?;
+                Ok(server.send_to(0, location.generation, request))
             }
             other => Err(unsupported(other)),
         }

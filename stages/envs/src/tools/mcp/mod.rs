@@ -1,8 +1,8 @@
 //! Tool `mcp`: tools of a server that speaks the Model Context Protocol.
 //!
-//! `protocol` defines the messages, `language` their order, and `local` and `remote` the servers. The rest treats a
-//! server as a user program: a lost session is rebuilt by repeating its requests and comparing the answers. `server` is
-//! the other side of the protocol.
+//! `protocol` defines the messages, `protocol_session` their order, and `local` and `remote` the servers. The rest
+//! treats a server as a user program: a lost session is rebuilt by repeating its requests and comparing the answers.
+//! `server` is the other side of the protocol.
 
 mod local;
 pub mod options;
@@ -35,14 +35,14 @@ impl McpTool {
     fn program(&self, host: &Arc<ToolHost>) -> Result<Arc<CustomProgram>> {
         let options = &self.0;
         host.shared("mcp", options, |log| {
-            let language =
-                Arc::new(McpProtocol { listing: Arc::new(McpToolList::new(options)), most: options.output_bytes });
+            let protocol =
+                Arc::new(McpProtocol { listing: Arc::new(McpToolList::new(options)), max_bytes: options.output_bytes });
             let peer: Arc<dyn ProgramService> = if !options.url.is_empty() {
-                Arc::new(remote::RemoteMcpServer::new(options, language, host.secrets(), log.clone())?)
+                Arc::new(remote::RemoteMcpServer::new(options, protocol, host.secrets(), log.clone())?)
             } else if options.session == SessionKind::Shared {
-                Arc::new(local::SharedMcpServers::new(options, language, log.clone())?)
+                Arc::new(local::SharedMcpServers::new(options, protocol, log.clone())?)
             } else {
-                Arc::new(local::EpisodeMcpServers::new(options, language, log.clone())?)
+                Arc::new(local::EpisodeMcpServers::new(options, protocol, log.clone())?)
             };
             CustomProgram::from_service(peer, log)
         })
@@ -95,9 +95,9 @@ struct McpSharedSession {
     failure: Arc<Mutex<Option<Error>>>,
 }
 
-/// Claim on the result of a call without a session.
+/// Source of the result of a call without a session.
 struct SharedResultSource {
-    ticket: trainyard_process::PendingProgramResponse,
+    pending: trainyard_process::PendingProgramResponse,
     failure: Arc<Mutex<Option<Error>>>,
 }
 
@@ -106,10 +106,10 @@ impl PendingResultSource for SharedResultSource {
         self.wait(Duration::ZERO)
     }
     fn wait(&self, wait: Duration) -> Option<ToolResult> {
-        let answer = if wait.is_zero() { self.ticket.poll() } else { self.ticket.wait(wait) }?;
-        let reply = match answer {
+        let response = if wait.is_zero() { self.pending.poll() } else { self.pending.wait(wait) }?;
+        let reply = match response {
             Ok(reply) => OperationReply::Value(reply.value),
-            Err(ProgramFault::Exception(raised)) => OperationReply::Raised(raised),
+            Err(ProgramFault::Exception(exception)) => OperationReply::Raised(exception),
             Err(ProgramFault::TimedOut(error)) => OperationReply::Failed { error, late: true },
             Err(ProgramFault::Lost(error) | ProgramFault::Outage(error)) => {
                 if ends_stage(&error) {
@@ -128,10 +128,10 @@ impl ToolSession for McpSharedSession {
     }
     fn submit_call(&mut self, call: &ToolCall) -> PendingToolResult {
         let body = [("tool".to_string(), json!(call.name)), ("arguments".to_string(), call.arguments.clone())];
-        let seat = SessionLocation { session: 0, worker: 0, generation: None };
-        match self.program.peer.send_in_session(seat, "call", body.into_iter().collect()) {
-            Ok(ticket) => {
-                PendingToolResult::from_source(SharedResultSource { ticket, failure: Arc::clone(&self.failure) })
+        let location = SessionLocation { session: 0, worker: 0, generation: None };
+        match self.program.peer.send_in_session(location, "call", body.into_iter().collect()) {
+            Ok(pending) => {
+                PendingToolResult::from_source(SharedResultSource { pending, failure: Arc::clone(&self.failure) })
             }
             Err(error) => PendingToolResult::ready(ToolResult::infrastructure(format!("error: {}", error.message))),
         }

@@ -84,7 +84,7 @@ impl Default for McpOptions {
 }
 
 /// Default number of servers of episodes that run at the same time, and of calls of a service in flight.
-const MOST: usize = 64;
+const DEFAULT_SERVERS: usize = 64;
 
 impl McpOptions {
     /// Returns the server as a program. With a server for each episode, every server has a single process.
@@ -101,7 +101,7 @@ impl McpOptions {
     /// Returns the number of servers, or calls in flight.
     pub fn servers(&self) -> usize {
         let local_and_shared = self.session == SessionKind::Shared && self.url.is_empty();
-        self.servers.unwrap_or(if local_and_shared { 1 } else { MOST })
+        self.servers.unwrap_or(if local_and_shared { 1 } else { DEFAULT_SERVERS })
     }
     /// Returns the name of the server's part in messages.
     pub fn part() -> &'static str {
@@ -118,11 +118,11 @@ impl PartOptions for McpOptions {
         let is_program = self.url.is_empty();
         match (self.command.is_empty(), is_program) {
             (true, true) => problems.push(
-                OptionProblem::new("/command", "no server is named")
-                    .help("write for example `command: [npx, -y, some-server]`, or give a `url`"),
+                OptionProblem::new("/command", "the server has neither a `command` nor a `url`")
+                    .help("write for example `command: [npx, -y, some-server]`, or set `url`"),
             ),
             (false, false) => problems.push(
-                OptionProblem::new("/url", "a server is a program or a service").help("leave out `command` or `url`"),
+                OptionProblem::new("/url", "the server has both a `command` and a `url`").help("remove one of them"),
             ),
             _ => {}
         }
@@ -134,8 +134,8 @@ impl PartOptions for McpOptions {
                 .filter(|problem| !["/command", "/workers"].contains(&problem.pointer.as_str()));
             problems.extend(program);
             if self.api_key.is_some() {
-                let problem = OptionProblem::new("/api_key", "a program is given no key");
-                problems.push(problem.help("name the variable that holds it: `env: [NAME]`"));
+                let problem = OptionProblem::new("/api_key", "`api_key` applies only to a server with a `url`");
+                problems.push(problem.help("pass the key in an environment variable: `env: [NAME]`"));
             }
         } else {
             if let Err(e) = BaseUrl::exact(&self.url) {
@@ -145,9 +145,9 @@ impl PartOptions for McpOptions {
             if let Err(e) = self.program().time() {
                 problems.push(OptionProblem::new("/timeout", e.message));
             }
-            for (place, is_given) in [("/files", !self.files.is_empty()), ("/env", !self.env.is_empty())] {
+            for (pointer, is_given) in [("/files", !self.files.is_empty()), ("/env", !self.env.is_empty())] {
                 if is_given {
-                    problems.push(OptionProblem::new(place, "only a server with a `command` gets these"));
+                    problems.push(OptionProblem::new(pointer, "applies only to a server with a `command`"));
                 }
             }
         }
@@ -157,9 +157,9 @@ impl PartOptions for McpOptions {
         problems.extend(OptionProblem::out_of_range("/output_bytes", self.output_bytes, 16..=1 << 20));
         let mut names = BTreeSet::new();
         let twice = self.allow.iter().enumerate().filter(|(_, name)| !names.insert(*name));
-        problems.extend(
-            twice.map(|(at, name)| OptionProblem::new(format!("/allow/{at}"), format!("tool `{name}` is named twice"))),
-        );
+        problems.extend(twice.map(|(index, name)| {
+            OptionProblem::new(format!("/allow/{index}"), format!("tool `{name}` is listed twice"))
+        }));
         problems
     }
 }

@@ -71,7 +71,7 @@ pub fn read(message: &Value) -> Result<ServerMessage, String> {
     let Some(id) = id else {
         // An error without an id answers a request that the server could not read.
         let error = message.get("error").ok_or("wrote a message with neither `method` nor `id`")?;
-        return Err(format!("does not understand what it is told: {}", raised(error)));
+        return Err(format!("rejected a request: {}", raised(error)));
     };
     let result = match (message.get("result"), message.get("error")) {
         (_, Some(error)) => Err(raised(error)),
@@ -118,11 +118,11 @@ pub fn client_response(id: &Value, method: &str) -> Value {
 /// Returns the protocol version from the answer to [`initialize`]. The error is the reason why the server cannot be
 /// used.
 pub fn accept(result: &Result<Value, ProgramException>) -> Result<String, String> {
-    let result = result.as_ref().map_err(|raised| format!("it refuses `initialize`: {raised}"))?;
+    let result = result.as_ref().map_err(|raised| format!("it rejected `initialize`: {raised}"))?;
     let version = result["protocolVersion"].as_str().unwrap_or_default();
     if !VERSIONS.contains(&version) {
         let known = VERSIONS.join(", ");
-        return Err(format!("it speaks version `{version}` of the protocol, and one of {known} is spoken here"));
+        return Err(format!("it speaks version `{version}` of the protocol; supported are {known}"));
     }
     if result["capabilities"].get("tools").is_none_or(Value::is_null) {
         return Err("it offers no tools".to_string());
@@ -132,7 +132,7 @@ pub fn accept(result: &Result<Value, ProgramException>) -> Result<String, String
 
 /// Returns the tools of a page, and the cursor of the next one. The error describes the problem with the page.
 pub fn page(result: &Result<Value, ProgramException>) -> Result<(Vec<ToolSpec>, Option<String>), String> {
-    let result = result.as_ref().map_err(|raised| format!("it refuses `tools/list`: {raised}"))?;
+    let result = result.as_ref().map_err(|raised| format!("it rejected `tools/list`: {raised}"))?;
     let tools = result["tools"].as_array().ok_or("its answer to `tools/list` has no list `tools`")?;
     let tools = tools.iter().map(spec).collect::<Result<_, _>>()?;
     let cursor = result["nextCursor"].as_str().filter(|cursor| !cursor.is_empty());
@@ -152,14 +152,14 @@ fn spec(tool: &Value) -> Result<ToolSpec, String> {
 }
 
 /// Returns the result of a call as text, at most so many bytes of it, and whether it is an error.
-pub fn result(result: &Value, most: usize) -> Value {
+pub fn result(result: &Value, max_bytes: usize) -> Value {
     let content = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let blocks: Vec<String> = content.iter().map(block).collect();
     let text = match result.get("structuredContent") {
         Some(structured) if blocks.is_empty() && !structured.is_null() => structured.to_string(),
         _ => blocks.join("\n"),
     };
-    json!({"text": cut(text, most), "error": result["isError"].as_bool().unwrap_or(false)})
+    json!({"text": cut(text, max_bytes), "error": result["isError"].as_bool().unwrap_or(false)})
 }
 
 /// Returns a block of content as text. Other content is named, because a text model cannot see it.
@@ -178,11 +178,11 @@ fn block(block: &Value) -> String {
 }
 
 /// Truncates a text, with a note on the omitted part.
-fn cut(text: String, most: usize) -> String {
-    if text.len() <= most {
+fn cut(text: String, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
         return text;
     }
-    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=max_bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}\n[{} of {} bytes left out]", &text[..end], text.len() - end, text.len())
 }
 

@@ -1,4 +1,4 @@
-//! The protocol as a language of programs: from `initialize` to the list of tools, then answers to calls.
+//! The protocol of programs: from `initialize` to the list of tools, then answers to calls.
 
 use super::protocol::{self, ServerMessage};
 use super::tool_list::McpToolList;
@@ -11,7 +11,7 @@ use trainyard_process::{ProgramProtocol, ProtocolEvent, ProtocolSession, excerpt
 const MAX_PAGES: usize = 100;
 /// Maximum number of logged stdout lines of one server, in addition to its standard error.
 const MAX_LOGGED_LINES: usize = 100;
-/// Lines without a message after which a server is given up.
+/// Lines without a message after which a server fails.
 const MAX_IGNORED_LINES: usize = 10_000;
 
 /// Protocol of a server.
@@ -19,17 +19,17 @@ pub struct McpProtocol {
     /// The tools that every server must offer.
     pub listing: Arc<McpToolList>,
     /// Bytes of a result that the agent reads.
-    pub most: usize,
+    pub max_bytes: usize,
 }
 
 impl McpProtocol {
-    /// Returns a conversation with a server that has just started.
+    /// Returns the protocol state for a server that has just started.
     pub fn new_session(&self) -> McpProtocolSession {
-        let Self { listing, most } = self;
-        let (listing, most) = (Arc::clone(listing), *most);
+        let Self { listing, max_bytes } = self;
+        let (listing, max_bytes) = (Arc::clone(listing), *max_bytes);
         McpProtocolSession {
             listing,
-            most,
+            max_bytes,
             version: String::new(),
             listed: Vec::new(),
             pages: 0,
@@ -44,14 +44,14 @@ impl ProgramProtocol for McpProtocol {
         Box::new(self.new_session())
     }
     fn help(&self) -> &'static str {
-        "start the server by hand: it answers `initialize` of the Model Context Protocol on its standard output"
+        "run the server by hand: it must answer `initialize` of the Model Context Protocol on its standard output"
     }
 }
 
-/// State of the conversation with one server.
+/// Protocol state of one server.
 pub struct McpProtocolSession {
     listing: Arc<McpToolList>,
-    most: usize,
+    max_bytes: usize,
     /// The version of the protocol, once it is agreed upon.
     pub version: String,
     /// Tools of the pages so far.
@@ -71,7 +71,7 @@ impl McpProtocolSession {
             }
             ServerMessage::Listed(result) => self.listed(protocol::page(&result)?)?,
             ServerMessage::Called(number, result) => {
-                ProtocolEvent::Response(number, result.map(|result| protocol::result(&result, self.most)))
+                ProtocolEvent::Response(number, result.map(|result| protocol::result(&result, self.max_bytes)))
             }
             ServerMessage::Request(id, method) => {
                 ProtocolEvent::Send(lines(&[protocol::client_response(&id, &method)]))
@@ -119,9 +119,9 @@ impl ProtocolSession for McpProtocolSession {
             // Many servers print to stdout lines that belong on their standard error.
             _ if line.iter().all(u8::is_ascii_whitespace) => Ok(ProtocolEvent::Ignored),
             _ if self.logged_lines >= MAX_IGNORED_LINES => {
-                Err(format!("writes what is no message, again and again: {}", excerpt(line)))
+                Err(format!("writes too many lines that are not messages: {}", excerpt(line)))
             }
-            _ => Ok(self.log_line(format!("no message: {}", excerpt(line)))),
+            _ => Ok(self.log_line(format!("not a message: {}", excerpt(line)))),
         }
     }
 }

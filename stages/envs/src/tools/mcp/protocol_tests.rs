@@ -5,7 +5,7 @@ fn message(text: Value) -> Result<ServerMessage, String> {
 }
 
 #[test]
-fn answers_say_by_their_id_what_they_answer() {
+fn messages_are_classified_by_id_and_method() {
     assert_eq!(message(json!({"id": "initialize", "result": {}})), Ok(ServerMessage::Initialized(Ok(json!({})))));
     assert_eq!(message(json!({"id": "tools", "result": 1})), Ok(ServerMessage::Listed(Ok(json!(1)))));
     assert_eq!(message(json!({"id": 7, "result": null})), Ok(ServerMessage::Called(7, Ok(Value::Null))));
@@ -18,22 +18,22 @@ fn answers_say_by_their_id_what_they_answer() {
     assert_eq!(message(json!({"method": "ping", "id": "a"})), Ok(ServerMessage::Request(json!("a"), "ping".into())));
     assert_eq!(message(json!({"method": "notifications/tools/list_changed"})), Ok(ServerMessage::Changed));
     assert_eq!(message(json!({"method": "notifications/progress"})), Ok(ServerMessage::Other));
-    let said = json!({"method": "notifications/message", "params": {"level": "info", "data": {"x": 1}}});
-    assert_eq!(message(said), Ok(ServerMessage::Log("{\"x\":1}".into())));
+    let log = json!({"method": "notifications/message", "params": {"level": "info", "data": {"x": 1}}});
+    assert_eq!(message(log), Ok(ServerMessage::Log("{\"x\":1}".into())));
     for bad in [json!({}), json!({"id": "x", "result": 1}), json!({"id": 3}), json!({"error": {"message": "parse"}})] {
         assert!(message(bad.clone()).is_err(), "{bad}");
     }
 }
 
 #[test]
-fn the_client_answers_what_a_server_may_ask() {
+fn client_answers_requests_of_the_server() {
     assert_eq!(client_response(&json!(1), "ping")["result"], json!({}));
     assert_eq!(client_response(&json!(1), "roots/list")["result"], json!({"roots": []}));
     assert_eq!(client_response(&json!("q"), "sampling/createMessage")["error"]["code"], -32601);
 }
 
 #[test]
-fn a_server_must_speak_a_known_version_and_have_tools() {
+fn server_must_support_a_known_version_and_tools() {
     let with = |version: &str, capabilities: Value| {
         accept(&Ok(json!({"protocolVersion": version, "capabilities": capabilities})))
     };
@@ -43,11 +43,11 @@ fn a_server_must_speak_a_known_version_and_have_tools() {
     assert!(with("1999-01-01", json!({"tools": {}})).unwrap_err().contains("`1999-01-01`"));
     assert_eq!(with("2025-06-18", json!({"prompts": {}})).unwrap_err(), "it offers no tools");
     let refused = accept(&Err(raised(&json!({"message": "go away"}))));
-    assert_eq!(refused.unwrap_err(), "it refuses `initialize`: error: go away");
+    assert_eq!(refused.unwrap_err(), "it rejected `initialize`: error: go away");
 }
 
 #[test]
-fn pages_hold_tools_with_schemas() {
+fn pages_contain_tools_with_schemas() {
     let tool = json!({"name": "a", "inputSchema": {"$schema": "x", "type": "object"}, "title": "A", "icons": []});
     let (tools, cursor) = page(&Ok(json!({"tools": [tool], "nextCursor": "2"}))).unwrap();
     assert_eq!((tools[0].parameters.clone(), cursor.as_deref()), (json!({"type": "object"}), Some("2")));

@@ -17,9 +17,9 @@ use trainyard_process::{
     ProgramService, ProtocolEvent, SessionLocation, pending_response,
 };
 
-/// Maximum size of an answer in bytes.
-const ANSWER: usize = 16 << 20;
-/// Tries of a request that may be repeated.
+/// Maximum size of a response in bytes.
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
+/// Attempts of a request that may be repeated.
 const ATTEMPTS: u32 = 4;
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
@@ -54,20 +54,25 @@ struct RemoteMcpHandshake {
     /// Messages to send.
     lines: VecDeque<String>,
     ready: Option<Value>,
-    to: ProgramResponder,
+    responder: ProgramResponder,
 }
 
 impl RemoteMcpServer {
     /// Returns the client without sending a request. Errors: invalid (the URL, the key).
-    pub fn new(options: &McpOptions, language: Arc<McpProtocol>, secrets: &Secrets, log: ProgramLog) -> Result<Self> {
+    pub fn new(options: &McpOptions, protocol: Arc<McpProtocol>, secrets: &Secrets, log: ProgramLog) -> Result<Self> {
         let address = BaseUrl::exact(&options.url)?;
         let key = options.api_key.as_ref().map(|name| secrets.get(name)).transpose()?.cloned();
         let timeout = options.program().time()?;
-        let limits = RequestLimits { requests: options.servers(), attempts: ATTEMPTS, timeout, response_bytes: ANSWER };
+        let limits = RequestLimits {
+            requests: options.servers(),
+            attempts: ATTEMPTS,
+            timeout,
+            response_bytes: MAX_RESPONSE_BYTES,
+        };
         let place = format!("{} ({address})", McpOptions::part());
-        let postbox = CallbackClient::open(address, key, limits).map_err(|e| e.at(&place))?;
+        let http = CallbackClient::open(address, key, limits).map_err(|e| e.at(&place))?;
         let (kind, next, sessions) = (options.session, AtomicU64::new(0), Mutex::default());
-        Ok(Self(Arc::new(RemoteMcpInner { http: postbox, protocol: language, place, kind, log, next, sessions })))
+        Ok(Self(Arc::new(RemoteMcpInner { http, protocol, place, kind, log, next, sessions })))
     }
 }
 
@@ -77,49 +82,50 @@ impl RemoteMcpInner {
     }
     /// Opens a session of the service under a number.
     fn open(self: &Arc<Self>, session: u64) -> PendingProgramResponse {
-        let (ticket, to) = pending_response();
-        let (talk, lines) = (self.protocol.new_session(), VecDeque::from([protocol::initialize().to_string()]));
+        let (pending, responder) = pending_response();
+        let (protocol_session, lines) =
+            (self.protocol.new_session(), VecDeque::from([protocol::initialize().to_string()]));
         self.send_next(RemoteMcpHandshake {
             session,
-            protocol_session: talk,
+            protocol_session,
             headers: Vec::new(),
             lines,
             ready: None,
-            to,
+            responder,
         });
-        ticket
+        pending
     }
     /// Sends the next message of an opening, then the messages that follow from its answer.
     fn send_next(self: &Arc<Self>, mut opening: RemoteMcpHandshake) {
         let Some(line) = opening.lines.pop_front() else {
-            let error = Error::invalid("the server does not say which tools it has").at(&self.place);
-            let Some(value) = opening.ready else { return opening.to.resolve(Err(ProgramFault::Outage(error))) };
+            let error = Error::invalid("the server did not list its tools").at(&self.place);
+            let Some(value) = opening.ready else { return opening.responder.resolve(Err(ProgramFault::Outage(error))) };
             let mut sessions = self.sessions();
-            let life = sessions.get(&opening.session).map_or(1, |open| open.generation + 1);
-            sessions.insert(opening.session, RemoteMcpSession { headers: opening.headers, generation: life });
+            let generation = sessions.get(&opening.session).map_or(1, |session| session.generation + 1);
+            sessions.insert(opening.session, RemoteMcpSession { headers: opening.headers, generation });
             drop(sessions);
-            return opening.to.resolve(Ok(ProgramResponse { value, generation: life }));
+            return opening.responder.resolve(Ok(ProgramResponse { value, generation }));
         };
         let core = Arc::downgrade(self);
-        self.http.send(post(line, &opening.headers, true), move |answer| {
+        self.http.send(post(line, &opening.headers, true), move |response| {
             let Some(core) = core.upgrade() else { return };
-            match core.handle_reply(&mut opening, answer) {
+            match core.handle_reply(&mut opening, response) {
                 Ok(()) => core.send_next(opening),
-                Err(error) => opening.to.resolve(Err(ProgramFault::Outage(error))),
+                Err(error) => opening.responder.resolve(Err(ProgramFault::Outage(error))),
             }
         });
     }
-    fn handle_reply(&self, opening: &mut RemoteMcpHandshake, answer: Result<HttpResponse, HttpFault>) -> Result<()> {
-        let answer = answer.map_err(|refusal| Error::from(refusal).at(&self.place))?;
-        let wrong = |what: String| {
-            let error = Error::invalid(format!("the server cannot be used: {what}")).at(&self.place);
-            error.help("check that the URL is that of an MCP server with the transport `streamable HTTP`")
+    fn handle_reply(&self, opening: &mut RemoteMcpHandshake, response: Result<HttpResponse, HttpFault>) -> Result<()> {
+        let response = response.map_err(|fault| Error::from(fault).at(&self.place))?;
+        let unusable = |problem: String| {
+            let error = Error::invalid(format!("the server cannot be used: {problem}")).at(&self.place);
+            error.help("set `url` to an MCP server with the transport `streamable HTTP`")
         };
-        if let Some(session) = &answer.header {
+        if let Some(session) = &response.header {
             opening.headers = vec![(SESSION, session.clone())];
         }
-        for message in messages(&answer.content_type, answer.body.as_bytes()) {
-            match opening.protocol_session.message(&message).map_err(wrong)? {
+        for message in messages(&response.content_type, response.body.as_bytes()) {
+            match opening.protocol_session.message(&message).map_err(unusable)? {
                 ProtocolEvent::Ready(value) => opening.ready = Some(value),
                 ProtocolEvent::Send(lines) => opening.lines.extend(lines.lines().map(str::to_string)),
                 ProtocolEvent::Log(text) => (self.log)(LogLevel::Info, &text),
@@ -133,32 +139,32 @@ impl RemoteMcpInner {
         Ok(())
     }
     /// Makes a call in a session.
-    fn call(self: &Arc<Self>, open: &RemoteMcpSession, request: &ProgramRequest) -> PendingProgramResponse {
-        let (ticket, to) = pending_response();
+    fn call(self: &Arc<Self>, session: &RemoteMcpSession, request: &ProgramRequest) -> PendingProgramResponse {
+        let (pending, responder) = pending_response();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         // A request that changes a session's state must not be repeated.
-        let again = self.kind == SessionKind::Shared;
-        let (core, life, headers) = (Arc::downgrade(self), open.generation, open.headers.clone());
-        self.http.send(post(request.line(number), &headers, again), move |answer| {
+        let idempotent = self.kind == SessionKind::Shared;
+        let (core, generation, headers) = (Arc::downgrade(self), session.generation, session.headers.clone());
+        self.http.send(post(request.line(number), &headers, idempotent), move |response| {
             let Some(core) = core.upgrade() else { return };
-            to.resolve(match answer {
-                Ok(answer) => {
-                    core.call_result(number, &headers, &answer).map(|value| ProgramResponse { value, generation: life })
+            responder.resolve(match response {
+                Ok(response) => {
+                    core.call_result(number, &headers, &response).map(|value| ProgramResponse { value, generation })
                 }
-                Err(refusal) => Err(core.request_fault(refusal)),
+                Err(fault) => Err(core.request_fault(fault)),
             });
         });
-        ticket
+        pending
     }
     fn call_result(
         &self,
         number: u64,
         headers: &[(&'static str, String)],
-        answer: &HttpResponse,
+        response: &HttpResponse,
     ) -> Result<Value, ProgramFault> {
-        let mut talk = self.protocol.new_session();
-        for message in messages(&answer.content_type, answer.body.as_bytes()) {
-            match talk.message(&message) {
+        let mut protocol_session = self.protocol.new_session();
+        for message in messages(&response.content_type, response.body.as_bytes()) {
+            match protocol_session.message(&message) {
                 Ok(ProtocolEvent::Response(id, result)) if id == number => {
                     return result.map_err(ProgramFault::Exception);
                 }
@@ -168,17 +174,17 @@ impl RemoteMcpInner {
                 }
                 Ok(ProtocolEvent::Log(text)) => (self.log)(LogLevel::Info, &text),
                 Ok(_) => {}
-                Err(what) => {
-                    return Err(ProgramFault::Outage(Error::data(format!("the server {what}")).at(&self.place)));
+                Err(problem) => {
+                    return Err(ProgramFault::Outage(Error::data(format!("the server {problem}")).at(&self.place)));
                 }
             }
         }
         let error = Error::retryable("the server did not answer a call").at(&self.place);
         Err(if self.kind == SessionKind::Episode { ProgramFault::Lost(error) } else { ProgramFault::Outage(error) })
     }
-    fn request_fault(&self, refusal: HttpFault) -> ProgramFault {
-        let status = refusal.status;
-        let error = Error::from(refusal).at(&self.place);
+    fn request_fault(&self, fault: HttpFault) -> ProgramFault {
+        let status = fault.status;
+        let error = Error::from(fault).at(&self.place);
         match self.kind {
             // A session that the service no longer knows can be begun again, as can one whose service was unavailable.
             SessionKind::Episode if matches!(status, None | Some(404 | 500..)) => ProgramFault::Lost(error),
@@ -188,14 +194,14 @@ impl RemoteMcpInner {
 }
 
 /// Returns a request with a message of a session.
-fn post(line: String, headers: &[(&'static str, String)], again: bool) -> HttpRequest {
+fn post(line: String, headers: &[(&'static str, String)], idempotent: bool) -> HttpRequest {
     let accept = "application/json, text/event-stream";
     let headers = headers.to_vec();
     HttpRequest {
         headers,
         accept,
         response_header: Some(SESSION),
-        idempotent: again,
+        idempotent,
         is_complete: Some(is_complete),
         ..HttpRequest::json(line.trim().to_string())
     }
@@ -207,8 +213,10 @@ fn is_complete(kind: &str, bytes: &[u8], request: &str) -> bool {
         return false;
     }
     let id = |message: &Value| message.get("id").filter(|id| !id.is_null()).cloned();
-    let Some(asked) = serde_json::from_str(request).ok().as_ref().and_then(id) else { return false };
-    messages(kind, bytes).iter().any(|message| message.get("method").is_none() && id(message).as_ref() == Some(&asked))
+    let Some(request_id) = serde_json::from_str(request).ok().as_ref().and_then(id) else { return false };
+    messages(kind, bytes)
+        .iter()
+        .any(|message| message.get("method").is_none() && id(message).as_ref() == Some(&request_id))
 }
 
 /// Returns the messages of an answer: a stream of events, one message, or none.
@@ -243,11 +251,11 @@ impl ProgramService for RemoteMcpServer {
     }
     fn send_in_session(
         &self,
-        seat: SessionLocation,
+        location: SessionLocation,
         op: &str,
         body: Map<String, Value>,
     ) -> Result<PendingProgramResponse> {
-        let session = if self.0.kind == SessionKind::Shared { SHARED } else { seat.session };
+        let session = if self.0.kind == SessionKind::Shared { SHARED } else { location.session };
         match op {
             "start" => Ok(self.0.open(session)),
             "close" => {
@@ -262,7 +270,7 @@ impl ProgramService for RemoteMcpServer {
             "call" => {
                 let request = super::local::call(|name| self.0.protocol.listing.server_name(name).to_string(), &body)?;
                 let open = self.0.sessions().get(&session).cloned();
-                let open = open.ok_or_else(|| Error::bug("a call of a session that was not begun"))?;
+                let open = open.ok_or_else(|| Error::bug("a call of a session that was not started"))?;
                 Ok(self.0.call(&open, &request))
             }
             other => Err(unsupported(other)),
@@ -282,7 +290,7 @@ mod tests {
         let found = messages("text/event-stream; charset=utf-8", stream);
         assert_eq!(found, [json!({"method": "ping", "id": 1}), json!({"id": 7, "result": {}})]);
         assert!(is_complete("text/event-stream", stream, "{\"id\":7}"));
-        assert!(!is_complete("text/event-stream", stream, "{\"id\":1}"), "a request of the server is no answer");
+        assert!(!is_complete("text/event-stream", stream, "{\"id\":1}"), "a request of the server is not a response");
         assert!(!is_complete("application/json", b"{\"id\":7}\n", "{\"id\":7}"), "it is read to its end");
         assert_eq!(messages("application/json", b"{\"id\":7}"), [json!({"id": 7})]);
         assert!(messages("", b"").is_empty());

@@ -40,8 +40,8 @@ impl ToolServer {
             let tool = tools.build(choice.options(), &())?;
             for spec in tool.offered(host)? {
                 if server.specs.iter().any(|known| known.name == spec.name) {
-                    let error = Error::invalid(format!("two tools are called `{}`", spec.name));
-                    return Err(error.help("leave one of them out"));
+                    let error = Error::invalid(format!("two tools have the name `{}`", spec.name));
+                    return Err(error.help("remove one of them"));
                 }
                 server.specs.push(spec);
                 server.owners.push(server.sessions.len());
@@ -53,7 +53,7 @@ impl ToolServer {
     /// Answers a line of the client; `None` if the line requires no answer. Blocks while a tool works.
     pub fn answer(&mut self, line: &str) -> Option<Value> {
         let Ok(message) = serde_json::from_str::<Value>(line) else {
-            return Some(error_response(&Value::Null, PARSE_ERROR, "the line is no JSON"));
+            return Some(error_response(&Value::Null, PARSE_ERROR, "the line is not JSON"));
         };
         let id = message.get("id").cloned().unwrap_or(Value::Null);
         let Some(method) = message.get("method").and_then(Value::as_str) else {
@@ -70,24 +70,24 @@ impl ToolServer {
             "ping" => response(&id, &json!({})),
             "tools/list" => response(&id, &json!({"tools": self.specs.iter().map(tool_json).collect::<Vec<_>>()})),
             "tools/call" => self.call(&id, &params),
-            other => error_response(&id, METHOD_NOT_FOUND, &format!("there is no method `{other}`")),
+            other => error_response(&id, METHOD_NOT_FOUND, &format!("unknown method `{other}`")),
         })
     }
     fn call(&mut self, id: &Value, params: &Value) -> Value {
         let name = params["name"].as_str().unwrap_or_default();
         let Some(at) = self.specs.iter().position(|spec| spec.name == name) else {
             let known: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
-            let message = format!("there is no tool `{name}`; use one of: {}", known.join(", "));
+            let message = format!("unknown tool `{name}`; use one of: {}", known.join(", "));
             return error_response(id, INVALID_PARAMS, &message);
         };
         let arguments = params.get("arguments").filter(|given| !given.is_null()).cloned();
         let call = ToolCall { name: name.to_string(), arguments: arguments.unwrap_or_else(|| json!({})) };
         if !call.arguments.is_object() {
-            return error_response(id, INVALID_PARAMS, "`arguments` is no object");
+            return error_response(id, INVALID_PARAMS, "`arguments` is not an object");
         }
-        let ticket = self.sessions[self.owners[at]].submit_call(&call);
+        let pending = self.sessions[self.owners[at]].submit_call(&call);
         let result = loop {
-            if let Some(result) = ticket.wait(RESULT_WAIT) {
+            if let Some(result) = pending.wait(RESULT_WAIT) {
                 break result;
             }
         };
@@ -97,8 +97,8 @@ impl ToolServer {
 }
 
 fn initialize_result(params: &Value) -> Value {
-    let wanted = params["protocolVersion"].as_str().unwrap_or_default();
-    let version = VERSIONS.into_iter().find(|version| *version == wanted).unwrap_or(VERSIONS[0]);
+    let requested = params["protocolVersion"].as_str().unwrap_or_default();
+    let version = VERSIONS.into_iter().find(|version| *version == requested).unwrap_or(VERSIONS[0]);
     let info = json!({"name": "trainyard", "version": env!("CARGO_PKG_VERSION")});
     json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
 }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_answered_is_an_error_of_the_protocol() {
+    fn invalid_requests_get_protocol_errors() {
         let mut server = server(&["calculator"]).unwrap();
         let mut code = |line: &str| server.answer(line).map(|answer| answer["error"]["code"].clone());
         assert_eq!(code("nonsense"), Some(json!(PARSE_ERROR)));
@@ -165,8 +165,8 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_are_not_there_are_named() {
+    fn unknown_and_duplicate_tools_are_reported() {
         assert!(server(&["abacus"]).err().unwrap().message.contains("abacus"));
-        assert!(server(&["calculator", "calculator"]).err().unwrap().message.contains("two tools are called"));
+        assert!(server(&["calculator", "calculator"]).err().unwrap().message.contains("two tools have the name"));
     }
 }

@@ -1,4 +1,4 @@
-//! Tools of a server as the stage knows them: those that its first start offered.
+//! Tools of a server: those that its first start in the stage listed.
 //!
 //! Every later start, of the same server or of another one for the next episode, must offer the same. A tool that is
 //! missing or changed would make rollouts of one stage incomparable.
@@ -27,15 +27,15 @@ impl McpToolList {
     pub fn check_or_store(&self, listed: Vec<ToolSpec>) -> Result<Vec<String>, String> {
         let offered = self.offered(listed)?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(before) = &*known else {
+        let Some(known_tools) = &*known else {
             *known = Some(offered);
             return Ok(Vec::new());
         };
-        let is_known = |tool: &ToolSpec| before.iter().any(|old| old.name == tool.name);
+        let is_known = |tool: &ToolSpec| known_tools.iter().any(|old| old.name == tool.name);
         let (old, new): (Vec<ToolSpec>, Vec<ToolSpec>) = offered.into_iter().partition(is_known);
-        match difference(before, &old) {
+        match difference(known_tools, &old) {
             None => Ok(new.into_iter().map(|tool| tool.name).collect()),
-            Some(what) => Err(format!("its tools are not those that the stage began with: {what}")),
+            Some(changes) => Err(format!("its tools differ from those at the start of the stage: {changes}")),
         }
     }
     /// Returns the allowed tools, in the order of the options.
@@ -78,17 +78,17 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_changes_its_tools_is_found_out() {
+    fn changed_tools_of_a_server_are_reported() {
         let listing = McpToolList::new(&McpOptions::default());
         assert_eq!(listing.check_or_store(vec![tool("a", "x"), tool("b", "x")]), Ok(vec![]));
         assert_eq!(listing.check_or_store(vec![tool("b", "x"), tool("a", "x"), tool("c", "x")]), Ok(vec!["c".into()]));
         let error = listing.check_or_store(vec![tool("a", "y")]).unwrap_err();
-        assert!(error.ends_with("began with: `a` takes other arguments, `b` is gone"), "{error}");
-        assert_eq!(listing.ready()["tools"].as_array().unwrap().len(), 2, "what is new is not offered");
+        assert!(error.ends_with("start of the stage: `a` has other parameters, `b` is missing"), "{error}");
+        assert_eq!(listing.ready()["tools"].as_array().unwrap().len(), 2, "new tools are not offered");
     }
 
     #[test]
-    fn only_what_is_allowed_is_offered() {
+    fn only_allowed_tools_are_offered() {
         let options = McpOptions { allow: vec!["b".into(), "a".into()], prefix: "x_".into(), ..McpOptions::default() };
         let listing = McpToolList::new(&options);
         listing.check_or_store(vec![tool("a", "x"), tool("b", "x"), tool("c", "x")]).unwrap();

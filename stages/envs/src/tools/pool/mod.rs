@@ -33,13 +33,13 @@ impl ToolWorkerPool {
         let queue =
             |records: &Arc<ToolSessionRecords>| ToolWorkerWire::new(Arc::clone(records), program.clone(), key.clone());
         let queues: Vec<ToolWorkerWire> = records.iter().map(queue).collect();
-        let described = SupervisedProgram {
+        let supervised = SupervisedProgram {
             place: "a tool worker".to_string(),
             help: "set its variable to a program that serves tools",
             timeout: queues.first().map(ToolWorkerWire::timeout).unwrap_or_default(),
             log: null_log(),
         };
-        let supervisor = Supervisor::start("tools", described, queues)
+        let supervisor = Supervisor::start("tools", supervised, queues)
             .map_err(|(index, e)| Error::retryable(format!("cannot start a thread for tool worker {index}: {e}")))?;
         Ok(Self { supervisor, records, next: AtomicU64::new(0) })
     }
@@ -65,10 +65,10 @@ impl ToolWorkerPool {
         &self.records[self.queue(id)]
     }
     pub fn submit(&self, id: u64, code: &str) -> PendingToolResult {
-        let (ticket, answer) = PendingToolResult::new();
+        let (pending, responder) = PendingToolResult::new();
         self.supervisor
-            .push_to(self.queue(id), ToolWork::Call(QueuedToolCall { session: id, code: Arc::from(code), answer }));
-        ticket
+            .push_to(self.queue(id), ToolWork::Call(QueuedToolCall { session: id, code: Arc::from(code), responder }));
+        pending
     }
     /// Ends a session after its calls, with the next call of its lane unless sessions pile up.
     pub fn close(&self, id: u64) {

@@ -38,12 +38,12 @@ pub fn start(program: &WorkerProgram, key: &PoolKey) -> Result<(ChildProgram, Op
         installation: installation.clone(),
         scratch: scratch.path().to_path_buf(),
     });
-    let within = if scratch.is_some() { SHUTDOWN_GRACE } else { Duration::ZERO };
-    let grace = GracePeriods { killed: within, closed: within };
+    let period = if scratch.is_some() { SHUTDOWN_GRACE } else { Duration::ZERO };
+    let grace = GracePeriods { killed: period, closed: period };
     Ok((ChildProgram::over(child, Framing::Lengths(MAX_FRAME as usize), grace, scratch)?, setup))
 }
 
-/// Returns whether a worker died by its own doing, or with the exit status of an interpreter that ran out of memory.
+/// Returns whether a worker crashed, or exited with the status of an interpreter that ran out of memory.
 pub fn worker_crashed(status: ExitStatus) -> bool {
     crashed(status) || status.code() == Some(monty_types::OOM_EXIT_CODE)
 }

@@ -27,7 +27,7 @@ const SUPERVISED_GRACE: Duration = Duration::from_secs(10);
 /// Time for a worker to start the process of a session, in addition to the worker's own limit.
 const SUPERVISED_START: Duration = Duration::from_secs(40);
 
-/// An entry of the queue.
+/// Entry of the queue.
 pub enum ToolWork {
     Call(QueuedToolCall),
     Close(u64),
@@ -36,7 +36,7 @@ pub enum ToolWork {
 pub struct QueuedToolCall {
     pub session: u64,
     pub code: Arc<str>,
-    pub answer: ToolResponder,
+    pub responder: ToolResponder,
 }
 
 /// Protocol of the workers of one lane.
@@ -60,10 +60,10 @@ impl ToolWorkerWire {
         Self { records, program, key, setup: None, jobs, rebuilding: Duration::ZERO, sent }
     }
     /// Returns the recipe of a session that the current process does not hold. Marks it as held from now on.
-    fn missing_session(&self, session: u64, life: u64) -> Option<(SessionRecipe, Duration)> {
+    fn missing_session(&self, session: u64, generation: u64) -> Option<(SessionRecipe, Duration)> {
         let opened = self.records.with(session, |record| {
-            let held = std::mem::replace(&mut record.held_by, life) == life;
-            (!held).then(|| (record.recipe.clone(), record.cost))
+            let is_held = std::mem::replace(&mut record.held_by, generation) == generation;
+            (!is_held).then(|| (record.recipe.clone(), record.cost))
         });
         opened.flatten()
     }
@@ -133,12 +133,12 @@ impl WorkerWire for ToolWorkerWire {
         self.sent.clear();
         frame(&crate::tools::hello::encode_hello(&self.key.limits, self.setup.as_ref()))
     }
-    fn settle_unsent(&mut self, job: ToolWork, life: Option<u64>) -> Option<ToolWork> {
+    fn settle_unsent(&mut self, job: ToolWork, generation: Option<u64>) -> Option<ToolWork> {
         let ToolWork::Close(session) = job else { return Some(job) };
         let held_by = self.records.forget(session).map(|record| record.held_by);
-        (life.is_some() && held_by == life).then_some(ToolWork::Close(session))
+        (generation.is_some() && held_by == generation).then_some(ToolWork::Close(session))
     }
-    fn encode(&mut self, job: ToolWork, number: u64, life: u64) -> Option<ToolWork> {
+    fn encode(&mut self, job: ToolWork, number: u64, generation: u64) -> Option<ToolWork> {
         let call = match job {
             ToolWork::Call(call) => call,
             ToolWork::Close(session) => {
@@ -146,7 +146,7 @@ impl WorkerWire for ToolWorkerWire {
                 return None;
             }
         };
-        if let Some((recipe, cost)) = self.missing_session(call.session, life) {
+        if let Some((recipe, cost)) = self.missing_session(call.session, generation) {
             self.rebuilding += cost * 4 + self.allowances().1;
             self.jobs.push(ToolWorkerJob::Open { session: call.session, recipe });
         }
@@ -162,7 +162,7 @@ impl WorkerWire for ToolWorkerWire {
         Some((frame(&wire::encode_jobs(&std::mem::take(&mut self.jobs))), limit))
     }
     fn decode(&mut self, frame: &[u8]) -> Result<DecodedFrame<ToolWorkerReply>, String> {
-        let replies = wire::decode_replies(frame).ok_or("wrote a frame that is no list of replies")?;
+        let replies = wire::decode_replies(frame).ok_or("wrote a frame that is not a list of replies")?;
         // Replies without a call are dropped.
         let count = replies.len().min(self.sent.len());
         Ok(DecodedFrame { responses: self.sent.drain(..count).zip(replies).collect(), reply: Vec::new() })
@@ -170,20 +170,20 @@ impl WorkerWire for ToolWorkerWire {
     fn settle(&mut self, job: ToolWork, mut reply: ToolWorkerReply, _life: u64) -> Option<ToolWork> {
         let ToolWork::Call(call) = job else { return None };
         self.record(&call, &mut reply);
-        let ToolWorkerReply { status: answered, text, .. } = reply;
-        let result = match answered {
+        let ToolWorkerReply { status, text, .. } = reply;
+        let result = match status {
             CallStatus::Missing => return Some(ToolWork::Call(call)),
             CallStatus::Succeeded => ToolResult::ok(text),
             CallStatus::Failed | CallStatus::Panicked => ToolResult::error(text),
             CallStatus::TimedOut => ToolResult::timed_out(text),
             CallStatus::Broken => ToolResult::infrastructure(text),
         };
-        call.answer.resolve(result);
+        call.responder.resolve(result);
         None
     }
     fn fail(&mut self, job: ToolWork, failure: WorkerFailure) {
         match job {
-            ToolWork::Call(call) => call.answer.resolve(self.failed(failure)),
+            ToolWork::Call(call) => call.responder.resolve(self.failed(failure)),
             ToolWork::Close(session) => drop(self.records.forget(session)),
         }
     }
@@ -213,10 +213,10 @@ mod tests {
     }
 
     /// Adds a call of session 7 as this number.
-    fn call(worker: &mut ToolWorkerWire, number: u64, life: u64) -> (PendingToolResult, ToolWork) {
-        let (ticket, answer) = PendingToolResult::new();
-        let job = ToolWork::Call(QueuedToolCall { session: 7, code: Arc::from("x"), answer });
-        (ticket, worker.encode(job, number, life).expect("a call has a response"))
+    fn call(worker: &mut ToolWorkerWire, number: u64, generation: u64) -> (PendingToolResult, ToolWork) {
+        let (pending, responder) = PendingToolResult::new();
+        let job = ToolWork::Call(QueuedToolCall { session: 7, code: Arc::from("x"), responder });
+        (pending, worker.encode(job, number, generation).expect("a call has a response"))
     }
 
     fn sent(worker: &mut ToolWorkerWire) -> Vec<ToolWorkerJob> {
@@ -224,8 +224,8 @@ mod tests {
         wire::decode_jobs(&bytes[4..]).expect("jobs")
     }
 
-    fn reply(answered: CallStatus) -> ToolWorkerReply {
-        ToolWorkerReply { text: "y".to_string(), ..ToolWorkerReply::without_session(answered) }
+    fn reply(status: CallStatus) -> ToolWorkerReply {
+        ToolWorkerReply { text: "y".to_string(), ..ToolWorkerReply::without_session(status) }
     }
 
     #[test]
@@ -255,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_worker_that_holds_a_session_is_sent_its_end() {
+    fn only_the_worker_that_holds_a_session_closes_it() {
         let records = Arc::<ToolSessionRecords>::default();
         let mut worker = worker(&records);
-        for (life, is_sent) in [(Some(1), true), (Some(2), false), (None, false)] {
+        for (generation, is_sent) in [(Some(1), true), (Some(2), false), (None, false)] {
             records.insert(7, SessionRecipe::default());
             drop(call(&mut worker, 1, 1));
             sent(&mut worker);
-            assert_eq!(worker.settle_unsent(ToolWork::Close(7), life).is_some(), is_sent, "{life:?}");
+            assert_eq!(worker.settle_unsent(ToolWork::Close(7), generation).is_some(), is_sent, "{generation:?}");
             assert!(records.forget(7).is_none());
         }
     }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_names_its_cause() {
+    fn failures_describe_their_cause() {
         let worker = worker(&Arc::default());
         let error = trainyard_core::Error::lost("no worker");
         let death = |cause| worker.failed(WorkerFailure::Deaths { error: error.clone(), cause });

@@ -1,7 +1,7 @@
 //! Tool `process`: functions of a user program, and those of a service (`http`).
 //!
-//! [`CustomProgram`] is the running program or the service, [`session`] the requests of one episode; environments of these
-//! kinds keep their sessions in the same way.
+//! [`CustomProgram`] is the running program or the service, [`session`] the requests of one episode; environments of
+//! these kinds keep their sessions in the same way.
 
 pub mod options;
 pub(crate) mod result;
@@ -52,20 +52,20 @@ impl<P: CustomCodeOptions> AgentTool for CustomTools<P> {
     }
     fn open(&self, host: &Arc<ToolHost>, limits: &ToolLimits) -> Result<Box<dyn ToolSession>> {
         let session = CustomSession::new(host.program(&self.0.peer, ROLE, "")?, Map::new());
-        Ok(Box::new(CustomToolSession { session, most: limits.output_bytes }))
+        Ok(Box::new(CustomToolSession { session, max_bytes: limits.output_bytes }))
     }
 }
 
 struct CustomToolSession {
     session: CustomSession,
-    most: u64,
+    max_bytes: u64,
 }
 
 /// Submits a call of one of a program's tools.
-pub(crate) fn submit(session: &CustomSession, call: &ToolCall, most: u64) -> PendingToolResult {
+pub(crate) fn submit(session: &CustomSession, call: &ToolCall, max_bytes: u64) -> PendingToolResult {
     let body = [("tool".to_string(), json!(call.name)), ("arguments".to_string(), call.arguments.clone())];
-    let awaited = session.submit(CALL, body.into_iter().collect(), format!("a call of `{}`", call.name));
-    PendingToolResult::from_source(CallResultSource { pending: awaited, max_bytes: most })
+    let pending = session.submit(CALL, body.into_iter().collect(), format!("a call of `{}`", call.name));
+    PendingToolResult::from_source(CallResultSource { pending, max_bytes })
 }
 
 impl ToolSession for CustomToolSession {
@@ -74,12 +74,12 @@ impl ToolSession for CustomToolSession {
         self.submit_call(&ToolCall { name: String::new(), arguments: arguments.clone() })
     }
     fn submit_call(&mut self, call: &ToolCall) -> PendingToolResult {
-        submit(&self.session, call, self.most)
+        submit(&self.session, call, self.max_bytes)
     }
     fn failure(&mut self) -> Option<Error> {
         self.session.failed().filter(ends_stage)
     }
     fn fork(&self) -> Result<Box<dyn ToolSession>> {
-        Ok(Box::new(Self { session: self.session.fork(), most: self.most }))
+        Ok(Box::new(Self { session: self.session.fork(), max_bytes: self.max_bytes }))
     }
 }

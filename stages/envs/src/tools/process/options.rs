@@ -21,7 +21,7 @@ pub struct CustomToolOptions<P> {
 pub struct ToolRole;
 
 impl CustomCodePage<ProgramOptions> for ToolRole {
-    const SUMMARY: &'static str = "tools of a program of yours, in any language";
+    const SUMMARY: &'static str = "tools of a user program, in any language";
     const DOC: &'static str = include_str!("process.md");
 }
 

@@ -6,7 +6,7 @@ use crate::tools::pending_result::PendingResultSource;
 use serde_json::Value;
 use std::time::Duration;
 
-/// A claim on the result of a call.
+/// Source of the result of a call.
 pub struct CallResultSource {
     pub pending: PendingReply,
     /// Maximum size of a result in bytes.
@@ -23,7 +23,7 @@ impl PendingResultSource for CallResultSource {
 }
 
 /// Converts a text, or a map with a `text` and optionally `error: true`. Other fields are for the environment.
-pub fn result(reply: &OperationReply, most: u64) -> ToolResult {
+pub fn result(reply: &OperationReply, max_bytes: u64) -> ToolResult {
     let found = match reply {
         OperationReply::Value(Value::String(text)) => ToolResult::ok(text.as_str()),
         OperationReply::Value(Value::Object(map)) if map.get("text").is_some_and(Value::is_string) => ToolResult {
@@ -34,8 +34,8 @@ pub fn result(reply: &OperationReply, most: u64) -> ToolResult {
         OperationReply::Value(other) => {
             return ToolResult::infrastructure(format!("error: the program answered a call with {other}"));
         }
-        OperationReply::Raised(raised) => ToolResult::error(raised.to_string()),
-        OperationReply::StartRaised(raised) => return ToolResult::infrastructure(format!("error: {raised}")),
+        OperationReply::Raised(exception) => ToolResult::error(exception.to_string()),
+        OperationReply::StartRaised(exception) => return ToolResult::infrastructure(format!("error: {exception}")),
         OperationReply::Failed { error, late: true } => {
             return ToolResult::timed_out(format!("TimeoutError: {}", error.message));
         }
@@ -44,8 +44,8 @@ pub fn result(reply: &OperationReply, most: u64) -> ToolResult {
         }
     };
     let bytes = found.text.len() as u64;
-    if bytes <= most {
+    if bytes <= max_bytes {
         return found;
     }
-    ToolResult::error(format!("error: the result has {bytes} bytes, but at most {most} may be returned"))
+    ToolResult::error(format!("error: the result has {bytes} bytes, but at most {max_bytes} may be returned"))
 }

@@ -1,9 +1,8 @@
 //! Session of a program: the requests of one episode, in order, and how to rebuild it.
 //!
-//! The process that holds a session may die at any time, and a fork needs a second one. In both cases the session is
-//! begun anew and all answered requests are repeated. A program that then answers differently cannot be repeated, and
-//! the episode is an infrastructure failure. There is no background work: a session advances only when a caller
-//! requests a result.
+//! The process that holds a session may exit at any time, and a fork needs a second one. In both cases the session is
+//! started again and all answered requests are repeated. If the program then answers differently, the episode is an
+//! infrastructure failure. There is no background work: a session advances only when a caller requests a result.
 
 use crate::tools::program::CustomProgram;
 use serde_json::{Map, Value, json};
@@ -12,8 +11,8 @@ use std::time::Duration;
 use trainyard_core::{Error, Result};
 use trainyard_process::{PendingProgramResponse, ProgramException, ProgramFault, SessionLocation};
 
-/// Processes that may be lost under one session before it is given up.
-const MOST_LOSSES: u32 = 2;
+/// Processes that one session may lose before it fails.
+const MAX_LOSSES: u32 = 2;
 
 /// Operation whose exceptions are results: the model may have requested something impossible.
 pub const CALL: &str = "call";
@@ -36,10 +35,10 @@ pub enum OperationReply {
     },
 }
 
-/// Session that closes when it and all claims on its results are dropped.
+/// Session that closes when it and all its pending replies are dropped.
 pub struct CustomSession(Arc<Mutex<CustomSessionInner>>);
 
-/// A claim on the reply to one operation.
+/// Pending reply to one operation.
 pub struct PendingReply {
     core: Arc<Mutex<CustomSessionInner>>,
     index: usize,
@@ -57,7 +56,7 @@ struct CustomSessionInner {
     program: Arc<CustomProgram>,
     number: u64,
     worker: usize,
-    beginning: Map<String, Value>,
+    start_fields: Map<String, Value>,
     operations: Vec<SessionOperation>,
     /// Replies to the first of the requests.
     replies: Vec<OperationReply>,
@@ -73,27 +72,27 @@ enum SessionPhase {
     /// The session's process copies it from another one.
     Forking(PendingProgramResponse),
     /// Answered requests are repeated.
-    Repeating { generation: u64, index: usize, ticket: PendingProgramResponse },
+    Repeating { generation: u64, index: usize, pending: PendingProgramResponse },
     /// No request is in progress.
     Open { generation: u64 },
     /// The first operation without a reply is in progress.
-    Running { generation: u64, ticket: PendingProgramResponse },
+    Running { generation: u64, pending: PendingProgramResponse },
     /// All further replies are this one.
     Failed(OperationReply),
 }
 
 impl CustomSession {
-    /// Returns a session that begins with these fields of `start`. Sends no request yet.
-    pub fn new(program: Arc<CustomProgram>, beginning: Map<String, Value>) -> Self {
+    /// Returns a session whose request `start` has these fields. Sends no request yet.
+    pub fn new(program: Arc<CustomProgram>, start_fields: Map<String, Value>) -> Self {
         let number = program.next_session();
-        let lane = number as usize % program.peer.workers();
-        let (asked, replies, phase) = (Vec::new(), Vec::new(), SessionPhase::Closed);
+        let worker = number as usize % program.peer.workers();
+        let (operations, replies, phase) = (Vec::new(), Vec::new(), SessionPhase::Closed);
         Self(Arc::new(Mutex::new(CustomSessionInner {
             program,
             number,
-            worker: lane,
-            beginning,
-            operations: asked,
+            worker,
+            start_fields,
+            operations,
             replies,
             phase,
             losses: 0,
@@ -103,10 +102,10 @@ impl CustomSession {
     pub fn submit(&self, op: &'static str, body: Map<String, Value>, name: impl Into<String>) -> PendingReply {
         let mut core = lock(&self.0);
         core.operations.push(SessionOperation { op, body, name: name.into() });
-        let place = core.operations.len() - 1;
+        let index = core.operations.len() - 1;
         core.advance(Duration::ZERO);
         drop(core);
-        PendingReply { core: Arc::clone(&self.0), index: place }
+        PendingReply { core: Arc::clone(&self.0), index }
     }
     /// Returns the replies that have arrived, starting with number `first`.
     pub fn replies(&self, first: usize) -> Vec<OperationReply> {
@@ -132,7 +131,7 @@ impl CustomSession {
     /// Returns an independent session with the state after the last reply.
     pub fn fork(&self) -> Self {
         let core = lock(&self.0);
-        let copy = Self::new(Arc::clone(&core.program), core.beginning.clone());
+        let copy = Self::new(Arc::clone(&core.program), core.start_fields.clone());
         let mut new = lock(&copy.0);
         new.replies.clone_from(&core.replies);
         new.operations = core.operations[..core.replies.len()].to_vec();
@@ -167,19 +166,19 @@ impl CustomSessionInner {
     }
 
     fn next(&mut self, wait: Duration) -> Option<SessionPhase> {
-        let came = |ticket: &PendingProgramResponse| if wait.is_zero() { ticket.poll() } else { ticket.wait(wait) };
+        let poll = |pending: &PendingProgramResponse| if wait.is_zero() { pending.poll() } else { pending.wait(wait) };
         Some(match &self.phase {
             SessionPhase::Closed if self.replies.len() < self.operations.len() => {
-                match self.program.peer.send_in_session(self.location(None), "start", self.beginning.clone()) {
-                    Ok(ticket) => SessionPhase::Opening(ticket),
+                match self.program.peer.send_in_session(self.location(None), "start", self.start_fields.clone()) {
+                    Ok(pending) => SessionPhase::Opening(pending),
                     Err(error) => failed(error),
                 }
             }
-            SessionPhase::Opening(ticket) => match came(ticket)? {
+            SessionPhase::Opening(pending) => match poll(pending)? {
                 Ok(reply) => self.repeat(reply.generation, 0),
                 Err(fault) => self.handle_fault(fault),
             },
-            SessionPhase::Forking(ticket) => match came(ticket)? {
+            SessionPhase::Forking(pending) => match poll(pending)? {
                 Ok(reply) => SessionPhase::Open { generation: reply.generation },
                 Err(ProgramFault::Exception(raised)) => {
                     self.program.log_exception("a fork", &raised);
@@ -187,30 +186,30 @@ impl CustomSessionInner {
                 }
                 Err(fault) => self.handle_fault(fault),
             },
-            SessionPhase::Repeating { generation: life, index: place, ticket } => {
-                let (life, place) = (*life, *place);
-                let again = match came(ticket)? {
+            SessionPhase::Repeating { generation, index, pending } => {
+                let (generation, index) = (*generation, *index);
+                let reply = match poll(pending)? {
                     Ok(reply) => OperationReply::Value(reply.value),
                     Err(ProgramFault::Exception(raised)) => OperationReply::Raised(raised),
                     Err(fault) => return Some(self.handle_fault(fault)),
                 };
-                if is_same(&again, &self.replies[place]) {
-                    self.repeat(life, place + 1)
+                if is_same(&reply, &self.replies[index]) {
+                    self.repeat(generation, index + 1)
                 } else {
-                    self.reply_changed(place)
+                    self.reply_changed(index)
                 }
             }
-            SessionPhase::Open { generation: life } => {
-                let life = *life;
+            SessionPhase::Open { generation } => {
+                let generation = *generation;
                 let operation = self.operations.get(self.replies.len())?;
-                match self.send(life, operation) {
-                    Ok(ticket) => SessionPhase::Running { generation: life, ticket },
+                match self.send(generation, operation) {
+                    Ok(pending) => SessionPhase::Running { generation, pending },
                     Err(error) => failed(error),
                 }
             }
-            SessionPhase::Running { generation: life, ticket } => {
-                let life = *life;
-                match came(ticket)? {
+            SessionPhase::Running { generation, pending } => {
+                let generation = *generation;
+                match poll(pending)? {
                     Ok(reply) => self.replies.push(OperationReply::Value(reply.value)),
                     Err(ProgramFault::Exception(raised)) => {
                         self.program.log_exception(&self.operations[self.replies.len()].name, &raised);
@@ -218,7 +217,7 @@ impl CustomSessionInner {
                     }
                     Err(fault) => return Some(self.handle_fault(fault)),
                 }
-                SessionPhase::Open { generation: life }
+                SessionPhase::Open { generation }
             }
             SessionPhase::Failed(reply) => {
                 self.replies.resize(self.operations.len(), reply.clone());
@@ -228,19 +227,19 @@ impl CustomSessionInner {
         })
     }
 
-    fn send(&self, life: u64, operation: &SessionOperation) -> Result<PendingProgramResponse> {
-        self.program.peer.send_in_session(self.location(Some(life)), operation.op, operation.body.clone())
+    fn send(&self, generation: u64, operation: &SessionOperation) -> Result<PendingProgramResponse> {
+        self.program.peer.send_in_session(self.location(Some(generation)), operation.op, operation.body.clone())
     }
-    fn location(&self, life: Option<u64>) -> SessionLocation {
-        SessionLocation { session: self.number, worker: self.worker, generation: life }
+    fn location(&self, generation: Option<u64>) -> SessionLocation {
+        SessionLocation { session: self.number, worker: self.worker, generation }
     }
-    /// Repeats the answered requests, starting at a place.
-    fn repeat(&self, life: u64, place: usize) -> SessionPhase {
-        if place == self.replies.len() {
-            return SessionPhase::Open { generation: life };
+    /// Repeats the answered requests, starting at an index.
+    fn repeat(&self, generation: u64, index: usize) -> SessionPhase {
+        if index == self.replies.len() {
+            return SessionPhase::Open { generation };
         }
-        match self.send(life, &self.operations[place]) {
-            Ok(ticket) => SessionPhase::Repeating { generation: life, index: place, ticket },
+        match self.send(generation, &self.operations[index]) {
+            Ok(pending) => SessionPhase::Repeating { generation, index, pending },
             Err(error) => failed(error),
         }
     }
@@ -248,7 +247,7 @@ impl CustomSessionInner {
     fn handle_fault(&mut self, fault: ProgramFault) -> SessionPhase {
         let late = matches!(fault, ProgramFault::TimedOut(_));
         match fault {
-            ProgramFault::Lost(_) if self.losses < MOST_LOSSES => {
+            ProgramFault::Lost(_) if self.losses < MAX_LOSSES => {
                 self.losses += 1;
                 SessionPhase::Closed
             }
@@ -262,25 +261,25 @@ impl CustomSessionInner {
             }
         }
     }
-    fn reply_changed(&self, place: usize) -> SessionPhase {
+    fn reply_changed(&self, index: usize) -> SessionPhase {
         let message = format!(
-            "operation {} of an episode ({}) gave another result when it was repeated",
-            place + 1,
-            self.operations[place].name
+            "operation {} of an episode ({}) returned a different result when it was repeated",
+            index + 1,
+            self.operations[index].name
         );
         self.program.warn(&message);
         let error = Error::retryable(message).at(self.program.peer.place());
-        failed(error.help("let results depend on the problem, the seed and earlier calls alone, or offer `fork`"))
+        failed(error.help("make results depend only on the problem, the seed and earlier calls, or offer `fork`"))
     }
     /// Begins a copy of this session.
     fn begin_copy(&self, new: &Self) -> SessionPhase {
         match &self.phase {
             SessionPhase::Failed(reply) => SessionPhase::Failed(reply.clone()),
-            SessionPhase::Open { generation: life } if self.program.capabilities.forks => {
-                let seat = SessionLocation { session: new.number, ..self.location(Some(*life)) };
+            SessionPhase::Open { generation } if self.program.capabilities.forks => {
+                let location = SessionLocation { session: new.number, ..self.location(Some(*generation)) };
                 let from = [("from".to_string(), json!(self.number))].into_iter().collect();
-                let asked = self.program.peer.send_in_session(seat, "fork", from);
-                asked.map_or_else(failed, SessionPhase::Forking)
+                let pending = self.program.peer.send_in_session(location, "fork", from);
+                pending.map_or_else(failed, SessionPhase::Forking)
             }
             _ => SessionPhase::Closed,
         }
@@ -289,17 +288,17 @@ impl CustomSessionInner {
 
 impl Drop for CustomSessionInner {
     fn drop(&mut self) {
-        let life = match self.phase {
-            SessionPhase::Repeating { generation: life, .. }
-            | SessionPhase::Open { generation: life }
-            | SessionPhase::Running { generation: life, .. } => Some(life),
-            // The session may have been begun all the same.
+        let generation = match self.phase {
+            SessionPhase::Repeating { generation, .. }
+            | SessionPhase::Open { generation }
+            | SessionPhase::Running { generation, .. } => Some(generation),
+            // The session may exist nevertheless.
             SessionPhase::Closed | SessionPhase::Opening(_) | SessionPhase::Forking(_) | SessionPhase::Failed(_) => {
                 None
             }
         };
         // The answer is not needed.
-        let _ = self.program.peer.send_in_session(self.location(life), "close", Map::new());
+        let _ = self.program.peer.send_in_session(self.location(generation), "close", Map::new());
     }
 }
 
@@ -308,11 +307,11 @@ fn failed(error: Error) -> SessionPhase {
 }
 
 /// Compares a repeated reply with the earlier one. Tracebacks are ignored, since they may contain addresses.
-fn is_same(again: &OperationReply, before: &OperationReply) -> bool {
-    match (again, before) {
-        (OperationReply::Raised(again), OperationReply::Raised(before)) => {
-            (&again.kind, &again.message) == (&before.kind, &before.message)
+fn is_same(repeated: &OperationReply, original: &OperationReply) -> bool {
+    match (repeated, original) {
+        (OperationReply::Raised(repeated), OperationReply::Raised(original)) => {
+            (&repeated.kind, &repeated.message) == (&original.kind, &original.message)
         }
-        _ => again == before,
+        _ => repeated == original,
     }
 }

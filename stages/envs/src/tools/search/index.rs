@@ -32,7 +32,7 @@ pub struct SearchIndex {
 impl SearchIndex {
     /// Indexes passages in this order.
     pub fn build(passages: Vec<Passage>) -> Result<Self> {
-        let (searcher, field) = index(&passages).map_err(|e| ours(&e))?;
+        let (searcher, field) = index(&passages).map_err(|e| bug(&e))?;
         Ok(Self { passages, searcher, field })
     }
     /// Returns the number of passages.
@@ -43,16 +43,16 @@ impl SearchIndex {
     pub fn is_empty(&self) -> bool {
         self.passages.is_empty()
     }
-    /// Returns the best `most` passages for a query, by falling score and then in corpus order. `None` if the query has
-    /// no word.
-    pub fn search(&self, query: &str, most: usize) -> Result<Option<Vec<&Passage>>> {
-        let terms = self.terms(query).map_err(|e| ours(&e))?;
+    /// Returns the best `limit` passages for a query, by falling score and then in corpus order. `None` if the query
+    /// has no word.
+    pub fn search(&self, query: &str, limit: usize) -> Result<Option<Vec<&Passage>>> {
+        let terms = self.terms(query).map_err(|e| bug(&e))?;
         if terms.is_empty() {
             return Ok(None);
         }
         let query = BooleanQuery::new_multiterms_query(terms);
         let mut found =
-            self.searcher.search(&query, &TopDocs::with_limit(most.max(1)).order_by_score()).map_err(|e| ours(&e))?;
+            self.searcher.search(&query, &TopDocs::with_limit(limit.max(1)).order_by_score()).map_err(|e| bug(&e))?;
         found.sort_by(|(a, at), (b, other)| b.total_cmp(a).then_with(|| at.cmp(other)));
         Ok(Some(found.into_iter().filter_map(|(_, at)| self.passages.get(at.doc_id as usize)).collect()))
     }
@@ -85,7 +85,7 @@ fn index(passages: &[Passage]) -> tantivy::Result<(Searcher, Field)> {
 }
 
 /// Converts an error of the in-memory index, which can only be a bug.
-fn ours(error: &TantivyError) -> Error {
+fn bug(error: &TantivyError) -> Error {
     Error::bug(format!("search index: {error}"))
 }
 
@@ -99,8 +99,8 @@ mod tests {
         SearchIndex::build(texts.iter().enumerate().map(passage).collect()).unwrap()
     }
 
-    fn ids(index: &SearchIndex, query: &str, most: usize) -> Vec<usize> {
-        index.search(query, most).unwrap().unwrap().iter().map(|p| p.id.parse().unwrap()).collect()
+    fn ids(index: &SearchIndex, query: &str, limit: usize) -> Vec<usize> {
+        index.search(query, limit).unwrap().unwrap().iter().map(|p| p.id.parse().unwrap()).collect()
     }
 
     #[test]
@@ -121,9 +121,9 @@ mod tests {
         let texts: Vec<String> =
             (0..300).map(|i| format!("same words {}", if i % 3 == 0 { "here" } else { "there" })).collect();
         let index = index(&texts.iter().map(String::as_str).collect::<Vec<_>>());
-        for most in [1, 2, 7, 50] {
-            assert_eq!(ids(&index, "here", most), (0..most).map(|i| 3 * i).collect::<Vec<_>>());
-            assert_eq!(ids(&index, "same", most), (0..most).collect::<Vec<_>>());
+        for limit in [1, 2, 7, 50] {
+            assert_eq!(ids(&index, "here", limit), (0..limit).map(|i| 3 * i).collect::<Vec<_>>());
+            assert_eq!(ids(&index, "same", limit), (0..limit).collect::<Vec<_>>());
         }
     }
 

@@ -66,7 +66,7 @@ impl SearchSession {
 impl ToolSession for SearchSession {
     fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         PendingToolResult::ready(match text_argument(NAME, "query", arguments) {
-            Err(refused) => refused,
+            Err(error) => error,
             Ok(query) => self.search(query),
         })
     }
@@ -77,13 +77,13 @@ impl ToolSession for SearchSession {
 
 /// Writes one passage per line. A passage that does not fit ends the result; a first one that does not fit is cut, so
 /// that a result is never empty.
-fn page(found: &[&Passage], most: usize) -> String {
+fn page(found: &[&Passage], max_bytes: usize) -> String {
     let mut page = String::new();
     for passage in found {
         let line = line(passage);
         if page.is_empty() {
-            page.push_str(&line[..line.floor_char_boundary(most)]);
-        } else if page.len() + 1 + line.len() <= most {
+            page.push_str(&line[..line.floor_char_boundary(max_bytes)]);
+        } else if page.len() + 1 + line.len() <= max_bytes {
             page.push('\n');
             page.push_str(&line);
         } else {
@@ -134,22 +134,22 @@ mod tests {
     #[test]
     fn passages_that_do_not_fit_are_left_out_and_the_first_is_cut() {
         let query = json!({"query": "Oslo fjord"});
-        let whole = "Oslo: Oslo lies on a fjord.";
-        assert_eq!(ask(&mut session(2, 40), &query).text, whole);
+        let line = "Oslo: Oslo lies on a fjord.";
+        assert_eq!(ask(&mut session(2, 40), &query).text, line);
         assert_eq!(ask(&mut session(2, 9), &query).text, "Oslo: Osl");
-        assert_eq!(ask(&mut session(1, 2048), &query).text, whole);
+        assert_eq!(ask(&mut session(1, 2048), &query).text, line);
     }
 
     #[test]
     fn agent_sees_errors_for_bad_queries() {
-        for (arguments, said) in [
+        for (arguments, words) in [
             (json!({"query": " ?! "}), "no word"),
             (json!({"query": "a".repeat(2000)}), "longer than"),
             (json!({"query": 3}), "must be a string"),
             (json!({}), "needs the argument"),
         ] {
             let result = ask(&mut session(1, 2048), &arguments);
-            assert!(result.error && !result.infrastructure && result.text.contains(said), "{arguments}: {result:?}");
+            assert!(result.error && !result.infrastructure && result.text.contains(words), "{arguments}: {result:?}");
         }
     }
 }

@@ -33,16 +33,18 @@ pub fn read_passages(file: &Path) -> Result<Vec<Passage>> {
         if line.trim().is_empty() {
             continue;
         }
-        let wrong = |what: String| Error::data(format!("{}:{}: {what}", file.display(), number + 1));
+        let invalid = |problem: String| Error::data(format!("{}:{}: {problem}", file.display(), number + 1));
         let passage: Passage =
-            serde_json::from_str(&line).map_err(|e| wrong(format!("not a passage: {e}")).help(FORM))?;
+            serde_json::from_str(&line).map_err(|e| invalid(format!("not a passage: {e}")).help(FORM))?;
         if passage.text.trim().is_empty() {
             return Err(
-                wrong(format!("passage `{}` has no text", passage.id)).help("remove the line, or give it a text")
+                invalid(format!("passage `{}` has no text", passage.id)).help("remove the line, or give it a text")
             );
         }
         if !ids.insert(passage.id.clone()) {
-            return Err(wrong(format!("the id `{}` is used twice", passage.id)).help("give every passage its own `id`"));
+            return Err(
+                invalid(format!("the id `{}` is used twice", passage.id)).help("give every passage its own `id`")
+            );
         }
         passages.push(passage);
     }
@@ -77,14 +79,14 @@ mod tests {
     #[test]
     fn errors_name_the_line() {
         let good = "{\"id\": \"a\", \"text\": \"one\"}\n";
-        for (text, said) in [
+        for (text, words) in [
             (format!("{good}{{\n"), ":2: not a passage"),
             (format!("{good}{{\"id\": \"b\", \"text\": \" \"}}\n"), ":2: passage `b` has no text"),
             (format!("{good}{good}"), ":2: the id `a` is used twice"),
             ("\n".to_string(), "no passage"),
         ] {
             let error = read_passages(file(&text).path()).unwrap_err();
-            assert!(error.message.contains(said) && error.help.is_some(), "{text}: {error}");
+            assert!(error.message.contains(words) && error.help.is_some(), "{text}: {error}");
         }
         assert!(read_passages(Path::new("no-such-file.jsonl")).is_err());
     }

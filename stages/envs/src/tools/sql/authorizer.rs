@@ -3,7 +3,7 @@
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
-/// Functions of clock, chance and the outside. The date functions are replaced ([`super::dates`]) instead.
+/// Functions of clock, random numbers and extensions. The date functions are replaced ([`super::dates`]) instead.
 const DENIED: [&str; 6] =
     ["random", "randomblob", "load_extension", "current_date", "current_time", "current_timestamp"];
 

@@ -1,7 +1,7 @@
 //! An in-memory SQLite database: filled once from data, then only read, within limits.
 //!
 //! Queries are limited by SQLite's instruction count rather than time, so that an endless query stops at the same place
-//! on every machine and its result may enter an update. Values are limited to `MOST_VALUE_BYTES`, which also bounds
+//! on every machine and its result may enter an update. Values are limited to `MAX_VALUE_BYTES`, which also bounds
 //! memory. A connection serves one query at a time; each episode has its own.
 
 use crate::tools::sql::{authorizer, dates};
@@ -18,9 +18,9 @@ use trainyard_core::{Error, Result};
 /// SQLite instructions between two checks of the limit.
 pub const STEPS_PER_CHECK: u64 = 1_000;
 /// Maximum size of one text, blob or row in bytes.
-const MOST_VALUE_BYTES: i32 = 1 << 16;
+const MAX_VALUE_BYTES: i32 = 1 << 16;
 /// Maximum length of a query in bytes.
-const MOST_QUERY_BYTES: i32 = 1 << 14;
+const MAX_QUERY_BYTES: i32 = 1 << 14;
 /// Last line of a truncated result.
 const MORE: &str = "... (more rows)";
 /// The result of a query without rows.
@@ -65,7 +65,7 @@ pub struct SqlDatabase {
     connection: Mutex<Connection>,
     limits: SqlLimits,
     /// Thousands of instructions that the current query has used.
-    spent: Arc<AtomicU64>,
+    used: Arc<AtomicU64>,
 }
 
 impl SqlDatabase {
@@ -74,15 +74,15 @@ impl SqlDatabase {
         let connection = Connection::open_in_memory()
             .map_err(|e| Error::retryable(format!("cannot open an in-memory database: {e}")))?;
         fill(&connection, data)?;
-        let spent = Arc::new(AtomicU64::new(0));
-        make_read_only(&connection, &limits, &spent)
+        let used = Arc::new(AtomicU64::new(0));
+        make_read_only(&connection, &limits, &used)
             .map_err(|e| Error::bug(format!("cannot make the database read-only: {e}")))?;
-        Ok(Self { connection: Mutex::new(connection), limits, spent })
+        Ok(Self { connection: Mutex::new(connection), limits, used })
     }
     /// Runs one query and returns its rows as text.
     pub fn query(&self, query: &str) -> Result<String, QueryFailure> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        self.spent.store(0, Ordering::Relaxed);
+        self.used.store(0, Ordering::Relaxed);
         self.read(&connection, query)
     }
     fn read(&self, connection: &Connection, query: &str) -> Result<String, QueryFailure> {
@@ -122,11 +122,11 @@ impl SqlDatabase {
     fn failure(&self, error: &Sqlite) -> QueryFailure {
         let stopped = || format!("the query was stopped after {} steps; ask for less", self.limits.steps);
         QueryFailure::Query(match error {
-            Sqlite::SqliteFailure(e, said) => match e.code {
+            Sqlite::SqliteFailure(e, message) => match e.code {
                 ErrorCode::OperationInterrupted => stopped(),
                 ErrorCode::AuthorizationForStatementDenied => ONLY_READING.to_string(),
                 ErrorCode::OutOfMemory => return QueryFailure::Lost("out of memory".to_string()),
-                _ => said.clone().unwrap_or_else(|| e.to_string()),
+                _ => message.clone().unwrap_or_else(|| e.to_string()),
             },
             // `Display` of this error repeats the whole query.
             Sqlite::SqlInputError { msg, .. } => msg.clone(),
@@ -137,17 +137,17 @@ impl SqlDatabase {
 }
 
 fn fill(connection: &Connection, data: &DatabaseData) -> Result<()> {
-    let wrong = |e: Sqlite| Error::data(format!("cannot create the database: {e}"));
+    let invalid = |e: Sqlite| Error::data(format!("cannot create the database: {e}"));
     // Tables may come in any order; temporary data stays off the disk.
-    connection.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;").map_err(wrong)?;
-    dates::install(connection).map_err(wrong)?;
-    connection.authorizer(Some(authorizer::authorize_script)).map_err(wrong)?;
-    connection.execute_batch(&data.schema).map_err(wrong)?;
+    connection.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;").map_err(invalid)?;
+    dates::install(connection).map_err(invalid)?;
+    connection.authorizer(Some(authorizer::authorize_script)).map_err(invalid)?;
+    connection.execute_batch(&data.schema).map_err(invalid)?;
     for (table, rows) in &data.rows {
         let Some(first) = rows.first() else { continue };
         let marks = vec!["?"; first.len()].join(", ");
         let insert = format!("INSERT INTO \"{}\" VALUES ({marks})", table.replace('"', "\"\""));
-        let mut statement = connection.prepare(&insert).map_err(wrong)?;
+        let mut statement = connection.prepare(&insert).map_err(invalid)?;
         for (number, row) in rows.iter().enumerate() {
             let cells = row.iter().map(cell).collect::<Option<Vec<_>>>();
             let cells = cells.filter(|cells| cells.len() == first.len()).ok_or_else(|| {
@@ -157,7 +157,7 @@ fn fill(connection: &Connection, data: &DatabaseData) -> Result<()> {
                 ))
                 .help("give every row the same number of values: numbers, texts, booleans or nulls")
             })?;
-            statement.execute(params_from_iter(cells)).map_err(wrong)?;
+            statement.execute(params_from_iter(cells)).map_err(invalid)?;
         }
     }
     Ok(())
@@ -174,20 +174,20 @@ fn cell(value: &Value) -> Option<Cell> {
 }
 
 /// Allows only reading from here on, within the limits.
-fn make_read_only(connection: &Connection, limits: &SqlLimits, spent: &Arc<AtomicU64>) -> rusqlite::Result<()> {
+fn make_read_only(connection: &Connection, limits: &SqlLimits, used: &Arc<AtomicU64>) -> rusqlite::Result<()> {
     connection.authorizer(Some(authorizer::authorize_query))?;
-    for (limit, most) in [
-        (Limit::SQLITE_LIMIT_LENGTH, MOST_VALUE_BYTES),
-        (Limit::SQLITE_LIMIT_SQL_LENGTH, MOST_QUERY_BYTES),
+    for (limit, max) in [
+        (Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_QUERY_BYTES),
         (Limit::SQLITE_LIMIT_ATTACHED, 0),
         (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
         (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 100),
     ] {
-        connection.set_limit(limit, most)?;
+        connection.set_limit(limit, max)?;
     }
-    let (spent, most) = (Arc::clone(spent), limits.steps / STEPS_PER_CHECK);
-    connection.progress_handler(STEPS_PER_CHECK as i32, Some(move || spent.fetch_add(1, Ordering::Relaxed) + 1 >= most))
+    let (used, max) = (Arc::clone(used), limits.steps / STEPS_PER_CHECK);
+    connection.progress_handler(STEPS_PER_CHECK as i32, Some(move || used.fetch_add(1, Ordering::Relaxed) + 1 >= max))
 }
 
 /// Returns one row, values joined by `|`.

@@ -45,7 +45,7 @@ fn evaluate(name: &str, time_values: &[usize], context: &Context<'_>) -> Result<
     let is_one_of =
         |value: &Value, words: &[&str]| words.iter().any(|word| text(value).eq_ignore_ascii_case(word.as_bytes()));
     let reads_clock =
-        time_values.iter().any(|place| arguments.get(*place).is_none_or(|value| is_one_of(value, &CLOCK)));
+        time_values.iter().any(|position| arguments.get(*position).is_none_or(|value| is_one_of(value, &CLOCK)));
     if reads_clock || arguments.iter().any(|value| is_one_of(value, &AMBIENT)) {
         return Err(Error::UserFunctionError(
             format!("{name}: there is no clock and no time zone here; name the time in full").into(),

@@ -1,8 +1,9 @@
 //! The `sql` tool: one read-only query on a small SQLite database.
 //!
 //! A result has one row per line, values joined by `|`, without a header, as SQLite's shell prints it. The same query
-//! always gives the same text: queries are limited by SQLite's instruction count and see neither clock nor chance
-//! (`authorizer`, `dates`). The database belongs to an environment, which opens the sessions; forks of an episode share it.
+//! always gives the same text: queries are limited by SQLite's instruction count and see neither clock nor random
+//! numbers (`authorizer`, `dates`). The database belongs to an environment, which opens the sessions; forks of an
+//! episode share it.
 
 pub(crate) mod authorizer;
 pub mod database;
@@ -48,7 +49,7 @@ impl SqlSession {
 impl ToolSession for SqlSession {
     fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         let query = match text_argument(NAME, "query", arguments) {
-            Err(refused) => return PendingToolResult::ready(refused),
+            Err(error) => return PendingToolResult::ready(error),
             Ok(query) => query,
         };
         PendingToolResult::ready(match self.0.query(query) {

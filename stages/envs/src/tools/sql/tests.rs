@@ -19,12 +19,12 @@ fn database(limits: SqlLimits) -> SqlDatabase {
     SqlDatabase::load(&data(), limits).unwrap()
 }
 
-fn ask(query: &str) -> Result<String, QueryFailure> {
+fn run(query: &str) -> Result<String, QueryFailure> {
     database(LIMITS).query(query)
 }
 
-fn refused(query: &str) -> String {
-    match ask(query) {
+fn rejected(query: &str) -> String {
+    match run(query) {
         Err(QueryFailure::Query(message)) => message,
         other => panic!("{query}: {other:?}"),
     }
@@ -43,13 +43,13 @@ fn rows_are_lines_and_values_are_joined() {
         ("SELECT 1 AS one UNION SELECT 0.1 + 0.2 ORDER BY one", "0.30000000000000004\n1"),
         ("SELECT value FROM json_each('[4,5]')", "4\n5"),
     ] {
-        assert_eq!(ask(query).as_deref(), Ok(text), "{query}");
+        assert_eq!(run(query).as_deref(), Ok(text), "{query}");
     }
 }
 
 #[test]
 fn agent_sees_errors_of_bad_queries() {
-    for (query, said) in [
+    for (query, words) in [
         ("SELECT pays FROM staff", "no such column: pays"),
         ("SELECT * FROM staffs", "no such table: staffs"),
         ("SELEC 1", "syntax error"),
@@ -59,7 +59,7 @@ fn agent_sees_errors_of_bad_queries() {
         ("", "only one SELECT"),
         ("-- nothing", "only one SELECT"),
     ] {
-        assert!(refused(query).contains(said), "{query}: {}", refused(query));
+        assert!(rejected(query).contains(words), "{query}: {}", rejected(query));
     }
     let mut session = SqlSession::new(Arc::new(database(LIMITS)));
     let result = session.submit(&json!({"query": "SELECT pays FROM staff"})).poll().unwrap();
@@ -100,7 +100,7 @@ fn writing_and_leaving_the_database_are_denied() {
 }
 
 #[test]
-fn clock_and_chance_are_denied_but_dates_work() {
+fn clock_and_randomness_are_denied_but_dates_work() {
     for query in [
         "SELECT random()",
         "SELECT hex(randomblob(4))",
@@ -118,7 +118,7 @@ fn clock_and_chance_are_denied_but_dates_work() {
         "SELECT datetime('2020-01-01', 'localtime')",
         "SELECT datetime('2020-01-01', 'utc')",
     ] {
-        assert!(!refused(query).is_empty(), "{query}");
+        assert!(!rejected(query).is_empty(), "{query}");
     }
     for (query, text) in [
         ("SELECT strftime('%Y', born) FROM staff WHERE id = 1", "1990"),
@@ -128,22 +128,22 @@ fn clock_and_chance_are_denied_but_dates_work() {
         ("SELECT date(NULL)", "NULL"),
         ("SELECT date('no date')", "NULL"),
     ] {
-        assert_eq!(ask(query).as_deref(), Ok(text), "{query}");
+        assert_eq!(run(query).as_deref(), Ok(text), "{query}");
     }
 }
 
 #[test]
-fn endless_query_stops_at_the_same_place_every_time() {
+fn endless_query_stops_after_the_same_steps_every_time() {
     let endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT COUNT(*) FROM t";
-    assert_eq!(refused(endless), "the query was stopped after 100000 steps; ask for less");
+    assert_eq!(rejected(endless), "the query was stopped after 100000 steps; ask for less");
     // The depth that a recursion reaches is the same in every run and grows with the limit.
-    let reaches = |steps: u64, most: u32| {
+    let reaches = |steps: u64, max: u32| {
         let query = format!(
-            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {most}) SELECT COUNT(*) FROM t"
+            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {max}) SELECT COUNT(*) FROM t"
         );
         database(SqlLimits { steps, ..LIMITS }).query(&query).is_ok()
     };
-    let farthest = |steps: u64| (0..20).map(|i| 1u32 << i).take_while(|most| reaches(steps, *most)).last();
+    let farthest = |steps: u64| (0..20).map(|i| 1u32 << i).take_while(|max| reaches(steps, *max)).last();
     let few = farthest(20_000);
     assert_eq!(few, farthest(20_000));
     assert!(few.is_some() && few < farthest(200_000), "{few:?}");
@@ -158,23 +158,22 @@ fn endless_query_stops_at_the_same_place_every_time() {
 #[test]
 fn results_and_values_are_bounded() {
     let numbers = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 9) SELECT n FROM t";
-    assert_eq!(ask(numbers).unwrap(), "1\n2\n3\n4\n5\n... (more rows)");
+    assert_eq!(run(numbers).unwrap(), "1\n2\n3\n4\n5\n... (more rows)");
     let tight = |output_bytes: usize| database(SqlLimits { output_bytes, ..LIMITS });
     assert_eq!(tight(7).query(numbers).unwrap(), "1\n2\n3\n4\n... (more rows)");
-    assert!(
-        matches!(tight(7).query("SELECT 'longer than 7'"), Err(QueryFailure::Query(m)) if m.contains("longer than 7 bytes"))
-    );
+    let long = tight(7).query("SELECT 'longer than 7'");
+    assert!(matches!(&long, Err(QueryFailure::Query(m)) if m.contains("longer than 7 bytes")), "{long:?}");
     for query in ["SELECT length(zeroblob(1000000))", "SELECT hex(zeroblob(60000))"] {
-        assert!(refused(query).contains("too big"), "{query}: {}", refused(query));
+        assert!(rejected(query).contains("too big"), "{query}: {}", rejected(query));
     }
-    assert!(ask(&format!("SELECT 1 {}", " ".repeat(20_000))).is_err());
+    assert!(run(&format!("SELECT 1 {}", " ".repeat(20_000))).is_err());
 }
 
 #[test]
 fn errors_in_the_data_are_explained() {
     let load =
         |value: Value| SqlDatabase::load(&serde_json::from_value(value).unwrap(), LIMITS).err().map(|e| e.message);
-    for (value, said) in [
+    for (value, words) in [
         (json!({"schema": "CREATE TABL t(x)"}), "syntax error"),
         (json!({"schema": "CREATE TABLE t(x)", "rows": {"u": [[1]]}}), "no such table: u"),
         (json!({"schema": "CREATE TABLE t(x)", "rows": {"t": [[1], [1, 2]]}}), "row 1 of table `t`"),
@@ -183,7 +182,7 @@ fn errors_in_the_data_are_explained() {
         (json!({"schema": "CREATE TABLE t(x); INSERT INTO t VALUES (random())"}), "random"),
     ] {
         let message = load(value.clone()).unwrap_or_default();
-        assert!(message.contains(said), "{value}: {message}");
+        assert!(message.contains(words), "{value}: {message}");
     }
     assert_eq!(load(json!({"schema": "CREATE TABLE \"a\"\"b\"(x)", "rows": {"a\"b": [[1]], "none": []}})), None);
     assert!(serde_json::from_value::<DatabaseData>(json!({"tables": []})).is_err());
@@ -192,14 +191,14 @@ fn errors_in_the_data_are_explained() {
 #[test]
 fn forks_share_a_database_and_threads_do_not() {
     let session = SqlSession::new(Arc::new(database(LIMITS)));
-    let ask = |session: &mut dyn ToolSession, i: usize| {
+    let query = |session: &mut dyn ToolSession, i: usize| {
         session.submit(&json!({"query": format!("SELECT {i} + COUNT(*) FROM staff")})).poll().unwrap().text
     };
     let results: BTreeSet<String> = std::thread::scope(|scope| {
-        let ask = &ask;
+        let query = &query;
         let run = |i: usize| {
             let mut fork = session.fork().unwrap();
-            scope.spawn(move || ask(&mut *fork, i))
+            scope.spawn(move || query(&mut *fork, i))
         };
         let running: Vec<_> = (0..4).map(run).collect();
         running.into_iter().map(|thread| thread.join().unwrap()).collect()

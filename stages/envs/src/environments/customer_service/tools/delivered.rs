@@ -45,9 +45,9 @@ fn exchange_items(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOut
     order.exchange_new_items = Some(sorted(&new));
     order.exchange_payment_method_id = Some(method_id.to_string());
     order.exchange_price_difference = Some(change.difference);
-    let said = shown(&order);
+    let output = shown(&order);
     shop.put_order(order);
-    said
+    output
 }
 
 fn return_items(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
@@ -63,7 +63,7 @@ fn return_items(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutpu
     order.status = "return requested".to_string();
     order.return_items = Some(sorted(&ids));
     order.return_payment_method_id = Some(method_id.to_string());
-    let said = shown(&order);
+    let output = shown(&order);
     shop.put_order(order);
-    said
+    output
 }

@@ -11,12 +11,12 @@ pub fn order_with_status(shop: &Shop, id: &str, status: &str) -> Result<ShopOrde
 
 /// Returns the positions in an order of the items with these ids. An id that is listed twice means two items.
 pub fn item_positions(order: &ShopOrder, ids: &[&str]) -> Result<Vec<usize>, String> {
-    let mut places: Vec<usize> = Vec::with_capacity(ids.len());
+    let mut positions: Vec<usize> = Vec::with_capacity(ids.len());
     for id in ids {
-        let place = (0..order.items.len()).find(|i| !places.contains(i) && order.items[*i].item_id == *id);
-        places.push(place.ok_or_else(|| format!("item `{id}` is not so often in the order"))?);
+        let position = (0..order.items.len()).find(|i| !positions.contains(i) && order.items[*i].item_id == *id);
+        positions.push(position.ok_or_else(|| format!("item `{id}` is not so often in the order"))?);
     }
-    Ok(places)
+    Ok(positions)
 }
 
 /// Items of an order with their new variants, and the total price difference for the customer.
@@ -27,21 +27,21 @@ pub struct ItemExchange {
 
 /// Pairs old items with available variants of the same products.
 pub fn exchange(shop: &Shop, order: &ShopOrder, old: &[&str], new: &[&str]) -> Result<ItemExchange, String> {
-    let places = item_positions(order, old)?;
+    let positions = item_positions(order, old)?;
     if old.len() != new.len() {
         return Err("the numbers of old and new items differ".to_string());
     }
     let mut difference = 0;
     let mut pairs = Vec::with_capacity(old.len());
-    for (place, id) in places.into_iter().zip(new) {
-        let item = &order.items[place];
+    for (position, id) in positions.into_iter().zip(new) {
+        let item = &order.items[position];
         let variants = &shop.product(&item.product_id).ok_or("product not found")?.variants;
         let variant = variants.get(*id).ok_or_else(|| format!("item `{id}` is no variant of {}", item.name))?;
         if !variant.available {
             return Err(format!("item `{id}` is not available"));
         }
         difference += variant.price.0 - item.price.0;
-        pairs.push((place, variant.clone()));
+        pairs.push((position, variant.clone()));
     }
     Ok(ItemExchange { pairs, difference: Cents(difference) })
 }

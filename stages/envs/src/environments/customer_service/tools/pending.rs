@@ -84,9 +84,9 @@ fn cancel(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     }
     order.status = "cancelled".to_string();
     order.cancel_reason = Some(reason.to_string());
-    let said = shown(&order);
+    let output = shown(&order);
     shop.put_order(order);
-    said
+    output
 }
 
 fn address(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
@@ -95,9 +95,9 @@ fn address(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
         return Err(format!("the order is {}, not pending", order.status));
     }
     order.address = arguments.address()?;
-    let said = shown(&order);
+    let output = shown(&order);
     shop.put_order(order);
-    said
+    output
 }
 
 fn items(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
@@ -114,14 +114,14 @@ fn items(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
         if change.difference.0 > 0 { Payment::charge(amount, method_id) } else { Payment::refund(amount, method_id) };
     order.payment_history.push(entry);
     credit(shop, &order.user_id, method_id, Cents(-change.difference.0));
-    for (place, variant) in change.pairs {
-        let item = &mut order.items[place];
+    for (position, variant) in change.pairs {
+        let item = &mut order.items[position];
         (item.item_id, item.price, item.options) = (variant.item_id, variant.price, variant.options);
     }
     order.status = ITEMS_CHANGED.to_string();
-    let said = shown(&order);
+    let output = shown(&order);
     shop.put_order(order);
-    said
+    output
 }
 
 fn payment(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
@@ -142,15 +142,15 @@ fn payment(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     order.payment_history.extend([Payment::charge(amount, method_id), Payment::refund(amount, &old)]);
     credit(shop, &order.user_id, method_id, Cents(-amount.0));
     credit(shop, &order.user_id, &old, amount);
-    let said = shown(&order);
+    let output = shown(&order);
     shop.put_order(order);
-    said
+    output
 }
 
 fn user_address(shop: &mut Shop, arguments: &ShopToolArguments<'_>) -> ToolOutput {
     let mut user = shop.user(arguments.text("user_id")?).ok_or("user not found")?.clone();
     user.address = arguments.address()?;
-    let said = shown(&user);
+    let output = shown(&user);
     shop.put_user(user);
-    said
+    output
 }

@@ -16,13 +16,13 @@ struct Bounds {
 }
 
 fn bounds(level: u32) -> Bounds {
-    let of = |given, amount, factor, distractors| Bounds { given, amount, factor, distractors };
+    let bounds = |given, amount, factor, distractors| Bounds { given, amount, factor, distractors };
     match level {
-        1 => of(99, 999, 9, (0, 0)),
-        2 => of(99, 9_999, 12, (0, 0)),
-        3 => of(999, 99_999, 25, (1, 1)),
-        4 => of(999, 999_999, 50, (1, 1)),
-        _ => of(9_999, 9_999_999, 99, (1, 2)),
+        1 => bounds(99, 999, 9, (0, 0)),
+        2 => bounds(99, 9_999, 12, (0, 0)),
+        3 => bounds(999, 99_999, 25, (1, 1)),
+        4 => bounds(999, 999_999, 50, (1, 1)),
+        _ => bounds(9_999, 9_999_999, 99, (1, 2)),
     }
 }
 

@@ -64,11 +64,11 @@ impl StoryWords {
 /// Returns the text of a problem.
 pub fn question(story: &Story, words: &StoryWords) -> String {
     let mut sentences = vec![start(story, words)];
-    for place in 0..=story.steps.len() {
+    for index in 0..=story.steps.len() {
         sentences.extend(
-            story.distractors.iter().filter(|d| d.before == place).map(|d| distractor(d.form, d.number, words)),
+            story.distractors.iter().filter(|d| d.before == index).map(|d| distractor(d.form, d.number, words)),
         );
-        sentences.extend(story.steps.get(place).map(|s| operation(s.operation, s.form, s.number, words)));
+        sentences.extend(story.steps.get(index).map(|s| operation(s.operation, s.form, s.number, words)));
     }
     sentences.push(question_sentence(story.question_form, words));
     sentences.join(" ")

@@ -138,8 +138,8 @@ fn story_wording() {
         question_form: 1,
     };
     assert_eq!(story.canonical(), "12;+7;*3;//19");
-    let told_otherwise = Story { start_form: 2, distractors: Vec::new(), question_form: 0, ..story.clone() };
-    assert_eq!(told_otherwise.canonical(), story.canonical(), "a story told otherwise is the same problem");
+    let reworded = Story { start_form: 2, distractors: Vec::new(), question_form: 0, ..story.clone() };
+    assert_eq!(reworded.canonical(), story.canonical(), "a reworded story is the same problem");
     assert_eq!(program_lines(&story), ["x=12", "x+=7", "x*=3", "x//=19", "x"]);
     assert_eq!(expression(&story), "(12+7)*3//19");
     assert_eq!(story.amount(), 3);

@@ -92,7 +92,7 @@ fn changed_tools_are_rejected_on_resume() {
     let state: run::RlState = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
     assert!(state.expect_tools(&[tool("count"), tool("echo")]).is_ok());
     let error = state.expect_tools(&[tool("count"), tool("add")]).unwrap_err();
-    assert!(error.message.ends_with("of the previous attempt: `echo` is gone, `add` is new"), "{error}");
+    assert!(error.message.ends_with("of the previous attempt: `echo` is missing, `add` is new"), "{error}");
     assert!(run::RlState::default().expect_tools(&[tool("echo")]).is_ok(), "older resume points do not say");
 }
 
