@@ -2,8 +2,8 @@
 //! any language.
 //!
 //! A program reads one JSON object per line from its standard input and writes one per line to its standard output
-//! (`docs/own-code.md` has the protocol). [`WorkerPool`] are the processes of one program. They are independent of the
-//! role: the caller defines the meaning of a request. An outage and an exception of the program are different
+//! (`docs/custom-code.md` has the protocol). [`WorkerPool`] are the processes of one program. They are independent of
+//! the role: the caller defines the meaning of a request. An outage and an exception of the program are different
 //! [`ProgramFault`]s, because only the first may pass.
 //!
 //! A [`Supervisor`] starts processes, sends them requests, restarts those that die and kills those that hang. It is

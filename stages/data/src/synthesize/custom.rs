@@ -71,7 +71,7 @@ impl<P: CustomMethodDocs> SynthesisMethod for CustomMethod<P> {
     fn check(&self, config: &SynthesisConfig, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
         let Some(own) = P::options(config) else {
             let problem = OptionProblem::new(format!("/{}", P::KIND), format!("the method `{}` needs it", P::KIND));
-            return vec![problem.help("say who makes the problems; docs/own-code.md has an example")];
+            return vec![problem.help("say who makes the problems; docs/custom-code.md has an example")];
         };
         let mut problems: Vec<OptionProblem> =
             own.peer.problems().into_iter().map(|problem| problem.with_prefix(&format!("/{}", P::KIND))).collect();

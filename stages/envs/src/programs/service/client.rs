@@ -106,7 +106,7 @@ impl ServiceClientInner {
         let heard = answer.map_err(|refusal| Error::from(refusal).at(&self.part))?;
         parse_ready(heard.body.trim().as_bytes()).map_err(|what| {
             let error = Error::invalid(format!("the service cannot be used: {what}")).at(&self.place);
-            error.help("check the URL; the service answers the request `hello` of the protocol (docs/own-code.md)")
+            error.help("check the URL; the service answers the request `hello` of the protocol (docs/custom-code.md)")
         })
     }
     /// Sends a request once the handshake is complete; for a session, with its life.
@@ -139,7 +139,7 @@ impl ServiceClientInner {
         let wrong = |what: String| {
             let error = Error::data(format!("the service {what}")).at(&self.place);
             ProgramFault::Outage(
-                error.help("a request is answered with `id` and `result` or `error` (docs/own-code.md)"),
+                error.help("a request is answered with `id` and `result` or `error` (docs/custom-code.md)"),
             )
         };
         let (id, result) = parse_response(heard.body.trim().as_bytes()).map_err(wrong)?;
