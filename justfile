@@ -6,11 +6,12 @@ default:
 ci:
     bash .ci/run
 
-# Format, lint, and check the walls and the prose.
+# Format, lint, and check the walls, the prose and the names in pages.
 check:
     cargo fmt --all --check
     .ci/guards
     .ci/prose
+    .ci/doc_names
     cargo clippy --release --workspace --all-targets -- -D warnings
 
 # Tests of the whole workspace.

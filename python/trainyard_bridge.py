@@ -16,7 +16,7 @@ With `ty.serve(9000)` in place of `ty.run()`, the same functions answer over HTT
 `rewards: [{kind: http, url: "http://127.0.0.1:9000/"}]`.
 
 A program may have several functions of one sort: the option `name` of the part chooses one. Nothing here needs a
-package. This file belongs to one version of the protocol (`docs/own-code.md`) and may be changed.
+package. This file belongs to one version of the protocol (`docs/custom-code.md`) and may be changed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The server of `trainyard_bridge.serve`: the functions of a program over HTTP.
 
 It lies beside `trainyard_bridge.py`, of the same version. A request is what a program reads as a line, with the `hello`
-of the part that asks; what a session asked twice is done once (`docs/own-code.md`).
+of the part that asks; what a session asked twice is done once (`docs/custom-code.md`).
 """
 
 from __future__ import annotations

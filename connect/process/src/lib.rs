@@ -2,7 +2,7 @@
 //! any language.
 //!
 //! A program reads one JSON object per line from its standard input and writes one per line to its standard output
-//! (`docs/own-code.md` has the protocol). A [`WorkerPool`] holds the processes of one program. It is independent of the
+//! (`docs/custom-code.md` has the protocol). A [`WorkerPool`] holds the processes of one program. It is independent of the
 //! role: the caller defines the meaning of a request. An outage and an exception of the program are different
 //! [`ProgramFault`]s, because only an outage may be temporary.
 //!

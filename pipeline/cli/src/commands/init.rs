@@ -33,13 +33,13 @@ pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     }
     if args.python {
         let next = "write `my_reward.py` beside it, and name it in a workflow: \
-                    `rewards: [{kind: process, command: [python3, my_reward.py]}]`; docs/own-code.md says more";
+                    `rewards: [{kind: process, command: [python3, my_reward.py]}]`; docs/custom-code.md says more";
         let bridge = [(BRIDGE_NAME, BRIDGE), (BRIDGE_SERVER_NAME, BRIDGE_SERVER)];
         let mut files = bridge.map(|(name, text)| (name.to_string(), text.to_string())).to_vec();
         files.extend(args.adapters.iter().map(|adapter| adapter_file(*adapter)));
         let own = files
             .get(bridge.len())
-            .map(|(name, _)| format!("read the first lines of {name}; docs/own-environments.md says more"));
+            .map(|(name, _)| format!("read the first lines of {name}; docs/custom-environments.md says more"));
         return write(args, files, own.unwrap_or_else(|| next.to_string()));
     }
     let schema = trainyard_spec::schema::workflow_schema(&**catalogue);

@@ -1,4 +1,4 @@
-//! Rule `process`: a user-defined program judges each row (`docs/own-code.md`). A service is queried in the same way
+//! Rule `process`: a user-defined program judges each row (`docs/custom-code.md`). A service is queried in the same way
 //! ([`super::http`]).
 
 use super::rule::{FilterRule, RuleContext, RuleVerdict};
@@ -29,7 +29,7 @@ impl CustomCodePage<ProgramOptions> for RuleRole {
         gives. It sees the messages, the answer, counts, the rewards, and the problem, if the input `problems` has\n\
         it; `correct` is whether the row's reward `answer` is above 0. Rows are sent in requests of `batch` rows\n\
         to `workers` processes. In Python a rule is a function with the decorator `@rule`\n\
-        (`trainyard init --python`); `docs/own-code.md` has the protocol for any other language.\n\n\
+        (`trainyard init --python`); `docs/custom-code.md` has the protocol for any other language.\n\n\
         A program that dies or hangs ends the stage with a retryable error. An exception ends it with its traceback;\n\
         with `on_error: skip` the row stays, and the log has the first traceback. Reason: rejected.";
 }

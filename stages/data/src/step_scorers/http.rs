@@ -1,4 +1,4 @@
-//! Scorer `http`: a user-defined service labels the agent's turns (`docs/own-code.md`).
+//! Scorer `http`: a user-defined service labels the agent's turns (`docs/custom-code.md`).
 
 use super::process::ScorerRole;
 use trainyard_envs::programs::{CustomCodePage, ServiceOptions};
@@ -6,7 +6,7 @@ use trainyard_envs::programs::{CustomCodePage, ServiceOptions};
 impl CustomCodePage<ServiceOptions> for ScorerRole {
     const SUMMARY: &'static str = "labels the agent's turns by a custom HTTP service";
     const DOC: &'static str = "Like `process`, but each line of the protocol is a POST request to `url`, and its\n\
-        response is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place of\n\
+        response is one line (`docs/custom-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place of\n\
         `ty.run()` serves the same functions. At most `concurrency` requests are open at a time.\n\n\
         Requests to a service that is unreachable, too slow or overloaded are repeated, `attempts` times with\n\
         growing waits; then the stage ends with a retryable error. A rejected request (status 400 to 499) and an\n\

@@ -1,4 +1,4 @@
-//! Scorer `process`: a user-defined program labels the agent's turns (`docs/own-code.md`). A service is queried in the
+//! Scorer `process`: a user-defined program labels the agent's turns (`docs/custom-code.md`). A service is queried in the
 //! same way ([`super::http`]).
 
 use super::scorer::{ScoringContext, StepScorer, turns};
@@ -29,7 +29,7 @@ impl CustomCodePage<ProgramOptions> for ScorerRole {
         or null for an unlabeled turn. It sees the messages, the answer, counts, the rewards, and the\n\
         problem, if the input `problems` has it; `correct` is whether the row's reward `answer` is above 0. Rows\n\
         are sent in requests of `batch` rows to `workers` processes. In Python a scorer is a function\n\
-        with the decorator `@step_scorer` (`trainyard init --python`); `docs/own-code.md` has the protocol for\n\
+        with the decorator `@step_scorer` (`trainyard init --python`); `docs/custom-code.md` has the protocol for\n\
         any other language.\n\n\
         A program that dies or hangs ends the stage with a retryable error. An exception ends it with its\n\
         traceback; with `on_error: skip` the row has no labels, and the log has the first traceback.";

@@ -73,7 +73,7 @@ impl<P: CustomMethodDocs> SynthesisMethod for CustomMethod<P> {
             let problem =
                 OptionProblem::new(format!("/{}", P::KIND), format!("method `{}` needs its options", P::KIND));
             return vec![
-                problem.help("set the program or service that makes problems; docs/own-code.md has an example"),
+                problem.help("set the program or service that makes problems; docs/custom-code.md has an example"),
             ];
         };
         let mut problems: Vec<OptionProblem> =

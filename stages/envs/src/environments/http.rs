@@ -6,7 +6,7 @@ use crate::programs::{CustomCodePage, ServiceOptions};
 impl CustomCodePage<ServiceOptions> for EnvironmentRole {
     const SUMMARY: &'static str = "an environment in a user-defined service, over HTTP";
     const DOC: &'static str = "As `process`, but the lines of the protocol are requests to `url`: each is a\n\
-        POST whose response is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\
+        POST whose response is one line (`docs/custom-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\
         of `ty.run()` serves the same classes. Every episode is a session of the service, and many are played at\n\
         the same time.\n\n\
         A turn is sent once, unless the service declares in its handshake that it supports repeated requests\n\

@@ -73,7 +73,7 @@ pub fn request_items<T: Serialize>(
 }
 
 fn read(answer: Value, count: usize) -> Result<Vec<ItemResult>> {
-    let help = "`result` is a list with one map for each item, in order (docs/own-code.md)";
+    let help = "`result` is a list with one map for each item, in order (docs/custom-code.md)";
     let Value::Array(rows) = answer else {
         return Err(Error::data("the program's result is not a list").help(help));
     };

@@ -1,4 +1,4 @@
-//! `http`: a reward that a user-defined service computes (`docs/own-code.md`).
+//! `http`: a reward that a user-defined service computes (`docs/custom-code.md`).
 
 use super::process::RewardRole;
 use crate::programs::{CustomCodePage, ServiceOptions};
@@ -6,7 +6,7 @@ use crate::programs::{CustomCodePage, ServiceOptions};
 impl CustomCodePage<ServiceOptions> for RewardRole {
     const SUMMARY: &'static str = "a value that a user-defined service computes, over HTTP";
     const DOC: &'static str = "As `process`, but the lines of the protocol are requests to `url`: each is a\n\
-        POST whose response is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\
+        POST whose response is one line (`docs/custom-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\
         of `ty.run()` serves the same functions. At most `concurrency` requests are open at a time.\n\n\
         A request to a service that is unreachable, slow or overloaded is retried, up to `attempts` attempts with\n\
         growing waits; then the stage ends with a retryable error, never with a low reward. A rejected request\n\

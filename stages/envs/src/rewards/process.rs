@@ -1,4 +1,4 @@
-//! `process`: a reward that a user program computes, in any language (`docs/own-code.md`). A service uses the same
+//! `process`: a reward that a user program computes, in any language (`docs/custom-code.md`). A service uses the same
 //! requests ([`super::http`]).
 
 use crate::programs::{
@@ -38,7 +38,7 @@ impl CustomCodePage<ProgramOptions> for RewardRole {
     const DOC: &'static str = "value = the number that the program returns for the episode. It receives the messages,\n\
         the answer and whether it is right, counts, the problem, and the rewards before it in the list. Null = does\n\
         not apply. A program may also return one value per turn.\n\n\
-        In Python a reward is a function with a decorator (`trainyard init --python`); `docs/own-code.md` has the\n\
+        In Python a reward is a function with a decorator (`trainyard init --python`); `docs/custom-code.md` has the\n\
         protocol for any other language. All episodes of a step are sent together, `batch` in one request, to\n\
         `workers` processes. The program must return equal values for equal episodes.\n\n\
         A process that exits is restarted; a request is given up after three of them. Then, or when a request takes\n\

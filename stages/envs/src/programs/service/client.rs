@@ -106,7 +106,7 @@ impl ServiceClientInner {
         let response = response.map_err(|fault| Error::from(fault).at(&self.part))?;
         parse_ready(response.body.trim().as_bytes()).map_err(|problem| {
             let error = Error::invalid(format!("the service cannot be used: {problem}")).at(&self.place);
-            error.help("check the URL; the service answers the request `hello` of the protocol (docs/own-code.md)")
+            error.help("check the URL; the service answers the request `hello` of the protocol (docs/custom-code.md)")
         })
     }
     /// Sends a request once the handshake is complete; for a session, with its generation.
@@ -144,7 +144,7 @@ impl ServiceClientInner {
         let wrong = |problem: String| {
             let error = Error::data(format!("the service {problem}")).at(&self.place);
             ProgramFault::Outage(
-                error.help("a request is answered with `id` and `result` or `error` (docs/own-code.md)"),
+                error.help("a request is answered with `id` and `result` or `error` (docs/custom-code.md)"),
             )
         };
         let (id, result) = parse_response(response.body.trim().as_bytes()).map_err(wrong)?;

@@ -179,13 +179,12 @@ fn the_shipped_workflow_learns_with_tools_and_a_reward_in_python() {
     }
     let s = Sandbox::new();
     let workflows = repository().join("workflows");
-    for name in ["own-code.yaml", "own-code/chats.jsonl", "own-code/practice.jsonl", "own-code/test.jsonl"] {
-        s.write(name, std::fs::read_to_string(workflows.join(name)).unwrap());
+    s.write("custom-code.yaml", std::fs::read_to_string(workflows.join("custom-code.yaml")).unwrap());
+    for name in ["chats.jsonl", "practice.jsonl", "test.jsonl", "shop_tools.py", "shop_reward.py"] {
+        let name = format!("custom-code/{name}");
+        s.write(&name, std::fs::read_to_string(workflows.join(&name)).unwrap());
     }
-    for name in ["own-code/shop_tools.py", "own-code/shop_reward.py"] {
-        s.write(name, std::fs::read_to_string(workflows.join(name)).unwrap());
-    }
-    s.run(&["run", "own-code.yaml", "-p", "sft_steps=100", "-p", "rl_steps=2"]).code(0).says("accuracy");
+    s.run(&["run", "custom-code.yaml", "-p", "sft_steps=100", "-p", "rl_steps=2"]).code(0).says("accuracy");
     let query = "select count(rewards_no_repeats), sum(tool_calls - tool_errors), count(*) from self";
     let rows = s.run(&["artifacts", "query", "latest/rl/trajectories", query, "--format", "json"]).code(0).json();
     let [rewarded, answered, episodes] = [0, 1, 2].map(|column| rows["rows"][0][column].as_u64().unwrap());

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the data of workflows/own-code.yaml, as somebody's chat logs would look: python3 make_data.py
+"""Makes the data of workflows/custom-code.yaml, in the form of chat logs: python3 make_data.py
 
 Customers of a fruit shop ask what some items cost. The clerk looks up each price and adds them up. Every file is
 written again with the same content each time. Standard library only.

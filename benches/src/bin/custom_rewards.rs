@@ -2,7 +2,7 @@
 //! together.
 //!
 //! Episodes have six messages of about 600 bytes together. Run with `cargo run --release -p trainyard-benches --bin
-//! own_rewards [workers] [seconds]`; it needs `python3`.
+//! custom_rewards [workers] [seconds]`; it needs `python3`.
 
 use serde_json::json;
 use trainyard_benches::quantile;

@@ -25,7 +25,7 @@ ty.run()
 
 const WORKFLOW: &str = r#"
 version: 1
-name: own-problems
+name: custom-problems
 stages:
   sums:
     uses: data/synthesize

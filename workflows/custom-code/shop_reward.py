@@ -1,4 +1,4 @@
-"""A reward of one's own: nobody likes to wait while a clerk looks up the same price twice."""
+"""A custom reward: customers wait while a clerk looks up the same price twice."""
 import trainyard_bridge as ty
 
 

@@ -1,7 +1,7 @@
 //! An environment that is a Python program: steps per second through the bridge, in concurrent episodes.
 //!
 //! "Per core" divides by the processor time of the program and of this process, which writes, reads and waits. Run with
-//! `cargo run --release -p trainyard-benches --bin own_environment [seconds per figure]`. Needs `python3`.
+//! `cargo run --release -p trainyard-benches --bin custom_environment [seconds per figure]`. Needs `python3`.
 
 use serde_json::json;
 use std::time::Duration;

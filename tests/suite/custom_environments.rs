@@ -139,7 +139,7 @@ fn what_is_wrong_with_a_script_is_told() {
 }
 
 #[test]
-fn own_tools_and_environments_are_tried_and_played() {
+fn custom_tools_and_environments_are_tried_and_played() {
     let Some(s) = shop() else { return };
     s.run(&["check", "own.yaml"]).code(0);
     s.run(&["run", "own.yaml", "--until", "base", "--until", "sums"]).code(0);
