@@ -366,7 +366,7 @@ async fn each_tick_has_one_run_whatever_happens_to_daemons_processes_clocks_and_
 
 /// The same seed must take the same path, or failures could not be reproduced.
 #[tokio::test]
-async fn a_seed_repeats_itself() {
+async fn seed_is_reproducible() {
     let mut told = Vec::new();
     for _ in 0..2 {
         let mut simulation = Simulation::new(Setting { faults: false, ..Setting::of(3) }).await;

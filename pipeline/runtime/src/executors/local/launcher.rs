@@ -53,12 +53,12 @@ impl Launcher {
         let lent = held.map_or(Ok(()), |held| slots::lend(held.handle(), &mut command));
         lent.and_then(|()| command.spawn()).map_err(|e| AttemptExit::with_error(AttemptOutcome::Lost, self.fault(&e)))
     }
-    /// Starts a host, which reads its orders from `orders`. Its URL marks the processes that it starts until an
+    /// Starts a host, which reads its requests from `requests`. Its URL marks the processes that it starts until an
     /// attempt's URL replaces it.
-    pub(super) fn spawn_host(&self, url: &str, orders: OwnedFd) -> std::io::Result<std::process::Child> {
+    pub(super) fn spawn_host(&self, url: &str, requests: OwnedFd) -> std::io::Result<std::process::Child> {
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.arguments).arg(url).envs(self.env.iter().cloned()).env(MARK, url).process_group(0);
-        command.stdin(orders).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+        command.stdin(requests).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
     }
     /// Returns the error of a program that could not be started.
     pub(super) fn fault(&self, error: &std::io::Error) -> Error {
