@@ -181,13 +181,13 @@ impl ArtifactWatcher {
                 self.unfinished.insert(run, RunCursor { journal, workflow: None });
             }
         }
-        let mut over = Vec::new();
+        let mut ended = Vec::new();
         for (run, cursor) in &mut self.unfinished {
             if cursor.read(trigger, since, &mut self.found).await? {
-                over.push(run.clone());
+                ended.push(run.clone());
             }
         }
-        for run in over {
+        for run in ended {
             self.unfinished.remove(&run);
             self.finished.insert(run);
         }

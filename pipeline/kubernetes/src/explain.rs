@@ -46,8 +46,8 @@ fn job_line(job: &Job) -> String {
     let mut line = format!("Job {name} in namespace {namespace}");
     for kind in ["Complete", "Failed", "FailureTarget", "Suspended"] {
         if let Some(condition) = observation::condition(job, kind) {
-            let words = pods::reason_text(condition.reason.as_deref(), condition.message.as_deref());
-            line += &format!("; {kind}{}", words.map(|words| format!(" ({words})")).unwrap_or_default());
+            let text = pods::reason_text(condition.reason.as_deref(), condition.message.as_deref());
+            line += &format!("; {kind}{}", text.map(|text| format!(" ({text})")).unwrap_or_default());
         }
     }
     if job.metadata.deletion_timestamp.is_some() {
@@ -66,36 +66,36 @@ fn pod_lines(pod: &Pod) -> Vec<String> {
     let waits = state.and_then(|s| s.waiting.as_ref());
     let waits = waits.and_then(|w| pods::reason_text(w.reason.as_deref(), w.message.as_deref()));
     let ended = state.and_then(|s| s.terminated.as_ref()).map(|t| {
-        let words = pods::reason_text(t.reason.as_deref(), None).unwrap_or_default();
-        format!("its container ended with code {} {words}", t.exit_code).trim_end().to_string()
+        let text = pods::reason_text(t.reason.as_deref(), None).unwrap_or_default();
+        format!("its container ended with code {} {text}", t.exit_code).trim_end().to_string()
     });
     let conditions = status.and_then(|s| s.conditions.as_ref()).into_iter().flatten();
     // `DisruptionTarget` is informative when true, all other conditions when false.
     let informative = conditions.filter(|c| (c.status == "True") == (c.type_ == "DisruptionTarget"));
     let conditions = informative.filter_map(|c| {
-        let words = pods::reason_text(c.reason.as_deref(), c.message.as_deref())?;
-        Some(format!("{}: {words}", c.type_))
+        let text = pods::reason_text(c.reason.as_deref(), c.message.as_deref())?;
+        Some(format!("{}: {text}", c.type_))
     });
-    lines.extend(pod_reason.into_iter().chain(waits).chain(ended).chain(conditions).map(|words| format!("  {words}")));
+    lines.extend(pod_reason.into_iter().chain(waits).chain(ended).chain(conditions).map(|text| format!("  {text}")));
     lines
 }
 
 fn workload_lines(workload: &Value) -> Vec<String> {
     let conditions = workload["status"]["conditions"].as_array().into_iter().flatten();
     let line = |condition: &Value| {
-        let words = pods::reason_text(condition["reason"].as_str(), condition["message"].as_str())?;
+        let text = pods::reason_text(condition["reason"].as_str(), condition["message"].as_str())?;
         let negation = if condition["status"] == "True" { "" } else { "not " };
-        Some(format!("Kueue: {negation}{}: {words}", condition["type"].as_str()?))
+        Some(format!("Kueue: {negation}{}: {text}", condition["type"].as_str()?))
     };
     conditions.filter_map(line).collect()
 }
 
 fn event_line(event: &Event) -> String {
-    let words = pods::reason_text(event.reason.as_deref(), event.message.as_deref()).unwrap_or_default();
+    let text = pods::reason_text(event.reason.as_deref(), event.message.as_deref()).unwrap_or_default();
     let count = event.series.as_ref().and_then(|series| series.count).or(event.count).unwrap_or(1);
     let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
     let warning = if event.type_.as_deref() == Some("Warning") { "warning: " } else { "" };
-    format!("{warning}{words}{times}")
+    format!("{warning}{text}{times}")
 }
 
 #[cfg(test)]

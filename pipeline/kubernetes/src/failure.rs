@@ -97,9 +97,9 @@ fn exited(pod: &Pod, terminated: &ContainerStateTerminated) -> AttemptExit {
 /// Returns the last three lines, at most 400 characters, for an error message.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let words = lines[lines.len().saturating_sub(3)..].join(" / ");
-    let start = words.char_indices().rev().nth(399).map_or(0, |(at, _)| at);
-    words[start..].to_string()
+    let joined = lines[lines.len().saturating_sub(3)..].join(" / ");
+    let start = joined.char_indices().rev().nth(399).map_or(0, |(at, _)| at);
+    joined[start..].to_string()
 }
 
 #[cfg(test)]

@@ -104,20 +104,20 @@ fn end_of(job: &Job, pods: &[&Pod]) -> AttemptExit {
     let Some(failed) = condition(job, "Failed").or_else(|| condition(job, "FailureTarget")) else {
         return end_of_pods(pods).unwrap_or_else(|| disrupted("its Job was deleted"));
     };
-    let words = pods::reason_text(failed.reason.as_deref(), failed.message.as_deref()).unwrap_or_default();
+    let reason = pods::reason_text(failed.reason.as_deref(), failed.message.as_deref()).unwrap_or_default();
     if let Some(ended) = end_of_pods(pods).filter(|ended| ended.outcome != AttemptOutcome::Succeeded) {
         return ended;
     }
     match failed.reason.as_deref() {
         Some("DeadlineExceeded") => {
-            let error = Error::retryable(format!("Kubernetes ended the attempt's Job: {words}"));
+            let error = Error::retryable(format!("Kubernetes ended the attempt's Job: {reason}"));
             AttemptExit::with_error(
                 AttemptOutcome::TimedOut,
                 error.help("raise `timeout`, or the limit that the cluster sets"),
             )
         }
-        Some("PodFailurePolicy") => disrupted(&words),
-        _ => disrupted(&format!("its Pod was deleted before it ended ({words})")),
+        Some("PodFailurePolicy") => disrupted(&reason),
+        _ => disrupted(&format!("its Pod was deleted before it ended ({reason})")),
     }
 }
 

@@ -102,7 +102,7 @@ pub(crate) async fn watch(context: RunContext, run: RunId, epoch: Epoch, inputs:
     let path = layout::cancel(&run, epoch);
     while !inputs.is_closed() {
         tokio::time::sleep(every).await;
-        // If the store cannot be read, retry later; the journal notices if it stays away.
+        // If the store cannot be read, retry later; the journal notices if it stays unavailable.
         if let Ok(Some(_)) = context.store.get(&path).await {
             let _ = inputs.send(Input::Cancel { why: "requested by another process".into() });
             return;

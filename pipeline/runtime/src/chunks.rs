@@ -2,8 +2,8 @@
 //!
 //! The engine does this for attempts whose pipes it holds; other attempts do it themselves. A chunk is stored every few
 //! seconds or when it is large, so `trainyard logs` can show a running stage and a crash loses little. A chunk whose
-//! write failed is retried under its number, while later output is buffered up to a limit. If the store stays away, the
-//! end of the log is lost, but not the attempt.
+//! write failed is retried under its number, while later output is buffered up to a limit. If the store stays
+//! unavailable, the end of the log is lost, but not the attempt.
 
 use crate::retry::{SHORT_RETRY_DELAYS, with_retries};
 use bytes::Bytes;

@@ -2,8 +2,8 @@
 //!
 //! The engine is synchronous, so concurrent inputs are serialized here. Lookups, rows and stops are executed at once,
 //! since they change nothing; launches, publications and the end wait until the journal batch with their events is
-//! durable. While the store is away, attempts continue and everything else waits. When another writer owns the run, or
-//! the store was away for too long, no further commands are executed and all attempts are stopped.
+//! durable. While the store is unavailable, attempts continue and everything else waits. When another writer owns the
+//! run, or the store was unavailable for too long, no further commands are executed and all attempts are stopped.
 
 mod abandon;
 mod query;

@@ -3,8 +3,8 @@
 //! While one batch is being written, the next one is collected, so a slow store makes batches larger rather than the
 //! run slower. On a fast store, a run of 100,000 small stages would write 30,000 batches, one file each; therefore a
 //! batch waits some milliseconds for more while many stages are in progress. An idle writer appends a heartbeat every
-//! 10 s. A failed write is retried under the same number as long as the store may be away; attempts continue meanwhile,
-//! and their consequences wait for the batch.
+//! 10 s. A failed write is retried under the same number as long as the store may be unavailable; attempts continue
+//! meanwhile, and their consequences wait for the batch.
 
 use crate::context::RunContext;
 use crate::retry::{RETRY_DELAYS, RequestTimer};

@@ -13,7 +13,7 @@ async fn refusal(fixture: &KubernetesFixture) -> trainyard_core::Error {
 }
 
 #[tokio::test]
-async fn a_second_submission_finds_the_first() {
+async fn repeated_submission_finds_the_first() {
     let fixture = KubernetesFixture::with(json!({})).await;
     let task = fixture.task("sft");
     let handle = fixture.submit(&task).await;

@@ -81,8 +81,8 @@ pub(super) fn wait_timed_out(limit: Duration) -> AttemptCompletion {
 }
 
 fn silent(after: Duration) -> Error {
-    Error::lost(format!("the attempt gave no sign of life for {}", format_duration(after)))
-        .help("its machine may be gone, or may not reach the store")
+    Error::lost(format!("the attempt sent no heartbeat for {}", format_duration(after)))
+        .help("check that its machine runs and reaches the store")
 }
 
 #[cfg(test)]

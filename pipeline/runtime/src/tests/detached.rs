@@ -124,7 +124,7 @@ async fn two(bench: &Bench, script: &str) -> (AttemptTask, [Arc<dyn Executor>; 2
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_submission_finds_the_first() {
+async fn repeated_submission_finds_the_first() {
     let bench = Bench::new().await;
     let (task, [one, two]) = two(&bench, r#"echo begun >> "$TEST_FOLDER/begun"; sleep 300"#).await;
     let first = one.submit(std::slice::from_ref(&task)).await.remove(0).unwrap();

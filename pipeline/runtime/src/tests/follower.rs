@@ -268,7 +268,7 @@ async fn silent_attempt_is_killed_and_lost() {
     let summary = bench.run(&cluster, vec![node("a", &[])]).await;
     let (outcome, error) = end_of(&summary, "a");
     assert_eq!((outcome, error.as_ref().unwrap().kind), (AttemptOutcome::Lost, ErrorKind::Lost));
-    assert!(error.unwrap().message.contains("no sign of life for 3m"));
+    assert!(error.unwrap().message.contains("sent no heartbeat for 3m"));
     assert_eq!(cluster.inner().cancels, [(Handle("job-1".into()), Control::Kill)]);
     let spec = bench.store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap();
     assert!(bench.store.cancel_request(&spec).await.unwrap().is_some(), "should it still run, it learns of it");

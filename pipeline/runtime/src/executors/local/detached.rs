@@ -19,17 +19,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) async fn attempt(
     launcher: &Launcher,
     task: &AttemptTask,
-    held: Option<&SlotGuard>,
+    slot_guard: Option<&SlotGuard>,
     mut control: watch::Receiver<Control>,
 ) -> AttemptExit {
-    let mut child = match launcher.spawn(task, held, false) {
+    let mut child = match launcher.spawn(task, slot_guard, false) {
         Ok(child) => child,
         Err(ended) => return ended,
     };
     let (root, url) = (child.id(), task.url());
     tracing::debug!(pid = root, url, "process started");
     // If this future is dropped, the attempt continues in its slots.
-    let leave = |leave| held.iter().for_each(|held| held.set_inherited(leave));
+    let leave = |leave| slot_guard.iter().for_each(|slot_guard| slot_guard.set_inherited(leave));
     leave(true);
     let status = tokio::select! {
         status = child.wait() => Some(status),

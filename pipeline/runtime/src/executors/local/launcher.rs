@@ -38,7 +38,7 @@ impl Launcher {
     pub(super) fn spawn(
         &self,
         task: &AttemptTask,
-        held: Option<&SlotGuard>,
+        slot_guard: Option<&SlotGuard>,
         on_pipes: bool,
     ) -> Result<Child, AttemptExit> {
         let url = task.url();
@@ -50,7 +50,7 @@ impl Launcher {
         } else {
             command.env_remove(SUPERVISED);
         }
-        let lent = held.map_or(Ok(()), |held| slots::lend(held.handle(), &mut command));
+        let lent = slot_guard.map_or(Ok(()), |slot_guard| slots::lend(slot_guard.handle(), &mut command));
         lent.and_then(|()| command.spawn()).map_err(|e| AttemptExit::with_error(AttemptOutcome::Lost, self.fault(&e)))
     }
     /// Starts a host, which reads its requests from `requests`. Its URL marks the processes that it starts until an

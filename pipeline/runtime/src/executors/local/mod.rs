@@ -116,16 +116,16 @@ impl LocalExecutor {
             (self.launcher.clone(), self.slots.clone(), task.clone(), self.keeps_orphans());
         let hosts = self.hosts.clone();
         self.table.spawn(handle.clone(), move |reporter, mut control| async move {
-            let held = match wait_for_slots(slots.as_ref(), &task, &reporter, &mut control).await {
-                Ok(held) => held,
+            let slot_guard = match wait_for_slots(slots.as_ref(), &task, &reporter, &mut control).await {
+                Ok(slot_guard) => slot_guard,
                 Err(ended) => return ended,
             };
             if keep_orphans {
-                detached::attempt(&launcher, &task, held.as_ref(), control).await
+                detached::attempt(&launcher, &task, slot_guard.as_ref(), control).await
             } else if task.spec.kind == RUN_KIND {
-                hosted::attempt(&hosts, &launcher, &task, held, control).await
+                hosted::attempt(&hosts, &launcher, &task, slot_guard, control).await
             } else {
-                piped::attempt(&launcher, &task, held.as_ref(), control).await
+                piped::attempt(&launcher, &task, slot_guard.as_ref(), control).await
             }
         });
         handle
@@ -217,9 +217,9 @@ async fn wait_for_slots(
         task.reports.message(AttemptMessage::Log { level: LogLevel::Warn, text });
     };
     match slots.acquire(&task.grant, &holder, control, waits).await {
-        Ok(held) => {
+        Ok(slot_guard) => {
             reporter.set_state(AttemptState::Started);
-            Ok(held)
+            Ok(slot_guard)
         }
         Err(error) if error.kind == ErrorKind::Cancelled => {
             Err(AttemptExit::with_error(AttemptOutcome::Cancelled, error))

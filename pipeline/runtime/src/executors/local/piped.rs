@@ -36,10 +36,10 @@ struct FinalMessages {
 pub(super) async fn attempt(
     launcher: &Launcher,
     task: &AttemptTask,
-    held: Option<&SlotGuard>,
+    slot_guard: Option<&SlotGuard>,
     control: watch::Receiver<Control>,
 ) -> AttemptExit {
-    let mut child = match launcher.spawn(task, held, true) {
+    let mut child = match launcher.spawn(task, slot_guard, true) {
         Ok(child) => child,
         Err(ended) => return ended,
     };

@@ -189,9 +189,9 @@ impl RayClient {
     }
     /// Returns the error of an unsuccessful response.
     fn refusal(&self, response: &RayResponse) -> Error {
-        let (status, words) = (response.status, quote(&response.body));
+        let (status, quoted) = (response.status, quote(&response.body));
         let error =
-            |make: fn(String) -> Error| make(format!("Ray at {} responded with {status}: {words}", self.address));
+            |make: fn(String) -> Error| make(format!("Ray at {} responded with {status}: {quoted}", self.address));
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => error(Error::invalid)
                 .help("`token: env:NAME` of the pool names the variable that holds the cluster's token"),

@@ -1,6 +1,6 @@
-//! Why jobs wait: Slurm's words in plain ones, and which of them never end.
+//! Explains Slurm's reasons why jobs wait, and identifies which of them are permanent.
 //!
-//! The words are those of `squeue`'s column REASON (`man squeue`, JOB REASON CODES, 22.05). The many limits of
+//! The reasons are those of `squeue`'s column REASON (`man squeue`, JOB REASON CODES, 22.05). The many limits of
 //! accounts and QOS are named by a pattern: `AssocGrpGRES`, `QOSMaxCpuPerUserLimit`.
 
 /// Why a job waits.
@@ -10,7 +10,7 @@ pub(super) enum PendingReason {
     Pending(Option<String>),
     /// The job can never start as submitted.
     Never(String),
-    /// Slurm took it back into the queue after it could not be started.
+    /// Slurm requeued it after it could not be started.
     Requeued,
 }
 
@@ -47,7 +47,7 @@ fn never(word: &str) -> Option<&'static str> {
         "PartitionTimeLimit" => {
             "it requests more time than its partition allows per job; lower `time_limit` of the pool or `timeout`"
         }
-        "DeadLine" => "its deadline cannot be met any more",
+        "DeadLine" => "its deadline can no longer be met",
         _ if of_one_job => "it requests more than its account or QOS allows per job",
         _ => return None,
     })
@@ -66,7 +66,7 @@ fn passing(word: &str) -> Option<&'static str> {
         "ReservationDeleted" => "its reservation is gone: an administrator must release it",
         "ReqNodeNotAvail" => "nodes that it needs are down, drained or reserved",
         "NodeDown" => "a node that it needs is down",
-        "PartitionDown" | "PartitionInactive" => "its partition takes no jobs to run now",
+        "PartitionDown" | "PartitionInactive" => "its partition starts no jobs now",
         "JobHeldAdmin" => "an administrator holds it",
         "JobHeldUser" => "a user holds it: release it with `scontrol release`",
         "Cleaning" => "its last run is still being cleaned up",

@@ -3,7 +3,7 @@
 use super::tools::{SlurmCommand, SlurmCommandOutput};
 use trainyard_core::Error;
 
-/// Words of a controller or of munge that is away or busy, and of limits on how many jobs may wait.
+/// Phrases of a controller or of munge that is unavailable or busy, and of limits on how many jobs may wait.
 const PASSING: [&str; 15] = [
     "Unable to contact slurm controller",
     "Socket timed out",
@@ -36,7 +36,7 @@ const HELP: [(&str, &str); 10] = [
     ("unrecognized option", "check `extra` in the pool's options"),
 ];
 
-/// Returns the error of a failed call: retryable if Slurm is away or busy, else invalid.
+/// Returns the error of a failed call: retryable if Slurm is unavailable or busy, else invalid.
 pub(super) fn refusal(call: &SlurmCommand, output: &SlurmCommandOutput) -> Error {
     let words = stderr_message(&output.stderr);
     let message = if words.is_empty() {

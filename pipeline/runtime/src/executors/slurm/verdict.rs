@@ -36,7 +36,7 @@ pub(super) fn judge(id: JobId, record: &SlurmRecord, known: &mut JobHistory, log
     known.missed = 0;
     let keep = |state| JobVerdict { state, remove: false };
     let remove = |error| JobVerdict { state: AttemptState::Ended(failed(error)), remove: true };
-    let requeued = || remove(lost(id, "Slurm took it back into the queue (preempted, or its node failed)"));
+    let requeued = || remove(lost(id, "Slurm requeued it (preempted, or its node failed)"));
     let nodes = if record.nodes.is_empty() { String::new() } else { format!(" on {}", record.nodes) };
     if known.cancel_requested && record.state.is_over() {
         return keep(AttemptState::Ended(AttemptExit::cancelled()));
@@ -88,7 +88,7 @@ pub(super) fn absent(id: JobId, known: &mut JobHistory, sure: bool) -> JobVerdic
         // A member of an array that is cancelled before it starts leaves no trace.
         AttemptState::Ended(AttemptExit::cancelled())
     } else if known.missed >= MISSED_POLLS {
-        AttemptState::Ended(failed(lost(id, "Slurm does not know it any more")))
+        AttemptState::Ended(failed(lost(id, "Slurm no longer knows it")))
     } else if known.started {
         AttemptState::Started
     } else {

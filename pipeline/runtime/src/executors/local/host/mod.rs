@@ -85,9 +85,9 @@ impl HostPool {
         &self,
         launcher: &Launcher,
         task: &AttemptTask,
-        held: Option<&SlotGuard>,
+        slot_guard: Option<&SlotGuard>,
     ) -> Result<HostedAttempt, AttemptExit> {
-        let lock = held.map(|held| held.handle().try_clone().map(Into::into)).transpose();
+        let lock = slot_guard.map(|slot_guard| slot_guard.handle().try_clone().map(Into::into)).transpose();
         let lock = lock.map_err(|e| lost(launcher, &e))?;
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let store = task.store.url();
@@ -160,7 +160,7 @@ impl HostedAttempt {
     }
     /// Returns when the attempt ends.
     pub async fn ended(&mut self) -> HostedEnd {
-        let died = || HostedEnd::Died(Error::lost("the process that carried the attempt's command is gone"));
+        let died = || HostedEnd::Died(Error::lost("the host process of the attempt's command ended"));
         (&mut self.end).await.unwrap_or_else(|_| died())
     }
 }
