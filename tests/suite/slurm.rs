@@ -257,7 +257,7 @@ fn a_preempted_job_is_lost_and_tried_again() {
 fn slurms_own_time_limit_is_told_as_one() {
     let Some(s) = cluster(", time_limit: 1s") else { return };
     workflow(&s, "run: trap '' TERM; while true; do sleep 1; done");
-    run(&s).code(1).says("ran into its time limit");
+    run(&s).code(1).says("exceeded its time limit");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The daemon: it checks the folder of workflow files, lets the keeper of each schedule make a pass, and sleeps until
-//! something comes due.
+//! The daemon: it checks the folder of workflow files, lets the reconciler of each schedule make a pass, and sleeps
+//! until something comes due.
 
 use crate::effects::{DaemonEffects, DaemonNotification};
 use crate::folder::{CompileFn, FolderChange, WorkflowFolder};
@@ -78,28 +78,28 @@ impl DaemonShared {
 impl Daemon {
     /// Works until interrupted. Its runs outlive it.
     pub async fn run(mut self, interrupt: &Interrupt) {
-        let mut keepers = BTreeMap::new();
-        let mut troubles = BTreeMap::new();
+        let mut reconcilers = BTreeMap::new();
+        let mut known_errors = BTreeMap::new();
         let mut swept = false;
         while interrupt.level() == 0 {
-            let mut now_wrong = BTreeMap::new();
+            let mut errors = BTreeMap::new();
             let prepared = async {
-                self.record_changes(&mut keepers).await?;
+                self.record_changes(&mut reconcilers).await?;
                 if !swept {
-                    self.sweep(&mut keepers).await?;
+                    self.sweep(&mut reconcilers).await?;
                     swept = true;
                 }
                 Ok::<_, Error>(())
             };
             if let Err(error) = prepared.await {
-                now_wrong.insert(String::new(), error.to_string());
+                errors.insert(String::new(), error.to_string());
             }
-            let due = self.pass(&mut keepers, &mut now_wrong).await;
-            for (name, why) in now_wrong.iter().filter(|(name, why)| troubles.get(*name) != Some(*why)) {
+            let due = self.pass(&mut reconcilers, &mut errors).await;
+            for (name, why) in errors.iter().filter(|(name, why)| known_errors.get(*name) != Some(*why)) {
                 tracing::warn!(schedule = name, "{why}");
             }
-            troubles = now_wrong;
-            self.publish_status(&troubles);
+            known_errors = errors;
+            self.publish_status(&known_errors);
             tokio::select! {
                 () = tokio::time::sleep(self.sleep_time(due)) => {}
                 () = self.shared.wake.notified() => {}
@@ -111,41 +111,42 @@ impl Daemon {
     /// Makes a pass over every schedule; returns the time at which the next tick comes due.
     async fn pass(
         &self,
-        keepers: &mut BTreeMap<String, ScheduleReconciler>,
-        wrong: &mut BTreeMap<String, String>,
+        reconcilers: &mut BTreeMap<String, ScheduleReconciler>,
+        errors: &mut BTreeMap<String, String>,
     ) -> Option<i64> {
-        let around =
+        let context =
             ReconcileContext { store: &self.store, clock: self.clock.as_ref(), effects: self.effects.as_ref() };
-        let passes = keepers.iter_mut().map(|(name, keeper)| async move { (name, keeper.pass(around).await) });
-        let answers: Vec<_> = futures::stream::iter(passes).buffer_unordered(AT_ONCE).collect().await;
+        let passes =
+            reconcilers.iter_mut().map(|(name, reconciler)| async move { (name, reconciler.pass(context).await) });
+        let results: Vec<_> = futures::stream::iter(passes).buffer_unordered(AT_ONCE).collect().await;
         let mut due = None;
-        for (name, answer) in answers {
-            match answer {
+        for (name, result) in results {
+            match result {
                 Ok(Some(at)) => due = Some(due.map_or(at, |least: i64| least.min(at))),
                 Ok(None) => {}
                 Err(error) => {
-                    wrong.insert(name.clone(), error.to_string());
+                    errors.insert(name.clone(), error.to_string());
                 }
             }
         }
         due
     }
     fn sleep_time(&self, due: Option<i64>) -> Duration {
-        let most = if self.store.local_root().is_some() { POLL_LOCAL } else { POLL_REMOTE };
+        let max = if self.store.local_root().is_some() { POLL_LOCAL } else { POLL_REMOTE };
         let until = due.map(|at| Duration::from_millis(u64::try_from(at - self.clock.unix_millis()).unwrap_or(0)));
-        until.map_or(most, |until| until.min(most)).max(MIN_SLEEP)
+        until.map_or(max, |until| until.min(max)).max(MIN_SLEEP)
     }
-    fn publish_status(&self, troubles: &BTreeMap<String, String>) {
-        let mut seen = self.shared.status.lock().unwrap_or_else(PoisonError::into_inner);
-        *seen =
-            DaemonStatus { looked: self.clock.unix_millis(), broken: self.folder.broken(), errors: troubles.clone() };
+    fn publish_status(&self, errors: &BTreeMap<String, String>) {
+        let mut status = self.shared.status.lock().unwrap_or_else(PoisonError::into_inner);
+        *status =
+            DaemonStatus { looked: self.clock.unix_millis(), broken: self.folder.broken(), errors: errors.clone() };
     }
     /// Records changes of the folder. A change that the store does not accept now is kept for the next pass.
-    async fn record_changes(&mut self, keepers: &mut BTreeMap<String, ScheduleReconciler>) -> Result<()> {
+    async fn record_changes(&mut self, reconcilers: &mut BTreeMap<String, ScheduleReconciler>) -> Result<()> {
         let found = self.folder.poll(&*self.compile)?;
         for change in &found {
             if let FolderChange::Broken { file, why } = change {
-                tracing::warn!(file, "a workflow file has mistakes, what it said before stays in force: {why}");
+                tracing::warn!(file, "a workflow file has errors, its previous content stays in force: {why}");
                 self.effects.notify(DaemonNotification::Broken { file: file.clone(), why: why.clone() });
             }
         }
@@ -153,11 +154,11 @@ impl Daemon {
         while let Some(change) = self.changes.front() {
             match change {
                 FolderChange::Broken { .. } => {}
-                FolderChange::Removed { name } => self.remove(name, keepers).await?,
+                FolderChange::Removed { name } => self.remove(name, reconcilers).await?,
                 FolderChange::Defined { name, file, schedule, texts } => {
                     let texts = texts.store(&self.store, name).await?;
                     let (schedule, file, home) = (schedule.clone(), file.clone(), self.home.clone());
-                    self.define(name, Definition { schedule, file, home, texts }, keepers).await?;
+                    self.define(name, Definition { schedule, file, home, texts }, reconcilers).await?;
                 }
             }
             self.changes.pop_front();
@@ -165,13 +166,13 @@ impl Daemon {
         Ok(())
     }
     /// Ends the schedules whose files were removed while no daemon was running.
-    async fn sweep(&self, keepers: &mut BTreeMap<String, ScheduleReconciler>) -> Result<()> {
-        let here: BTreeSet<&str> = self.folder.schedules().collect();
+    async fn sweep(&self, reconcilers: &mut BTreeMap<String, ScheduleReconciler>) -> Result<()> {
+        let present: BTreeSet<&str> = self.folder.schedules().collect();
         for name in operations::names(&self.store).await? {
             let log = ScheduleLog::open(&self.store, &name).await?;
             let ours = log.state().definition.as_ref().is_some_and(|d| d.home == self.home);
-            if ours && !here.contains(name.as_str()) {
-                self.remove(&name, keepers).await?;
+            if ours && !present.contains(name.as_str()) {
+                self.remove(&name, reconcilers).await?;
             }
         }
         Ok(())
@@ -180,7 +181,7 @@ impl Daemon {
         &self,
         name: &str,
         definition: Definition,
-        keepers: &mut BTreeMap<String, ScheduleReconciler>,
+        reconcilers: &mut BTreeMap<String, ScheduleReconciler>,
     ) -> Result<()> {
         let same = |state: &ScheduleState| {
             let in_force = state.active_definition();
@@ -188,29 +189,29 @@ impl Daemon {
         };
         let event =
             |state: &ScheduleState| (!same(state)).then(|| ScheduleEvent::Defined { definition: definition.clone() });
-        let keeper = self.reconciler(name, keepers).await?;
-        if keeper.log().append(self.clock.unix_millis(), &self.name, event).await?.is_some() {
-            tracing::info!(schedule = name, file = definition.file, "a schedule is in force");
+        let reconciler = self.reconciler(name, reconcilers).await?;
+        if reconciler.log().append(self.clock.unix_millis(), &self.name, event).await?.is_some() {
+            tracing::info!(schedule = name, file = definition.file, "schedule defined");
         }
         Ok(())
     }
-    async fn remove(&self, name: &str, keepers: &mut BTreeMap<String, ScheduleReconciler>) -> Result<()> {
+    async fn remove(&self, name: &str, reconcilers: &mut BTreeMap<String, ScheduleReconciler>) -> Result<()> {
         let event = |state: &ScheduleState| state.active_definition().map(|_| ScheduleEvent::Removed {});
-        let keeper = self.reconciler(name, keepers).await?;
-        if keeper.log().append(self.clock.unix_millis(), &self.name, event).await?.is_some() {
-            tracing::info!(schedule = name, "a schedule ends: its file is gone");
+        let reconciler = self.reconciler(name, reconcilers).await?;
+        if reconciler.log().append(self.clock.unix_millis(), &self.name, event).await?.is_some() {
+            tracing::info!(schedule = name, "schedule removed: its file was deleted");
         }
         Ok(())
     }
     async fn reconciler<'k>(
         &self,
         name: &str,
-        keepers: &'k mut BTreeMap<String, ScheduleReconciler>,
+        reconcilers: &'k mut BTreeMap<String, ScheduleReconciler>,
     ) -> Result<&'k mut ScheduleReconciler> {
-        if !keepers.contains_key(name) {
+        if !reconcilers.contains_key(name) {
             let log = ScheduleLog::open(&self.store, name).await?;
-            keepers.insert(name.to_string(), ScheduleReconciler::new(log, &self.name, self.chance));
+            reconcilers.insert(name.to_string(), ScheduleReconciler::new(log, &self.name, self.chance));
         }
-        keepers.get_mut(name).ok_or_else(|| Error::bug(format!("schedule `{name}` has no keeper")))
+        reconcilers.get_mut(name).ok_or_else(|| Error::bug(format!("schedule `{name}` has no reconciler")))
     }
 }

@@ -10,7 +10,7 @@ pub trait DaemonEffects: Send + Sync {
     /// Whether the process of this name is alive; `None` if unknown, as for one on another host.
     fn is_alive(&self, name: &str) -> Option<bool>;
     /// Starts a process that begins or resumes the run. It outlives this one.
-    fn start<'a>(&'a self, order: &'a StartRunRequest) -> BoxFuture<'a, Result<()>>;
+    fn start<'a>(&'a self, request: &'a StartRunRequest) -> BoxFuture<'a, Result<()>>;
     /// Returns the process that was started last for a run.
     fn process(&self, run: &RunId) -> RunProcessState;
     /// Forgets the process of a finished run.
@@ -18,7 +18,7 @@ pub trait DaemonEffects: Send + Sync {
     /// Requests a run to stop, or writes the end of an abandoned run. Returns at once.
     fn cancel(&self, run: &RunId);
     /// Notifies users.
-    fn notify(&self, news: DaemonNotification);
+    fn notify(&self, notification: DaemonNotification);
 }
 
 /// A run to begin or resume.
@@ -43,7 +43,7 @@ pub enum RunProcessState {
         /// Exit code; `None` if a signal ended the process.
         code: Option<i32>,
         /// End of its stderr.
-        said: String,
+        stderr: String,
     },
 }
 

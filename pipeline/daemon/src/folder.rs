@@ -64,7 +64,7 @@ impl WorkflowFolder {
     pub fn new(path: &Path) -> Result<Self> {
         let path = path
             .canonicalize()
-            .map_err(|e| Error::invalid(format!("{}: {e}", path.display())).help("name a folder of workflow files"))?;
+            .map_err(|e| Error::invalid(format!("{}: {e}", path.display())).help("give a folder of workflow files"))?;
         if !path.is_dir() {
             return Err(Error::invalid(format!("{} is not a folder", path.display())));
         }
@@ -87,8 +87,8 @@ impl WorkflowFolder {
     pub fn poll(&mut self, compile: &CompileFn) -> Result<Vec<FolderChange>> {
         let found = self.list()?;
         let mut changes = Vec::new();
-        let gone: Vec<PathBuf> = self.files.keys().filter(|path| !found.contains(path)).cloned().collect();
-        for path in gone {
+        let removed: Vec<PathBuf> = self.files.keys().filter(|path| !found.contains(path)).cloned().collect();
+        for path in removed {
             if let Some(name) = self.files.remove(&path).and_then(|known| known.schedule) {
                 changes.push(FolderChange::Removed { name });
             }
@@ -100,8 +100,8 @@ impl WorkflowFolder {
             }
         }
         // A schedule that moved from one file to another is not gone.
-        let still: Vec<String> = self.schedules().map(str::to_string).collect();
-        changes.retain(|change| !matches!(change, FolderChange::Removed { name } if still.contains(name)));
+        let names: Vec<String> = self.schedules().map(str::to_string).collect();
+        changes.retain(|change| !matches!(change, FolderChange::Removed { name } if names.contains(name)));
         Ok(changes)
     }
 
@@ -149,8 +149,8 @@ impl WorkflowFolder {
         let text = compiled.sources.0.first().map_or("", |source| source.text.as_str());
         let Some(plan) = &compiled.plan else {
             // Parents, parts and the site file are in the same folder and are not workflows.
-            let says = text.lines().any(|line| line.starts_with("schedule:"));
-            if !was_scheduled && !says {
+            let declares_schedule = text.lines().any(|line| line.starts_with("schedule:"));
+            if !was_scheduled && !declares_schedule {
                 return ParsedFile::Unscheduled;
             }
             let errors = compiled.diagnostics.iter().filter(|d| d.is_error());
@@ -160,7 +160,7 @@ impl WorkflowFolder {
         let name = &plan.workflow;
         let other = self.files.iter().find(|(other, known)| *other != path && known.schedule.as_ref() == Some(name));
         match other {
-            Some((other, _)) => ParsedFile::Broken(format!("{} has a workflow `{name}` too", self.name(other))),
+            Some((other, _)) => ParsedFile::Broken(format!("{} also defines the workflow `{name}`", self.name(other))),
             None => ParsedFile::Scheduled(name.clone(), schedule.clone()),
         }
     }

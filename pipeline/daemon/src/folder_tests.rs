@@ -56,12 +56,12 @@ impl FolderFixture {
     /// Returns the changes of a check, in short.
     fn look(&mut self) -> Vec<String> {
         let changes = self.folder.poll(&compiled).unwrap();
-        let told = changes.into_iter().map(|change| match change {
+        let lines = changes.into_iter().map(|change| match change {
             FolderChange::Defined { name, file, .. } => format!("+{name} {file}"),
             FolderChange::Removed { name } => format!("-{name}"),
             FolderChange::Broken { file, why } => format!("!{file} {}", why.lines().next().unwrap_or_default()),
         });
-        told.collect()
+        lines.collect()
     }
 }
 
@@ -72,7 +72,7 @@ fn workflow(name: &str, cron: &str) -> String {
 }
 
 #[test]
-fn files_are_taken_up_when_they_change_and_not_otherwise() {
+fn only_changed_files_are_read_again() {
     let mut place = FolderFixture::new();
     place.write("a.yaml", &workflow("a", "0 2 * * *"));
     place.write("notes.txt", "schedule: nonsense");
@@ -90,7 +90,7 @@ fn files_are_taken_up_when_they_change_and_not_otherwise() {
 }
 
 #[test]
-fn a_parent_that_changes_changes_its_children() {
+fn changed_parent_updates_its_children() {
     let mut place = FolderFixture::new();
     place.write("parent.yaml", &workflow("parent", "0 2 * * *").replace("schedule: {cron: \"0 2 * * *\"}\n", ""));
     place.write("child.yaml", "extends: ./parent.yaml\nname: child\nschedule: {cron: \"0 2 * * *\"}\n");
@@ -101,14 +101,14 @@ fn a_parent_that_changes_changes_its_children() {
 }
 
 #[test]
-fn a_broken_file_keeps_its_schedule_and_is_told_once() {
+fn broken_file_keeps_its_schedule_and_is_reported_once() {
     let mut place = FolderFixture::new();
     place.write("a.yaml", &workflow("a", "0 2 * * *"));
     place.look();
     place.write("a.yaml", &workflow("a", "61 2 * * *"));
-    let told = place.look();
-    assert_eq!(told.len(), 1);
-    assert!(told[0].starts_with("!a.yaml ") && told[0].contains("not a cron pattern"), "{told:?}");
+    let changes = place.look();
+    assert_eq!(changes.len(), 1);
+    assert!(changes[0].starts_with("!a.yaml ") && changes[0].contains("not a cron pattern"), "{changes:?}");
     assert_eq!(place.look(), Vec::<String>::new());
     assert_eq!(place.folder.schedules().collect::<Vec<_>>(), ["a"]);
     assert_eq!(place.folder.broken().len(), 1);
@@ -118,17 +118,17 @@ fn a_broken_file_keeps_its_schedule_and_is_told_once() {
 }
 
 #[test]
-fn a_new_file_that_is_broken_and_a_name_that_is_taken_are_told() {
+fn new_broken_file_and_duplicate_name_are_reported() {
     let mut place = FolderFixture::new();
     place.write("a.yaml", "version: 1\nname: a\nschedule: {cron: \"0 2 * * *\"}\nstages: {}\n");
     assert!(place.look()[0].starts_with("!a.yaml "));
     place.write("b.yaml", &workflow("same", "0 2 * * *"));
     place.write("c.yaml", &workflow("same", "0 3 * * *"));
-    assert_eq!(place.look(), ["+same b.yaml", "!c.yaml b.yaml has a workflow `same` too"]);
+    assert_eq!(place.look(), ["+same b.yaml", "!c.yaml b.yaml also defines the workflow `same`"]);
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_named() {
+fn missing_folder_is_reported() {
     let error = WorkflowFolder::new(Path::new("/nowhere/at/all")).err().unwrap();
     assert!(error.message.contains("/nowhere/at/all"), "{error}");
 }

@@ -4,7 +4,7 @@
 //! workflow files ──folder──▶ definitions ─┐
 //! clock ────────────────────────────────┐ │
 //!                                       ▼ ▼
-//!    log in the store ──state──▶ decide, steps (pure) ──keeper──▶ records in the log, runs
+//!    log in the store ──state──▶ decide, steps (pure) ──reconciler──▶ records in the log, runs
 //! ```
 //!
 //! Daemons share only the store. The log of a schedule (`schedules/<name>/log/`) contains every decision;

@@ -85,7 +85,7 @@ impl ScheduleLog {
         let path = layout::schedule_state(&self.name, self.state.next);
         let put = async { self.store.create(&path, encode(&path, &self.state)?).await };
         if let Err(error) = put.await {
-            tracing::info!(schedule = self.name, %error, "the state of a schedule was not stored");
+            tracing::info!(schedule = self.name, %error, "cannot store the state of a schedule");
         }
     }
 }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_two_who_decide_the_same_one_does_it() {
+    async fn concurrent_equal_decisions_are_recorded_once() {
         let store = store().await;
         let mut first = ScheduleLog::open(&store, "nightly").await.unwrap();
         let mut second = first.clone();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_log_is_read_from_its_last_state() {
+    async fn long_log_is_read_from_its_last_snapshot() {
         let store = store().await;
         let mut log = ScheduleLog::open(&store, "nightly").await.unwrap();
         for i in 0..i64::try_from(2 * STATE_EVERY + 3).unwrap() {
@@ -137,16 +137,16 @@ mod tests {
         assert_eq!(store.list("schedules/nightly/state").await.unwrap().len(), 2);
         let again = ScheduleLog::open(&store, "nightly").await.unwrap();
         assert_eq!(again.state(), log.state());
-        let whole = {
+        let full_log = {
             let mut log = ScheduleLog { store: store.clone(), name: "nightly".into(), state: ScheduleState::default() };
             log.refresh().await.unwrap();
             log
         };
-        assert_eq!(whole.state(), log.state(), "the fold depends on nothing but the records");
+        assert_eq!(full_log.state(), log.state(), "the fold depends on nothing but the records");
     }
 
     #[tokio::test]
-    async fn a_damaged_record_is_named() {
+    async fn damaged_record_is_reported() {
         let store = store().await;
         store.create("schedules/nightly/log/0000000000", "{".into()).await.unwrap();
         let error = ScheduleLog::open(&store, "nightly").await.unwrap_err();

@@ -14,9 +14,9 @@ use trainyard_spec::schedule::ScheduleStart;
 use trainyard_store::{Store, layout};
 
 /// Maximum ticks of one backfill.
-const MOST_TICKS: usize = 10_000;
+const MAX_TICKS: usize = 10_000;
 /// Maximum concurrent runs of one backfill.
-const MOST_AT_ONCE: u32 = 1_000;
+const MAX_CONCURRENCY: u32 = 1_000;
 
 /// Whether a schedule starts runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -273,13 +273,17 @@ pub async fn backfill(store: &Store, name: &str, actor: Actor<'_>, range: &Backf
 pub async fn cancel_backfill(store: &Store, name: &str, id: &str, actor: Actor<'_>) -> Result<bool> {
     let mut log = open(store, name).await?;
     if log.state().backfill(id).is_none() {
-        let known: Vec<&str> = log.state().backfills.iter().map(|b| b.request.id.as_str()).collect();
-        let help = if known.is_empty() { "it has none".to_string() } else { format!("it has {}", known.join(", ")) };
+        let ids: Vec<&str> = log.state().backfills.iter().map(|b| b.request.id.as_str()).collect();
+        let help = if ids.is_empty() {
+            "the schedule has no backfills".to_string()
+        } else {
+            format!("its backfills are {}", ids.join(", "))
+        };
         return Err(Error::invalid(format!("schedule `{name}` has no backfill `{id}`")).help(help));
     }
     let event = |state: &ScheduleState| {
-        let going = state.backfill(id).is_some_and(|backfill| !backfill.cancelled);
-        going.then(|| ScheduleEvent::BackfillCancelled { id: id.to_string() })
+        let running = state.backfill(id).is_some_and(|backfill| !backfill.cancelled);
+        running.then(|| ScheduleEvent::BackfillCancelled { id: id.to_string() })
     };
     Ok(log.append(actor.clock.unix_millis(), actor.name, event).await?.is_some())
 }
@@ -292,38 +296,41 @@ async fn open(store: &Store, name: &str) -> Result<ScheduleLog> {
     let known = names(store).await?;
     let help = match trainyard_spec::diagnostic::suggest(name, known.iter().map(String::as_str)) {
         Some(help) => help,
-        None => "`trainyard schedules list` shows what there is; `trainyard serve` makes them".to_string(),
+        None => "`trainyard schedules list` lists the schedules; `trainyard serve` creates them".to_string(),
     };
     Err(Error::invalid(format!("there is no schedule `{name}` in {}", store.url())).help(help))
 }
 
 fn no_schedule_error(name: &str) -> Error {
-    Error::invalid(format!("the file of schedule `{name}` is gone")).help("put it back into the folder of `serve`")
+    Error::invalid(format!("the file of schedule `{name}` was removed"))
+        .help("restore it in the folder of `trainyard serve`")
 }
 
 fn request(state: &ScheduleState, name: &str, range: &BackfillRange, now: i64) -> Result<BackfillRequest> {
     let schedule = &state.active_definition().ok_or_else(|| no_schedule_error(name))?.schedule;
     let pattern = schedule.pattern().ok_or_else(|| {
-        Error::invalid(format!("schedule `{name}` does not start by the clock, so it has no ticks to fill in"))
+        Error::invalid(format!("schedule `{name}` does not start by the clock, so it has no ticks to backfill"))
     })?;
     let instant = |text: &str, last: bool| {
         let day = pattern.day(text).map(|(first, end)| if last { end } else { first });
         let parsed = day.or_else(|| text.parse::<jiff::Timestamp>().ok().map(|at| at.as_millisecond()));
         parsed.ok_or_else(|| {
-            Error::invalid(format!("`{text}` is no time"))
+            Error::invalid(format!("`{text}` is not a time"))
                 .help("write a day, `2026-11-01`, or an instant, `2026-11-01T02:00:00Z`")
         })
     };
     let (from, to) = (instant(&range.from, false)?, instant(&range.to, true)?.min(now));
-    let ticks = pattern.between(from.saturating_sub(1), to, MOST_TICKS + 1).len();
+    let ticks = pattern.between(from.saturating_sub(1), to, MAX_TICKS + 1).len();
     match ticks {
         0 => Err(Error::invalid(format!("schedule `{name}` has no tick from {} to {}", time(from), time(to)))
-            .help("give a range that lies in the past, its beginning first")),
-        n if n > MOST_TICKS => Err(Error::invalid(format!("more than {MOST_TICKS} ticks are too many for a backfill"))
-            .help("ask for several shorter ranges")),
-        _ if range.concurrency == 0 || range.concurrency > MOST_AT_ONCE => {
-            Err(Error::invalid(format!("concurrency is {}, but must be from 1 to {MOST_AT_ONCE}", range.concurrency)))
+            .help("give a range in the past, with its start first")),
+        n if n > MAX_TICKS => {
+            Err(Error::invalid(format!("the range has more than {MAX_TICKS} ticks")).help("use several shorter ranges"))
         }
+        _ if range.concurrency == 0 || range.concurrency > MAX_CONCURRENCY => Err(Error::invalid(format!(
+            "concurrency is {}, but must be from 1 to {MAX_CONCURRENCY}",
+            range.concurrency
+        ))),
         _ => Ok(BackfillRequest { id: String::new(), from, to, concurrency: range.concurrency, again: range.again }),
     }
 }
@@ -379,13 +386,13 @@ fn backfill_row(backfill: &Backfill, state: &ScheduleState) -> BackfillRow {
     let request = &backfill.request;
     let open = state.of_backfill(&request.id).count();
     let pattern = state.definition.as_ref().and_then(|definition| definition.schedule.pattern());
-    let left = pattern.map_or(0, |pattern| match next_tick(backfill, |at| pattern.next_after(at)) {
-        Some(next) => pattern.between(next - 1, request.to, MOST_TICKS).len(),
+    let remaining = pattern.map_or(0, |pattern| match next_tick(backfill, |at| pattern.next_after(at)) {
+        Some(next) => pattern.between(next - 1, request.to, MAX_TICKS).len(),
         None => 0,
     });
     BackfillRow {
         id: request.id.clone(),
-        status: match (backfill.cancelled, left + open) {
+        status: match (backfill.cancelled, remaining + open) {
             (true, _) => BackfillStatus::Cancelled,
             (false, 0) => BackfillStatus::Done,
             (false, _) => BackfillStatus::Running,
@@ -394,7 +401,7 @@ fn backfill_row(backfill: &Backfill, state: &ScheduleState) -> BackfillRow {
         to: time(request.to),
         concurrency: request.concurrency,
         again: request.again,
-        left,
+        left: remaining,
         open,
         succeeded: backfill.succeeded,
         failed: backfill.failed,

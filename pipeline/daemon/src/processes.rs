@@ -66,16 +66,16 @@ impl StartedProcesses {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, StartedProcess>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Sends all processes SIGTERM, which they handle like Ctrl-C, and waits until they have ended, at most for `most`;
-    /// returns whether all have.
-    pub async fn stop(&self, most: Duration) -> bool {
+    /// Sends all processes SIGTERM, which they handle like Ctrl-C, and waits until they have ended, at most for
+    /// `timeout`; returns whether all have.
+    pub async fn stop(&self, timeout: Duration) -> bool {
         for pid in self.alive() {
             if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
                 // The process may be gone already.
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
         }
-        for _ in 0..most.as_millis() / POLL_INTERVAL.as_millis() {
+        for _ in 0..timeout.as_millis() / POLL_INTERVAL.as_millis() {
             if self.alive().is_empty() {
                 return true;
             }
@@ -89,12 +89,12 @@ impl StartedProcesses {
 }
 
 impl RunProcesses {
-    fn command(&self, order: &StartRunRequest, stderr: File) -> Command {
+    fn command(&self, request: &StartRunRequest, stderr: File) -> Command {
         let mut command = Command::new(&self.program);
-        let file = absolute(&self.folder, &order.file);
-        let texts = layout::schedule_texts(&order.schedule, &order.texts);
-        command.arg("run").arg(file).args(["--run-id", &order.run.0, "--texts", &texts]);
-        command.args(["--tick", &order.tick.time(), "--store", self.store.url()]);
+        let file = absolute(&self.folder, &request.file);
+        let texts = layout::schedule_texts(&request.schedule, &request.texts);
+        command.arg("run").arg(file).args(["--run-id", &request.run.0, "--texts", &texts]);
+        command.args(["--tick", &request.tick.time(), "--store", self.store.url()]);
         if let Some(site) = &self.site {
             command.arg("--site").arg(site);
         }
@@ -102,27 +102,27 @@ impl RunProcesses {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).process_group(0);
         command
     }
-    fn begin(&self, order: &StartRunRequest) -> Result<()> {
+    fn begin(&self, request: &StartRunRequest) -> Result<()> {
         std::fs::create_dir_all(&self.scratch).map_err(|e| io_error(&self.scratch, &e))?;
-        let path = self.scratch.join(format!("{}.stderr", order.run));
-        let stderr = File::create(&path).map_err(|e| io_error(&path, &e))?;
+        let path = self.scratch.join(format!("{}.stderr", request.run));
+        let file = File::create(&path).map_err(|e| io_error(&path, &e))?;
         let mut child = self
-            .command(order, stderr)
+            .command(request, file)
             .spawn()
             .map_err(|e| Error::retryable(format!("cannot start {}: {e}", self.program.display())))?;
         let one = StartedProcess { pid: child.id(), ended: None };
-        self.started.lock().insert(order.run.clone(), one);
-        let (started, run) = (self.started.clone(), order.run.clone());
+        self.started.lock().insert(request.run.clone(), one);
+        let (started, run) = (self.started.clone(), request.run.clone());
         self.handle.spawn(async move {
             let status = child.wait().await.ok();
             let code = status.as_ref().and_then(ExitStatus::code);
-            let said = end_of(&path);
+            let stderr = end_of(&path);
             // Only stderr of a failed process is kept in a file.
             if code == Some(0) {
                 let _ = std::fs::remove_file(&path);
             }
             if let Some(one) = started.lock().get_mut(&run) {
-                one.ended = Some((code, said));
+                one.ended = Some((code, stderr));
             }
         });
         Ok(())
@@ -134,15 +134,15 @@ impl DaemonEffects for RunProcesses {
         // A writer without a process is not alive.
         name.parse::<ProcessId>().map_or(Some(false), |process| process.is_alive())
     }
-    fn start<'a>(&'a self, order: &'a StartRunRequest) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move { self.begin(order) })
+    fn start<'a>(&'a self, request: &'a StartRunRequest) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { self.begin(request) })
     }
     fn process(&self, run: &RunId) -> RunProcessState {
         match self.started.lock().get(run) {
             None => RunProcessState::None,
             Some(StartedProcess { ended: None, .. }) => RunProcessState::Alive,
-            Some(StartedProcess { ended: Some((code, said)), .. }) => {
-                RunProcessState::Ended { code: *code, said: said.clone() }
+            Some(StartedProcess { ended: Some((code, stderr)), .. }) => {
+                RunProcessState::Ended { code: *code, stderr: stderr.clone() }
             }
         }
     }
@@ -158,12 +158,12 @@ impl DaemonEffects for RunProcesses {
         self.handle.spawn(async move {
             let note = |text: &str| tracing::info!("{text}");
             if let Err(error) = cancel_run(&store, &run, clock.as_ref(), &chance, note).await {
-                tracing::warn!(%run, %error, "a run could not be cancelled");
+                tracing::warn!(%run, %error, "cannot cancel a run");
             }
         });
     }
-    fn notify(&self, news: DaemonNotification) {
-        (self.notify)(news);
+    fn notify(&self, notification: DaemonNotification) {
+        (self.notify)(notification);
     }
 }
 

@@ -55,11 +55,12 @@ pub struct ReconcileContext<'a> {
 }
 
 impl ScheduleReconciler {
-    /// Creates the keeper of the schedule of this log. `me` is the unique name of this daemon; `chance` is not shared.
-    pub fn new(log: ScheduleLog, me: &str, chance: Chance) -> Self {
+    /// Creates the reconciler of the schedule of this log. `daemon_name` is the unique name of this daemon; `chance` is
+    /// not shared.
+    pub fn new(log: ScheduleLog, daemon_name: &str, chance: Chance) -> Self {
         Self {
             log,
-            daemon_name: me.to_string(),
+            daemon_name: daemon_name.to_string(),
             chance,
             last_check: None,
             runs: BTreeMap::new(),
@@ -75,17 +76,17 @@ impl ScheduleReconciler {
     }
     /// Makes one pass. Returns the time (Unix milliseconds) at which the next tick comes due. Errors: those of the
     /// store; the next pass continues.
-    pub async fn pass(&mut self, around: ReconcileContext<'_>) -> Result<Option<i64>> {
+    pub async fn pass(&mut self, context: ReconcileContext<'_>) -> Result<Option<i64>> {
         self.log.refresh().await?;
-        let now = around.clock.unix_millis();
-        self.fire(around, now).await?;
-        self.fire_triggers(around, now).await?;
-        self.backfill(around, now).await?;
+        let now = context.clock.unix_millis();
+        self.fire(context, now).await?;
+        self.fire_triggers(context, now).await?;
+        self.backfill(context, now).await?;
         self.last_check = Some(now);
-        self.read_journals(around).await?;
-        self.record_finished(around).await?;
-        self.reap_processes(around).await?;
-        self.start_and_cancel(around).await?;
+        self.read_journals(context).await?;
+        self.record_finished(context).await?;
+        self.reap_processes(context).await?;
+        self.start_and_cancel(context).await?;
         Ok(next_due(self.log.name(), self.log.state(), now))
     }
 }

@@ -96,7 +96,7 @@ mod tests {
     use trainyard_store::StoreOptions;
 
     #[tokio::test]
-    async fn stored_texts_stand_in_front_of_the_files() {
+    async fn stored_texts_override_the_files() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.yaml");
         std::fs::write(&file, "new").unwrap();

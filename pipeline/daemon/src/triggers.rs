@@ -1,6 +1,6 @@
 //! Detects new artifacts and files that trigger runs.
 //!
-//! This module only detects; the keeper records which of them fire. Changes while no daemon was running are found
+//! This module only detects; the reconciler records which of them fire. Changes while no daemon was running are found
 //! later, so no trigger is missed.
 
 use bytes::Bytes;
@@ -103,9 +103,9 @@ impl FileWatcher {
         known: Option<&Digest>,
     ) -> Result<Vec<TriggerEvent>> {
         let now = self.list(url).await?;
-        let rests = self.last.as_ref() == Some(&now);
+        let is_stable = self.last.as_ref() == Some(&now);
         self.last = Some(now.clone());
-        if !rests {
+        if !is_stable {
             return Ok(Vec::new());
         }
         let before = match known {
@@ -136,8 +136,8 @@ impl FileWatcher {
         let Some((_, place)) = &self.place else { return Ok(FileListing::new()) };
         let found = place.entries("").await?;
         if found.len() > FILES {
-            return Err(Error::invalid(format!("{} files lie in {url}, more than {FILES}", found.len()))
-                .help("let files appear in a folder or under a prefix of their own"));
+            return Err(Error::invalid(format!("{} files in {url}, more than {FILES}", found.len()))
+                .help("use a separate folder or prefix for the files"));
         }
         Ok(found.into_iter().map(|entry| (entry.path, (entry.size, entry.modified_millis))).collect())
     }
@@ -159,7 +159,7 @@ impl FileWatcher {
 
 /// Returns the files of `now` that are new or have another size or time.
 fn new_files<'a>(before: Option<&FileListing>, now: &'a FileListing) -> Vec<(&'a String, &'a (u64, i64))> {
-    now.iter().filter(|(name, what)| before.is_none_or(|before| before.get(*name) != Some(*what))).collect()
+    now.iter().filter(|(name, entry)| before.is_none_or(|before| before.get(*name) != Some(*entry))).collect()
 }
 
 fn encode(listing: &FileListing) -> Result<Bytes> {
@@ -169,8 +169,8 @@ fn encode(listing: &FileListing) -> Result<Bytes> {
 impl ArtifactWatcher {
     async fn poll(&mut self, store: &Store, trigger: &Trigger, since: i64) -> Result<Vec<TriggerEvent>> {
         if self.trigger.as_ref() != Some(trigger) {
-            let over = idle_runs(store, since).await?;
-            *self = Self { trigger: Some(trigger.clone()), finished: over, ..Self::default() };
+            let finished = idle_runs(store, since).await?;
+            *self = Self { trigger: Some(trigger.clone()), finished, ..Self::default() };
         }
         let runs: BTreeSet<RunId> = store.list_runs().await?.into_iter().collect();
         self.finished.retain(|run| runs.contains(run));
@@ -181,13 +181,13 @@ impl ArtifactWatcher {
                 self.unfinished.insert(run, RunCursor { journal, workflow: None });
             }
         }
-        let mut over = Vec::new();
-        for (run, followed) in &mut self.unfinished {
-            if followed.read(trigger, since, &mut self.found).await? {
-                over.push(run.clone());
+        let mut ended = Vec::new();
+        for (run, cursor) in &mut self.unfinished {
+            if cursor.read(trigger, since, &mut self.found).await? {
+                ended.push(run.clone());
             }
         }
-        for run in over {
+        for run in ended {
             self.unfinished.remove(&run);
             self.finished.insert(run);
         }
@@ -278,7 +278,7 @@ mod tests {
     const NOW: i64 = 1_795_234_530_042;
 
     #[tokio::test]
-    async fn an_old_run_that_publishes_late_is_seen_by_a_daemon_that_was_just_started() {
+    async fn late_publication_of_an_old_run_is_detected() {
         let store = store().await;
         let mut old = begin(&store, "20260101-000000-000000").await;
         for number in 0..600 {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_are_new_once_and_only_when_they_rest() {
+    async fn files_trigger_once_after_they_stop_changing() {
         let folder = tempfile::tempdir().unwrap();
         let url = folder.path().display().to_string();
         let (store, mut files) = (store().await, FileWatcher::default());

@@ -8,10 +8,9 @@ use kube::{Api, Client, Resource};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// Connect timeout.
-const CONNECT: Duration = Duration::from_secs(10);
-/// Response timeout. The largest response is a list of a hundred Jobs.
-const ANSWER: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest response is a list of a hundred Jobs.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Client and the namespace of the Jobs.
 #[derive(Clone)]
@@ -27,16 +26,16 @@ impl KubeConnection {
         let mut config = configuration(options).await?;
         let proxies = ["HTTPS_PROXY", "https_proxy"].map(|name| std::env::var(name).unwrap_or_default());
         apply_no_proxy(&mut config, &proxies, &Matcher::from_env());
-        config.connect_timeout = Some(CONNECT);
-        config.read_timeout = Some(ANSWER);
-        config.write_timeout = Some(ANSWER);
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(RESPONSE_TIMEOUT);
+        config.write_timeout = Some(RESPONSE_TIMEOUT);
         // Otherwise a connection that was idle counts as timed out.
         config.reset_reader_on_write = true;
         // The engine retries and reports the failure meanwhile.
         config.default_retry = false;
         let namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = Client::try_from(config)
-            .map_err(|e| Error::invalid("Kubernetes: the kubeconfig cannot be used").caused_by(&e))?;
+            .map_err(|e| Error::invalid("Kubernetes: cannot use the kubeconfig").caused_by(&e))?;
         Ok(Self { client, namespace })
     }
     /// Returns the API for objects of one kind in the namespace.
@@ -53,27 +52,28 @@ impl KubeConnection {
 /// proxy instead of the cluster, and uses the https proxy for plain http too. A proxy set in the kubeconfig has no
 /// exceptions.
 fn apply_no_proxy(config: &mut Config, https_proxies: &[String], environment: &Matcher) {
-    let stated = https_proxies.iter().any(|text| config.proxy_url.is_some() && text.parse().ok() == config.proxy_url);
-    if stated && environment.intercept(&config.cluster_url).is_none() {
+    let from_environment =
+        https_proxies.iter().any(|text| config.proxy_url.is_some() && text.parse().ok() == config.proxy_url);
+    if from_environment && environment.intercept(&config.cluster_url).is_none() {
         config.proxy_url = None;
     }
 }
 
 async fn configuration(options: &KubernetesOptions) -> Result<Config> {
-    let chosen = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
-    let broken = |e: &(dyn std::error::Error + 'static)| {
+    let kube_options = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
+    let unusable = |e: &(dyn std::error::Error + 'static)| {
         Error::invalid("Kubernetes: there is no usable kubeconfig")
             .help("set the pool's options `kubeconfig` and `context`, or KUBECONFIG in the environment")
             .caused_by(e)
     };
     if let Some(path) = &options.kubeconfig {
-        let file = Kubeconfig::read_from(path).map_err(|e| broken(&e))?;
-        return Config::from_custom_kubeconfig(file, &chosen).await.map_err(|e| broken(&e));
+        let file = Kubeconfig::read_from(path).map_err(|e| unusable(&e))?;
+        return Config::from_custom_kubeconfig(file, &kube_options).await.map_err(|e| unusable(&e));
     }
     if options.context.is_some() {
-        return Config::from_kubeconfig(&chosen).await.map_err(|e| broken(&e));
+        return Config::from_kubeconfig(&kube_options).await.map_err(|e| unusable(&e));
     }
-    Config::infer().await.map_err(|e| broken(&e))
+    Config::infer().await.map_err(|e| unusable(&e))
 }
 
 #[cfg(test)]
@@ -81,20 +81,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_of_the_environment_has_exceptions_and_one_of_the_kubeconfig_has_none() {
+    fn no_proxy_applies_only_to_environment_proxies() {
         let proxy = "http://proxy.example:3128";
         let environment = Matcher::builder().https(proxy).no("10.0.0.0/8,.internal,cluster.example").build();
-        let goes_through = |cluster: &str, kubeconfig: &str| {
+        let uses_proxy = |cluster: &str, kubeconfig: &str| {
             let mut config = Config::new(cluster.parse().unwrap());
             config.proxy_url = Some(kubeconfig.parse().unwrap());
             apply_no_proxy(&mut config, &[String::new(), proxy.into()], &environment);
             config.proxy_url.is_some()
         };
-        assert!(goes_through("https://203.0.113.7:6443", proxy));
+        assert!(uses_proxy("https://203.0.113.7:6443", proxy));
         for direct in ["https://10.1.2.3:6443", "https://api.internal", "https://cluster.example", "http://127.0.0.1:1"]
         {
-            assert!(!goes_through(direct, proxy), "{direct}");
+            assert!(!uses_proxy(direct, proxy), "{direct}");
         }
-        assert!(goes_through("https://10.1.2.3:6443", "http://another.example:3128"));
+        assert!(uses_proxy("https://10.1.2.3:6443", "http://another.example:3128"));
     }
 }

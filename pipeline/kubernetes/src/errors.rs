@@ -24,11 +24,11 @@ pub(crate) fn refusal(request: KubeRequest<'_>, error: &kube::Error) -> Error {
         kube::Error::Api(status) => response_error(request, status).at(place),
         kube::Error::Auth(error) => credentials(error).at(place),
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
-            Error::retryable(format!("{place}: the answer is not that of an API server"))
-                .help("check the cluster's address in the kubeconfig, and proxies on the way")
+            Error::retryable(format!("{place}: the response is not from a Kubernetes API server"))
+                .help("check the cluster's address in the kubeconfig, and any proxy in between")
         }
         _ if chain(error).any(|text| text.contains("invalid peer certificate")) => {
-            Error::invalid(format!("{place}: its certificate is not trusted"))
+            Error::invalid(format!("{place}: the certificate of the API server is not trusted"))
                 .help("check `certificate-authority` of the cluster in the kubeconfig")
                 .caused_by(error)
         }
@@ -53,21 +53,24 @@ fn is_namespace(status: &Status) -> bool {
 }
 
 fn response_error(request: KubeRequest<'_>, status: &Status) -> Error {
-    let said = status.message.as_str();
+    let message = status.message.as_str();
     match status.code {
-        401 => Error::invalid(format!("the API server does not know who asks (401): {said}"))
+        401 => Error::invalid(format!("the API server rejected the credentials (401): {message}"))
             .help("check the credentials of the context in the kubeconfig"),
-        403 if said.contains("exceeded quota") => Error::retryable(said),
+        403 if message.contains("exceeded quota") => Error::retryable(message),
         403 => {
             let KubeRequest { verb, resource, namespace } = request;
-            let help = format!("let this account {verb} {resource} in `{namespace}`: docs/clusters.md has the Role");
-            Error::invalid(said).help(help)
+            let help =
+                format!("allow this account to {verb} {resource} in `{namespace}`; docs/clusters.md has the Role");
+            Error::invalid(message).help(help)
         }
-        404 if is_namespace(status) => Error::invalid(said).help("create it, or change the pool's option `namespace`"),
+        404 if is_namespace(status) => {
+            Error::invalid(message).help("create it, or change the pool's option `namespace`")
+        }
         422 => Error::invalid(fields(status)).help("change the pool's options"),
         // Code 409 is a race inside the server; an object that already exists is not an error.
-        408 | 409 | 429 | 500.. => Error::retryable(format!("{said} ({})", status.code)),
-        code => Error::invalid(format!("{said} ({code})")),
+        408 | 409 | 429 | 500.. => Error::retryable(format!("{message} ({})", status.code)),
+        code => Error::invalid(format!("{message} ({code})")),
     }
 }
 
@@ -83,19 +86,18 @@ fn fields(status: &Status) -> String {
 fn credentials(error: &AuthError) -> Error {
     match error {
         AuthError::AuthExecRun { cmd, out } => {
-            let said = String::from_utf8_lossy(&out.stderr);
-            let last = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it says nothing");
-            Error::retryable(format!("`{cmd}`, which gets credentials, ended with {}: {last}", out.status))
+            let stderr = String::from_utf8_lossy(&out.stderr);
+            let reason = stderr.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("no output on stderr");
+            Error::retryable(format!("the credential plugin `{cmd}` ended with {}: {reason}", out.status))
         }
-        AuthError::AuthExecStart(e) => {
-            Error::invalid("the program of the kubeconfig that gets credentials cannot be started")
-                .help("install it, or choose another context")
-                .caused_by(e)
-        }
+        AuthError::AuthExecStart(e) => Error::invalid("cannot start the credential plugin of the kubeconfig")
+            .help("install it, or choose another context")
+            .caused_by(e),
         AuthError::AuthExecParse(_) | AuthError::ParseTokenKey(_) | AuthError::ExecPluginFailed => {
-            Error::invalid("what the kubeconfig's program that gets credentials prints is not understood")
+            Error::invalid("cannot read the output of the kubeconfig's credential plugin")
+                .help("check the version of the plugin, or choose another context")
         }
-        other => Error::invalid("the credentials of the kubeconfig cannot be used").caused_by(other),
+        other => Error::invalid("cannot use the credentials of the kubeconfig").caused_by(other),
     }
 }
 
@@ -123,20 +125,20 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_invalid_and_say_what_is_missing() {
+    fn refusals_are_invalid_with_help() {
         let words = "jobs.batch is forbidden: User \"ann\" cannot create resource \"jobs\"";
-        let help = "let this account create jobs in `ml`";
+        let help = "allow this account to create jobs in `ml`";
         expect(json!({"code": 403, "reason": "Forbidden", "message": words}), ErrorKind::Invalid, help);
         expect(json!({"code": 401, "reason": "Unauthorized", "message": "Unauthorized"}), ErrorKind::Invalid, "401");
         let details = json!({"kind": "namespaces", "name": "ml"});
-        let gone = json!({"code": 404, "reason": "NotFound", "message": "namespaces \"ml\" not found",
+        let not_found = json!({"code": 404, "reason": "NotFound", "message": "namespaces \"ml\" not found",
             "details": details});
-        assert!(!is_absent(&api(gone.clone())), "a missing namespace is no missing job");
-        expect(gone, ErrorKind::Invalid, "`namespace`");
+        assert!(!is_absent(&api(not_found.clone())), "a missing namespace is not a missing job");
+        expect(not_found, ErrorKind::Invalid, "`namespace`");
     }
 
     #[test]
-    fn an_invalid_object_names_its_fields() {
+    fn invalid_object_error_lists_fields() {
         let causes = json!([{"reason": "FieldValueRequired", "message": "Required value",
             "field": "spec.template.spec.containers[0].image"}]);
         let status = json!({"code": 422, "reason": "Invalid", "message": "Job.batch \"j\" is invalid: …",
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_in_trouble_is_asked_again() {
+    fn overload_and_quota_errors_are_retryable() {
         for code in [429, 500, 503, 504] {
             expect(json!({"code": code, "message": "try later"}), ErrorKind::Retryable, "try later");
         }
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_that_denies_is_invalid() {
+    fn webhook_denial_is_invalid() {
         let words = "admission webhook \"policy\" denied the request: no";
         expect(json!({"code": 400, "reason": "BadRequest", "message": words}), ErrorKind::Invalid, "denied");
     }

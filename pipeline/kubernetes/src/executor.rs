@@ -36,8 +36,8 @@ impl KubernetesExecutor {
     pub const NAME: &str = "kubernetes";
 
     /// Creates the executor of a pool without contacting the cluster. Errors: invalid (the options).
-    pub fn new(with: &ExecutorContext, options: KubernetesOptions, clock: Arc<dyn Clock>) -> Result<Self> {
-        let settings = KubernetesSettings::new(with, options)?;
+    pub fn new(context: &ExecutorContext, options: KubernetesOptions, clock: Arc<dyn Clock>) -> Result<Self> {
+        let settings = KubernetesSettings::new(context, options)?;
         Ok(Self { settings, connection: OnceCell::new(), tracker: Mutex::default(), clock })
     }
 
@@ -52,48 +52,48 @@ impl KubernetesExecutor {
     }
     /// Checks that Pods can open the store.
     fn reachable(&self, task: &AttemptTask) -> Result<()> {
-        let apart = match task.store.local_root() {
+        let unreachable = match task.store.local_root() {
             Some(folder) => !self.settings.mounts(folder),
             None => task.store.url().starts_with("memory:"),
         };
-        if !apart {
+        if !unreachable {
             return Ok(());
         }
-        let message = format!("Kubernetes: Pods cannot see the store {}, which is on this machine", task.store.url());
+        let message = format!("Kubernetes: Pods cannot reach the store {}, which is on this machine", task.store.url());
         Err(Error::invalid(message).help(
-            "use a store in a bucket, or mount the folder by the pool's option `volumes` under the same path and set \
-             `shared_filesystem`",
+            "use a store in a bucket, or mount its folder under the same path with the pool's option `volumes` and set \
+             `shared_filesystem: true`",
         ))
     }
     async fn poll_states(&self, handles: &[Handle]) -> Result<Vec<AttemptState>> {
         let connection = self.connection().await?;
-        let mut sights = Vec::with_capacity(handles.len());
-        for some in handles.chunks(ATTEMPTS) {
-            let found = connection.find(some).await?;
-            sights.extend(some.iter().map(|handle| found.observe(handle)));
+        let mut observations = Vec::with_capacity(handles.len());
+        for batch in handles.chunks(ATTEMPTS) {
+            let objects = connection.find(batch).await?;
+            observations.extend(batch.iter().map(|handle| objects.observe(handle)));
         }
-        let no_pod = sights.contains(&JobObservation::NoPod);
+        let no_pod = observations.contains(&JobObservation::NoPod);
         let events = if no_pod { connection.events(explain::NO_POD).await } else { Vec::new() };
         // No failure is allowed from here on: `judge` forgets an attempt once it has returned the final state.
         let mut states = Vec::with_capacity(handles.len());
-        for (handle, sight) in handles.iter().zip(sights) {
-            let words = if sight == JobObservation::NoPod { explain::no_pod(&handle.0, &events) } else { None };
-            let mut judged = self.judge(handle, sight);
-            if judged.delete
+        for (handle, observation) in handles.iter().zip(observations) {
+            let reason = if observation == JobObservation::NoPod { explain::no_pod(&handle.0, &events) } else { None };
+            let mut result = self.judge(handle, observation);
+            if result.delete
                 && let Err(error) = connection.delete(&handle.0).await
             {
-                tracing::warn!("an attempt that cannot start is not deleted yet: {error}");
+                tracing::warn!("cannot delete the Job of an attempt that cannot start, trying again: {error}");
             }
-            if let (Some(words), AttemptState::Pending { why }) = (words, &mut judged.state) {
-                *why = Some(words.to_string());
+            if let (Some(reason), AttemptState::Pending { why }) = (reason, &mut result.state) {
+                *why = Some(reason.to_string());
             }
-            states.push(judged.state);
+            states.push(result.state);
         }
         Ok(states)
     }
-    fn judge(&self, handle: &Handle, sight: JobObservation) -> crate::tracker::PollResult {
-        let mut memory = self.tracker.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.judge(handle, sight, self.clock.monotonic())
+    fn judge(&self, handle: &Handle, observation: JobObservation) -> crate::tracker::PollResult {
+        let mut tracker = self.tracker.lock().unwrap_or_else(PoisonError::into_inner);
+        tracker.judge(handle, observation, self.clock.monotonic())
     }
     async fn end(&self, handle: &Handle, control: Control) -> Result<()> {
         if control == Control::Run {

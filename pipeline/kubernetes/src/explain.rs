@@ -28,8 +28,8 @@ pub(crate) const NO_POD: &str = "reason=FailedCreate,involvedObject.kind=Job";
 
 /// Returns why a Job has no Pod, if an event explains it: a quota, or a policy of the namespace.
 pub(crate) fn no_pod<'a>(job: &str, events: &'a [Event]) -> Option<&'a str> {
-    let about = |event: &&Event| event.involved_object.name.as_deref() == Some(job);
-    events.iter().filter(about).max_by_key(|event| time(event))?.message.as_deref()
+    let concerns_job = |event: &&Event| event.involved_object.name.as_deref() == Some(job);
+    events.iter().filter(concerns_job).max_by_key(|event| time(event))?.message.as_deref()
 }
 
 /// Returns when an event was last seen. Event recorders of different versions set different fields.
@@ -46,8 +46,8 @@ fn job_line(job: &Job) -> String {
     let mut line = format!("Job {name} in namespace {namespace}");
     for kind in ["Complete", "Failed", "FailureTarget", "Suspended"] {
         if let Some(condition) = observation::condition(job, kind) {
-            let words = pods::reason_text(condition.reason.as_deref(), condition.message.as_deref());
-            line += &format!("; {kind}{}", words.map(|words| format!(" ({words})")).unwrap_or_default());
+            let text = pods::reason_text(condition.reason.as_deref(), condition.message.as_deref());
+            line += &format!("; {kind}{}", text.map(|text| format!(" ({text})")).unwrap_or_default());
         }
     }
     if job.metadata.deletion_timestamp.is_some() {
@@ -58,44 +58,44 @@ fn job_line(job: &Job) -> String {
 
 fn pod_lines(pod: &Pod) -> Vec<String> {
     let place = pods::node(pod).map(|node| format!(" on {node}")).unwrap_or_default();
-    let leaving = if pods::is_deleting(pod) { ", being deleted" } else { "" };
-    let mut lines = vec![format!("Pod {}{place}: {}{leaving}", pods::name(pod), pods::phase(pod))];
+    let deleting = if pods::is_deleting(pod) { ", being deleted" } else { "" };
+    let mut lines = vec![format!("Pod {}{place}: {}{deleting}", pods::name(pod), pods::phase(pod))];
     let status = pod.status.as_ref();
-    let own = status.and_then(|s| pods::reason_text(s.reason.as_deref(), s.message.as_deref()));
+    let pod_reason = status.and_then(|s| pods::reason_text(s.reason.as_deref(), s.message.as_deref()));
     let state = pods::container(pod);
     let waits = state.and_then(|s| s.waiting.as_ref());
     let waits = waits.and_then(|w| pods::reason_text(w.reason.as_deref(), w.message.as_deref()));
     let ended = state.and_then(|s| s.terminated.as_ref()).map(|t| {
-        let words = pods::reason_text(t.reason.as_deref(), None).unwrap_or_default();
-        format!("its container ended with code {} {words}", t.exit_code).trim_end().to_string()
+        let text = pods::reason_text(t.reason.as_deref(), None).unwrap_or_default();
+        format!("its container ended with code {} {text}", t.exit_code).trim_end().to_string()
     });
     let conditions = status.and_then(|s| s.conditions.as_ref()).into_iter().flatten();
     // `DisruptionTarget` is informative when true, all other conditions when false.
-    let telling = conditions.filter(|c| (c.status == "True") == (c.type_ == "DisruptionTarget"));
-    let conditions = telling.filter_map(|c| {
-        let words = pods::reason_text(c.reason.as_deref(), c.message.as_deref())?;
-        Some(format!("{}: {words}", c.type_))
+    let informative = conditions.filter(|c| (c.status == "True") == (c.type_ == "DisruptionTarget"));
+    let conditions = informative.filter_map(|c| {
+        let text = pods::reason_text(c.reason.as_deref(), c.message.as_deref())?;
+        Some(format!("{}: {text}", c.type_))
     });
-    lines.extend(own.into_iter().chain(waits).chain(ended).chain(conditions).map(|words| format!("  {words}")));
+    lines.extend(pod_reason.into_iter().chain(waits).chain(ended).chain(conditions).map(|text| format!("  {text}")));
     lines
 }
 
 fn workload_lines(workload: &Value) -> Vec<String> {
     let conditions = workload["status"]["conditions"].as_array().into_iter().flatten();
     let line = |condition: &Value| {
-        let words = pods::reason_text(condition["reason"].as_str(), condition["message"].as_str())?;
-        let sign = if condition["status"] == "True" { "" } else { "not " };
-        Some(format!("Kueue: {sign}{}: {words}", condition["type"].as_str()?))
+        let text = pods::reason_text(condition["reason"].as_str(), condition["message"].as_str())?;
+        let negation = if condition["status"] == "True" { "" } else { "not " };
+        Some(format!("Kueue: {negation}{}: {text}", condition["type"].as_str()?))
     };
     conditions.filter_map(line).collect()
 }
 
 fn event_line(event: &Event) -> String {
-    let words = pods::reason_text(event.reason.as_deref(), event.message.as_deref()).unwrap_or_default();
+    let text = pods::reason_text(event.reason.as_deref(), event.message.as_deref()).unwrap_or_default();
     let count = event.series.as_ref().and_then(|series| series.count).or(event.count).unwrap_or(1);
     let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
     let warning = if event.type_.as_deref() == Some("Warning") { "warning: " } else { "" };
-    format!("{warning}{words}{times}")
+    format!("{warning}{text}{times}")
 }
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_has_all_words_and_the_latest_events_last() {
+    fn report_lists_reasons_and_latest_events_last() {
         let job: Job = serde_json::from_value(json!({
             "metadata": {"name": "j", "namespace": "ml"},
             "status": {"conditions": [{"type": "Suspended", "status": "True", "reason": "JobSuspended"}]},
@@ -147,12 +147,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_is_nothing_said() {
+    fn report_without_facts_is_none() {
         assert_eq!(report(None, &[], &[], &[]), None);
     }
 
     #[test]
-    fn the_latest_event_says_why_a_job_has_no_pod() {
+    fn latest_event_explains_missing_pod() {
         let events = [
             event("j", "2026-11-22T10:00:09Z", "FailedCreate", "exceeded quota: team", 3),
             event("j", "2026-11-22T10:00:01Z", "FailedCreate", "older", 1),

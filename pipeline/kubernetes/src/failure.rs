@@ -16,7 +16,7 @@ pub(crate) fn failure(pod: &Pod) -> AttemptExit {
     let message = status.and_then(|status| status.message.as_deref());
     let terminated = pods::terminated(pod);
     if reason == Some("DeadlineExceeded") {
-        let error = Error::retryable("Kubernetes ended the attempt, which was far over its timeout")
+        let error = Error::retryable("Kubernetes ended the attempt because it exceeded its timeout")
             .help("raise `timeout`, or let the stage do less");
         return AttemptExit::with_error(TimedOut, error);
     }
@@ -39,10 +39,10 @@ pub(crate) fn disrupted(why: &str) -> AttemptExit {
     AttemptExit::with_error(Lost, Error::lost(format!("Kubernetes ended the attempt: {why}")))
 }
 
-fn lost(pod: &Pod, words: Option<String>) -> AttemptExit {
-    let words = words.unwrap_or_else(|| "no reason is given".into());
+fn lost(pod: &Pod, reason: Option<String>) -> AttemptExit {
+    let reason = reason.unwrap_or_else(|| "no reason is given".into());
     let place = pods::node(pod).map(|node| format!(" on {node}")).unwrap_or_default();
-    AttemptExit::with_error(Lost, Error::lost(format!("Kubernetes ended the attempt{place}: {words}")))
+    AttemptExit::with_error(Lost, Error::lost(format!("Kubernetes ended the attempt{place}: {reason}")))
 }
 
 fn out_of_memory(pod: &Pod) -> Error {
@@ -50,45 +50,45 @@ fn out_of_memory(pod: &Pod) -> Error {
     let limits = container.and_then(|container| container.resources.as_ref()?.limits.as_ref());
     let limit = limits.and_then(|limits| limits.get("memory"));
     let limit = limit.map_or_else(
-        || "its node has no more".into(),
+        || "its node has no memory left".into(),
         // The manifest has it in bytes, but Kubernetes may have rewritten it.
         |limit| format!("its limit is {}", parse_size(&limit.0).map_or(limit.0.clone(), format_size)),
     );
     Error::invalid(format!("the attempt ran out of memory: {limit}"))
-        .help("ask for more by `resources: {memory: …}`, or let the stage need less")
+        .help("request more with `resources: {memory: …}`, or reduce the memory use of the stage")
 }
 
 /// Classifies a process that exited without a reason from Kubernetes.
 fn exited(pod: &Pod, terminated: &ContainerStateTerminated) -> AttemptExit {
     let message = terminated.message.as_deref().map(str::trim).filter(|text| !text.is_empty());
-    let said = message.map(|text| format!(": {}", last_lines(text))).unwrap_or_default();
+    let detail = message.map(|text| format!(": {}", last_lines(text))).unwrap_or_default();
     let reason = terminated.reason.as_deref().unwrap_or_default();
     if matches!(reason, "StartError" | "ContainerCannotRun") {
-        let error = Error::invalid(format!("the program cannot be started in its image{said}"))
+        let error = Error::invalid(format!("cannot start the program in the image{detail}"))
             .help("check the pool's options `image` and `program`");
         return AttemptExit::with_error(Failed, error);
     }
     if reason == "ContainerStatusUnknown" {
-        return lost(pod, Some(format!("its node does not know what became of it{said}")));
+        return lost(pod, Some(format!("its node lost track of the container{detail}")));
     }
     match terminated.exit_code {
         // Exit codes above 128 are 128 plus the signal number, as in shells.
         137 => AttemptExit::with_error(
             Lost,
-            Error::lost(format!("the attempt's process was killed (signal 9){said}"))
-                .help("if a program of its own ran out of memory, ask for more by `resources: {memory: …}`"),
+            Error::lost(format!("the attempt's process was killed (signal 9){detail}"))
+                .help("if one of its child processes ran out of memory, request more with `resources: {memory: …}`"),
         ),
         143 => AttemptExit::with_error(
             Lost,
-            Error::lost(format!("the attempt's process was stopped from outside (signal 15){said}")),
+            Error::lost(format!("the attempt's process was stopped from outside (signal 15){detail}")),
         ),
         code @ (132 | 134..=136 | 139 | 159) => {
             let signal = code - 128;
-            let error = Error::bug(format!("the attempt's process crashed (signal {signal}){said}"));
+            let error = Error::bug(format!("the attempt's process crashed (signal {signal}){detail}"));
             AttemptExit::with_error(Failed, error.help("see its log"))
         }
         code => {
-            let error = Error::bug(format!("the attempt's process ended with code {code} without an error{said}"));
+            let error = Error::bug(format!("the attempt's process ended with code {code} without an error{detail}"));
             AttemptExit::with_error(Failed, error.help("see its log"))
         }
     }
@@ -97,9 +97,9 @@ fn exited(pod: &Pod, terminated: &ContainerStateTerminated) -> AttemptExit {
 /// Returns the last three lines, at most 400 characters, for an error message.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let words = lines[lines.len().saturating_sub(3)..].join(" / ");
-    let start = words.char_indices().rev().nth(399).map_or(0, |(at, _)| at);
-    words[start..].to_string()
+    let joined = lines[lines.len().saturating_sub(3)..].join(" / ");
+    let start = joined.char_indices().rev().nth(399).map_or(0, |(at, _)| at);
+    joined[start..].to_string()
 }
 
 #[cfg(test)]
@@ -136,13 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_ran_out_has_an_error_of_its_own() {
+    fn out_of_memory_is_reported_with_the_limit() {
         let pod = pod(json!({}), json!({"exitCode": 137, "reason": "OOMKilled"}));
         expect(&pod, Failed, ErrorKind::Invalid, "ran out of memory: its limit is 64.0 GiB");
     }
 
     #[test]
-    fn a_pod_that_was_taken_away_is_lost() {
+    fn evicted_and_preempted_pods_are_lost() {
         let evicted = json!({"reason": "Evicted", "message": "The node was low on resource: ephemeral-storage."});
         expect(&pod(evicted, json!(null)), Lost, ErrorKind::Lost, "on node gpu-3: Evicted: The node was low on");
         let preempted = json!({"conditions": [{"type": "DisruptionTarget", "status": "True",
@@ -150,19 +150,19 @@ mod tests {
         expect(&pod(preempted, json!({"exitCode": 143})), Lost, ErrorKind::Lost, "PreemptionByScheduler: preempting");
         let refused = json!({"reason": "UnexpectedAdmissionError", "message": "no healthy devices present"});
         expect(&pod(refused, json!(null)), Lost, ErrorKind::Lost, "no healthy devices");
-        let gone = json!({"exitCode": 137, "reason": "ContainerStatusUnknown"});
-        expect(&pod(json!({}), gone), Lost, ErrorKind::Lost, "does not know what became of it");
+        let unknown = json!({"exitCode": 137, "reason": "ContainerStatusUnknown"});
+        expect(&pod(json!({}), unknown), Lost, ErrorKind::Lost, "lost track of the container");
         expect(&pod(json!({}), json!(null)), Lost, ErrorKind::Lost, "no reason is given");
     }
 
     #[test]
-    fn a_deadline_is_a_timeout() {
+    fn exceeded_deadline_is_a_timeout() {
         let late = json!({"reason": "DeadlineExceeded"});
-        expect(&pod(late, json!({"exitCode": 143})), TimedOut, ErrorKind::Retryable, "over its timeout");
+        expect(&pod(late, json!({"exitCode": 143})), TimedOut, ErrorKind::Retryable, "exceeded its timeout");
     }
 
     #[test]
-    fn exit_codes_are_those_of_the_attempts_container() {
+    fn exit_code_of_the_attempt_container_is_used() {
         let failed = json!({"exitCode": 101, "reason": "Error", "message": "line 1\nline 2\n\nline 3\nthe last\n"});
         let words = "ended with code 101 without an error: line 2 / line 3 / the last";
         expect(&pod(json!({}), failed), Failed, ErrorKind::Bug, words);
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_in_the_image_is_invalid() {
+    fn missing_program_is_invalid() {
         let message = "exec: \"trainyard\": executable file not found in $PATH";
         let start = json!({"exitCode": 128, "reason": "StartError", "message": message});
         expect(&pod(json!({}), start), Failed, ErrorKind::Invalid, message);
     }
 
     #[test]
-    fn long_words_are_cut_at_a_character() {
+    fn long_messages_are_cut_at_a_char_boundary() {
         let words = last_lines(&"é".repeat(1_000));
         assert_eq!(words.chars().count(), 400);
     }

@@ -33,8 +33,8 @@ use trainyard_runtime::executors::{Executor, ExecutorContext, ExecutorKind};
 
 /// Returns the executor kind for a catalogue.
 pub fn kind() -> ExecutorKind {
-    let build = |with: &ExecutorContext, options: KubernetesOptions| {
-        let executor = KubernetesExecutor::new(with, options, Arc::new(SystemClock::new()))?;
+    let build = |context: &ExecutorContext, options: KubernetesOptions| {
+        let executor = KubernetesExecutor::new(context, options, Arc::new(SystemClock::new()))?;
         Ok(Arc::new(executor) as Arc<dyn Executor>)
     };
     ExecutorKind::new(KubernetesExecutor::NAME, "attempts as Jobs of a Kubernetes cluster", build).several_nodes()

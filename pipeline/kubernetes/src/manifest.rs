@@ -96,14 +96,14 @@ pub(crate) fn job(settings: &KubernetesSettings, submission: &JobSubmission) -> 
 /// Builds labels and annotations of the Job and its Pods. Trainyard's labels override those of the pool.
 fn metadata(settings: &KubernetesSettings, submission: &JobSubmission) -> ObjectMeta {
     let mut labels = settings.options.labels.clone();
-    let own = [
+    let standard = [
         (names::MANAGED_BY, names::MANAGER.to_string()),
         (names::KEY, submission.key.clone()),
         (names::RUN, label_value(&submission.run)),
         (names::STAGE, label_value(&submission.stage)),
         (names::ATTEMPT, submission.attempt.to_string()),
     ];
-    labels.extend(own.map(|(name, value)| (name.to_string(), value)));
+    labels.extend(standard.map(|(name, value)| (name.to_string(), value)));
     let mut annotations = settings.options.annotations.clone();
     annotations.insert(names::URL.into(), submission.url.clone());
     annotations.insert(names::TITLE.into(), submission.title.clone());
@@ -148,7 +148,7 @@ fn pod(settings: &KubernetesSettings, submission: &JobSubmission) -> core::PodSp
 fn container(settings: &KubernetesSettings, submission: &JobSubmission) -> core::Container {
     let options = &settings.options;
     let amounts = amounts(settings, submission);
-    let from = |name: &String| core::EnvFromSource {
+    let env_source = |name: &String| core::EnvFromSource {
         secret_ref: Some(core::SecretEnvSource { name: name.clone(), optional: None }),
         ..core::EnvFromSource::default()
     };
@@ -163,7 +163,7 @@ fn container(settings: &KubernetesSettings, submission: &JobSubmission) -> core:
         image: Some(options.image.clone()),
         command: Some(settings.command.iter().chain([&submission.url]).cloned().collect()),
         env: Some(environment(settings, submission)),
-        env_from: some(options.environment_from_secret.iter().map(from).collect()),
+        env_from: some(options.environment_from_secret.iter().map(env_source).collect()),
         resources: Some(core::ResourceRequirements {
             limits: Some(amounts.clone()),
             requests: Some(amounts),
@@ -216,11 +216,11 @@ fn rank(url: &str) -> [core::EnvVar; 2] {
         api_version: None,
         field_path: "metadata.annotations['batch.kubernetes.io/job-completion-index']".into(),
     };
-    let from = core::EnvVarSource { field_ref: Some(field), ..core::EnvVarSource::default() };
+    let source = core::EnvVarSource { field_ref: Some(field), ..core::EnvVarSource::default() };
     // `$(` would begin a variable reference.
     let value = format!("$({INDEX}) {}", url.replace("$(", "$$("));
     [
-        core::EnvVar { name: INDEX.into(), value: None, value_from: Some(from) },
+        core::EnvVar { name: INDEX.into(), value: None, value_from: Some(source) },
         core::EnvVar { name: NODE.into(), value: Some(value), value_from: None },
     ]
 }

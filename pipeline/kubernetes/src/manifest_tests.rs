@@ -66,7 +66,7 @@ fn all_options() -> Value {
 }
 
 #[test]
-fn manifests_are_those_that_were_validated() {
+fn manifests_match_validated_fixtures() {
     let gpus =
         JobSubmission { memory: 64 << 30, gpus: 2, timeout: Some(Duration::from_secs(6 * 3_600)), ..submission() };
     let nodes = JobSubmission { nodes: 4, ..gpus.clone() };
@@ -89,7 +89,7 @@ fn manifests_are_those_that_were_validated() {
 }
 
 #[test]
-fn nothing_is_started_twice() {
+fn nothing_is_retried_by_kubernetes() {
     let job = manifest(json!({"image": "trainyard"}), &submission());
     assert_eq!(job["spec"]["backoffLimit"], 0);
     assert_eq!(job["spec"]["template"]["spec"]["restartPolicy"], "Never");
@@ -97,7 +97,7 @@ fn nothing_is_started_twice() {
 }
 
 #[test]
-fn the_command_is_the_attempts_url() {
+fn command_ends_with_the_attempt_url() {
     let job = manifest(json!({"image": "trainyard"}), &submission());
     let container = &job["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["command"], json!(["trainyard", "attempt", submission().url]));
@@ -107,16 +107,16 @@ fn the_command_is_the_attempts_url() {
 }
 
 #[test]
-fn requests_are_limits() {
-    let asked = JobSubmission { memory: 1 << 30, gpus: 2, ..submission() };
-    let job = manifest(json!({"image": "trainyard", "gpu_resource": "amd.com/gpu"}), &asked);
+fn requests_equal_limits() {
+    let submission = JobSubmission { memory: 1 << 30, gpus: 2, ..submission() };
+    let job = manifest(json!({"image": "trainyard", "gpu_resource": "amd.com/gpu"}), &submission);
     let resources = &job["spec"]["template"]["spec"]["containers"][0]["resources"];
     assert_eq!(resources["limits"], json!({"cpu": "4", "memory": "1073741824", "amd.com/gpu": "2"}));
     assert_eq!(resources["limits"], resources["requests"]);
 }
 
 #[test]
-fn the_deadline_leaves_time_to_pull_the_image() {
+fn deadline_includes_slack_for_image_pull() {
     let limited = JobSubmission { timeout: Some(Duration::from_secs(60)), ..submission() };
     let job = manifest(json!({"image": "trainyard"}), &limited);
     assert_eq!(job["spec"]["template"]["spec"]["activeDeadlineSeconds"], 960);
@@ -127,7 +127,7 @@ fn the_deadline_leaves_time_to_pull_the_image() {
 }
 
 #[test]
-fn own_labels_win() {
+fn reserved_labels_override_pool_labels() {
     let job = manifest(all_options(), &submission());
     for labels in [&job["metadata"]["labels"], &job["spec"]["template"]["metadata"]["labels"]] {
         assert_eq!(labels["trainyard.dev/run"], "20261122-100000-0000000");

@@ -24,10 +24,16 @@ pub(crate) const CONTAINER: &str = "attempt";
 /// Converts a text to a label value: at most 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter
 /// or digit. Any other character becomes `-`.
 pub(crate) fn label_value(text: &str) -> String {
-    let fit = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
-    let end = |c: char| !c.is_ascii_alphanumeric();
-    let whole: String = text.chars().map(fit).collect();
-    whole.trim_start_matches(end).chars().take(63).collect::<String>().trim_end_matches(end).to_string()
+    let replace = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    let is_separator = |c: char| !c.is_ascii_alphanumeric();
+    let replaced: String = text.chars().map(replace).collect();
+    replaced
+        .trim_start_matches(is_separator)
+        .chars()
+        .take(63)
+        .collect::<String>()
+        .trim_end_matches(is_separator)
+        .to_string()
 }
 
 /// Returns whether a text is a valid label value.
@@ -40,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_become_values_of_labels() {
+    fn texts_convert_to_label_values() {
         assert_eq!(label_value("rl[seed=1]"), "rl-seed-1");
         assert_eq!(label_value("20261121-041530-2a17f3a"), "20261121-041530-2a17f3a");
         assert_eq!(label_value("[größe]"), "gr--e");
@@ -50,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_labels_are_known() {
+    fn label_values_are_validated() {
         assert!(is_label_value("team_a.queue-1"));
         assert!(!is_label_value(""));
         assert!(!is_label_value("-a"));

@@ -35,12 +35,16 @@ pub(crate) enum JobObservation {
 /// Derives the state of an attempt from these objects; `job` is `None` if the API server has no such Job.
 pub(crate) fn observe(job: Option<&Job>, pods: &[&Pod]) -> JobObservation {
     let Some(job) = job else { return without_job(pods) };
-    let left = pods.iter().any(|pod| !pods::is_over(pod));
+    let unfinished = pods.iter().any(|pod| !pods::is_over(pod));
     let finished = condition(job, "Complete").or_else(|| condition(job, "Failed"));
     if finished.is_some() || job.metadata.deletion_timestamp.is_some() {
         let how = Box::new(end_of(job, pods));
         // A Job that is being deleted disappears after its Pods; until then its name is taken.
-        return if left || finished.is_none() { JobObservation::Ending { how } } else { JobObservation::Ended(how) };
+        return if unfinished || finished.is_none() {
+            JobObservation::Ending { how }
+        } else {
+            JobObservation::Ended(how)
+        };
     }
     let spec = job.spec.as_ref();
     if spec.and_then(|spec| spec.suspend) == Some(true) {
@@ -63,7 +67,7 @@ fn without_job(pods: &[&Pod]) -> JobObservation {
 
 fn suspended(job: &Job) -> String {
     let queue = job.metadata.labels.as_ref().and_then(|labels| labels.get(crate::names::QUEUE));
-    queue.map_or_else(|| "its Job is suspended".into(), |queue| format!("it waits in Kueue's queue `{queue}`"))
+    queue.map_or_else(|| "the Job is suspended".into(), |queue| format!("waits in Kueue's queue `{queue}`"))
 }
 
 /// Derives the state of a Job that is neither over nor suspended.
@@ -75,9 +79,9 @@ fn progress(pods: &[&Pod], nodes: usize) -> JobObservation {
     if let Some(ended) = end_of_pods(pods).filter(|ended| ended.outcome != AttemptOutcome::Succeeded) {
         return JobObservation::Ending { how: Box::new(ended) };
     }
-    if let Some(leaving) = pods.iter().find(|pod| pods::is_deleting(pod)) {
-        let is_disrupted = pods::condition(leaving, "DisruptionTarget", "True").is_some();
-        let how = if is_disrupted { failure(leaving) } else { disrupted("its Pod was deleted") };
+    if let Some(deleting) = pods.iter().find(|pod| pods::is_deleting(pod)) {
+        let is_disrupted = pods::condition(deleting, "DisruptionTarget", "True").is_some();
+        let how = if is_disrupted { failure(deleting) } else { disrupted("its Pod was deleted") };
         return JobObservation::Ending { how: Box::new(how) };
     }
     let started = pods.iter().filter(|pod| pods::has_started(pod)).count();
@@ -87,9 +91,9 @@ fn progress(pods: &[&Pod], nodes: usize) -> JobObservation {
     let prefix = if nodes > 1 { format!("{started} of {nodes} nodes are ready; ") } else { String::new() };
     let waits: Vec<_> = pods.iter().filter(|pod| !pods::has_started(pod)).map(|pod| wait_reason(pod)).collect();
     // Pods that cannot start without intervention are reported first.
-    let said = waits.iter().find(|w| w.stuck.is_some()).or(waits.first());
-    let said = said.cloned().unwrap_or_else(|| PodWaitReason::transient("the others have no Pod yet"));
-    JobObservation::Waits(PodWaitReason { why: format!("{prefix}{}", said.why), ..said })
+    let reason = waits.iter().find(|w| w.stuck.is_some()).or(waits.first());
+    let reason = reason.cloned().unwrap_or_else(|| PodWaitReason::transient("the other nodes have no Pod yet"));
+    JobObservation::Waits(PodWaitReason { why: format!("{prefix}{}", reason.why), ..reason })
 }
 
 /// Returns how a Job ended or is ending.
@@ -100,20 +104,20 @@ fn end_of(job: &Job, pods: &[&Pod]) -> AttemptExit {
     let Some(failed) = condition(job, "Failed").or_else(|| condition(job, "FailureTarget")) else {
         return end_of_pods(pods).unwrap_or_else(|| disrupted("its Job was deleted"));
     };
-    let words = pods::reason_text(failed.reason.as_deref(), failed.message.as_deref()).unwrap_or_default();
+    let reason = pods::reason_text(failed.reason.as_deref(), failed.message.as_deref()).unwrap_or_default();
     if let Some(ended) = end_of_pods(pods).filter(|ended| ended.outcome != AttemptOutcome::Succeeded) {
         return ended;
     }
     match failed.reason.as_deref() {
         Some("DeadlineExceeded") => {
-            let error = Error::retryable(format!("Kubernetes ended the attempt's Job: {words}"));
+            let error = Error::retryable(format!("Kubernetes ended the attempt's Job: {reason}"));
             AttemptExit::with_error(
                 AttemptOutcome::TimedOut,
                 error.help("raise `timeout`, or the limit that the cluster sets"),
             )
         }
-        Some("PodFailurePolicy") => disrupted(&words),
-        _ => disrupted(&format!("its Pod was deleted before it ended ({words})")),
+        Some("PodFailurePolicy") => disrupted(&reason),
+        _ => disrupted(&format!("its Pod was deleted before it ended ({reason})")),
     }
 }
 
@@ -176,13 +180,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn over(sight: JobObservation) -> (AttemptOutcome, String) {
-        let JobObservation::Ended(ended) = sight else { panic!("it is not over: {sight:?}") };
+    fn over(observation: JobObservation) -> (AttemptOutcome, String) {
+        let JobObservation::Ended(ended) = observation else { panic!("it is not over: {observation:?}") };
         (ended.outcome, ended.error.map(|e| e.message).unwrap_or_default())
     }
 
     #[test]
-    fn an_attempt_starts_when_all_of_its_nodes_have() {
+    fn attempt_starts_when_all_nodes_have_started() {
         assert_eq!(observe(Some(&plain()), &[]), JobObservation::NoPod);
         let one = pod("Pending", json!({"waiting": {"reason": "ContainerCreating"}}));
         assert!(matches!(observe(Some(&plain()), &[&one]), JobObservation::Waits(w) if w.why == "it has no node yet"));
@@ -193,21 +197,21 @@ mod tests {
         };
         assert_eq!(waits.why, "1 of 2 nodes are ready; it has no node yet");
         let JobObservation::Waits(waits) = observe(Some(&two), &[&running()]) else { panic!("one node is missing") };
-        assert_eq!(waits.why, "1 of 2 nodes are ready; the others have no Pod yet");
+        assert_eq!(waits.why, "1 of 2 nodes are ready; the other nodes have no Pod yet");
         assert_eq!(observe(Some(&two), &[&running(), &running()]), JobObservation::Runs);
     }
 
     #[test]
-    fn a_suspended_job_names_its_queue() {
+    fn suspended_job_reports_its_queue() {
         let held = job(json!({"suspend": true}), json!([]));
         assert_eq!(
             observe(Some(&held), &[]),
-            JobObservation::Suspended { why: "it waits in Kueue's queue `team`".into() }
+            JobObservation::Suspended { why: "waits in Kueue's queue `team`".into() }
         );
     }
 
     #[test]
-    fn a_job_is_over_when_its_pods_are() {
+    fn job_ends_when_its_pods_have_ended() {
         let complete = job(json!({}), json!([{"type": "Complete", "status": "True"}]));
         assert_eq!(over(observe(Some(&complete), &[&exited(0, "2026-11-22T10:00:00Z")])).0, AttemptOutcome::Succeeded);
         assert_eq!(over(observe(Some(&complete), &[])).0, AttemptOutcome::Succeeded);
@@ -216,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_node_that_failed_is_the_reason() {
+    fn first_failed_node_determines_the_error() {
         let job = failed("BackoffLimitExceeded", "Job has reached the specified backoff limit");
         let (stopped, first) = (exited(143, "2026-11-22T10:00:09Z"), exited(7, "2026-11-22T10:00:01Z"));
         let (outcome, words) = over(observe(Some(&job), &[&stopped, &first]));
@@ -225,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_job_without_its_pod_is_lost() {
+    fn failed_job_without_pods_is_lost() {
         let (outcome, words) = over(observe(Some(&failed("BackoffLimitExceeded", "limit")), &[]));
         assert_eq!(outcome, AttemptOutcome::Lost);
         assert!(words.contains("its Pod was deleted before it ended"), "{words}");
@@ -237,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_gone_is_lost_once_its_pods_are_gone() {
+    fn deleted_job_is_lost_once_its_pods_are_gone() {
         assert_eq!(
             over(observe(None, &[])),
             (AttemptOutcome::Lost, "Kubernetes ended the attempt: its Job was deleted".into())
@@ -247,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_leaves_ends_its_attempt() {
+    fn deleted_pod_ends_the_attempt() {
         let JobObservation::Ending { how } = observe(Some(&plain()), &[&leaving(running())]) else { panic!("it ends") };
         assert_eq!(how.error.unwrap().kind, ErrorKind::Lost);
         // The Job's status does not show the failure yet.

@@ -59,10 +59,10 @@ impl KubeConnection {
     /// Lists Jobs and Pods of at most [`ATTEMPTS`] attempts.
     pub async fn find(&self, handles: &[Handle]) -> Result<ClusterObjects> {
         let keys: Vec<&str> = handles.iter().map(|handle| handle.0.as_str()).collect();
-        let wanted = ListParams::default().labels(&format!("{} in ({})", names::KEY, keys.join(",")));
+        let params = ListParams::default().labels(&format!("{} in ({})", names::KEY, keys.join(",")));
         let (job_api, pod_api) = (self.api::<Job>(), self.api::<Pod>());
-        let jobs = job_api.list(&wanted).map_err(|e| refusal(self.request("list", "jobs"), &e));
-        let pods = pod_api.list(&wanted).map_err(|e| refusal(self.request("list", "pods"), &e));
+        let jobs = job_api.list(&params).map_err(|e| refusal(self.request("list", "jobs"), &e));
+        let pods = pod_api.list(&params).map_err(|e| refusal(self.request("list", "pods"), &e));
         let (jobs, pods) = futures::try_join!(jobs, pods)?;
         Ok(ClusterObjects { jobs: jobs.items, pods: pods.items })
     }
@@ -83,19 +83,19 @@ impl KubeConnection {
     /// Lists events with these fields. Events are only explanations, so an account that may not read them gets an empty
     /// list.
     pub async fn events(&self, fields: &str) -> Vec<Event> {
-        let wanted = ListParams::default().fields(fields).limit(EVENTS);
-        let found = self.api::<Event>().list(&wanted).await;
+        let params = ListParams::default().fields(fields).limit(EVENTS);
+        let found = self.api::<Event>().list(&params).await;
         found.map(|list| list.items).inspect_err(|e| tracing::debug!("no events: {e}")).unwrap_or_default()
     }
     /// Returns the end of the log of a Pod's container, or the reason why it is absent.
     pub async fn log(&self, pod: &str) -> Result<String> {
-        let wanted = LogParams {
+        let params = LogParams {
             container: Some(names::CONTAINER.into()),
             tail_lines: Some(LOG_LINES),
             limit_bytes: Some(LOG_BYTES),
             ..LogParams::default()
         };
-        match self.api::<Pod>().logs(pod, &wanted).await {
+        match self.api::<Pod>().logs(pod, &params).await {
             // The container has not started, or its node is gone; the message has the reason.
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404) => Ok(format!("{}\n", status.message)),
             log => log.map_err(|e| refusal(self.request("get", "pods/log"), &e)),
@@ -103,10 +103,10 @@ impl KubeConnection {
     }
     /// Returns Kueue's workloads of a Job, or an empty list if Kueue does not respond.
     pub async fn workloads(&self, job_uid: &str) -> Vec<Value> {
-        let wanted = ListParams::default().labels(&format!("kueue.x-k8s.io/job-uid={job_uid}"));
+        let params = ListParams::default().labels(&format!("kueue.x-k8s.io/job-uid={job_uid}"));
         for version in KUEUE {
             let path = format!("/apis/kueue.x-k8s.io/{version}/namespaces/{}/workloads", self.namespace);
-            let Ok(request) = kube::core::Request::new(path).list(&wanted) else { continue };
+            let Ok(request) = kube::core::Request::new(path).list(&params) else { continue };
             if let Ok(Value::Object(mut list)) = self.client.request(request).await
                 && let Some(Value::Array(items)) = list.remove("items")
             {

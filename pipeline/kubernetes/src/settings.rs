@@ -24,8 +24,8 @@ pub(crate) struct KubernetesSettings {
 
 impl KubernetesSettings {
     /// Validates the options of a pool. Errors: invalid, with all problems.
-    pub fn new(with: &ExecutorContext, options: KubernetesOptions) -> Result<Self> {
-        let ExecutorContext { pool, launcher, .. } = with;
+    pub fn new(context: &ExecutorContext, options: KubernetesOptions) -> Result<Self> {
+        let ExecutorContext { pool, launcher, .. } = context;
         let mut problems = Vec::new();
         if options.image.trim().is_empty() {
             problems.push("`image` is empty".to_string());
@@ -34,10 +34,10 @@ impl KubernetesSettings {
             problems.push("`program` is empty".to_string());
         }
         if options.namespace.as_ref().is_some_and(|name| !is_label(name)) {
-            problems.push(format!("`namespace` is not a name of Kubernetes: {LABEL}"));
+            problems.push(format!("`namespace` is not a valid Kubernetes name: use {LABEL}"));
         }
         if options.queue.as_ref().is_some_and(|name| !is_label_value(name)) {
-            problems.push("`queue` is not the name of a queue".into());
+            problems.push("`queue` is not a valid queue name".into());
         }
         let labels = options.labels.iter().filter(|(_, value)| !value.is_empty() && !is_label_value(value));
         problems.extend(labels.map(|(name, value)| format!("the label `{name}` cannot have the value `{value}`")));
@@ -59,7 +59,7 @@ impl KubernetesSettings {
         for volume in &options.volumes {
             problems.extend(volume_problems(volume));
             if !names.insert(&volume.name) {
-                problems.push(format!("two volumes are called `{}`", volume.name));
+                problems.push(format!("two volumes are named `{}`", volume.name));
             }
         }
         if problems.is_empty() {
@@ -78,13 +78,13 @@ impl KubernetesSettings {
 /// Builds the command that starts an attempt in the image. A pool without `program` starts this program, which is on
 /// `PATH` in the image.
 fn command(launcher: &Launcher, options: &KubernetesOptions) -> Vec<String> {
-    let named = options.program.clone();
-    let of_pool = || match std::env::current_exe() {
-        Ok(own) if own == launcher.program => PROGRAM.to_string(),
+    let from_options = options.program.clone();
+    let pool_program = || match std::env::current_exe() {
+        Ok(current) if current == launcher.program => PROGRAM.to_string(),
         _ => launcher.program.display().to_string(),
     };
     let arguments = launcher.arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
-    [named.unwrap_or_else(of_pool)].into_iter().chain(arguments).collect()
+    [from_options.unwrap_or_else(pool_program)].into_iter().chain(arguments).collect()
 }
 
 fn environment(launcher: &Launcher) -> BTreeMap<String, String> {
@@ -93,7 +93,7 @@ fn environment(launcher: &Launcher) -> BTreeMap<String, String> {
 }
 
 const PROGRAM: &str = "trainyard";
-const LABEL: &str = "at most 63 of `a-z`, `0-9` and `-`, no `-` at the ends";
+const LABEL: &str = "at most 63 of `a-z`, `0-9` and `-`, without `-` at either end";
 
 /// Returns whether a text is an RFC 1123 label, as required for names of namespaces and volumes.
 fn is_label(text: &str) -> bool {
@@ -105,7 +105,7 @@ fn volume_problems(volume: &Volume) -> Vec<String> {
     let mut problems = Vec::new();
     let mut problem = |text: String| problems.push(format!("the volume `{}`: {text}", volume.name));
     if !is_label(&volume.name) {
-        problem(format!("its `name` is not one of Kubernetes: {LABEL}"));
+        problem(format!("its `name` is not a valid Kubernetes name: use {LABEL}"));
     }
     if !volume.mount.starts_with('/') || volume.mount.contains(':') {
         problem("`mount` must be an absolute path without `:`".into());
@@ -113,7 +113,7 @@ fn volume_problems(volume: &Volume) -> Vec<String> {
     let sources = [&volume.claim, &volume.secret, &volume.config_map];
     let count = sources.iter().filter(|s| s.is_some()).count() + usize::from(volume.empty_dir.is_some());
     if count != 1 {
-        problem(format!("it names {count} sources; give one of `claim`, `secret`, `config_map` and `empty_dir`"));
+        problem(format!("it has {count} sources; set exactly one of `claim`, `secret`, `config_map` and `empty_dir`"));
     }
     if let Some(Err(e)) = volume.empty_dir.as_ref().and_then(|dir| dir.size.as_deref()).map(parse_size) {
         problem(format!("`size`: {e}"));
@@ -132,12 +132,12 @@ mod tests {
 
     fn settings_of(program: std::path::PathBuf, options: serde_json::Value) -> Result<KubernetesSettings> {
         let launcher = Launcher { env: vec![("LOG".into(), "debug".into())], ..Launcher::new(program) };
-        let with = ExecutorContext { pool: "cluster".into(), launcher, slots: None };
-        KubernetesSettings::new(&with, serde_json::from_value(options).unwrap())
+        let context = ExecutorContext { pool: "cluster".into(), launcher, slots: None };
+        KubernetesSettings::new(&context, serde_json::from_value(options).unwrap())
     }
 
     #[test]
-    fn an_image_is_enough() {
+    fn image_is_the_only_required_option() {
         let settings = settings(json!({"image": "registry/trainyard:1"})).unwrap();
         assert_eq!(settings.ttl_seconds, 86_400);
         assert_eq!(settings.command, ["trainyard", "attempt"]);
@@ -147,16 +147,17 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_that_of_the_options_or_of_the_pool() {
-        let own = settings_of("/pool/trainyard".into(), json!({"image": "i"})).unwrap();
-        assert_eq!(own.command, ["/pool/trainyard", "attempt"]);
-        let named = settings_of("/pool/trainyard".into(), json!({"image": "i", "program": "/opt/trainyard"})).unwrap();
-        assert_eq!(named.command, ["/opt/trainyard", "attempt"]);
+    fn program_comes_from_options_or_pool() {
+        let from_pool = settings_of("/pool/trainyard".into(), json!({"image": "i"})).unwrap();
+        assert_eq!(from_pool.command, ["/pool/trainyard", "attempt"]);
+        let from_options =
+            settings_of("/pool/trainyard".into(), json!({"image": "i", "program": "/opt/trainyard"})).unwrap();
+        assert_eq!(from_options.command, ["/opt/trainyard", "attempt"]);
         assert!(settings(json!({"image": "i", "program": ""})).unwrap_err().message.contains("`program` is empty"));
     }
 
     #[test]
-    fn every_mistake_is_named_at_once() {
+    fn all_problems_are_reported_at_once() {
         let error = settings(json!({
             "image": " ", "namespace": "Team A", "ttl": "90", "queue": "-",
             "tolerations": [{"value": "gpu"}], "labels": {"team": "a/b"},
@@ -176,9 +177,9 @@ mod tests {
             "a toleration has a `value` and no `key`",
             "`90` is not a duration",
             "`a`: `mount` must be an absolute path",
-            "`a`: it names 2 sources",
-            "`a`: it names 0 sources",
-            "two volumes are called `a`",
+            "`a`: it has 2 sources",
+            "`a`: it has 0 sources",
+            "two volumes are named `a`",
             "`Shm`: its `name`",
             "`8 bananas` is not a size",
         ] {
@@ -196,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_seen_under_a_mounted_path_alone() {
+    fn only_mounted_paths_are_visible() {
         let volumes = json!([{"name": "data", "mount": "/data", "claim": "data"}]);
         let shared = settings(json!({"image": "i", "shared_filesystem": true, "volumes": volumes})).unwrap();
         assert!(shared.mounts("/data/store".as_ref()));
         assert!(!shared.mounts("/database".as_ref()));
-        let apart = settings(json!({"image": "i", "volumes": volumes})).unwrap();
-        assert!(!apart.mounts("/data/store".as_ref()));
+        let unshared = settings(json!({"image": "i", "volumes": volumes})).unwrap();
+        assert!(!unshared.mounts("/data/store".as_ref()));
     }
 }

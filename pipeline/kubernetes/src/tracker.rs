@@ -50,27 +50,27 @@ impl PollResult {
 
 impl AttemptTracker {
     /// Judges a new observation; `now` is monotonic.
-    pub fn judge(&mut self, handle: &Handle, sight: JobObservation, now: Duration) -> PollResult {
-        let note = self.0.entry(handle.clone()).or_default();
-        let judged = note.judge(sight, now);
-        if matches!(judged.state, AttemptState::Ended(_)) {
+    pub fn judge(&mut self, handle: &Handle, observation: JobObservation, now: Duration) -> PollResult {
+        let tracked = self.0.entry(handle.clone()).or_default();
+        let result = tracked.judge(observation, now);
+        if matches!(result.state, AttemptState::Ended(_)) {
             self.0.remove(handle);
         }
-        judged
+        result
     }
 }
 
 impl TrackedAttempt {
-    fn judge(&mut self, sight: JobObservation, now: Duration) -> PollResult {
-        if !matches!(sight, JobObservation::Ending { .. }) {
+    fn judge(&mut self, observation: JobObservation, now: Duration) -> PollResult {
+        if !matches!(observation, JobObservation::Ending { .. }) {
             self.deleting_since = None;
         }
-        match sight {
+        match observation {
             JobObservation::Waits(waiting) => self.waits(waiting, now),
             JobObservation::NoPod => self.pending("its Job has no Pod yet".into()),
             JobObservation::Suspended { why } => {
                 if self.started {
-                    let error = Error::lost("Kueue took its nodes away from the attempt");
+                    let error = Error::lost("Kueue evicted the attempt from its nodes");
                     self.verdict.get_or_insert_with(|| AttemptExit::with_error(AttemptOutcome::Lost, error));
                 }
                 self.pending(why)
@@ -90,7 +90,7 @@ impl TrackedAttempt {
     }
     fn waits(&mut self, waiting: PodWaitReason, now: Duration) -> PollResult {
         let waiting = match &self.last_reason {
-            Some(said) if waiting.backoff_only => said.clone(),
+            Some(previous) if waiting.backoff_only => previous.clone(),
             _ => waiting,
         };
         self.last_reason = Some(waiting.clone());
@@ -133,61 +133,61 @@ mod tests {
     }
 
     #[test]
-    fn a_stuck_attempt_is_ended_after_a_while_with_its_own_error() {
-        let mut memory = AttemptTracker::default();
-        assert!(!memory.judge(&handle(), stuck(false), seconds(1)).delete);
-        let before = memory.judge(&handle(), stuck(true), seconds(120));
+    fn stuck_attempt_ends_with_the_specific_error() {
+        let mut tracker = AttemptTracker::default();
+        assert!(!tracker.judge(&handle(), stuck(false), seconds(1)).delete);
+        let before = tracker.judge(&handle(), stuck(true), seconds(120));
         assert_eq!(before, PollResult::state(AttemptState::Pending { why: Some("manifest unknown".into()) }));
-        assert!(memory.judge(&handle(), stuck(true), seconds(121)).delete);
+        assert!(tracker.judge(&handle(), stuck(true), seconds(121)).delete);
         let ends = JobObservation::Ending { how: Box::new(disrupted("deleted")) };
-        assert_eq!(memory.judge(&handle(), ends, seconds(123)), PollResult::state(AttemptState::Started));
-        let over = memory.judge(&handle(), JobObservation::Ended(Box::new(disrupted("deleted"))), seconds(125));
+        assert_eq!(tracker.judge(&handle(), ends, seconds(123)), PollResult::state(AttemptState::Started));
+        let over = tracker.judge(&handle(), JobObservation::Ended(Box::new(disrupted("deleted"))), seconds(125));
         let AttemptState::Ended(ended) = over.state else { panic!("it is over") };
         assert_eq!(ended.error, Some(Error::invalid("manifest unknown")));
-        assert!(memory.0.is_empty(), "what is over is forgotten");
+        assert!(tracker.0.is_empty(), "an ended attempt is not tracked any more");
     }
 
     #[test]
-    fn an_attempt_that_comes_loose_gets_its_time_again() {
-        let mut memory = AttemptTracker::default();
-        memory.judge(&handle(), stuck(false), seconds(0));
-        memory.judge(&handle(), JobObservation::Waits(PodWaitReason::transient("pulling")), seconds(100));
-        assert!(!memory.judge(&handle(), stuck(false), seconds(130)).delete);
-        assert!(memory.judge(&handle(), stuck(false), seconds(250)).delete);
+    fn stuck_timer_restarts_after_progress() {
+        let mut tracker = AttemptTracker::default();
+        tracker.judge(&handle(), stuck(false), seconds(0));
+        tracker.judge(&handle(), JobObservation::Waits(PodWaitReason::transient("pulling")), seconds(100));
+        assert!(!tracker.judge(&handle(), stuck(false), seconds(130)).delete);
+        assert!(tracker.judge(&handle(), stuck(false), seconds(250)).delete);
     }
 
     #[test]
-    fn a_registry_that_is_away_is_waited_for_although_the_node_becomes_vague() {
-        let mut memory = AttemptTracker::default();
-        memory.judge(&handle(), JobObservation::Waits(PodWaitReason::transient("i/o timeout")), seconds(0));
+    fn unreachable_registry_is_waited_for_during_backoff() {
+        let mut tracker = AttemptTracker::default();
+        tracker.judge(&handle(), JobObservation::Waits(PodWaitReason::transient("i/o timeout")), seconds(0));
         for at in [10, 200, 400] {
-            let judged = memory.judge(&handle(), stuck(true), seconds(at));
-            assert_eq!(judged, PollResult::state(AttemptState::Pending { why: Some("i/o timeout".into()) }));
+            let result = tracker.judge(&handle(), stuck(true), seconds(at));
+            assert_eq!(result, PollResult::state(AttemptState::Pending { why: Some("i/o timeout".into()) }));
         }
     }
 
     #[test]
-    fn an_attempt_that_ran_and_is_suspended_is_lost() {
-        let mut memory = AttemptTracker::default();
-        let held = || JobObservation::Suspended { why: "it waits in Kueue's queue `team`".into() };
-        assert!(!memory.judge(&handle(), held(), seconds(0)).delete);
+    fn attempt_suspended_after_start_is_lost() {
+        let mut tracker = AttemptTracker::default();
+        let suspended = || JobObservation::Suspended { why: "waits in Kueue's queue `team`".into() };
+        assert!(!tracker.judge(&handle(), suspended(), seconds(0)).delete);
         assert_eq!(
-            memory.judge(&handle(), JobObservation::Runs, seconds(10)),
+            tracker.judge(&handle(), JobObservation::Runs, seconds(10)),
             PollResult::state(AttemptState::Started)
         );
-        assert!(memory.judge(&handle(), held(), seconds(20)).delete);
-        let over = memory.judge(&handle(), JobObservation::Ended(Box::new(disrupted("deleted"))), seconds(30));
+        assert!(tracker.judge(&handle(), suspended(), seconds(20)).delete);
+        let over = tracker.judge(&handle(), JobObservation::Ended(Box::new(disrupted("deleted"))), seconds(30));
         let AttemptState::Ended(ended) = over.state else { panic!("it is over") };
-        assert_eq!(ended.error.unwrap().message, "Kueue took its nodes away from the attempt");
+        assert_eq!(ended.error.unwrap().message, "Kueue evicted the attempt from its nodes");
     }
 
     #[test]
-    fn a_node_that_does_not_answer_is_given_up() {
-        let mut memory = AttemptTracker::default();
+    fn unresponsive_node_is_given_up_after_delete_timeout() {
+        let mut tracker = AttemptTracker::default();
         let ends = || JobObservation::Ending { how: Box::new(disrupted("its Pod was deleted")) };
-        assert_eq!(memory.judge(&handle(), ends(), seconds(5)), PollResult::state(AttemptState::Started));
-        assert_eq!(memory.judge(&handle(), ends(), seconds(154)), PollResult::state(AttemptState::Started));
-        let AttemptState::Ended(ended) = memory.judge(&handle(), ends(), seconds(155)).state else {
+        assert_eq!(tracker.judge(&handle(), ends(), seconds(5)), PollResult::state(AttemptState::Started));
+        assert_eq!(tracker.judge(&handle(), ends(), seconds(154)), PollResult::state(AttemptState::Started));
+        let AttemptState::Ended(ended) = tracker.judge(&handle(), ends(), seconds(155)).state else {
             panic!("it is over")
         };
         assert_eq!(ended.error.unwrap().kind, ErrorKind::Lost);

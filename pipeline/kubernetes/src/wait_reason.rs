@@ -42,8 +42,8 @@ pub(crate) fn wait_reason(pod: &Pod) -> PodWaitReason {
         | "SignatureValidationFailed" => image(pod, reason, message),
         "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {
             let text = pods::reason_text(None, message).unwrap_or_else(|| reason.to_string());
-            let why = format!("its container cannot be made: {text}");
-            let help = "the pool's options `environment_from_secret` and `volumes` must name what is in the namespace";
+            let why = format!("cannot create its container: {text}");
+            let help = "create in the namespace what the pool's options `environment_from_secret` and `volumes` name";
             PodWaitReason::stuck(why, help)
         }
         "" | "ContainerCreating" | "PodInitializing" => PodWaitReason::transient(unplaced_or_preparing(pod)),
@@ -55,7 +55,7 @@ fn image(pod: &Pod, reason: &str, message: Option<&str>) -> PodWaitReason {
     let spec = pod.spec.as_ref().and_then(|spec| spec.containers.first());
     let image = spec.and_then(|container| container.image.as_deref()).unwrap_or("?");
     let text = pods::reason_text(Some(reason), message).unwrap_or_default();
-    let why = format!("its image `{image}` cannot be pulled: {text}");
+    let why = format!("cannot pull the image `{image}`: {text}");
     // An unreachable registry may come back, and the kubelet retries.
     if is_network_trouble(&text) {
         return PodWaitReason::transient(why);
@@ -70,20 +70,21 @@ fn image(pod: &Pod, reason: &str, message: Option<&str>) -> PodWaitReason {
 
 fn is_network_trouble(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    let signs = ["timeout", "timed out", "connection re", "no such host", "network is unreachable", "toomanyrequests"];
-    signs.iter().any(|sign| text.contains(sign))
+    let phrases =
+        ["timeout", "timed out", "connection re", "no such host", "network is unreachable", "toomanyrequests"];
+    phrases.iter().any(|phrase| text.contains(phrase))
 }
 
 fn unplaced_or_preparing(pod: &Pod) -> String {
     if let Some(unplaced) = pods::condition(pod, "PodScheduled", "False") {
         let message = unplaced.message.as_deref();
         return match unplaced.reason.as_deref() {
-            Some("Unschedulable") => format!("no node can take it: {}", message.unwrap_or("no reason is given")),
+            Some("Unschedulable") => format!("no node can run it: {}", message.unwrap_or("no reason is given")),
             reason => pods::reason_text(reason, message).unwrap_or_else(|| "it has no node yet".into()),
         };
     }
     match pods::node(pod) {
-        Some(node) => format!("{node} prepares its container"),
+        Some(node) => format!("{node} is preparing the container"),
         None => "it has no node yet".into(),
     }
 }
@@ -109,43 +110,43 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_a_node_says_what_the_nodes_lack() {
+    fn unscheduled_pod_reports_scheduler_message() {
         let text = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.";
         let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text});
         let found = wait_reason(&pod(None, json!({"phase": "Pending", "conditions": [condition]})));
-        assert_eq!(found, PodWaitReason::transient(format!("no node can take it: {text}")));
+        assert_eq!(found, PodWaitReason::transient(format!("no node can run it: {text}")));
         assert_eq!(wait_reason(&pod(None, json!({}))).why, "it has no node yet");
     }
 
     #[test]
-    fn a_placed_pod_names_its_node() {
+    fn scheduled_pod_reports_its_node() {
         let found = wait_reason(&container("ContainerCreating", ""));
-        assert_eq!(found, PodWaitReason::transient("node gpu-3 prepares its container"));
+        assert_eq!(found, PodWaitReason::transient("node gpu-3 is preparing the container"));
     }
 
     #[test]
-    fn an_image_that_is_not_there_is_stuck_and_an_absent_registry_is_not() {
+    fn missing_image_is_stuck_but_unreachable_registry_is_not() {
         for reason in ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"] {
             let found = wait_reason(&container(reason, "manifest unknown"));
-            assert!(found.why.contains("`registry/trainyard:9` cannot be pulled"), "{}", found.why);
+            assert!(found.why.contains("cannot pull the image `registry/trainyard:9`"), "{}", found.why);
             assert_eq!(found.stuck.unwrap().kind, ErrorKind::Invalid);
         }
         assert!(wait_reason(&container("ImagePullBackOff", "Back-off pulling image \"x\"")).backoff_only);
-        let told = "Back-off pulling image \"x\": ErrImagePull: not found";
-        assert!(!wait_reason(&container("ImagePullBackOff", told)).backoff_only);
-        let away = wait_reason(&container("ErrImagePull", "dial tcp 10.0.0.1:443: i/o timeout"));
-        assert!(away.why.contains("i/o timeout") && away.stuck.is_none());
+        let message = "Back-off pulling image \"x\": ErrImagePull: not found";
+        assert!(!wait_reason(&container("ImagePullBackOff", message)).backoff_only);
+        let unreachable = wait_reason(&container("ErrImagePull", "dial tcp 10.0.0.1:443: i/o timeout"));
+        assert!(unreachable.why.contains("i/o timeout") && unreachable.stuck.is_none());
     }
 
     #[test]
-    fn a_missing_secret_is_stuck() {
+    fn missing_secret_is_stuck() {
         let found = wait_reason(&container("CreateContainerConfigError", "secret \"store\" not found"));
-        assert_eq!(found.why, "its container cannot be made: secret \"store\" not found");
+        assert_eq!(found.why, "cannot create its container: secret \"store\" not found");
         assert!(found.stuck.unwrap().help.unwrap().contains("environment_from_secret"));
     }
 
     #[test]
-    fn unknown_reasons_are_passed_on() {
+    fn unknown_reasons_are_reported_unchanged() {
         let found = wait_reason(&container("RegistryUnavailable", "try later"));
         assert_eq!(found, PodWaitReason::transient("RegistryUnavailable: try later"));
     }

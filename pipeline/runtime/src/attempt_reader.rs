@@ -56,8 +56,8 @@ impl AttemptReader {
         if heartbeat.as_ref().is_some_and(|heartbeat| Some(heartbeat.beat) != beat) {
             return Ok(AttemptSnapshot { heartbeat, ..AttemptSnapshot::default() });
         }
-        let left = read_final_objects(&self.no_retry_store, &self.spec).await?;
-        Ok(AttemptSnapshot { heartbeat, final_objects: left })
+        let final_objects = read_final_objects(&self.no_retry_store, &self.spec).await?;
+        Ok(AttemptSnapshot { heartbeat, final_objects })
     }
 
     /// Returns the last heartbeat of an attempt that is over, if the store responds.
@@ -75,7 +75,7 @@ async fn heartbeat(store: &Store, spec: &AttemptSpec) -> Result<Option<Heartbeat
     match store.heartbeat(&spec.run, &spec.stage, spec.attempt).await {
         // Heartbeats are only a sign of life, so an unreadable one counts as missing.
         Err(error) if error.kind == ErrorKind::Data => Ok(None),
-        answer => answer,
+        result => result,
     }
 }
 

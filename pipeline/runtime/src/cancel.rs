@@ -59,7 +59,7 @@ pub(crate) async fn cancel_run_from(
             return Ok(CancelOutcome::Requested);
         }
         note(&format!(
-            "asked run {run} to stop; its writer {} is on another host: waiting for {} s to see whether it still \
+            "requested run {run} to stop; its writer {} is on another host: waiting for {} s to see whether it still \
              writes",
             view.writer.name,
             SILENCE.as_secs()
@@ -68,7 +68,7 @@ pub(crate) async fn cancel_run_from(
             return Ok(CancelOutcome::Requested);
         }
     }
-    match end(reader, &writer_name(processes, clock, chance), clock, "asked for by another process").await {
+    match end(reader, &writer_name(processes, clock, chance), clock, "requested by another process").await {
         Ok(()) => Ok(CancelOutcome::Ended),
         // The writer is alive after all and finds the request, or another process resumes the run.
         Err(AppendError::Fenced(_)) if alive.is_none() => Ok(CancelOutcome::Requested),
@@ -97,14 +97,14 @@ async fn end(reader: JournalReader, name: &str, clock: &dyn Clock, why: &str) ->
 }
 
 /// Polls for a request until there is one or the run is over.
-pub(crate) async fn watch(context: RunContext, run: RunId, epoch: Epoch, happened: UnboundedSender<Input>) {
+pub(crate) async fn watch(context: RunContext, run: RunId, epoch: Epoch, inputs: UnboundedSender<Input>) {
     let every = if context.store.local_root().is_some() { POLL_LOCAL } else { POLL_REMOTE };
     let path = layout::cancel(&run, epoch);
-    while !happened.is_closed() {
+    while !inputs.is_closed() {
         tokio::time::sleep(every).await;
-        // If the store cannot be read, retry later; the journal notices if it stays away.
+        // If the store cannot be read, retry later; the journal notices if it stays unavailable.
         if let Ok(Some(_)) = context.store.get(&path).await {
-            let _ = happened.send(Input::Cancel { why: "asked for by another process".into() });
+            let _ = inputs.send(Input::Cancel { why: "requested by another process".into() });
             return;
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! The engine does this for attempts whose pipes it holds; other attempts do it themselves. A chunk is stored every few
 //! seconds or when it is large, so `trainyard logs` can show a running stage and a crash loses little. A chunk whose
-//! write failed is retried under its number, while later output is buffered up to a limit. If the store stays away, the
-//! end of the log is lost, but not the attempt.
+//! write failed is retried under its number, while later output is buffered up to a limit. If the store stays
+//! unavailable, the end of the log is lost, but not the attempt.
 
 use crate::retry::{SHORT_RETRY_DELAYS, with_retries};
 use bytes::Bytes;
@@ -98,15 +98,15 @@ impl ChunkBuffers {
 
 impl ChunkWriter {
     /// Creates a writer for the attempt `spec`, and the task that stores its messages until [`ChunkWriter::close`]. The
-    /// task ends when all messages are stored or given up. `trouble` is called with one sentence when the store stops
-    /// accepting chunks. Must be called in a tokio runtime.
+    /// task ends when all messages are stored or given up. `on_failure` is called with one sentence when the store
+    /// stops accepting chunks. Must be called in a tokio runtime.
     pub fn open(
         store: &Store,
         spec: &AttemptSpec,
         clock: Arc<dyn Clock>,
-        trouble: impl Fn(&str) + Send + Sync + 'static,
+        on_failure: impl Fn(&str) + Send + Sync + 'static,
     ) -> (Arc<Self>, JoinHandle<()>) {
-        let writer = Arc::new(Self::new(store, spec, clock, trouble));
+        let writer = Arc::new(Self::new(store, spec, clock, on_failure));
         let task = tokio::spawn(writer.clone().put_until_closed().in_current_span());
         (writer, task)
     }
@@ -114,7 +114,7 @@ impl ChunkWriter {
         store: &Store,
         spec: &AttemptSpec,
         clock: Arc<dyn Clock>,
-        trouble: impl Fn(&str) + Send + Sync + 'static,
+        on_failure: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         Self {
             store: store.with_outage(Duration::ZERO),
@@ -122,7 +122,7 @@ impl ChunkWriter {
             stage: spec.stage.clone(),
             attempt: spec.attempt,
             clock,
-            on_failure: Box::new(trouble),
+            on_failure: Box::new(on_failure),
             buffers: Mutex::default(),
             flush_lock: tokio::sync::Mutex::default(),
             full: Notify::new(),
@@ -132,10 +132,10 @@ impl ChunkWriter {
     /// Appends a line to a stored log. The attempt must not run any more.
     pub async fn append_after_end(store: &Store, spec: &AttemptSpec, clock: Arc<dyn Clock>, text: &str) -> Result<()> {
         let writer = Self::new(store, spec, clock, |_| {});
-        let behind = writer.store.next_chunk(&spec.run, &spec.stage, spec.attempt, AttemptStream::Log).await?;
+        let next = writer.store.next_chunk(&spec.run, &spec.stage, spec.attempt, AttemptStream::Log).await?;
         {
             let mut buffers = writer.buffers();
-            (buffers.log.number, buffers.log.checked) = (behind, true);
+            (buffers.log.number, buffers.log.checked) = (next, true);
         }
         writer.log(LogLevel::Info, text);
         with_retries(&writer.store, &SHORT_RETRY_DELAYS, || writer.put()).await
@@ -186,7 +186,7 @@ impl ChunkWriter {
                 Ok(()) => failing = false,
                 Err(error) => {
                     if !failing {
-                        (self.on_failure)(&format!("the log of {} cannot be stored for now: {error}", self.stage));
+                        (self.on_failure)(&format!("cannot store the log of {} for now: {error}", self.stage));
                     }
                     failing = true;
                 }
@@ -209,9 +209,9 @@ impl ChunkWriter {
     }
 
     async fn put_stream(&self, which: AttemptStream) -> Result<()> {
-        let left_over = self.buffers().stream(which).chunk.is_some();
+        let pending = self.buffers().stream(which).chunk.is_some();
         self.put_chunk(which).await?;
-        if left_over {
+        if pending {
             // Text buffered while that chunk was pending.
             self.put_chunk(which).await?;
         }
@@ -222,8 +222,8 @@ impl ChunkWriter {
         loop {
             let next = self.buffers().cut(which, self.clock.unix_millis());
             let Some((number, chunk)) = next else { return Ok(()) };
-            let looked = self.buffers().stream(which).checked;
-            if !looked {
+            let checked = self.buffers().stream(which).checked;
+            if !checked {
                 self.look_for_pages(which).await?;
                 continue;
             }
@@ -243,14 +243,14 @@ impl ChunkWriter {
     /// free.
     async fn look_for_pages(&self, which: AttemptStream) -> Result<()> {
         let (run, stage) = (&self.run, &self.stage);
-        let behind = if self.store.has_pages(run, stage, self.attempt, which).await? {
+        let next = if self.store.has_pages(run, stage, self.attempt, which).await? {
             self.store.next_chunk(run, stage, self.attempt, which).await?
         } else {
             0
         };
         let mut buffers = self.buffers();
         let stream = buffers.stream(which);
-        (stream.checked, stream.number) = (true, behind);
+        (stream.checked, stream.number) = (true, next);
         Ok(())
     }
 
@@ -281,7 +281,7 @@ impl ChunkWriter {
             (stream.number.saturating_sub(chunks.len() as u32), chunks)
         };
         if let Err(error) = self.store.put_page(&self.run, &self.stage, self.attempt, which, first, &chunks).await {
-            tracing::info!(%error, "chunks of a log were not put into a page");
+            tracing::info!(%error, "cannot merge chunks of a log into a page");
         }
     }
 
@@ -293,8 +293,8 @@ impl ChunkWriter {
     fn append(&self, write: impl FnOnce(&mut ChunkBuffers) -> usize) {
         let mut buffers = self.buffers();
         if buffers.log.waiting() + buffers.metrics.waiting() > LIMIT {
-            let mut aside = ChunkBuffers::default();
-            buffers.dropped += write(&mut aside);
+            let mut discarded = ChunkBuffers::default();
+            buffers.dropped += write(&mut discarded);
             return;
         }
         write(&mut buffers);

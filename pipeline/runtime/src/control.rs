@@ -1,4 +1,4 @@
-//! Requests of the engine to an attempt, for the executors, the carriers and the wait for slots.
+//! Requests of the engine to an attempt, for the executors, the supervisors of attempts and the wait for slots.
 
 /// Control of a running attempt, requested by the engine. It never decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

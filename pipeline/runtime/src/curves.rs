@@ -23,14 +23,14 @@ pub async fn of_stage(store: &Store, run: &RunId, stage: &StageKey, attempts: &[
     let mut curves = StageCurves::new();
     for attempt in attempts {
         let mut chunks = store.chunks(run, stage, *attempt, AttemptStream::Metrics, 0);
-        let mut rest = Vec::new();
+        let mut buffer = Vec::new();
         while let Some(chunk) = chunks.next().await? {
-            rest.extend_from_slice(&chunk);
-            let whole = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            for (name, step, value) in points(&rest[..whole]) {
+            buffer.extend_from_slice(&chunk);
+            let complete = buffer.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            for (name, step, value) in points(&buffer[..complete]) {
                 curves.entry(name).or_default().insert(step, value);
             }
-            rest.drain(..whole);
+            buffer.drain(..complete);
         }
     }
     Ok(curves)
@@ -42,7 +42,7 @@ mod tests {
     use trainyard_store::StoreOptions;
 
     #[tokio::test]
-    async fn the_last_attempt_counts_where_steps_were_repeated() {
+    async fn last_attempt_overrides_repeated_steps() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let (run, stage) = (RunId("20261121-000000-000000".into()), StageKey("rl".into()));
         let line = |name: &str, step: u64, value: f64| {

@@ -2,8 +2,8 @@
 //!
 //! The engine is synchronous, so concurrent inputs are serialized here. Lookups, rows and stops are executed at once,
 //! since they change nothing; launches, publications and the end wait until the journal batch with their events is
-//! durable. While the store is away, attempts continue and everything else waits. When another writer owns the run, or
-//! the store was away for too long, no further commands are executed and all attempts are stopped.
+//! durable. While the store is unavailable, attempts continue and everything else waits. When another writer owns the
+//! run, or the store was unavailable for too long, no further commands are executed and all attempts are stopped.
 
 mod abandon;
 mod query;
@@ -74,8 +74,8 @@ struct ActiveAttempt {
     control: watch::Sender<Control>,
     /// Whether the attempt outlives this engine, for the next owner of the run.
     outlives: bool,
-    /// Ends the task that carries the attempt, not the attempt.
-    carrying: AbortHandle,
+    /// Handle of the task that follows the attempt; aborting it does not end the attempt.
+    task: AbortHandle,
 }
 
 enum DispatchEnd {
@@ -101,11 +101,11 @@ impl Dispatcher {
         writer: JournalWriter,
         options: &RunOptions,
     ) -> Self {
-        let (happened, happenings) = unbounded_channel();
-        let (journal, entries) = unbounded_channel();
-        let (acked, acks) = unbounded_channel();
+        let (input_sender, input_receiver) = unbounded_channel();
+        let (journal, journal_entries) = unbounded_channel();
+        let (ack_sender, acks) = unbounded_channel();
         let claims = Arc::new(StageClaims::new(&context, writer.run(), writer.writer(), options.new));
-        tokio::spawn(journal::write(writer, context.clone(), entries, acked));
+        tokio::spawn(journal::write(writer, context.clone(), journal_entries, ack_sender));
         let in_process = context.in_process.clone();
         Self {
             pool_clients: Arc::new(PoolClients::new(&context)),
@@ -114,10 +114,10 @@ impl Dispatcher {
             context: Arc::new(context),
             engine,
             view,
-            queries: QueryQueue::new(&happened),
-            in_process: InProcessPool::new(in_process, happened.clone()),
-            input_sender: happened,
-            input_receiver: happenings,
+            queries: QueryQueue::new(&input_sender),
+            in_process: InProcessPool::new(in_process, input_sender.clone()),
+            input_sender,
+            input_receiver,
             journal,
             acks,
             running: BTreeMap::new(),
@@ -141,12 +141,12 @@ impl Dispatcher {
         let mut entry = JournalEntry { records: first, ..JournalEntry::default() };
         self.step(Input::Begin, &mut entry);
         self.send_to_journal(entry);
-        let over = loop {
-            if let Some(over) = self.run_once().await {
-                break over;
+        let end = loop {
+            if let Some(end) = self.run_once().await {
+                break end;
             }
         };
-        match over {
+        match end {
             DispatchEnd::Finished(outcome, end) => {
                 Ok(DispatchResult { ending: RunEnding::Finished(outcome), view: self.view, end: Some(end) })
             }
@@ -165,9 +165,9 @@ impl Dispatcher {
 
     async fn run_once(&mut self) -> Option<DispatchEnd> {
         let wake = self.until_wake();
-        let look_around = self.engine.queued() > 0 && !self.usage_query_pending;
-        let last_call = self.journal_deadline.filter(|_| self.unacknowledged > 0);
-        let left = last_call.map(|at| at.saturating_sub(self.context.clock.monotonic()));
+        let may_query_usage = self.engine.queued() > 0 && !self.usage_query_pending;
+        let deadline = self.journal_deadline.filter(|_| self.unacknowledged > 0);
+        let remaining = deadline.map(|at| at.saturating_sub(self.context.clock.monotonic()));
         tokio::select! {
             biased;
             ack = self.acks.recv() => match ack {
@@ -182,9 +182,9 @@ impl Dispatcher {
                 self.take(Input::Cancel { why: "interrupted".into() });
             }
             Some(input) = self.input_receiver.recv() => self.take(input),
-            () = sleep(left) => return Some(DispatchEnd::Failed(unfinished())),
+            () = sleep(remaining) => return Some(DispatchEnd::Failed(unfinished())),
             () = sleep(wake) => self.take(Input::Tick),
-            () = tokio::time::sleep(USAGE_INTERVAL), if look_around => self.query_usage(),
+            () = tokio::time::sleep(USAGE_INTERVAL), if may_query_usage => self.query_usage(),
         }
         None
     }
@@ -263,17 +263,17 @@ impl Dispatcher {
             self.view.apply(record);
             self.context.observer.event(record);
         }
-        let mut places = Vec::new();
+        let mut in_process = Vec::new();
         for command in entry.commands {
             match command {
                 Command::Finish { outcome } => return Some(DispatchEnd::Finished(outcome, next)),
                 Command::Launch { node, spec, grant, .. } if grant.is_in_process() => {
-                    places.push(InProcessAttempt { node, span: attempt_span(&spec, &grant.pool), spec });
+                    in_process.push(InProcessAttempt { node, span: attempt_span(&spec, &grant.pool), spec });
                 }
                 command => self.execute(command),
             }
         }
-        self.in_process.run(places);
+        self.in_process.run(in_process);
         None
     }
 
@@ -286,38 +286,38 @@ impl Dispatcher {
             | Command::Publish { .. } => self.start_query(command),
             Command::Launch { node, spec, grant, claim } => {
                 let (span, engine) = (attempt_span(&spec, &grant.pool), (self.input_sender.clone(), node));
-                let (pool, carriers, claims) = (grant.pool.clone(), self.pool_clients.clone(), self.claims.clone());
+                let (pool, clients, claims) = (grant.pool.clone(), self.pool_clients.clone(), self.claims.clone());
                 self.attempt(node, &pool, span, move |context, control| async move {
                     let attempt = spec.attempt;
                     if claims.must_wait(node, &spec, claim).await {
                         return Input::FoundElsewhere { node, attempt };
                     }
-                    let finished = launch::launch(&context, &carriers, spec, grant, control, engine).await;
+                    let finished = launch::launch(&context, &clients, spec, grant, control, engine).await;
                     claims.ended(node, finished.result.is_some());
                     Input::Ended { node, attempt, finished }
                 });
             }
             Command::Recover { node, spec, pool, handle } => {
                 let (span, engine) = (attempt_span(&spec, &pool), (self.input_sender.clone(), node));
-                let (of, carriers) = (pool.clone(), self.pool_clients.clone());
-                self.attempt(node, &of, span, move |context, control| async move {
+                let (pool_name, clients) = (pool.clone(), self.pool_clients.clone());
+                self.attempt(node, &pool_name, span, move |context, control| async move {
                     let attempt = spec.attempt;
-                    let left = (pool.as_str(), handle);
-                    let finished = launch::recover(&context, &carriers, spec, left, control, engine).await;
+                    let previous = (pool.as_str(), handle);
+                    let finished = launch::recover(&context, &clients, spec, previous, control, engine).await;
                     Input::Recovered { node, attempt, finished }
                 });
             }
             Command::Stop { node, kill, .. } => {
-                let wanted = if kill { Control::Kill } else { Control::Cancel };
+                let requested = if kill { Control::Kill } else { Control::Cancel };
                 let Some(running) = self.running.get(&node) else {
-                    let early = self.early.entry(node).or_insert(wanted);
-                    *early = wanted.max(*early);
+                    let early = self.early.entry(node).or_insert(requested);
+                    *early = requested.max(*early);
                     return;
                 };
                 running.control.send_if_modified(|w| {
-                    let rises = wanted > *w;
-                    *w = wanted.max(*w);
-                    rises
+                    let changed = requested > *w;
+                    *w = requested.max(*w);
+                    changed
                 });
             }
             Command::Finish { .. } => {}
@@ -332,19 +332,19 @@ impl Dispatcher {
         run: impl FnOnce(Arc<RunContext>, watch::Receiver<Control>) -> F,
     ) {
         let (control, controls) = watch::channel(self.early.remove(&node).unwrap_or(Control::Run));
-        let (running, happened) = (run(self.context.clone(), controls), self.input_sender.clone());
-        let to_its_end = async move {
+        let (future, inputs) = (run(self.context.clone(), controls), self.input_sender.clone());
+        let run_to_end = async move {
             tracing::info!("attempt started");
-            let input = running.await;
+            let input = future.await;
             if let Input::Ended { finished, .. } = &input {
                 let error = finished.error.as_ref().map(tracing::field::display);
                 tracing::info!(outcome = ?finished.outcome, error, "attempt ended");
             }
-            let _ = happened.send(input);
+            let _ = inputs.send(input);
         };
-        let carrying = self.attempts.spawn(to_its_end.instrument(span));
+        let task = self.attempts.spawn(run_to_end.instrument(span));
         let outlives = self.context.executors.get(pool).is_ok_and(|e| e.capabilities().outlives_engine);
-        self.running.insert(node, ActiveAttempt { control, outlives, carrying });
+        self.running.insert(node, ActiveAttempt { control, outlives, task });
         // Reap finished tasks, so that a long run does not accumulate them.
         while self.attempts.try_join_next().is_some() {}
     }
@@ -353,7 +353,7 @@ impl Dispatcher {
     fn query_usage(&mut self) {
         for pool in &self.context.pools {
             let Ok(executor) = self.context.executors.get(&pool.name) else { continue };
-            let (happened, name, machines) = (self.input_sender.clone(), pool.name.clone(), pool.machines.clone());
+            let (inputs, name, machines) = (self.input_sender.clone(), pool.name.clone(), pool.machines.clone());
             self.usage_query_pending = true;
             tokio::spawn(async move {
                 for machine in machines {
@@ -361,7 +361,7 @@ impl Dispatcher {
                         Some(Ok(held)) => held,
                         _ => trainyard_engine::ExternalUsage::default(),
                     };
-                    let _ = happened.send(Input::ExternalUsage { pool: name.clone(), machine: machine.name, held });
+                    let _ = inputs.send(Input::ExternalUsage { pool: name.clone(), machine: machine.name, held });
                 }
             });
         }
@@ -376,8 +376,8 @@ fn attempt_span(spec: &AttemptSpec, pool: &str) -> tracing::Span {
 
 /// Returns the error of a run whose end could not be journaled.
 fn unfinished() -> Error {
-    Error::cancelled("interrupted while the store is away: the journal does not hold the end of the run")
-        .help("the same command goes on with the run once the store answers")
+    Error::cancelled("interrupted while the store is unavailable: the journal does not contain the end of the run")
+        .help("run the same command again to resume the run once the store is available")
 }
 
 async fn sleep(time: Option<Duration>) {

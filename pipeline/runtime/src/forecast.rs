@@ -25,12 +25,12 @@ pub async fn forecast(options: &RunOptions, plan: &Plan, context: &RunContext) -
     let setup = crate::run::setup(options, context, RunId(String::new()), ResumeState::default());
     let mut session = ForecastSession::begin(plan, setup)?;
     loop {
-        let questions = session.next_queries();
-        if questions.is_empty() {
+        let queries = session.next_queries();
+        if queries.is_empty() {
             break;
         }
-        let answers = stream::iter(questions).map(|question| answer(context, question)).buffered(CONCURRENT);
-        session.apply_responses(answers.collect().await);
+        let responses = stream::iter(queries).map(|query| run_query(context, query)).buffered(CONCURRENT);
+        session.apply_responses(responses.collect().await);
     }
     let mut forecasts = session.finish();
     if forecasts.iter().any(|f| f.decision == ForecastDecision::Run)
@@ -43,8 +43,8 @@ pub async fn forecast(options: &RunOptions, plan: &Plan, context: &RunContext) -
     Ok(forecasts)
 }
 
-async fn answer(context: &RunContext, question: ForecastQuery) -> ForecastResponse {
-    match question {
+async fn run_query(context: &RunContext, query: ForecastQuery) -> ForecastResponse {
+    match query {
         ForecastQuery::Lookup(digest) => ForecastResponse::Lookup(lookup::look_up(&context.store, &digest).await),
         ForecastQuery::Rows { output, limit } => ForecastResponse::Rows(context.rows.rows(&output, limit).await),
     }
@@ -138,7 +138,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_change_is_named_by_its_path() {
+    fn changes_are_reported_by_path() {
         let mut found = Vec::new();
         changed_values("", &json!({"a": {"b": 2}, "c": 1}), &json!({"a": {"b": 1}, "c": 1, "d": true}), &mut found);
         assert_eq!(found, ["a.b is 2, was 1", "d is null, was true"]);

@@ -42,42 +42,42 @@ struct InProcessQueue {
 }
 
 impl InProcessPool {
-    /// Creates a queue that reports ends to `happened`.
-    pub fn new(kinds: Arc<dyn InProcessRunner>, happened: UnboundedSender<Input>) -> Self {
-        Self(Arc::new(InProcessShared { kinds, inputs: happened, queue: Mutex::default() }))
+    /// Creates a queue that reports ends to `inputs`.
+    pub fn new(kinds: Arc<dyn InProcessRunner>, inputs: UnboundedSender<Input>) -> Self {
+        Self(Arc::new(InProcessShared { kinds, inputs, queue: Mutex::default() }))
     }
 
     /// Runs attempts in their order. Must be called in a tokio runtime.
-    pub fn run(&self, places: Vec<InProcessAttempt>) {
-        let mut line = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        line.waiting.extend(places);
-        let call = !line.waiting.is_empty() && !std::mem::replace(&mut line.wake_pending, true);
-        drop(line);
-        if call {
+    pub fn run(&self, attempts: Vec<InProcessAttempt>) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.waiting.extend(attempts);
+        let wake = !queue.waiting.is_empty() && !std::mem::replace(&mut queue.wake_pending, true);
+        drop(queue);
+        if wake {
             self.spawn_worker();
         }
     }
 
     fn spawn_worker(&self) {
-        let places = self.clone();
-        tokio::task::spawn_blocking(move || places.work());
+        let pool = self.clone();
+        tokio::task::spawn_blocking(move || pool.work());
     }
 
     /// Works on one thread until the queue is empty.
     fn work(&self) {
-        let mut arrives = true;
+        let mut just_woken = true;
         loop {
-            let mut line = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            if std::mem::take(&mut arrives) {
-                line.wake_pending = false;
+            let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            if std::mem::take(&mut just_woken) {
+                queue.wake_pending = false;
             }
-            let Some(place) = line.waiting.pop_front() else { return };
-            let call = !line.waiting.is_empty() && !std::mem::replace(&mut line.wake_pending, true);
-            drop(line);
-            if call {
+            let Some(next) = queue.waiting.pop_front() else { return };
+            let wake = !queue.waiting.is_empty() && !std::mem::replace(&mut queue.wake_pending, true);
+            drop(queue);
+            if wake {
                 self.spawn_worker();
             }
-            let InProcessAttempt { node, spec, span } = place;
+            let InProcessAttempt { node, spec, span } = next;
             let attempt = spec.attempt;
             let finished = span.in_scope(|| self.attempt(&spec));
             // Sending fails only when the run is over.

@@ -3,8 +3,8 @@
 //! While one batch is being written, the next one is collected, so a slow store makes batches larger rather than the
 //! run slower. On a fast store, a run of 100,000 small stages would write 30,000 batches, one file each; therefore a
 //! batch waits some milliseconds for more while many stages are in progress. An idle writer appends a heartbeat every
-//! 10 s. A failed write is retried under the same number as long as the store may be away; attempts continue meanwhile,
-//! and their consequences wait for the batch.
+//! 10 s. A failed write is retried under the same number as long as the store may be unavailable; attempts continue
+//! meanwhile, and their consequences wait for the batch.
 
 use crate::context::RunContext;
 use crate::retry::{RETRY_DELAYS, RequestTimer};
@@ -70,13 +70,13 @@ pub(crate) async fn write(
             },
         };
         gather(&mut entry, &mut entries).await;
-        let answer = match put(&mut writer, &context.store, &entry.records).await {
+        let ack = match put(&mut writer, &context.store, &entry.records).await {
             Ok(()) => JournalAck::Durable(entry, writer.position()),
             Err(AppendError::Fenced(fenced)) => JournalAck::Fenced(fenced),
             Err(AppendError::Failed(error)) => JournalAck::Failed(unreachable(error)),
         };
-        let over = !matches!(answer, JournalAck::Durable(..));
-        if acks.send(answer).is_err() || over {
+        let ended = !matches!(ack, JournalAck::Durable(..));
+        if acks.send(ack).is_err() || ended {
             return;
         }
     }
@@ -84,8 +84,8 @@ pub(crate) async fn write(
 
 /// Merges queued entries, and waits for more if many are expected.
 async fn gather(entry: &mut JournalEntry, entries: &mut UnboundedReceiver<JournalEntry>) {
-    let enough = tokio::time::sleep(GATHER);
-    tokio::pin!(enough);
+    let timeout = tokio::time::sleep(GATHER);
+    tokio::pin!(timeout);
     while entry.records.len() < BATCH {
         if let Ok(more) = entries.try_recv() {
             entry.add(more);
@@ -99,7 +99,7 @@ async fn gather(entry: &mut JournalEntry, entries: &mut UnboundedReceiver<Journa
                 Some(more) => entry.add(more),
                 None => return,
             },
-            () = &mut enough => return,
+            () = &mut timeout => return,
         }
     }
 }
@@ -108,19 +108,19 @@ async fn put(writer: &mut JournalWriter, store: &Store, records: &[EventRecord])
     if records.is_empty() {
         return Ok(());
     }
-    let mut asked = RequestTimer::now(store);
-    let mut answer = writer.append(records).await.map(|_| ());
+    let mut timer = RequestTimer::now(store);
+    let mut result = writer.append(records).await.map(|_| ());
     for wait in RETRY_DELAYS {
-        match &answer {
-            Err(AppendError::Failed(error)) if error.kind == ErrorKind::Retryable && !asked.outage_exceeded() => {
+        match &result {
+            Err(AppendError::Failed(error)) if error.kind == ErrorKind::Retryable && !timer.outage_exceeded() => {
                 tokio::time::sleep(wait).await;
-                asked = RequestTimer::now(store);
-                answer = writer.flush().await;
+                timer = RequestTimer::now(store);
+                result = writer.flush().await;
             }
             _ => break,
         }
     }
-    answer
+    result
 }
 
 /// A journal that cannot be written means that the store is unreachable for this run, whatever the reason.

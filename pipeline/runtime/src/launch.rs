@@ -20,7 +20,7 @@ use trainyard_store::layout;
 /// Runs the attempt in the pool of its grant.
 pub(crate) async fn launch(
     context: &RunContext,
-    carriers: &PoolClients,
+    clients: &PoolClients,
     spec: Arc<AttemptSpec>,
     grant: Grant,
     mut control: watch::Receiver<Control>,
@@ -29,16 +29,16 @@ pub(crate) async fn launch(
     let prepared = tokio::select! {
         biased;
         () = wait_for_control(&mut control, Control::Cancel) => Err(Error::cancelled("stopped before it was started")),
-        prepared = prepare(context, carriers, spec, &grant.pool) => prepared,
+        prepared = prepare(context, clients, spec, &grant.pool) => prepared,
     };
-    let (carrier, spec) = match prepared {
+    let (client, spec) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => return AttemptCompletion::failed(outcome_of(&error), error),
     };
-    let news = AttemptNotifier::new(context, &spec, Some(engine));
-    let log = AttemptLogTarget::open(&carrier, &news);
+    let notifier = AttemptNotifier::new(context, &spec, Some(engine));
+    let log = AttemptLogTarget::open(&client, &notifier);
     let finished =
-        AttemptSupervisor::new(carrier, task(context, &spec, grant, log.reports()), news, control).launch().await;
+        AttemptSupervisor::new(client, task(context, &spec, grant, log.reports()), notifier, control).launch().await;
     log.close().await;
     finished
 }
@@ -47,26 +47,26 @@ pub(crate) async fn launch(
 /// trace.
 pub(crate) async fn recover(
     context: &RunContext,
-    carriers: &PoolClients,
+    clients: &PoolClients,
     spec: Arc<AttemptSpec>,
     (pool, handle): (&str, Option<String>),
     control: watch::Receiver<Control>,
     engine: (UnboundedSender<Input>, NodeId),
 ) -> Option<AttemptCompletion> {
-    let Ok(carrier) = carriers.get(pool) else {
+    let Ok(client) = clients.get(pool) else {
         // The pool was removed from the site file. If the attempt still runs, it must stop.
-        let asked = context.store.request_cancel(&spec, CancelRequest { format: 1, timed_out: false }).await;
-        tracing::info!(pool, ?asked, "an attempt of an earlier engine has no pool any more");
+        let cancel_request = context.store.request_cancel(&spec, CancelRequest { format: 1, timed_out: false }).await;
+        tracing::info!(pool, ?cancel_request, "the pool of an attempt of an earlier engine was removed");
         return None;
     };
-    let spec = if carrier.capabilities.shares_files { spec } else { stored_spec(context, spec).await };
-    let news = AttemptNotifier::new(context, &spec, Some(engine));
-    let log = AttemptLogTarget::open(&carrier, &news);
+    let spec = if client.capabilities.shares_files { spec } else { stored_spec(context, spec).await };
+    let notifier = AttemptNotifier::new(context, &spec, Some(engine));
+    let log = AttemptLogTarget::open(&client, &notifier);
     let found = context.pools.iter().find(|p| p.name == pool);
     let executor = found.map(|p| p.executor.clone()).unwrap_or_default();
     let grant = Grant::new(pool, executor, Vec::new());
-    let carried = AttemptSupervisor::new(carrier, task(context, &spec, grant, log.reports()), news, control);
-    let finished = carried.recover(handle.map(Handle)).await;
+    let supervisor = AttemptSupervisor::new(client, task(context, &spec, grant, log.reports()), notifier, control);
+    let finished = supervisor.recover(handle.map(Handle)).await;
     log.close().await;
     finished
 }
@@ -74,18 +74,18 @@ pub(crate) async fn recover(
 /// Stores all objects that must exist before the attempt is submitted.
 async fn prepare(
     context: &RunContext,
-    carriers: &PoolClients,
+    clients: &PoolClients,
     spec: Arc<AttemptSpec>,
     pool: &str,
 ) -> Result<(PoolClient, Arc<AttemptSpec>)> {
-    let carrier = carriers.get(pool)?;
-    let spec = if carrier.capabilities.shares_files || spec.sources.is_empty() {
+    let client = clients.get(pool)?;
+    let spec = if client.capabilities.shares_files || spec.sources.is_empty() {
         spec
     } else {
-        Arc::new(carriers.uploads.upload(&context.store, &spec).await.at("storing the stage's sources")?)
+        Arc::new(clients.uploads.upload(&context.store, &spec).await.at("storing the stage's sources")?)
     };
     context.store.put_spec(&spec).await.at("storing the attempt's spec")?;
-    Ok((carrier, spec))
+    Ok((client, spec))
 }
 
 /// Returns the spec that an earlier engine stored, which lists the uploaded sources.
@@ -116,25 +116,25 @@ enum AttemptLogTarget {
 }
 
 impl AttemptLogTarget {
-    fn open(carrier: &PoolClient, news: &Arc<AttemptNotifier>) -> Self {
-        if carrier.capabilities.relays {
-            let (sink, emptying) = LogSink::open(news);
-            Self::Relayed(sink, emptying)
+    fn open(client: &PoolClient, notifier: &Arc<AttemptNotifier>) -> Self {
+        if client.capabilities.relays {
+            let (sink, writer_task) = LogSink::open(notifier);
+            Self::Relayed(sink, writer_task)
         } else {
-            Self::Stored(news.clone())
+            Self::Stored(notifier.clone())
         }
     }
     fn reports(&self) -> Arc<dyn AttemptReporter> {
         match self {
             Self::Relayed(sink, _) => sink.clone(),
-            Self::Stored(news) => news.clone(),
+            Self::Stored(notifier) => notifier.clone(),
         }
     }
     async fn close(self) {
-        if let Self::Relayed(sink, emptying) = self {
+        if let Self::Relayed(sink, writer_task) = self {
             sink.close();
             // The task only writes the remaining messages; if it panicked, the log is truncated.
-            let _ = emptying.await;
+            let _ = writer_task.await;
         }
     }
 }

@@ -15,7 +15,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// Duration of a read after which the store counts as unavailable.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// Why an attempt is not wanted any more.
+/// Why the lease of an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseEnd {
     /// The journal of its run has had no writer for this long.
@@ -56,19 +56,19 @@ impl WriterLease {
     fn new(timeout: Duration, now: Duration) -> Self {
         Self { timeout, end: 0, since: now }
     }
-    fn observe(&mut self, look: &JournalProbe) -> WriterActivity {
-        match look.end {
+    fn observe(&mut self, probe: &JournalProbe) -> WriterActivity {
+        match probe.end {
             Ok(end) if end > self.end => {
-                (self.end, self.since) = (end, look.answered_at);
+                (self.end, self.since) = (end, probe.answered_at);
                 WriterActivity::Alive
             }
-            Ok(_) if look.answered_at.saturating_sub(look.requested_at) < SLOW => {
+            Ok(_) if probe.answered_at.saturating_sub(probe.requested_at) < SLOW => {
                 // Measured up to the request: batches written after it count at the next read.
-                let silence = look.requested_at.saturating_sub(self.since);
+                let silence = probe.requested_at.saturating_sub(self.since);
                 if silence >= self.timeout { WriterActivity::Silent(silence) } else { WriterActivity::Quiet }
             }
             _ => {
-                self.since = look.answered_at;
+                self.since = probe.answered_at;
                 WriterActivity::Alive
             }
         }
@@ -82,15 +82,15 @@ pub async fn watch(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> Leas
     // Number after the last batch read; 0 before the first successful read.
     let mut read = 0;
     loop {
-        let asked = clock.monotonic();
+        let requested_at = clock.monotonic();
         let end = store.journal_end(&spec.run, lease.end).await;
-        let seen = lease.observe(&JournalProbe { requested_at: asked, answered_at: clock.monotonic(), end });
-        if let WriterActivity::Silent(silence) = seen {
+        let activity = lease.observe(&JournalProbe { requested_at, answered_at: clock.monotonic(), end });
+        if let WriterActivity::Silent(silence) = activity {
             return LeaseEnd::Orphaned(silence);
         }
         // The journal of a finished run does not grow. A run that ended before this attempt began is found by the first
         // read.
-        if (read == 0 || seen == WriterActivity::Quiet) && read != lease.end {
+        if (read == 0 || activity == WriterActivity::Quiet) && read != lease.end {
             match ends_the_run(store, spec, lease.end - 1).await {
                 Ok(true) => return LeaseEnd::RunOver,
                 Ok(false) => read = lease.end,
@@ -120,21 +120,21 @@ mod tests {
     use trainyard_store::{JournalWriter, StoreOptions};
 
     /// Returns the conclusions from reads given as (request, response, end), in seconds; without an end the read fails.
-    fn seen(timeout: u64, looks: &[(u64, u64, Option<u64>)]) -> Vec<WriterActivity> {
+    fn seen(timeout: u64, probes: &[(u64, u64, Option<u64>)]) -> Vec<WriterActivity> {
         let mut lease = WriterLease::new(Duration::from_secs(timeout), Duration::ZERO);
-        let look = |&(asked, answered, end): &(u64, u64, Option<u64>)| JournalProbe {
-            requested_at: Duration::from_secs(asked),
-            answered_at: Duration::from_secs(answered),
+        let probe = |&(request, response, end): &(u64, u64, Option<u64>)| JournalProbe {
+            requested_at: Duration::from_secs(request),
+            answered_at: Duration::from_secs(response),
             end: end.ok_or_else(|| Error::retryable("503")),
         };
-        looks.iter().map(|l| lease.observe(&look(l))).collect()
+        probes.iter().map(|l| lease.observe(&probe(l))).collect()
     }
     fn silent(seconds: u64) -> WriterActivity {
         WriterActivity::Silent(Duration::from_secs(seconds))
     }
 
     #[test]
-    fn a_journal_that_stands_still_for_the_whole_time_is_silent() {
+    fn journal_without_growth_is_silent() {
         let looks = [(0, 0, Some(3)), (30, 30, Some(3)), (60, 60, Some(3)), (61, 61, Some(3))];
         assert_eq!(seen(61, &looks), [WriterActivity::Alive, WriterActivity::Quiet, WriterActivity::Quiet, silent(61)]);
         let looks = [(0, 0, Some(3)), (30, 30, Some(4)), (60, 60, Some(4)), (90, 90, Some(4))];
@@ -142,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_journal_is_silent_too() {
+    fn run_without_a_journal_is_silent() {
         assert_eq!(seen(10, &[(0, 0, Some(0)), (10, 10, Some(0))]), [WriterActivity::Quiet, silent(10)]);
     }
 
     #[test]
-    fn a_store_that_is_away_or_slow_is_no_silence() {
+    fn unavailable_or_slow_store_is_not_silence() {
         let looks = [(0, 0, Some(3)), (50, 52, None), (60, 60, Some(3)), (111, 111, Some(3)), (112, 112, Some(3))];
         assert_eq!(
             seen(60, &looks),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_seems_to_shrink_did_not_grow() {
+    fn shrinking_journal_does_not_count_as_growth() {
         assert_eq!(
             seen(60, &[(0, 0, Some(9)), (30, 30, Some(2)), (60, 60, Some(9))])[1..],
             [WriterActivity::Quiet, silent(60)]
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_that_is_over_is_noticed_at_the_first_look_and_one_that_goes_on_is_left_alone() {
+    async fn finished_run_ends_the_lease_at_the_first_read() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let value = |event| EventRecord { at: 0, event }.to_value().unwrap();
         let spec = spec();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_spec_says_how_long_a_writer_may_be_silent() {
+    async fn orphan_timeout_comes_from_the_spec() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let spec = AttemptSpec { orphan_timeout_millis: Some(20), ..spec() };
         let stop = watched(&store, &spec, &SystemClock::new()).await;

@@ -16,16 +16,17 @@ pub(crate) struct LogSink {
 
 impl LogSink {
     /// Creates a sink, and the task that empties it until [`LogSink::close`].
-    pub fn open(news: &Arc<AttemptNotifier>) -> (Arc<Self>, JoinHandle<()>) {
-        let (context, hears) = (&news.context, news.clone());
-        let trouble = move |text: &str| hears.note(text);
-        let (chunks, emptying) = ChunkWriter::open(&context.store, &news.spec, context.clock.clone(), trouble);
-        (Arc::new(Self { notifier: news.clone(), chunks }), emptying)
+    pub fn open(notifier: &Arc<AttemptNotifier>) -> (Arc<Self>, JoinHandle<()>) {
+        let (context, listener) = (&notifier.context, notifier.clone());
+        let on_failure = move |text: &str| listener.note(text);
+        let (chunks, writer_task) =
+            ChunkWriter::open(&context.store, &notifier.spec, context.clock.clone(), on_failure);
+        (Arc::new(Self { notifier: notifier.clone(), chunks }), writer_task)
     }
     /// Appends text to the log that an attempt has stored itself. The attempt must not run any more.
-    pub async fn append_after_end(news: &Arc<AttemptNotifier>, text: &str) -> Result<()> {
-        let context = &news.context;
-        ChunkWriter::append_after_end(&context.store, &news.spec, context.clock.clone(), text).await
+    pub async fn append_after_end(notifier: &Arc<AttemptNotifier>, text: &str) -> Result<()> {
+        let context = &notifier.context;
+        ChunkWriter::append_after_end(&context.store, &notifier.spec, context.clock.clone(), text).await
     }
     /// Stores the remaining messages and ends the task.
     pub fn close(&self) {

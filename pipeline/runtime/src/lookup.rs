@@ -41,7 +41,7 @@ async fn look_up_once(store: &Store, digest: &Digest) -> Result<LookupResult> {
     };
     Ok(match first_missing(store, &manifest).await? {
         None => LookupResult::Hit(Arc::from(manifest)),
-        Some(what) => LookupResult::Lost { generation: manifest.generation, missing: what },
+        Some(missing) => LookupResult::Lost { generation: manifest.generation, missing },
     })
 }
 

@@ -39,9 +39,9 @@ impl AttemptNotifier {
     }
 
     fn send(&self, input: impl FnOnce(NodeId) -> Input) {
-        if let Some((happened, node)) = &self.engine {
+        if let Some((inputs, node)) = &self.engine {
             // Sending fails only when the run is over.
-            let _ = happened.send(input(*node));
+            let _ = inputs.send(input(*node));
         }
     }
 }

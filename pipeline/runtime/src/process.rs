@@ -1,6 +1,7 @@
 //! Unique names of processes, and whether the process of a name is still alive.
 //!
-//! Ownership of a run depends on them, so they are injected ([`MachineProcesses`]): in a simulation, processes are tasks.
+//! Ownership of a run depends on them, so they are injected ([`MachineProcesses`]): in a simulation, processes are
+//! tasks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -85,8 +86,8 @@ pub fn host() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace =
         std::fs::read_link("/proc/self/ns/pid").map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
-    let mark = Digest::of(format!("{boot}{namespace}").as_bytes());
-    format!("{name}-{}", &mark.short()[..8])
+    let hash = Digest::of(format!("{boot}{namespace}").as_bytes());
+    format!("{name}-{}", &hash.short()[..8])
 }
 
 /// Reads field 22 of `/proc/<pid>/stat`; `None` if there is no such process or it is a zombie.
@@ -110,14 +111,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_differs_from_a_later_one_with_the_same_id() {
-        let own = ProcessId::own();
-        assert_eq!(own.is_alive(), Some(true));
-        assert_eq!(format!("{own}:nonce").parse(), Ok(own.clone()));
+    fn process_id_reuse_is_detected() {
+        let current = ProcessId::own();
+        assert_eq!(current.is_alive(), Some(true));
+        assert_eq!(format!("{current}:nonce").parse(), Ok(current.clone()));
         if cfg!(target_os = "linux") {
-            assert_eq!(ProcessId { start: own.start + 1, ..own.clone() }.is_alive(), Some(false));
+            assert_eq!(ProcessId { start: current.start + 1, ..current.clone() }.is_alive(), Some(false));
         }
-        assert_eq!(ProcessId { pid: 0x3fff_fff0, ..own.clone() }.is_alive(), Some(false));
-        assert_eq!(ProcessId { host: "elsewhere".into(), ..own }.is_alive(), None);
+        assert_eq!(ProcessId { pid: 0x3fff_fff0, ..current.clone() }.is_alive(), Some(false));
+        assert_eq!(ProcessId { host: "elsewhere".into(), ..current }.is_alive(), None);
     }
 }

@@ -17,27 +17,30 @@ const CONCURRENT: usize = 48;
 pub(crate) struct QueryQueue(UnboundedSender<BoxFuture<'static, Input>>);
 
 impl QueryQueue {
-    /// Creates a queue that sends results to `happened` as they arrive.
-    pub fn new(happened: &UnboundedSender<Input>) -> Self {
-        let (asked, line) = unbounded_channel();
-        let line = Arc::new(Mutex::new(line));
+    /// Creates a queue that sends results to `inputs` as they arrive.
+    pub fn new(inputs: &UnboundedSender<Input>) -> Self {
+        let (sender, receiver) = unbounded_channel();
+        let receiver = Arc::new(Mutex::new(receiver));
         for _ in 0..CONCURRENT {
-            tokio::spawn(run_queries(line.clone(), happened.clone()));
+            tokio::spawn(run_queries(receiver.clone(), inputs.clone()));
         }
-        Self(asked)
+        Self(sender)
     }
     /// Queues a query.
-    pub fn submit(&self, question: impl Future<Output = Input> + Send + 'static) {
+    pub fn submit(&self, query: impl Future<Output = Input> + Send + 'static) {
         // The receiving tasks live as long as this queue.
-        let _ = self.0.send(question.in_current_span().boxed());
+        let _ = self.0.send(query.in_current_span().boxed());
     }
 }
 
-async fn run_queries(line: Arc<Mutex<UnboundedReceiver<BoxFuture<'static, Input>>>>, happened: UnboundedSender<Input>) {
+async fn run_queries(
+    receiver: Arc<Mutex<UnboundedReceiver<BoxFuture<'static, Input>>>>,
+    inputs: UnboundedSender<Input>,
+) {
     loop {
-        let next = line.lock().await.recv().await;
-        let Some(question) = next else { return };
+        let next = receiver.lock().await.recv().await;
+        let Some(query) = next else { return };
         // Sending fails only when the run is over.
-        let _ = happened.send(question.await);
+        let _ = inputs.send(query.await);
     }
 }

@@ -44,20 +44,20 @@ impl<'a> RequestTimer<'a> {
 /// up. Returns the last result.
 pub(crate) async fn with_retries<T, F: Future<Output = Result<T>>>(
     store: &Store,
-    waits: &[Duration],
-    mut ask: impl FnMut() -> F,
+    delays: &[Duration],
+    mut operation: impl FnMut() -> F,
 ) -> Result<T> {
-    for wait in waits {
-        let asked = RequestTimer::now(store);
-        match ask().await {
-            Err(error) if error.kind == ErrorKind::Retryable && !asked.outage_exceeded() => {
-                tracing::info!(wait_ms = wait.as_millis() as u64, %error, "the store failed, trying again");
-                tokio::time::sleep(*wait).await;
+    for delay in delays {
+        let timer = RequestTimer::now(store);
+        match operation().await {
+            Err(error) if error.kind == ErrorKind::Retryable && !timer.outage_exceeded() => {
+                tracing::info!(delay_ms = delay.as_millis() as u64, %error, "the store failed, trying again");
+                tokio::time::sleep(*delay).await;
             }
-            answer => return answer,
+            result => return result,
         }
     }
-    ask().await
+    operation().await
 }
 
 #[cfg(test)]
@@ -75,15 +75,15 @@ mod tests {
         let options =
             StoreOptions { outage: Duration::from_secs(outage), clock: clock.clone(), ..StoreOptions::default() };
         let store = Store::open("memory://", options).await.unwrap();
-        let (mut asked, waits) = (0, [Duration::ZERO; 3]);
-        let answer = with_retries(&store, &waits, || {
-            asked += 1;
+        let (mut calls, delays) = (0, [Duration::ZERO; 3]);
+        let result = with_retries(&store, &delays, || {
+            calls += 1;
             clock.advance(Duration::from_secs(each));
-            let answer = if asked > failures { Ok(asked) } else { Err(error.clone()) };
-            async { answer }
+            let result = if calls > failures { Ok(calls) } else { Err(error.clone()) };
+            async { result }
         });
-        let answer = answer.await;
-        (asked, answer)
+        let result = result.await;
+        (calls, result)
     }
 
     async fn tries(failures: u32, error: Error) -> (u32, Result<u32>) {
@@ -91,18 +91,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_that_was_waited_for_is_not_asked_again() {
-        let away = Error::retryable("503");
-        assert_eq!(tries_of(60, 60, 9, away.clone()).await, (1, Err(away.clone())));
-        assert_eq!(tries_of(60, 59, 9, away.clone()).await, (4, Err(away)), "it failed for another reason");
+    async fn no_retry_after_an_exhausted_outage() {
+        let unavailable = Error::retryable("503");
+        assert_eq!(tries_of(60, 60, 9, unavailable.clone()).await, (1, Err(unavailable.clone())));
+        assert_eq!(
+            tries_of(60, 59, 9, unavailable.clone()).await,
+            (4, Err(unavailable)),
+            "it failed for another reason"
+        );
     }
 
     #[tokio::test]
-    async fn only_retryable_errors_are_retried_and_not_forever() {
-        let passing = Error::retryable("503");
-        assert_eq!(tries(2, passing.clone()).await, (3, Ok(3)));
-        assert_eq!(tries(9, passing.clone()).await, (4, Err(passing)));
-        let lasting = Error::invalid("403");
-        assert_eq!(tries(9, lasting.clone()).await, (1, Err(lasting)));
+    async fn only_retryable_errors_are_retried_up_to_a_limit() {
+        let transient = Error::retryable("503");
+        assert_eq!(tries(2, transient.clone()).await, (3, Ok(3)));
+        assert_eq!(tries(9, transient.clone()).await, (4, Err(transient)));
+        let permanent = Error::invalid("403");
+        assert_eq!(tries(9, permanent.clone()).await, (1, Err(permanent)));
     }
 }

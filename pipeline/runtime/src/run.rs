@@ -47,16 +47,16 @@ pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Re
     tracing::info!(parent: &span, resumed, epoch, "run opened");
     let store = context.store.clone();
     let dispatch = Dispatcher::new(context.clone(), engine, view, writer, &options);
-    let watching = crate::cancel::watch(context, run.clone(), epoch, dispatch.sender());
-    let watching = tokio::spawn(watching.instrument(span.clone()));
+    let cancel_watch = crate::cancel::watch(context, run.clone(), epoch, dispatch.sender());
+    let cancel_watch = tokio::spawn(cancel_watch.instrument(span.clone()));
     // A task is resumed on the thread that woke it. A future in `block_on` has a dedicated thread, and switching
     // between threads takes longer than most inputs.
-    let mut carried = JoinSet::new();
-    carried.spawn(dispatch.run(first).instrument(span));
-    let ended = carried.join_next().await;
-    watching.abort();
-    let DispatchResult { ending, view, end } = match ended {
-        Some(Ok(ended)) => ended?,
+    let mut tasks = JoinSet::new();
+    tasks.spawn(dispatch.run(first).instrument(span));
+    let result = tasks.join_next().await;
+    cancel_watch.abort();
+    let DispatchResult { ending, view, end } = match result {
+        Some(Ok(result)) => result?,
         Some(Err(e)) => return Err(Error::bug(format!("the run's loop ended: {e}"))),
         None => return Err(Error::bug("the run's loop was not started")),
     };

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mask_says_whether_a_hangup_is_ignored() {
+    fn ignored_hangup_is_read_from_the_mask() {
         let status = |mask: &str| format!("Name:\ttrainyard\nSigBlk:\t0000000000000001\nSigIgn:\t{mask}\nSigCgt:\t0\n");
         assert!(ignores_hangup(&status("0000000000001001")));
         assert!(!ignores_hangup(&status("0000000000001000")));

@@ -7,7 +7,7 @@
 //! file without a lock is a leftover, removed by the next reader. Several machines may share a home directory, so only
 //! files with this host's name count. Reading and taking slots are serialized by the file `lock`.
 //!
-//! A waiting attempt also holds a file, `<host>.wait.<number>`, with its request. [`line`] decides whose turn it is:
+//! A waiting attempt also holds a file, `<host>.wait.<number>`, with its request. [`queue`] decides whose turn it is:
 //! first the user, and then the run, with the smallest holding. The attempts of a group take their slots all at once.
 
 mod group;
@@ -117,17 +117,17 @@ impl Slots {
         waits: impl FnOnce(String),
     ) -> Result<Option<SlotGuard>> {
         let mut waits = Some(waits);
-        let mut place: Option<WaitGuard> = None;
+        let mut wait_guard: Option<WaitGuard> = None;
         let group = SlotGroup::of(grant);
         if group.shares.is_empty() {
             return Ok(None);
         }
         loop {
-            let (slots, asked, holder, before) = (self.clone(), group.clone(), holder.clone(), place.take());
-            let taken = tokio::task::spawn_blocking(move || slots.take_or_wait(&asked, &holder, before)).await;
+            let (slots, request, holder, previous) = (self.clone(), group.clone(), holder.clone(), wait_guard.take());
+            let taken = tokio::task::spawn_blocking(move || slots.take_or_wait(&request, &holder, previous)).await;
             match taken.map_err(|e| Error::bug(format!("taking slots: {e}")))?? {
                 Ok(held) => return Ok(Some(held)),
-                Err(waiting) => place = Some(waiting),
+                Err(waiting) => wait_guard = Some(waiting),
             }
             if let Some(waits) = waits.take() {
                 waits(self.holders().unwrap_or_default());
@@ -135,7 +135,7 @@ impl Slots {
             tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
                 _ = control.wait_for(|w| *w > Control::Run) => {
-                    return Err(Error::cancelled("stopped while it waited for slots of this machine"));
+                    return Err(Error::cancelled("stopped while waiting for slots of this machine"));
                 }
             }
         }
@@ -145,14 +145,14 @@ impl Slots {
     /// has), those of the folder.
     pub fn try_take(&self, share: &MachineShare, holder: &SlotHolder) -> Result<Option<SlotGuard>> {
         let _turn = self.lock_for(std::slice::from_ref(share))?;
-        let (living, line) = self.live_records()?;
+        let (holdings, waiting) = self.live_records()?;
         let now = SystemClock::new().unix_millis();
-        let ask = SlotRecord::of(std::slice::from_ref(share), holder, now);
-        let (held, line) = (values(&living), values(&line));
-        if !queue::may_take(&self.0.machine, &held, &line, &ask, now) {
+        let request = SlotRecord::of(std::slice::from_ref(share), holder, now);
+        let (held, waiting) = (values(&holdings), values(&waiting));
+        if !queue::may_take(&self.0.machine, &held, &waiting, &request, now) {
             return Ok(None);
         }
-        Ok(self.hold_all(&living, vec![ask], None)?.pop())
+        Ok(self.hold_all(&holdings, vec![request], None)?.pop())
     }
 
     /// Takes the slots of one attempt and reserves those of its group, or takes a place in line.
@@ -160,52 +160,52 @@ impl Slots {
         &self,
         group: &SlotGroup,
         holder: &SlotHolder,
-        before: Option<WaitGuard>,
+        previous: Option<WaitGuard>,
     ) -> Result<Result<SlotGuard, WaitGuard>> {
         let _turn = self.lock_for(&group.shares)?;
         if let Some(held) = self.take_reserved(group) {
             return Ok(Ok(held));
         }
-        let (living, mut line) = self.live_records()?;
-        before.iter().for_each(|place| drop(line.remove(&place.number)));
+        let (holdings, mut waiting) = self.live_records()?;
+        previous.iter().for_each(|guard| drop(waiting.remove(&guard.number)));
         let now = SystemClock::new().unix_millis();
-        let since = before.as_ref().map_or(now, |place| place.since);
-        let ask = SlotRecord::of(&group.shares, holder, since);
-        if !queue::may_take(&self.0.machine, &values(&living), &values(&line), &ask, now) {
-            let number = (0..u64::MAX).find(|n| !line.contains_key(n)).unwrap_or(u64::MAX);
-            return Ok(Err(before.map_or_else(|| self.enqueue(number, &ask), Ok)?));
+        let since = previous.as_ref().map_or(now, |guard| guard.since);
+        let request = SlotRecord::of(&group.shares, holder, since);
+        if !queue::may_take(&self.0.machine, &values(&holdings), &values(&waiting), &request, now) {
+            let number = (0..u64::MAX).find(|n| !waiting.contains_key(n)).unwrap_or(u64::MAX);
+            return Ok(Err(previous.map_or_else(|| self.enqueue(number, &request), Ok)?));
         }
         let each = group.shares.iter().map(|share| SlotRecord::of(std::slice::from_ref(share), holder, now));
         let mut all: Vec<Option<SlotGuard>> =
-            self.hold_all(&living, each.collect(), group.key)?.into_iter().map(Some).collect();
+            self.hold_all(&holdings, each.collect(), group.key)?.into_iter().map(Some).collect();
         let own = all.get_mut(group.at).and_then(Option::take);
         if let Some(key) = group.key {
-            let before = self.0.reserved.lock().unwrap_or_else(PoisonError::into_inner).insert(key, all);
+            let previous = self.0.reserved.lock().unwrap_or_else(PoisonError::into_inner).insert(key, all);
             // Dropped after the lock is released, since dropping slots locks it too.
-            drop(before);
+            drop(previous);
         }
         own.map(Ok).ok_or_else(|| Error::bug("an attempt is not part of its own group"))
     }
 
     fn take_reserved(&self, group: &SlotGroup) -> Option<SlotGuard> {
-        let mut aside = self.0.reserved.lock().unwrap_or_else(PoisonError::into_inner);
-        aside.get_mut(&group.key?)?.get_mut(group.at)?.take()
+        let mut reserved = self.0.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        reserved.get_mut(&group.key?)?.get_mut(group.at)?.take()
     }
 
-    fn enqueue(&self, number: u64, ask: &SlotRecord) -> Result<WaitGuard> {
+    fn enqueue(&self, number: u64, request: &SlotRecord) -> Result<WaitGuard> {
         let path = self.0.folder.join(format!("{}.{WAIT}{number}", self.0.host));
-        let file = create_locked(&path, ask).map_err(|e| fault(&path, &e))?;
-        Ok(WaitGuard { path, number, since: ask.since, _file: file })
+        let file = create_locked(&path, request).map_err(|e| fault(&path, &e))?;
+        Ok(WaitGuard { path, number, since: request.since, _file: file })
     }
 
     /// Creates the holdings; the caller has checked that they fit.
     fn hold_all(
         &self,
-        living: &BTreeMap<u64, SlotRecord>,
+        current: &BTreeMap<u64, SlotRecord>,
         holdings: Vec<SlotRecord>,
         group: Option<usize>,
     ) -> Result<Vec<SlotGuard>> {
-        let free = (0..u64::MAX).filter(|number| !living.contains_key(number));
+        let free = (0..u64::MAX).filter(|number| !current.contains_key(number));
         let one = |(number, holding): (u64, SlotRecord)| {
             let path = self.path(number);
             let file = create_locked(&path, &holding).map_err(|e| fault(&path, &e))?;
@@ -264,20 +264,20 @@ impl Slots {
     /// held: otherwise a file without a lock may be one that is being created.
     fn live_records(&self) -> Result<(BTreeMap<u64, SlotRecord>, BTreeMap<u64, SlotRecord>)> {
         let folder = &self.0.folder;
-        let (mut living, mut line) = (BTreeMap::new(), BTreeMap::new());
+        let (mut holdings, mut waiting) = (BTreeMap::new(), BTreeMap::new());
         for entry in std::fs::read_dir(folder).map_err(|e| fault(folder, &e))? {
             let name = entry.map_err(|e| fault(folder, &e))?.file_name();
             let Some((number, waits)) = name.to_str().and_then(|name| self.number(name)) else { continue };
             let path = folder.join(&name);
             if let Some(holding) = read(&path).map_err(|e| fault(&path, &e))? {
                 if waits {
-                    line.insert(number, holding)
+                    waiting.insert(number, holding)
                 } else {
-                    living.insert(number, holding)
+                    holdings.insert(number, holding)
                 };
             }
         }
-        Ok((living, line))
+        Ok((holdings, waiting))
     }
 
     fn path(&self, number: u64) -> PathBuf {
@@ -320,27 +320,27 @@ impl Drop for WaitGuard {
     }
 }
 
-fn values(of: &BTreeMap<u64, SlotRecord>) -> Vec<SlotRecord> {
-    of.values().cloned().collect()
+fn values(records: &BTreeMap<u64, SlotRecord>) -> Vec<SlotRecord> {
+    records.values().cloned().collect()
 }
 
 /// Refuses a share that can never be free, instead of waiting for it forever.
 fn refuse_too_large(share: &MachineShare, machine: &PoolMachine) -> Result<()> {
     let need = ResourceAmounts { cpus: share.cpus, memory: share.memory, gpus: 0 };
     let total = ResourceAmounts { cpus: machine.cpus, memory: machine.memory, gpus: 0 };
-    let mut lacks = shortfalls(need, 0, total, total);
+    let mut missing = shortfalls(need, 0, total, total);
     for gpu in share.gpus.iter().filter(|index| !machine.gpus.iter().any(|g| g.index == **index)) {
-        lacks.push(format!("needs GPU {gpu}; it has no GPU of this index"));
+        missing.push(format!("needs GPU {gpu}; it has no GPU of this index"));
     }
-    if lacks.is_empty() {
+    if missing.is_empty() {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "this machine can never give what was granted on `{}`: {}",
+        "this machine can never provide the resources granted on `{}`: {}",
         share.machine,
-        lacks.join(", ")
+        missing.join(", ")
     ))
-    .help("ask for less under `resources`, or correct the amounts of the local pools in the site file"))
+    .help("request less under `resources`, or correct the amounts of the local pools in the site file"))
 }
 
 /// Returns the name of this host, as part of a file name.

@@ -60,7 +60,7 @@ pub(crate) struct StageClaims {
 
 /// Claim of this run.
 struct HeldClaim {
-    place: ClaimLocation,
+    location: ClaimLocation,
     claim: StageClaim,
     /// Timer that releases the claim if its attempt waits long.
     timer: Option<AbortHandle>,
@@ -89,16 +89,16 @@ impl ClaimLocation {
 impl StageClaim {
     fn describe(&self) -> String {
         let Self { run, stage, attempt, .. } = self;
-        format!("run {run} computes it now (attempt {attempt} of `{stage}`); its result will be taken")
+        format!("run {run} is computing this stage (attempt {attempt} of `{stage}`); its result will be used")
     }
 }
 
 impl StageClaims {
-    /// Creates the claims of a run. With `alone`, the run ignores the claims of others, as requested for a new run in
-    /// parallel to a live one.
-    pub fn new(context: &RunContext, run: &RunId, writer: &str, alone: bool) -> Self {
+    /// Creates the claims of a run. With `ignore_others`, the run ignores the claims of others, as requested for a new
+    /// run in parallel to a live one.
+    pub fn new(context: &RunContext, run: &RunId, writer: &str, ignore_others: bool) -> Self {
         Self {
-            ignore_others: alone,
+            ignore_others,
             store: context.store.with_outage(Duration::ZERO),
             clock: context.clock.clone(),
             processes: context.processes.clone(),
@@ -114,7 +114,7 @@ impl StageClaims {
     pub async fn must_wait(&self, node: NodeId, spec: &AttemptSpec, generation: Option<u32>) -> bool {
         let Some(generation) = generation else { return false };
         self.take(node, spec, generation).await.map(|ours| !ours).unwrap_or_else(|error| {
-            tracing::info!(%error, "the stage is computed without a claim");
+            tracing::info!(%error, "cannot claim the stage, computing it without a claim");
             false
         })
     }
@@ -127,27 +127,27 @@ impl StageClaims {
             attempt: spec.attempt,
             writer: self.writer.clone(),
         };
-        let mut place = ClaimLocation { digest: spec.stage_digest.clone(), generation, number: 0 };
-        while !self.put(&place, &claim).await? {
-            let (last, theirs) = self.last(place).await?;
+        let mut location = ClaimLocation { digest: spec.stage_digest.clone(), generation, number: 0 };
+        while !self.put(&location, &claim).await? {
+            let (last, theirs) = self.last(location).await?;
             if self.blocks(&last, theirs.as_ref()).await? {
                 return Ok(false);
             }
-            place = last.next();
+            location = last.next();
         }
-        self.held().insert(node, HeldClaim { place, claim, timer: None });
+        self.held().insert(node, HeldClaim { location, claim, timer: None });
         Ok(true)
     }
 
     /// Looks up a digest in the store; on a miss, returns which run computes this generation.
     pub async fn look_up(&self, store: &Store, digest: &Digest, generation: u32) -> Result<LookupResult> {
-        let looked = look_up(store, digest).await?;
-        if matches!(looked, LookupResult::Hit(_)) {
-            return Ok(looked);
+        let result = look_up(store, digest).await?;
+        if matches!(result, LookupResult::Hit(_)) {
+            return Ok(result);
         }
         // An unreadable claim blocks no run.
-        let others = self.competing_run(digest, generation).await.unwrap_or_default();
-        Ok(others.map_or(looked, |why| LookupResult::InOtherRun { why }))
+        let competing_run = self.competing_run(digest, generation).await.unwrap_or_default();
+        Ok(competing_run.map_or(result, |why| LookupResult::InOtherRun { why }))
     }
 
     /// Describes which run computes a generation now; returns `None` if there is no such run.
@@ -171,29 +171,29 @@ impl StageClaims {
         if !result {
             let store = self.store.clone();
             // In the background, since this run does not depend on it.
-            tokio::spawn(async move { release(&store, &held.place).await });
+            tokio::spawn(async move { release(&store, &held.location).await });
         }
     }
 
     /// Records whether the attempt of `node` waits for its machine.
     pub fn waits(self: &Arc<Self>, node: NodeId, waits: bool) {
         let mut held = self.held();
-        let Some(HeldClaim { place, claim, timer }) = held.get_mut(&node) else { return };
+        let Some(HeldClaim { location, claim, timer }) = held.get_mut(&node) else { return };
         if waits && timer.is_none() {
-            let (store, place) = (self.store.clone(), place.clone());
+            let (store, location) = (self.store.clone(), location.clone());
             let waiting = async move {
                 tokio::time::sleep(WAIT).await;
-                release(&store, &place).await;
+                release(&store, &location).await;
             };
             *timer = Some(tokio::spawn(waiting).abort_handle());
         } else if !waits && let Some(timer) = timer.take() {
             if timer.is_finished() {
                 // Another run may have begun meanwhile; then both compute.
-                let (this, again, claim) = (self.clone(), place.next(), claim.clone());
-                *place = again.clone();
+                let (this, next, claim) = (self.clone(), location.next(), claim.clone());
+                *location = next.clone();
                 tokio::spawn(async move {
-                    if let Err(error) = this.put(&again, &claim).await {
-                        tracing::info!(%error, "the claim on a stage was not renewed");
+                    if let Err(error) = this.put(&next, &claim).await {
+                        tracing::info!(%error, "cannot renew the claim on a stage");
                     }
                 });
             }
@@ -202,45 +202,45 @@ impl StageClaims {
     }
 
     /// Creates a claim; returns whether it is ours.
-    async fn put(&self, place: &ClaimLocation, claim: &StageClaim) -> Result<bool> {
+    async fn put(&self, location: &ClaimLocation, claim: &StageClaim) -> Result<bool> {
         let bytes = serde_json::to_vec(claim).map_err(|e| Error::bug(format!("a claim has no JSON form: {e}")))?;
-        Ok(self.store.create(&place.path(), bytes.into()).await? == CreateOutcome::Ours)
+        Ok(self.store.create(&location.path(), bytes.into()).await? == CreateOutcome::Ours)
     }
 
-    /// Returns the last claim from this place on; the claim is `None` if it cannot be parsed.
-    async fn last(&self, mut place: ClaimLocation) -> Result<(ClaimLocation, Option<StageClaim>)> {
+    /// Returns the last claim from this location on; the claim is `None` if it cannot be parsed.
+    async fn last(&self, mut location: ClaimLocation) -> Result<(ClaimLocation, Option<StageClaim>)> {
         let mut claim = None;
-        while let Some(bytes) = self.store.get(&place.path()).await? {
+        while let Some(bytes) = self.store.get(&location.path()).await? {
             claim = serde_json::from_slice(&bytes).ok();
-            place = place.next();
+            location = location.next();
         }
-        Ok((ClaimLocation { number: place.number.saturating_sub(1), ..place }, claim))
+        Ok((ClaimLocation { number: location.number.saturating_sub(1), ..location }, claim))
     }
 
     /// Returns whether a claim of another run blocks this one.
-    async fn blocks(&self, place: &ClaimLocation, claim: Option<&StageClaim>) -> Result<bool> {
+    async fn blocks(&self, location: &ClaimLocation, claim: Option<&StageClaim>) -> Result<bool> {
         // An earlier attempt of this run is over: attempts of one stage are sequential.
         let Some(claim) = claim.filter(|claim| !self.ignore_others && claim.run != self.run) else { return Ok(false) };
-        if self.store.get(&place.release_path()).await?.is_some() {
+        if self.store.get(&location.release_path()).await?.is_some() {
             return Ok(false);
         }
-        self.is_alive(place, claim).await
+        self.is_alive(location, claim).await
     }
 
     /// Returns whether the run of a claim shows signs of life. As for takeovers, silence is measured by this process.
-    async fn is_alive(&self, place: &ClaimLocation, claim: &StageClaim) -> Result<bool> {
-        let asked = self.clock.monotonic();
-        let before = self.activity().get(place).copied();
-        let end = self.store.journal_end(&claim.run, before.map_or(0, |seen| seen.end)).await?;
+    async fn is_alive(&self, location: &ClaimLocation, claim: &StageClaim) -> Result<bool> {
+        let requested_at = self.clock.monotonic();
+        let previous = self.activity().get(location).copied();
+        let end = self.store.journal_end(&claim.run, previous.map_or(0, |last| last.end)).await?;
         let beat = self.store.heartbeat(&claim.run, &claim.stage, claim.attempt).await.ok().flatten().map(|b| b.beat);
         let over = self.is_over(claim, end, beat.is_some()).await?;
         let now = self.clock.monotonic();
-        let moves = before.is_none_or(|seen| seen.end != end || seen.beat != beat);
-        let since = match before {
-            Some(seen) if !moves && now.saturating_sub(asked) < SLOW => seen.since,
+        let active = previous.is_none_or(|last| last.end != end || last.beat != beat);
+        let since = match previous {
+            Some(last) if !active && now.saturating_sub(requested_at) < SLOW => last.since,
             _ => now,
         };
-        self.activity().insert(place.clone(), HolderActivity { end, beat, since });
+        self.activity().insert(location.clone(), HolderActivity { end, beat, since });
         Ok(!over && now.saturating_sub(since) < SILENCE)
     }
 
@@ -263,8 +263,8 @@ impl StageClaims {
 }
 
 /// Releases a claim. If this fails, other runs wait until the run is over.
-async fn release(store: &Store, place: &ClaimLocation) {
-    if let Err(error) = store.create(&place.release_path(), bytes::Bytes::from_static(b"{}\n")).await {
-        tracing::info!(%error, "a claim on a stage was not given up");
+async fn release(store: &Store, location: &ClaimLocation) {
+    if let Err(error) = store.create(&location.release_path(), bytes::Bytes::from_static(b"{}\n")).await {
+        tracing::info!(%error, "cannot release the claim on a stage");
     }
 }

@@ -50,6 +50,6 @@ pub(crate) async fn store_summary(store: &Store, run: &RunId, end: u64, view: &R
         store.put_summary(run, end, bytes.into()).await
     };
     if let Err(error) = put.await {
-        tracing::info!(%error, "the summary of the run was not stored");
+        tracing::info!(%error, "cannot store the summary of the run");
     }
 }

@@ -15,9 +15,9 @@ use trainyard_core::artifact::TableSummary;
 use trainyard_core::{Digest, Manifest, RunId, StageKey};
 
 /// Maximum artifacts in one response.
-const MOST: usize = 1_000;
+const MAX_ARTIFACTS: usize = 1_000;
 /// Maximum files in one response.
-const MOST_FILES: usize = 1_000;
+const MAX_FILES: usize = 1_000;
 
 /// Selects artifacts.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -119,7 +119,7 @@ pub async fn list(
 ) -> ApiResult<ArtifactList> {
     let Query(query) = query?;
     let (run, view) = runs::open(&app, query.run.as_deref().unwrap_or("latest")).await?;
-    let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(100).clamp(1, MOST));
+    let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(100).clamp(1, MAX_ARTIFACTS));
     let all =
         view.stages.iter().flat_map(|stage| stage.outputs.iter().map(move |(port, summary)| (stage, port, summary)));
     let mut rows: Vec<ArtifactRow> = all
@@ -174,7 +174,7 @@ pub async fn show(
         metrics: manifest.metrics.clone(),
         run: manifest.provenance.run.clone(),
         stage: manifest.provenance.stage.clone(),
-        files: output.files.iter().take(MOST_FILES).map(file).collect(),
+        files: output.files.iter().take(MAX_FILES).map(file).collect(),
         files_total: output.files.len(),
         table: output.table.clone(),
         output: port,

@@ -43,8 +43,8 @@ pub async fn show(
     query: Result<Query<StreamQuery>, QueryRejection>,
 ) -> ApiResult<CurvePage> {
     let Query(query) = query?;
-    let piece = read(&app, &run, query, AttemptStream::Metrics).await?;
+    let page = read(&app, &run, query, AttemptStream::Metrics).await?;
     let point = |(name, step, value)| CurvePoint { name, step, value };
-    let points = curves::points(&piece.bytes).into_iter().map(point).collect();
-    Ok(Json(CurvePage { attempt: piece.attempt, points, next: piece.next, more: piece.more }))
+    let points = curves::points(&page.bytes).into_iter().map(point).collect();
+    Ok(Json(CurvePage { attempt: page.attempt, points, next: page.next, more: page.more }))
 }

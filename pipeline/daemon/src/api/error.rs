@@ -68,8 +68,8 @@ impl From<QueryRejection> for ApiError {
 impl From<JsonRejection> for ApiError {
     fn from(rejection: JsonRejection) -> Self {
         if is_stalled(&rejection) {
-            let help = "send the request again, with its whole body".to_string();
-            let message = "no more of the request's body came";
+            let help = "send the request again with its complete body".to_string();
+            let message = "the request body was not received completely";
             return Self::new(StatusCode::REQUEST_TIMEOUT, "retryable", message, Some(help));
         }
         let help = "send a JSON object with `content-type: application/json`".to_string();

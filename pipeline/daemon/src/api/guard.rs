@@ -55,8 +55,8 @@ fn admitted(app: &ApiState, request: &Request) -> Result<RequestSender, ApiError
         return Ok(RequestSender("api:local".to_string()));
     };
     if role < needed(request.method()) {
-        let help = "this takes a token with the role operator".to_string();
-        let message = format!("{name} may only look");
+        let help = "use a token with the role `operator`".to_string();
+        let message = format!("{name} has only read access");
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message, Some(help)));
     }
     Ok(RequestSender(format!("api:{name}")))

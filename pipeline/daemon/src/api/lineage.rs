@@ -12,7 +12,7 @@ use std::sync::Arc;
 use trainyard_core::{Manifest, RunId, StageKey};
 
 /// Maximum stages in one response.
-const MOST: usize = 200;
+const MAX_STAGES: usize = 200;
 
 /// Stage with all its ancestors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,16 +44,16 @@ pub async fn show(State(app): State<Arc<ApiState>>, Path(digest): Path<String>) 
     let mut queue: VecDeque<_> = VecDeque::from([(first.stage_digest.clone(), Some(first))]);
     let mut stages = Vec::new();
     while let Some((digest, known)) = queue.pop_front() {
-        if stages.len() == MOST {
+        if stages.len() == MAX_STAGES {
             return Ok(Json(Lineage { stages, truncated: true }));
         }
         let manifest = match known {
             Some(manifest) => Some(manifest),
             None => app.store.manifest(&digest).await?,
         };
-        for before in manifest.iter().flat_map(|manifest| manifest.inputs.values().flatten()) {
-            if seen.insert(before.stage_digest.clone()) {
-                queue.push_back((before.stage_digest.clone(), None));
+        for input in manifest.iter().flat_map(|manifest| manifest.inputs.values().flatten()) {
+            if seen.insert(input.stage_digest.clone()) {
+                queue.push_back((input.stage_digest.clone(), None));
             }
         }
         stages.push(ancestor(digest.to_string(), manifest.as_ref()));

@@ -44,12 +44,12 @@ pub async fn show(
     query: Result<Query<StreamQuery>, QueryRejection>,
 ) -> ApiResult<LogPage> {
     let Query(query) = query?;
-    let piece = read(&app, &run, query, AttemptStream::Log).await?;
+    let page = read(&app, &run, query, AttemptStream::Log).await?;
     let line = |record: LogRecord| LogLine {
         at: record.at.map(format_time),
         level: record.level.name().to_string(),
         text: record.text,
     };
-    let records = String::from_utf8_lossy(&piece.bytes).lines().map(|text| line(LogRecord::parse(text))).collect();
-    Ok(Json(LogPage { attempt: piece.attempt, records, next: piece.next, more: piece.more }))
+    let records = String::from_utf8_lossy(&page.bytes).lines().map(|text| line(LogRecord::parse(text))).collect();
+    Ok(Json(LogPage { attempt: page.attempt, records, next: page.next, more: page.more }))
 }

@@ -45,7 +45,7 @@ fn operation(route: &ApiRoute, path: &str, error: &Value, generator: &mut Schema
         parameters.extend(of_query(&query(generator).to_value()));
     }
     let content = |schema: &Value| json!({"application/json": {"schema": schema}});
-    let answer = (route.response)(generator).to_value();
+    let response = (route.response)(generator).to_value();
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
@@ -55,7 +55,7 @@ fn operation(route: &ApiRoute, path: &str, error: &Value, generator: &mut Schema
         },
         "parameters": parameters,
         "responses": {
-            "200": {"description": "Done.", "content": content(&answer)},
+            "200": {"description": "Done.", "content": content(&response)},
             "default": {"description": "An error.", "content": content(error)},
         },
         "security": if path == HEALTH { json!([]) } else { json!([{"token": []}, {}]) },

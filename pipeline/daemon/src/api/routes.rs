@@ -22,8 +22,8 @@ fn read<A: JsonSchema>(
     summary: &'static str,
     handler: MethodRouter<Arc<ApiState>>,
 ) -> ApiRoute {
-    let answer = schema_of::<A>;
-    ApiRoute { method: Method::GET, path, id, summary, query: None, body: None, response: answer, handler }
+    let response = schema_of::<A>;
+    ApiRoute { method: Method::GET, path, id, summary, query: None, body: None, response, handler }
 }
 
 /// Builds a route that reads, with a query string.
@@ -54,13 +54,18 @@ async fn document() -> Json<Value> {
 pub fn all() -> Vec<ApiRoute> {
     use schedules::{ChangeResponse, EmptyBody, PauseRequest, Schedules};
     vec![
-        read::<status::Health>("/health", "health", "How the server is; takes no token", get(status::health)),
+        read::<status::Health>("/health", "health", "Health of the server; requires no token", get(status::health)),
         read::<status::Version>("/version", "version", "The program and its version", get(status::version)),
-        read::<status::Problems>("/problems", "problems", "Broken files, unreadable schedules", get(status::problems)),
+        read::<status::Problems>(
+            "/problems",
+            "problems",
+            "Broken workflow files and unreadable schedules",
+            get(status::problems),
+        ),
         read::<Value>("/openapi.json", "openapi", "This document", get(document)),
         query::<runs::RunListQuery, runs::Runs>("/runs", "runs", "Runs, newest first", get(runs::list)),
         query::<runs::RunStagesQuery, runs::RunPage>("/runs/{run}", "run", "A run and its stages", get(runs::show)),
-        query::<StreamQuery, logs::LogPage>("/runs/{run}/logs", "logs", "What a stage logged", get(logs::show)),
+        query::<StreamQuery, logs::LogPage>("/runs/{run}/logs", "logs", "Log of a stage", get(logs::show)),
         query::<StreamQuery, curves::CurvePage>(
             "/runs/{run}/curves",
             "curves",
@@ -71,7 +76,7 @@ pub fn all() -> Vec<ApiRoute> {
         query::<artifacts::ArtifactListQuery, artifacts::ArtifactList>(
             "/artifacts",
             "artifacts",
-            "What a run published or took from the cache",
+            "Artifacts that a run published or took from the cache",
             get(artifacts::list),
         ),
         read::<artifacts::ArtifactPage>(
@@ -83,7 +88,7 @@ pub fn all() -> Vec<ApiRoute> {
         read::<lineage::Lineage>(
             "/lineage/{digest}",
             "lineage",
-            "All that a stage's artifacts were made of",
+            "Lineage of the artifacts of a stage",
             get(lineage::show),
         ),
         read::<Schedules>("/schedules", "schedules", "All schedules", get(schedules::list)),
@@ -91,13 +96,13 @@ pub fn all() -> Vec<ApiRoute> {
         change::<PauseRequest, ChangeResponse>(
             "/schedules/{name}/pause",
             "pause_schedule",
-            "Let a schedule start no runs",
+            "Pause a schedule",
             post(schedules::pause),
         ),
         change::<EmptyBody, ChangeResponse>(
             "/schedules/{name}/resume",
             "resume_schedule",
-            "Let a schedule start runs again",
+            "Resume a schedule",
             post(schedules::resume),
         ),
         change::<EmptyBody, OpenTick>(
@@ -115,7 +120,7 @@ pub fn all() -> Vec<ApiRoute> {
         change::<EmptyBody, ChangeResponse>(
             "/schedules/{name}/backfills/{backfill}/cancel",
             "cancel_backfill",
-            "Let a backfill start no more runs",
+            "Cancel a backfill",
             post(schedules::cancel_backfill),
         ),
     ]

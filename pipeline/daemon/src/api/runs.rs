@@ -21,9 +21,9 @@ use trainyard_runtime::resume::{self, WriterState, writer_state};
 use trainyard_runtime::summary::{self, LoadedSummary};
 
 /// Maximum runs in one response.
-const MOST_RUNS: usize = 200;
+const MAX_RUNS: usize = 200;
 /// Maximum stages in one response.
-const MOST_STAGES: usize = 2_000;
+const MAX_STAGES: usize = 2_000;
 /// Runs read concurrently.
 const AT_ONCE: usize = 8;
 
@@ -155,15 +155,15 @@ pub async fn list(
     query: Result<Query<RunListQuery>, QueryRejection>,
 ) -> ApiResult<Runs> {
     let Query(query) = query?;
-    let limit = query.limit.unwrap_or(20).clamp(1, MOST_RUNS);
+    let limit = query.limit.unwrap_or(20).clamp(1, MAX_RUNS);
     let mut all = app.store.list_runs().await?;
     if let Some(before) = query.before {
         all.retain(|run| run.0 < before);
     }
     let more = all.len() > limit;
-    let wanted: Vec<RunId> = all.into_iter().rev().take(limit).collect();
+    let selected: Vec<RunId> = all.into_iter().rev().take(limit).collect();
     let app = &app;
-    let rows = futures::stream::iter(wanted).map(|run| async move { row(app, &run).await });
+    let rows = futures::stream::iter(selected).map(|run| async move { row(app, &run).await });
     let rows: Vec<Result<RunRow, ApiError>> = rows.buffered(AT_ONCE).collect().await;
     let runs = rows.into_iter().collect::<Result<Vec<_>, _>>()?;
     let next = runs.last().filter(|_| more).map(|row| row.run.0.clone());
@@ -177,7 +177,7 @@ pub async fn show(
 ) -> ApiResult<RunPage> {
     let Query(query) = query?;
     let (run, view) = open(&app, &run).await?;
-    let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(500).clamp(1, MOST_STAGES));
+    let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(500).clamp(1, MAX_STAGES));
     let page: Vec<StageRow> = view.stages.iter().skip(from).take(limit).map(stage_row).collect();
     let reached = from.saturating_add(page.len());
     Ok(Json(RunPage {
@@ -202,11 +202,11 @@ pub async fn cancel(
     if view.finished.is_some() {
         return Ok(Json(CancelResponse { run, outcome: "finished".to_string() }));
     }
-    let (app, of) = (app.clone(), run.clone());
+    let (app, id) = (app.clone(), run.clone());
     tokio::spawn(async move {
         let note = |text: &str| tracing::info!("{text}");
-        if let Err(error) = cancel_run(&app.store, &of, app.clock.as_ref(), &app.chance, note).await {
-            tracing::warn!(run = %of, %error, "a run could not be cancelled");
+        if let Err(error) = cancel_run(&app.store, &id, app.clock.as_ref(), &app.chance, note).await {
+            tracing::warn!(run = %id, %error, "cannot cancel a run");
         }
         app.daemon.wake();
     });

@@ -108,7 +108,10 @@ pub async fn cancel_backfill(
     let page = operations::show(&app.store, &name, app.clock.unix_millis());
     require(&app, &name).await?;
     if !page.await?.backfills.iter().any(|backfill| backfill.id == id) {
-        return Err(ApiError::not_found(format!("schedule `{name}` has no backfill `{id}`"), "look at the schedule"));
+        return Err(ApiError::not_found(
+            format!("schedule `{name}` has no backfill `{id}`"),
+            "the page of the schedule lists its backfills",
+        ));
     }
     changed(&app, operations::cancel_backfill(&app.store, &name, &id, app.actor(&sender)).await?)
 }

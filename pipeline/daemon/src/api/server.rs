@@ -18,7 +18,7 @@ use trainyard_http_server::ServerLimits;
 use trainyard_runtime::Interrupt;
 
 /// Maximum bytes of a request's body.
-const MOST_BYTES: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// Builds the router of all API routes.
 pub fn router(app: Arc<ApiState>) -> Router {
@@ -30,7 +30,7 @@ pub fn router(app: Arc<ApiState>) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(app.clone(), guard))
-        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .layer(DefaultBodyLimit::max(MAX_BYTES))
         .with_state(app)
 }
 
@@ -54,10 +54,10 @@ fn busy() -> String {
 }
 
 async fn no_such_path() -> ApiError {
-    ApiError::not_found("there is no such path", "GET /api/v1/openapi.json describes all")
+    ApiError::not_found("there is no such path", "GET /api/v1/openapi.json lists all paths")
 }
 
 async fn no_such_method() -> ApiError {
-    let help = "GET /api/v1/openapi.json describes all".to_string();
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", "the path knows no such method", Some(help))
+    let help = "GET /api/v1/openapi.json lists all paths and methods".to_string();
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", "the path does not support this method", Some(help))
 }

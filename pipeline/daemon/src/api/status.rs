@@ -46,10 +46,10 @@ pub struct ServerProblem {
 }
 
 pub async fn health(State(app): State<Arc<ApiState>>) -> ApiResult<Health> {
-    let seen = app.daemon.status();
-    let good = seen.broken.is_empty() && seen.errors.is_empty();
-    let looked = (seen.looked > 0).then(|| time(seen.looked));
-    Ok(Json(Health { status: if good { "ok" } else { "degraded" }.to_string(), looked }))
+    let status = app.daemon.status();
+    let healthy = status.broken.is_empty() && status.errors.is_empty();
+    let looked = (status.looked > 0).then(|| time(status.looked));
+    Ok(Json(Health { status: if healthy { "ok" } else { "degraded" }.to_string(), looked }))
 }
 
 pub async fn version(State(app): State<Arc<ApiState>>) -> ApiResult<Version> {
@@ -57,9 +57,9 @@ pub async fn version(State(app): State<Arc<ApiState>>) -> ApiResult<Version> {
 }
 
 pub async fn problems(State(app): State<Arc<ApiState>>) -> ApiResult<Problems> {
-    let seen = app.daemon.status();
+    let status = app.daemon.status();
     let list = |map: std::collections::BTreeMap<String, String>| {
         map.into_iter().map(|(name, why)| ServerProblem { name, why }).collect()
     };
-    Ok(Json(Problems { broken: list(seen.broken), schedules: list(seen.errors) }))
+    Ok(Json(Problems { broken: list(status.broken), schedules: list(status.errors) }))
 }

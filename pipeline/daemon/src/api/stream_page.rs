@@ -9,7 +9,7 @@ use trainyard_core::{AttemptNumber, StageKey};
 use trainyard_store::AttemptStream;
 
 /// Bytes of a stream in one response; no further chunk is read beyond them.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// Selects a page.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -49,17 +49,17 @@ pub async fn read(
         ApiError::not_found(format!("run {run} has no stage `{key}`"), "the run's page lists its stages")
     })?;
     let last = stage.attempts.last().map(|attempt| attempt.number);
-    let mut piece = StreamPage { attempt: 0, bytes: Vec::new(), next: query.from.unwrap_or(0), more: false };
-    let Some(attempt) = query.attempt.or(last) else { return Ok(piece) };
-    piece.attempt = attempt;
-    let mut chunks = app.store.chunks(&run, &key, attempt, stream, piece.next);
+    let mut page = StreamPage { attempt: 0, bytes: Vec::new(), next: query.from.unwrap_or(0), more: false };
+    let Some(attempt) = query.attempt.or(last) else { return Ok(page) };
+    page.attempt = attempt;
+    let mut chunks = app.store.chunks(&run, &key, attempt, stream, page.next);
     while let Some(chunk) = chunks.next().await? {
-        if piece.bytes.len() >= MOST_BYTES {
-            piece.more = true;
+        if page.bytes.len() >= MAX_BYTES {
+            page.more = true;
             break;
         }
-        piece.bytes.extend_from_slice(&chunk);
-        piece.next += 1;
+        page.bytes.extend_from_slice(&chunk);
+        page.next += 1;
     }
-    Ok(piece)
+    Ok(page)
 }

@@ -126,7 +126,7 @@ fn request(method: Method, path: &str) -> axum::http::request::Builder {
     Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1:8675")
 }
 
-async fn answer(app: &Arc<ApiState>, request: Request<Body>) -> (StatusCode, Value) {
+async fn send(app: &Arc<ApiState>, request: Request<Body>) -> (StatusCode, Value) {
     let response = router(app.clone()).oneshot(request).await.unwrap();
     let status = response.status();
     let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
@@ -134,12 +134,12 @@ async fn answer(app: &Arc<ApiState>, request: Request<Body>) -> (StatusCode, Val
 }
 
 async fn get(app: &Arc<ApiState>, path: &str) -> (StatusCode, Value) {
-    answer(app, request(Method::GET, path).body(Body::empty()).unwrap()).await
+    send(app, request(Method::GET, path).body(Body::empty()).unwrap()).await
 }
 
 async fn post(app: &Arc<ApiState>, path: &str, body: &Value) -> (StatusCode, Value) {
     let request = request(Method::POST, path).header(header::CONTENT_TYPE, "application/json");
-    answer(app, request.body(Body::from(body.to_string())).unwrap()).await
+    send(app, request.body(Body::from(body.to_string())).unwrap()).await
 }
 
 /// Asserts that a value matches a schema of the document.
@@ -164,7 +164,7 @@ fn body_of(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_path_of_the_document_answers_as_it_says() {
+async fn every_documented_path_responds_as_specified() {
     let (store, manifest) = filled().await;
     let app = app(&store, ApiTokens::default());
     let document = document(&routes::all());
@@ -200,7 +200,7 @@ async fn every_path_of_the_document_answers_as_it_says() {
 }
 
 #[tokio::test]
-async fn errors_are_json_that_the_document_describes() {
+async fn errors_match_the_documented_schema() {
     let (store, _) = filled().await;
     let app = app(&store, ApiTokens::default());
     let document = document(&routes::all());
@@ -239,11 +239,11 @@ async fn errors_are_json_that_the_document_describes() {
         assert_fits(&document, &schema, &value, path);
     }
     let plain = request(Method::POST, "/api/v1/schedules/nightly/pause").body(Body::from("{}")).unwrap();
-    assert_eq!(answer(&app, plain).await.0, StatusCode::UNSUPPORTED_MEDIA_TYPE, "a form of any page could send it");
+    assert_eq!(send(&app, plain).await.0, StatusCode::UNSUPPORTED_MEDIA_TYPE, "a form of any page could send it");
 }
 
 #[tokio::test]
-async fn lists_come_in_pages() {
+async fn lists_are_paginated() {
     let (store, manifest) = filled().await;
     let other = RunId("20261121-041531-0000abd".into());
     let opened = |epoch| json!({"type": "writer_opened", "epoch": epoch, "writer": "test", "at": NOW});
@@ -269,7 +269,7 @@ async fn lists_come_in_pages() {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_stands_in_the_log() {
+async fn changes_are_recorded_in_the_log() {
     let (store, _) = filled().await;
     let app = app(&store, ApiTokens::default());
     let path = "/api/v1/schedules/nightly";
@@ -292,45 +292,45 @@ async fn what_is_asked_for_stands_in_the_log() {
 }
 
 #[tokio::test]
-async fn roles_are_kept_apart() {
+async fn roles_limit_access() {
     let (store, _) = filled().await;
     let app = app(&store, tokens());
-    let ask = async |method: Method, path: &str, token: Option<&str>| {
+    let status = async |method: Method, path: &str, token: Option<&str>| {
         let mut request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
         if let Some(token) = token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        answer(&app, request.body(Body::from("{}")).unwrap()).await.0.as_u16()
+        send(&app, request.body(Body::from("{}")).unwrap()).await.0.as_u16()
     };
     let (runs, pause) = ("/api/v1/runs", "/api/v1/schedules/nightly/pause");
-    assert_eq!(ask(Method::GET, "/api/v1/health", None).await, 200);
+    assert_eq!(status(Method::GET, "/api/v1/health", None).await, 200);
     for path in ["/api/v1/runs", "/api/v1/openapi.json", "/api/v1/version", "/api/v1/nothing"] {
-        assert_eq!(ask(Method::GET, path, None).await, 401, "{path}");
+        assert_eq!(status(Method::GET, path, None).await, 401, "{path}");
     }
-    assert_eq!(ask(Method::GET, runs, Some("wrong-token-123456")).await, 401);
-    assert_eq!(ask(Method::GET, runs, Some("viewer-token-12345")).await, 200);
-    assert_eq!(ask(Method::POST, pause, Some("viewer-token-12345")).await, 403);
-    assert_eq!(ask(Method::POST, pause, None).await, 401);
-    assert_eq!(ask(Method::POST, pause, Some("operator-token-1234")).await, 200);
+    assert_eq!(status(Method::GET, runs, Some("wrong-token-123456")).await, 401);
+    assert_eq!(status(Method::GET, runs, Some("viewer-token-12345")).await, 200);
+    assert_eq!(status(Method::POST, pause, Some("viewer-token-12345")).await, 403);
+    assert_eq!(status(Method::POST, pause, None).await, 401);
+    assert_eq!(status(Method::POST, pause, Some("operator-token-1234")).await, 200);
     let page = crate::operations::show(&store, "nightly", NOW).await.unwrap();
     assert_eq!(page.paused.unwrap().by, "api:alice");
 }
 
 #[tokio::test]
-async fn without_tokens_only_this_machine_is_answered() {
+async fn only_local_requests_are_accepted_without_tokens() {
     let (store, _) = filled().await;
     let app = app(&store, ApiTokens::default());
-    let ask = async |host: &str, origin: Option<&str>| {
+    let status = async |host: &str, origin: Option<&str>| {
         let mut request = Request::builder().uri("/api/v1/runs").header(header::HOST, host);
         if let Some(origin) = origin {
             request = request.header(header::ORIGIN, origin);
         }
-        answer(&app, request.body(Body::empty()).unwrap()).await.0.as_u16()
+        send(&app, request.body(Body::empty()).unwrap()).await.0.as_u16()
     };
-    assert_eq!(ask("localhost:8675", None).await, 200);
-    assert_eq!(ask("evil.example:8675", None).await, 403);
-    assert_eq!(ask("127.0.0.1:8675", Some("http://127.0.0.1:8675")).await, 200);
-    assert_eq!(ask("127.0.0.1:8675", Some("https://evil.example")).await, 403);
+    assert_eq!(status("localhost:8675", None).await, 200);
+    assert_eq!(status("evil.example:8675", None).await, 403);
+    assert_eq!(status("127.0.0.1:8675", Some("http://127.0.0.1:8675")).await, 200);
+    assert_eq!(status("127.0.0.1:8675", Some("https://evil.example")).await, 403);
     let nobody = super::bind("0.0.0.0:0".parse().unwrap(), &ApiTokens::default()).await;
     assert!(nobody.unwrap_err().message.contains("the server requires no token"));
 }

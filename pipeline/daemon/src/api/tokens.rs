@@ -45,7 +45,7 @@ impl ApiTokens {
     pub fn read(path: &Path) -> Result<Self> {
         let mode = std::fs::metadata(path).map_err(|e| io_error(path, &e))?.mode();
         if mode & 0o077 != 0 {
-            return Err(Error::invalid(format!("others may read the tokens in {}", path.display()))
+            return Err(Error::invalid(format!("other users can read the tokens in {}", path.display()))
                 .help(format!("run `chmod 600 {}`", path.display())));
         }
         let text = std::fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
@@ -87,14 +87,14 @@ fn holder(line: &str) -> Result<TokenHolder> {
     // The line itself stays out of errors: it contains a secret.
     let wrong = |what: &str| Error::invalid(what).help(LINE);
     let words: Vec<&str> = line.split_whitespace().collect();
-    let [role, name, token] = words.as_slice() else { return Err(wrong("this is not a role, a name and a token")) };
+    let [role, name, token] = words.as_slice() else { return Err(wrong("the line is not a role, a name and a token")) };
     let role = match *role {
         "viewer" => Role::Viewer,
         "operator" => Role::Operator,
         _ => return Err(wrong("the role is neither viewer nor operator")),
     };
     let hash = match token.strip_prefix(HASHED) {
-        Some(hash) => Digest::try_from(hash.to_lowercase()).map_err(|_| wrong("this is no SHA-256"))?,
+        Some(hash) => Digest::try_from(hash.to_lowercase()).map_err(|_| wrong("the token is not a SHA-256 digest"))?,
         None if token.len() < SHORTEST => return Err(wrong("the token is too short to be a secret")),
         None => Digest::of(token.as_bytes()),
     };
@@ -107,7 +107,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn tokens_are_known_plain_and_hashed() {
+    fn plain_and_hashed_tokens_are_accepted() {
         let hash = Digest::of(b"the-other-secret-token");
         let tokens =
             ApiTokens::parse(&format!("# who\n\noperator alice a-secret-of-mine-1\n viewer bob sha256:{hash}\n"))
@@ -120,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_without_the_secret() {
+    fn errors_do_not_contain_the_secret() {
         for (text, part) in [
             ("operator alice short", "too short"),
             ("\nadmin alice a-secret-of-mine-1", "line 2"),
             ("operator a-secret-of-mine-1", "not a role"),
-            ("viewer x sha256:abc", "no SHA-256"),
+            ("viewer x sha256:abc", "not a SHA-256"),
         ] {
             let error = ApiTokens::parse(text).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains("a-secret"), "{error}");
@@ -133,15 +133,15 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_read_holds_no_secrets() {
+    fn token_file_readable_by_others_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokens");
         std::fs::write(&path, "operator alice a-secret-of-mine-1\n").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(ApiTokens::read(&path).unwrap_err().message.contains("others may read"));
+        assert!(ApiTokens::read(&path).unwrap_err().message.contains("other users can read"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert!(!ApiTokens::read(&path).unwrap().is_empty());
-        std::fs::write(&path, "# nobody\n").unwrap();
+        std::fs::write(&path, "# empty\n").unwrap();
         assert!(ApiTokens::read(&path).unwrap_err().message.contains("no token"));
     }
 }

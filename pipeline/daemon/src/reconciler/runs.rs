@@ -37,177 +37,182 @@ struct TickObject {
 
 impl ScheduleReconciler {
     /// Reads the journals of promised runs.
-    pub(super) async fn read_journals(&mut self, around: ReconcileContext<'_>) -> Result<()> {
-        let now = around.clock.monotonic();
+    pub(super) async fn read_journals(&mut self, context: ReconcileContext<'_>) -> Result<()> {
+        let now = context.clock.monotonic();
         let state = self.log.state();
         self.runs.retain(|run, _| state.open(run).is_some());
         let mut promised = 0;
         for open in &state.open {
-            let followed = self.runs.entry(open.run.clone()).or_insert_with(|| WatchedRun {
-                watch: RunWatcher::new(around.store, &open.run, now),
+            let watched = self.runs.entry(open.run.clone()).or_insert_with(|| WatchedRun {
+                watch: RunWatcher::new(context.store, &open.run, now),
                 started: false,
                 tries: 0,
                 not_before: Duration::ZERO,
                 cancelled: None,
             });
-            let began = followed.watch.writer().is_some() || followed.started;
+            let began = watched.watch.writer().is_some() || watched.started;
             if began || promised < RUNS_PER_PASS {
                 promised += usize::from(!began);
-                followed.watch.poll(now).await?;
+                watched.watch.poll(now).await?;
             }
         }
         Ok(())
     }
     /// Records finished runs.
-    pub(super) async fn record_finished(&mut self, around: ReconcileContext<'_>) -> Result<()> {
-        let over: Vec<(RunId, TickOutcome)> =
+    pub(super) async fn record_finished(&mut self, context: ReconcileContext<'_>) -> Result<()> {
+        let finished: Vec<(RunId, TickOutcome)> =
             self.runs.iter().filter_map(|(run, f)| Some((run.clone(), f.watch.finished()?))).collect();
-        for (run, outcome) in over {
-            self.end(around, run, outcome, None).await?;
+        for (run, outcome) in finished {
+            self.end(context, run, outcome, None).await?;
         }
         Ok(())
     }
     async fn end(
         &mut self,
-        around: ReconcileContext<'_>,
+        context: ReconcileContext<'_>,
         run: RunId,
         outcome: TickOutcome,
         why: Option<String>,
     ) -> Result<()> {
         let open = self.log.state().open(&run).cloned();
         let event = ScheduleEvent::Ended { run: run.clone(), outcome, why: why.clone() };
-        let now = around.clock.unix_millis();
+        let now = context.clock.unix_millis();
         let ended = self.log.append(now, &self.daemon_name, |state| state.open(&run).map(|_| event.clone())).await?;
         self.runs.remove(&run);
-        around.effects.forget(&run);
+        context.effects.forget(&run);
         if let (Some(_), Some(open), TickOutcome::NotStarted) = (ended, open, outcome) {
             let (schedule, tick) = (self.log.name().to_string(), open.tick);
-            around.effects.notify(DaemonNotification::NotStarted { schedule, tick, run, why: why.unwrap_or_default() });
+            context.effects.notify(DaemonNotification::NotStarted {
+                schedule,
+                tick,
+                run,
+                why: why.unwrap_or_default(),
+            });
         }
         Ok(())
     }
     /// Handles processes that ended and left their runs unfinished.
-    pub(super) async fn reap_processes(&mut self, around: ReconcileContext<'_>) -> Result<()> {
-        let now = around.clock.monotonic();
+    pub(super) async fn reap_processes(&mut self, context: ReconcileContext<'_>) -> Result<()> {
+        let now = context.clock.monotonic();
         let mut given_up = Vec::new();
-        for (run, followed) in self.runs.iter_mut().filter(|(_, followed)| followed.started) {
-            let RunProcessState::Ended { code, said } = around.effects.process(run) else { continue };
+        for (run, watched) in self.runs.iter_mut().filter(|(_, watched)| watched.started) {
+            let RunProcessState::Ended { code, stderr } = context.effects.process(run) else { continue };
             // The process may have written the end just now, or another the beginning.
-            followed.watch.poll(now).await?;
-            followed.started = false;
-            if followed.watch.finished().is_some() {
+            watched.watch.poll(now).await?;
+            watched.started = false;
+            if watched.watch.finished().is_some() {
                 continue;
             }
-            followed.tries += 1;
-            followed.not_before = now + backoff(followed.tries);
+            watched.tries += 1;
+            watched.not_before = now + backoff(watched.tries);
             // Exit 2: the file or its parameters are wrong. 3: the store is unavailable, which is temporary.
-            let hopeless = code == Some(2) || (followed.tries >= TRIES && code != Some(3));
-            tracing::warn!(%run, ?code, tries = followed.tries, said, "the process of a run left it unfinished");
-            if hopeless && followed.watch.writer().is_some() {
-                followed.cancelled = Some(now);
-                around.effects.cancel(run);
+            let hopeless = code == Some(2) || (watched.tries >= TRIES && code != Some(3));
+            tracing::warn!(%run, ?code, tries = watched.tries, stderr, "the process of a run left it unfinished");
+            if hopeless && watched.watch.writer().is_some() {
+                watched.cancelled = Some(now);
+                context.effects.cancel(run);
             } else if hopeless {
-                given_up.push((run.clone(), said));
+                given_up.push((run.clone(), stderr));
             }
         }
-        for (run, said) in given_up {
-            self.end(around, run, TickOutcome::NotStarted, Some(said)).await?;
+        for (run, stderr) in given_up {
+            self.end(context, run, TickOutcome::NotStarted, Some(stderr)).await?;
         }
         Ok(())
     }
     /// Starts, cancels and forgets runs.
-    pub(super) async fn start_and_cancel(&mut self, around: ReconcileContext<'_>) -> Result<()> {
+    pub(super) async fn start_and_cancel(&mut self, context: ReconcileContext<'_>) -> Result<()> {
         let overlap = self.log.state().definition.as_ref().map_or(Overlap::Queue, |d| d.schedule.overlap);
         let open: Vec<PendingTick> = self.log.state().open.clone();
         let runs: Vec<(&PendingTick, TickRunState)> =
-            open.iter().map(|open| (open, self.run_of(around, open))).collect();
+            open.iter().map(|open| (open, self.run_of(context, open))).collect();
         for step in steps(overlap, &runs) {
             match step {
-                ScheduleStep::Start(i) => self.start(around, &open[i]).await?,
-                ScheduleStep::Cancel(i) => self.cancel(around, &open[i].run),
+                ScheduleStep::Start(i) => self.start(context, &open[i]).await?,
+                ScheduleStep::Cancel(i) => self.cancel(context, &open[i].run),
                 ScheduleStep::Supersede(i) => {
-                    let (run, why) = (&open[i].run, "a newer tick takes its place");
+                    let (run, why) = (&open[i].run, "replaced by a newer tick");
                     // The daemon that promised the run may have died just as its process began. From now on either the
                     // run has begun, and the next pass cancels it, or no process can begin it.
-                    if cancel_unstarted(around.store, run, around.clock, &self.daemon_name, why).await? {
-                        self.end(around, run.clone(), TickOutcome::Superseded, Some(why.into())).await?;
+                    if cancel_unstarted(context.store, run, context.clock, &self.daemon_name, why).await? {
+                        self.end(context, run.clone(), TickOutcome::Superseded, Some(why.into())).await?;
                     }
                 }
             }
         }
         Ok(())
     }
-    fn run_of(&self, around: ReconcileContext<'_>, open: &PendingTick) -> TickRunState {
-        let Some(followed) = self.runs.get(&open.run) else { return TickRunState::Finished };
-        let watch = &followed.watch;
-        let ours = around.effects.process(&open.run) == RunProcessState::Alive;
+    fn run_of(&self, context: ReconcileContext<'_>, open: &PendingTick) -> TickRunState {
+        let Some(watched) = self.runs.get(&open.run) else { return TickRunState::Finished };
+        let watch = &watched.watch;
+        let alive = context.effects.process(&open.run) == RunProcessState::Alive;
         match watch.writer() {
             _ if watch.finished().is_some() => TickRunState::Finished,
-            _ if ours => TickRunState::InProgress,
+            _ if alive => TickRunState::InProgress,
             None => TickRunState::Promised,
-            Some(writer) => match around.effects.is_alive(writer) {
+            Some(writer) => match context.effects.is_alive(writer) {
                 Some(true) => TickRunState::InProgress,
                 Some(false) => TickRunState::Abandoned,
-                None if watch.idle_time(around.clock.monotonic()) >= SILENCE => TickRunState::Abandoned,
+                None if watch.idle_time(context.clock.monotonic()) >= SILENCE => TickRunState::Abandoned,
                 None => TickRunState::InProgress,
             },
         }
     }
-    fn cancel(&mut self, around: ReconcileContext<'_>, run: &RunId) {
-        let now = around.clock.monotonic();
-        let Some(followed) = self.runs.get_mut(run) else { return };
-        if followed.cancelled.is_none_or(|at| now.saturating_sub(at) >= CANCEL_AGAIN) {
-            followed.cancelled = Some(now);
-            around.effects.cancel(run);
+    fn cancel(&mut self, context: ReconcileContext<'_>, run: &RunId) {
+        let now = context.clock.monotonic();
+        let Some(watched) = self.runs.get_mut(run) else { return };
+        if watched.cancelled.is_none_or(|at| now.saturating_sub(at) >= CANCEL_AGAIN) {
+            watched.cancelled = Some(now);
+            context.effects.cancel(run);
         }
     }
     /// Starts a process for the run of a tick, if it belongs to this daemon.
-    async fn start(&mut self, around: ReconcileContext<'_>, open: &PendingTick) -> Result<()> {
-        let now = around.clock.monotonic();
-        let Some(followed) = self.runs.get(&open.run) else { return Ok(()) };
-        if followed.cancelled.is_some() {
-            self.cancel(around, &open.run);
+    async fn start(&mut self, context: ReconcileContext<'_>, open: &PendingTick) -> Result<()> {
+        let now = context.clock.monotonic();
+        let Some(watched) = self.runs.get(&open.run) else { return Ok(()) };
+        if watched.cancelled.is_some() {
+            self.cancel(context, &open.run);
             return Ok(());
         }
-        if followed.not_before > now || !self.may_start(around, open, followed) {
+        if watched.not_before > now || !self.may_start(context, open, watched) {
             return Ok(());
         }
-        if open.backfill.is_none() && !self.put_tick(around, open).await? {
-            let why = Some("the tick had its run before".to_string());
-            return self.end(around, open.run.clone(), TickOutcome::Superseded, why).await;
+        if open.backfill.is_none() && !self.put_tick(context, open).await? {
+            let why = Some("the tick already had a run".to_string());
+            return self.end(context, open.run.clone(), TickOutcome::Superseded, why).await;
         }
-        let order = StartRunRequest {
+        let request = StartRunRequest {
             schedule: self.log.name().to_string(),
             run: open.run.clone(),
             file: open.definition.file.clone(),
             texts: open.definition.texts.clone(),
             tick: open.tick.clone(),
         };
-        let started = around.effects.start(&order).await;
-        let Some(followed) = self.runs.get_mut(&open.run) else { return Ok(()) };
+        let started = context.effects.start(&request).await;
+        let Some(watched) = self.runs.get_mut(&open.run) else { return Ok(()) };
         match started {
-            Ok(()) => followed.started = true,
+            Ok(()) => watched.started = true,
             Err(error) => {
-                followed.tries += 1;
-                followed.not_before = now + backoff(followed.tries);
-                tracing::warn!(run = %open.run, %error, "no process could be started for a run");
+                watched.tries += 1;
+                watched.not_before = now + backoff(watched.tries);
+                tracing::warn!(run = %open.run, %error, "cannot start a process for a run");
             }
         }
         Ok(())
     }
     /// Whether this daemon may begin or resume a run: its own, and those of daemons that are gone. Once a run has
     /// begun, its journal names the owner.
-    fn may_start(&self, around: ReconcileContext<'_>, open: &PendingTick, followed: &WatchedRun) -> bool {
-        if followed.watch.writer().is_some() || open.by == self.daemon_name {
+    fn may_start(&self, context: ReconcileContext<'_>, open: &PendingTick, watched: &WatchedRun) -> bool {
+        if watched.watch.writer().is_some() || open.by == self.daemon_name {
             return true;
         }
-        match around.effects.is_alive(&open.by) {
+        match context.effects.is_alive(&open.by) {
             Some(alive) => !alive,
-            None => followed.watch.idle_time(around.clock.monotonic()) >= SILENCE,
+            None => watched.watch.idle_time(context.clock.monotonic()) >= SILENCE,
         }
     }
     /// Fires the tick in the store; returns whether it belongs to this run.
-    async fn put_tick(&self, around: ReconcileContext<'_>, open: &PendingTick) -> Result<bool> {
+    async fn put_tick(&self, context: ReconcileContext<'_>, open: &PendingTick) -> Result<bool> {
         let object = TickObject {
             format: 1,
             schedule: self.log.name().to_string(),
@@ -217,7 +222,7 @@ impl ScheduleReconciler {
             at: open.at,
         };
         let bytes = serde_json::to_vec(&object).map_err(|e| Error::bug(format!("a tick has no JSON form: {e}")))?;
-        match around.store.fire_tick(self.log.name(), &open.tick.id, Bytes::from(bytes)).await? {
+        match context.store.fire_tick(self.log.name(), &open.tick.id, Bytes::from(bytes)).await? {
             CreateOutcome::Ours => Ok(true),
             CreateOutcome::Theirs(bytes) => {
                 Ok(serde_json::from_slice::<TickObject>(&bytes).is_ok_and(|theirs| theirs.run == open.run))

@@ -1,4 +1,4 @@
-//! A keeper with scripted effects: runs that cannot begin, and runs that other daemons own.
+//! A reconciler with scripted effects: runs that cannot begin, and runs that other daemons own.
 
 use super::*;
 use crate::effects::{DaemonEffects, DaemonNotification, RunProcessState, StartRunRequest};
@@ -20,7 +20,7 @@ const TICK: i64 = 1_798_761_600_000;
 struct Script {
     started: Mutex<Vec<RunId>>,
     cancelled: Mutex<Vec<RunId>>,
-    news: Mutex<Vec<DaemonNotification>>,
+    notifications: Mutex<Vec<DaemonNotification>>,
     /// Result of every process, which ends at once.
     ends: Option<(Option<i32>, &'static str)>,
 }
@@ -33,23 +33,23 @@ impl DaemonEffects for Script {
             _ => Some(false),
         }
     }
-    fn start<'a>(&'a self, order: &'a StartRunRequest) -> BoxFuture<'a, Result<()>> {
-        self.started.lock().unwrap().push(order.run.clone());
+    fn start<'a>(&'a self, request: &'a StartRunRequest) -> BoxFuture<'a, Result<()>> {
+        self.started.lock().unwrap().push(request.run.clone());
         Box::pin(async { Ok(()) })
     }
     fn process(&self, run: &RunId) -> RunProcessState {
         match (self.started.lock().unwrap().contains(run), self.ends) {
             (false, _) => RunProcessState::None,
             (true, None) => RunProcessState::Alive,
-            (true, Some((code, said))) => RunProcessState::Ended { code, said: said.to_string() },
+            (true, Some((code, stderr))) => RunProcessState::Ended { code, stderr: stderr.to_string() },
         }
     }
     fn forget(&self, _: &RunId) {}
     fn cancel(&self, run: &RunId) {
         self.cancelled.lock().unwrap().push(run.clone());
     }
-    fn notify(&self, news: DaemonNotification) {
-        self.news.lock().unwrap().push(news);
+    fn notify(&self, notification: DaemonNotification) {
+        self.notifications.lock().unwrap().push(notification);
     }
 }
 
@@ -57,7 +57,7 @@ struct Stage {
     store: Store,
     clock: ManualClock,
     script: Script,
-    keeper: ScheduleReconciler,
+    reconciler: ScheduleReconciler,
 }
 
 impl Stage {
@@ -67,19 +67,19 @@ impl Stage {
         let (schedule, file) = (Schedule::cron("0 0 1 1 *", "UTC"), "f.yaml".to_string());
         let definition = Definition { schedule, file, home: String::new(), texts: Digest::of(b"") };
         log.append(BEGIN, "x", |_| Some(ScheduleEvent::Defined { definition: definition.clone() })).await.unwrap();
-        let keeper = ScheduleReconciler::new(log, "me", Chance::new(1));
-        Self { store, clock: ManualClock::at_millis(BEGIN), script, keeper }
+        let reconciler = ScheduleReconciler::new(log, "me", Chance::new(1));
+        Self { store, clock: ManualClock::at_millis(BEGIN), script, reconciler }
     }
     async fn pass_after(&mut self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
-        let around = ReconcileContext { store: &self.store, clock: &self.clock, effects: &self.script };
-        self.keeper.pass(around).await.unwrap();
+        let context = ReconcileContext { store: &self.store, clock: &self.clock, effects: &self.script };
+        self.reconciler.pass(context).await.unwrap();
     }
     async fn promise(&mut self, by: &str) -> RunId {
         let run = RunId("20261121-000000-0000001".into());
         let tick = crate::schedule::event::Tick::manual(BEGIN, 1);
         let event = ScheduleEvent::Fired { tick, run: run.clone(), passed_over: 0, backfill: None, listing: None };
-        self.keeper.log().append(BEGIN, by, |_| Some(event.clone())).await.unwrap();
+        self.reconciler.log().append(BEGIN, by, |_| Some(event.clone())).await.unwrap();
         run
     }
     fn starts(&self) -> usize {
@@ -92,19 +92,19 @@ fn event(event: RunEvent) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_run_whose_file_is_wrong_is_given_up_and_told() {
+async fn run_with_an_invalid_file_is_given_up_and_reported() {
     let mut stage = Stage::new(Script { ends: Some((Some(2), "f.yaml has 1 error")), ..Script::default() }).await;
     stage.promise("me").await;
     stage.pass_after(1).await;
     stage.pass_after(1).await;
-    let last = stage.keeper.state().last.clone().unwrap();
+    let last = stage.reconciler.state().last.clone().unwrap();
     assert_eq!((last.outcome, last.why.as_deref()), (Some(TickOutcome::NotStarted), Some("f.yaml has 1 error")));
-    assert!(stage.keeper.state().open.is_empty());
-    assert!(matches!(&stage.script.news.lock().unwrap()[..], [DaemonNotification::NotStarted { .. }]));
+    assert!(stage.reconciler.state().open.is_empty());
+    assert!(matches!(&stage.script.notifications.lock().unwrap()[..], [DaemonNotification::NotStarted { .. }]));
 }
 
 #[tokio::test]
-async fn a_run_whose_process_crashes_is_tried_again_later_and_not_for_ever() {
+async fn crashed_run_is_retried_up_to_a_limit() {
     let mut stage = Stage::new(Script { ends: Some((None, "killed")), ..Script::default() }).await;
     stage.promise("me").await;
     stage.pass_after(1).await;
@@ -115,12 +115,12 @@ async fn a_run_whose_process_crashes_is_tried_again_later_and_not_for_ever() {
         stage.pass_after(301).await;
     }
     assert_eq!(stage.starts(), 10);
-    let mut recent = stage.keeper.state().recent.iter();
+    let mut recent = stage.reconciler.state().recent.iter();
     assert!(recent.any(|past| past.outcome == Some(TickOutcome::NotStarted) && past.tick.id.contains("by-hand")));
 }
 
 #[tokio::test]
-async fn what_another_daemon_promised_is_left_to_it_while_it_may_live() {
+async fn runs_of_another_live_daemon_are_not_started() {
     for (by, first, after_silence) in [("alive", 0, 0), ("elsewhere", 0, 1), ("gone", 1, 1)] {
         let mut stage = Stage::new(Script::default()).await;
         stage.promise(by).await;
@@ -132,21 +132,21 @@ async fn what_another_daemon_promised_is_left_to_it_while_it_may_live() {
 }
 
 #[tokio::test]
-async fn a_journal_tells_whether_a_run_is_looked_after() {
+async fn journal_shows_whether_a_run_has_a_live_writer() {
     let mut stage = Stage::new(Script::default()).await;
     let run = stage.promise("alive").await;
     let opened = |epoch| event(RunEvent::WriterOpened { epoch, writer: "gone".into() });
     let (mut writer, _) = JournalWriter::open(&stage.store, &run, "gone", opened).await.unwrap();
     stage.pass_after(1).await;
-    assert_eq!(stage.starts(), 1, "its writer is gone, whoever promised it");
+    assert_eq!(stage.starts(), 1, "its writer is gone");
     writer.append(&[event(RunEvent::RunFinished { outcome: RunOutcome::Failed })]).await.unwrap();
     stage.pass_after(1).await;
-    assert_eq!(stage.keeper.state().last.as_ref().unwrap().outcome, Some(TickOutcome::Failed));
+    assert_eq!(stage.reconciler.state().last.as_ref().unwrap().outcome, Some(TickOutcome::Failed));
     assert_eq!(stage.starts(), 1);
 }
 
 #[tokio::test]
-async fn a_tick_that_has_its_object_gets_no_second_run() {
+async fn tick_with_an_object_gets_no_second_run() {
     let mut stage = Stage::new(Script::default()).await;
     let tick = crate::schedule::event::Tick::scheduled(TICK);
     let object = serde_json::json!({
@@ -155,6 +155,6 @@ async fn a_tick_that_has_its_object_gets_no_second_run() {
     stage.store.fire_tick("s", &tick.id, object.to_string().into()).await.unwrap();
     stage.pass_after((TICK - BEGIN).unsigned_abs() / 1_000 + 1).await;
     assert_eq!(stage.starts(), 0);
-    let last = stage.keeper.state().last.clone().unwrap();
+    let last = stage.reconciler.state().last.clone().unwrap();
     assert_eq!((last.tick, last.outcome), (tick, Some(TickOutcome::Superseded)));
 }

@@ -15,11 +15,11 @@ const BACKFILLED: usize = 64;
 
 impl ScheduleReconciler {
     /// Decides about every due tick.
-    pub(super) async fn fire(&mut self, around: ReconcileContext<'_>, now: i64) -> Result<()> {
+    pub(super) async fn fire(&mut self, context: ReconcileContext<'_>, now: i64) -> Result<()> {
         let moment = DecisionTime { now, seen: self.last_check };
-        let (name, me) = (self.log.name().to_string(), self.daemon_name.clone());
+        let (name, author) = (self.log.name().to_string(), self.daemon_name.clone());
         while let Some(first) = decide(&name, self.log.state(), moment).into_iter().next() {
-            let run = self.new_run(around.clock, tick_of(&first));
+            let run = self.new_run(context.clock, tick_of(&first));
             let event = |state: &ScheduleState| {
                 // Another process may have decided first, about this tick or one that it depends on.
                 let decision = decide(&name, state, moment).into_iter().next()?;
@@ -32,45 +32,47 @@ impl ScheduleReconciler {
                     }
                 })
             };
-            if let Some(event) = self.log.append(now, &me, event).await? {
-                self.notify(around, now, event);
+            if let Some(event) = self.log.append(now, &author, event).await? {
+                self.notify(context, now, event);
             }
         }
         Ok(())
     }
     /// Fires triggers. Those that appear during a pause, or during a run that must not overlap, wait.
-    pub(super) async fn fire_triggers(&mut self, around: ReconcileContext<'_>, now: i64) -> Result<()> {
+    pub(super) async fn fire_triggers(&mut self, context: ReconcileContext<'_>, now: i64) -> Result<()> {
         let state = self.log.state();
         let Some(schedule) = state.active_definition().map(|definition| definition.schedule.clone()) else {
             return Ok(());
         };
         let ScheduleStart::On { on } = &schedule.start else { return Ok(()) };
         let overlap = schedule.overlap;
-        let may = move |state: &ScheduleState| {
+        let may_fire = move |state: &ScheduleState| {
             let busy = state.own().count();
             state.paused.is_none() && busy < MOST && (overlap != Overlap::Skip || busy == 0)
         };
-        if !may(state) {
+        if !may_fire(state) {
             return Ok(());
         }
-        let (name, asked) = (self.log.name().to_string(), (on, state.since, state.listing.as_ref()));
-        let found = self.triggers.poll(around.store, &name, asked, around.clock.monotonic()).await?;
-        let me = self.daemon_name.clone();
+        let (name, query) = (self.log.name().to_string(), (on, state.since, state.listing.as_ref()));
+        let found = self.triggers.poll(context.store, &name, query, context.clock.monotonic()).await?;
+        let author = self.daemon_name.clone();
         for TriggerEvent { mark, listing } in found {
             let tick = Tick::from_trigger(now, &mark);
-            let run = self.new_run(around.clock, &tick);
+            let run = self.new_run(context.clock, &tick);
             let event = |state: &ScheduleState| match &listing {
                 Some((listing, None)) => {
                     state.listing.is_none().then(|| ScheduleEvent::Listed { listing: listing.clone() })
                 }
-                Some((listing, before)) => (may(state) && state.listing == *before).then(|| ScheduleEvent::Fired {
-                    tick: tick.clone(),
-                    run: run.clone(),
-                    passed_over: 0,
-                    backfill: None,
-                    listing: Some(listing.clone()),
-                }),
-                None => (may(state) && !state.appeared.contains(&tick.id)).then(|| ScheduleEvent::Fired {
+                Some((listing, before)) => {
+                    (may_fire(state) && state.listing == *before).then(|| ScheduleEvent::Fired {
+                        tick: tick.clone(),
+                        run: run.clone(),
+                        passed_over: 0,
+                        backfill: None,
+                        listing: Some(listing.clone()),
+                    })
+                }
+                None => (may_fire(state) && !state.appeared.contains(&tick.id)).then(|| ScheduleEvent::Fired {
                     tick: tick.clone(),
                     run: run.clone(),
                     passed_over: 0,
@@ -78,8 +80,8 @@ impl ScheduleReconciler {
                     listing: None,
                 }),
             };
-            if let Some(event) = self.log.append(now, &me, event).await? {
-                self.notify(around, now, event);
+            if let Some(event) = self.log.append(now, &author, event).await? {
+                self.notify(context, now, event);
             }
             if self.log.state().appeared.contains(&tick.id) {
                 self.triggers.acknowledge(&mark);
@@ -88,26 +90,26 @@ impl ScheduleReconciler {
         Ok(())
     }
     /// Reports skipped and late ticks.
-    fn notify(&self, around: ReconcileContext<'_>, now: i64, event: ScheduleEvent) {
+    fn notify(&self, context: ReconcileContext<'_>, now: i64, event: ScheduleEvent) {
         let schedule = self.log.name().to_string();
         match event {
             ScheduleEvent::Skipped { tick, why, passed_over, .. } => {
-                tracing::info!(schedule, tick = tick.id, ?why, passed_over, "a tick passes without a run");
-                around.effects.notify(DaemonNotification::Missed { schedule, tick, why: Some(why), passed_over });
+                tracing::info!(schedule, tick = tick.id, ?why, passed_over, "tick skipped");
+                context.effects.notify(DaemonNotification::Missed { schedule, tick, why: Some(why), passed_over });
             }
             ScheduleEvent::Fired { tick, run, passed_over, .. } => {
-                tracing::info!(schedule, tick = tick.id, %run, passed_over, "a tick fires");
+                tracing::info!(schedule, tick = tick.id, %run, passed_over, "tick fired");
                 let jitter = self.log.state().active_definition().map_or(0, |d| d.schedule.jitter_millis);
                 let on_time = u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX).saturating_add(jitter);
                 if passed_over > 0 || now.abs_diff(tick.at) > on_time {
-                    around.effects.notify(DaemonNotification::Missed { schedule, tick, why: None, passed_over });
+                    context.effects.notify(DaemonNotification::Missed { schedule, tick, why: None, passed_over });
                 }
             }
             _ => {}
         }
     }
     /// Promises runs for as many ticks of backfills as may run at once.
-    pub(super) async fn backfill(&mut self, around: ReconcileContext<'_>, now: i64) -> Result<()> {
+    pub(super) async fn backfill(&mut self, context: ReconcileContext<'_>, now: i64) -> Result<()> {
         let state = self.log.state();
         if state.paused.is_some() {
             return Ok(());
@@ -121,20 +123,20 @@ impl ScheduleReconciler {
             next_tick(backfill, |at| pattern.next_after(at)).filter(|_| free)
         };
         let ids: Vec<String> = state.backfills.iter().map(|backfill| backfill.request.id.clone()).collect();
-        let me = self.daemon_name.clone();
+        let author = self.daemon_name.clone();
         for id in ids {
             for _ in 0..BACKFILLED {
                 let Some(at) = next(self.log.state(), &id) else { break };
                 let tick = Tick::scheduled(at);
                 let again = self.log.state().backfill(&id).is_some_and(|backfill| backfill.request.again);
-                let done = !again && around.store.get(&layout::tick(self.log.name(), &tick.id)).await?.is_some();
-                let (run, backfill) = (self.new_run(around.clock, &tick), Some(id.clone()));
+                let done = !again && context.store.get(&layout::tick(self.log.name(), &tick.id)).await?.is_some();
+                let (run, backfill) = (self.new_run(context.clock, &tick), Some(id.clone()));
                 let event = if done {
                     ScheduleEvent::Skipped { tick, why: SkipReason::Done, passed_over: 0, backfill }
                 } else {
                     ScheduleEvent::Fired { tick, run, passed_over: 0, backfill, listing: None }
                 };
-                self.log.append(now, &me, |state| (next(state, &id) == Some(at)).then(|| event.clone())).await?;
+                self.log.append(now, &author, |state| (next(state, &id) == Some(at)).then(|| event.clone())).await?;
             }
         }
         Ok(())

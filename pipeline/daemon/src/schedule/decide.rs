@@ -91,7 +91,7 @@ pub fn next_due(name: &str, state: &ScheduleState, now: i64) -> Option<i64> {
 pub fn delay(name: &str, schedule: &Schedule, tick: i64) -> u64 {
     match schedule.jitter_millis {
         0 => 0,
-        most => Chance::new(0).child(name, &[]).at("jitter", &[tick.cast_unsigned()]).below(most),
+        max => Chance::new(0).child(name, &[]).at("jitter", &[tick.cast_unsigned()]).below(max),
     }
 }
 
@@ -122,11 +122,11 @@ impl DueTicks<'_> {
         }
         let mut found: Vec<TickCandidate> = on_time.iter().map(|at| self.candidate(*at, false)).collect();
         if on_time.last() != Some(&newest) && self.is_open_question(newest) {
-            let patience = match self.schedule.catchup {
+            let tolerance = match self.schedule.catchup {
                 Catchup::None => grace(),
                 Catchup::Latest | Catchup::All => self.schedule.catchup_window_millis.max(grace()),
             };
-            found.push(self.candidate(newest, self.lateness(newest) > patience));
+            found.push(self.candidate(newest, self.lateness(newest) > tolerance));
         }
         if let Some(first) = found.first_mut() {
             first.passed_over = self.passed_before(first.at);
@@ -143,9 +143,9 @@ impl DueTicks<'_> {
         let extra = ticks.len().saturating_sub(MOST);
         ticks.drain(..extra);
         if ticks.is_empty() && self.lateness(newest) > window && self.is_open_question(newest) {
-            let mut gone = self.candidate(newest, true);
-            gone.passed_over = self.passed_before(newest);
-            return vec![gone];
+            let mut skipped = self.candidate(newest, true);
+            skipped.passed_over = self.passed_before(newest);
+            return vec![skipped];
         }
         let mut found: Vec<TickCandidate> = ticks
             .into_iter()

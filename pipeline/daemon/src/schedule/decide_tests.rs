@@ -24,10 +24,10 @@ impl ScheduleFixture {
     fn new(cron: &str, change: impl FnOnce(&mut Schedule)) -> Self {
         let mut schedule = Schedule::cron(cron, "UTC");
         change(&mut schedule);
-        let mut told = Self { state: ScheduleState::default(), seen: None, runs: 0 };
+        let mut fixture = Self { state: ScheduleState::default(), seen: None, runs: 0 };
         let definition = Definition { schedule, file: "f.yaml".into(), home: String::new(), texts: Digest::of(b"") };
-        told.record(MIDNIGHT, ScheduleEvent::Defined { definition });
-        told
+        fixture.record(MIDNIGHT, ScheduleEvent::Defined { definition });
+        fixture
     }
     fn record(&mut self, at: i64, event: ScheduleEvent) {
         self.state.apply(&ScheduleRecord { at, by: "test".into(), event });
@@ -69,26 +69,26 @@ fn nothing() -> Vec<String> {
 }
 
 #[test]
-fn a_tick_fires_when_it_comes_due_and_only_then() {
-    let mut told = ScheduleFixture::new("0 * * * *", |_| {});
-    assert_eq!(told.look(MIDNIGHT + 1), nothing(), "the tick at which it was defined is none of its own");
-    assert_eq!(told.look(MIDNIGHT + HOUR - 1), nothing());
-    assert_eq!(told.look(MIDNIGHT + HOUR), ["+60"]);
-    assert_eq!(told.look(MIDNIGHT + HOUR + 500), nothing());
+fn tick_fires_exactly_when_due() {
+    let mut fixture = ScheduleFixture::new("0 * * * *", |_| {});
+    assert_eq!(fixture.look(MIDNIGHT + 1), nothing(), "the tick at which it was defined is none of its own");
+    assert_eq!(fixture.look(MIDNIGHT + HOUR - 1), nothing());
+    assert_eq!(fixture.look(MIDNIGHT + HOUR), ["+60"]);
+    assert_eq!(fixture.look(MIDNIGHT + HOUR + 500), nothing());
 }
 
 #[test]
-fn missed_ticks_are_made_up_for_as_the_schedule_says() {
+fn missed_ticks_follow_the_catchup_rule() {
     // No daemon is running from 0:00 to 9:20.
     let late = MIDNIGHT + 9 * HOUR + 20 * MINUTE;
     let missed = |catchup: Catchup, window: i64| {
-        let mut told = ScheduleFixture::new("0 * * * *", |s| {
+        let mut fixture = ScheduleFixture::new("0 * * * *", |s| {
             s.catchup = catchup;
             s.catchup_window_millis = window.cast_unsigned();
         });
-        told.look(MIDNIGHT + MINUTE);
-        let first = told.look(late);
-        assert_eq!(told.look(late + 1_000), nothing(), "{catchup:?}: what was decided stays decided");
+        fixture.look(MIDNIGHT + MINUTE);
+        let first = fixture.look(late);
+        assert_eq!(fixture.look(late + 1_000), nothing(), "{catchup:?}: what was decided stays decided");
         first
     };
     assert_eq!(missed(Catchup::Latest, 24 * HOUR), ["+540 (8)"]);
@@ -99,32 +99,32 @@ fn missed_ticks_are_made_up_for_as_the_schedule_says() {
 }
 
 #[test]
-fn a_restart_loses_no_tick_of_the_last_minute() {
+fn restart_loses_no_tick_of_the_last_minute() {
     for catchup in [Catchup::None, Catchup::Latest, Catchup::All] {
-        let mut told = ScheduleFixture::new("0 * * * *", |s| s.catchup = catchup);
-        assert_eq!(told.look(MIDNIGHT + HOUR + 59_000), ["+60"], "{catchup:?}");
+        let mut fixture = ScheduleFixture::new("0 * * * *", |s| s.catchup = catchup);
+        assert_eq!(fixture.look(MIDNIGHT + HOUR + 59_000), ["+60"], "{catchup:?}");
     }
 }
 
 #[test]
-fn a_daemon_that_looked_seconds_ago_sees_every_tick_of_a_fast_schedule() {
-    let mut told = ScheduleFixture::new("*/10 * * * * *", |s| {
+fn recent_check_sees_every_tick_of_a_fast_schedule() {
+    let mut fixture = ScheduleFixture::new("*/10 * * * * *", |s| {
         s.catchup = Catchup::None;
         s.overlap = Overlap::Allow;
     });
-    told.look(MIDNIGHT + 5_000);
-    assert_eq!(told.look(MIDNIGHT + 35_000).len(), 3);
-    assert_eq!(told.look(MIDNIGHT + 200_000).len(), 1, "after a gap only the newest counts as on time");
+    fixture.look(MIDNIGHT + 5_000);
+    assert_eq!(fixture.look(MIDNIGHT + 35_000).len(), 3);
+    assert_eq!(fixture.look(MIDNIGHT + 200_000).len(), 1, "after a gap only the newest counts as on time");
 }
 
 #[test]
-fn a_tick_during_a_run_follows_the_overlap_rule() {
+fn tick_during_a_run_follows_the_overlap_rule() {
     let during = |overlap: Overlap| {
-        let mut told = ScheduleFixture::new("0 * * * *", |s| s.overlap = overlap);
-        told.look(MIDNIGHT + HOUR - MINUTE / 2);
-        assert_eq!(told.look(MIDNIGHT + HOUR), ["+60"]);
-        told.look(MIDNIGHT + 2 * HOUR - MINUTE / 2);
-        told.look(MIDNIGHT + 2 * HOUR)
+        let mut fixture = ScheduleFixture::new("0 * * * *", |s| s.overlap = overlap);
+        fixture.look(MIDNIGHT + HOUR - MINUTE / 2);
+        assert_eq!(fixture.look(MIDNIGHT + HOUR), ["+60"]);
+        fixture.look(MIDNIGHT + 2 * HOUR - MINUTE / 2);
+        fixture.look(MIDNIGHT + 2 * HOUR)
     };
     assert_eq!(during(Overlap::Skip), ["skip 120 Overlap"]);
     assert_eq!(during(Overlap::Queue), ["+120"]);
@@ -133,27 +133,27 @@ fn a_tick_during_a_run_follows_the_overlap_rule() {
 }
 
 #[test]
-fn ticks_that_are_made_up_for_wait_for_each_other() {
-    let mut told = ScheduleFixture::new("0 * * * *", |s| s.catchup = Catchup::All);
-    assert_eq!(told.look(MIDNIGHT + 3 * HOUR + 5 * MINUTE), ["+60", "+120", "+180"], "although overlap is skip");
-    told.end_all(MIDNIGHT + 4 * HOUR - MINUTE);
-    told.look(MIDNIGHT + 4 * HOUR - MINUTE / 2);
-    assert_eq!(told.look(MIDNIGHT + 4 * HOUR), ["+240"]);
+fn caught_up_ticks_wait_for_each_other() {
+    let mut fixture = ScheduleFixture::new("0 * * * *", |s| s.catchup = Catchup::All);
+    assert_eq!(fixture.look(MIDNIGHT + 3 * HOUR + 5 * MINUTE), ["+60", "+120", "+180"], "although overlap is skip");
+    fixture.end_all(MIDNIGHT + 4 * HOUR - MINUTE);
+    fixture.look(MIDNIGHT + 4 * HOUR - MINUTE / 2);
+    assert_eq!(fixture.look(MIDNIGHT + 4 * HOUR), ["+240"]);
 }
 
 #[test]
-fn what_passes_during_a_pause_is_no_concern() {
-    let mut told = ScheduleFixture::new("0 * * * *", |s| s.catchup = Catchup::All);
-    told.record(MIDNIGHT + MINUTE, ScheduleEvent::Paused { why: None });
-    assert_eq!(told.look(MIDNIGHT + 2 * HOUR), nothing());
-    told.record(MIDNIGHT + 2 * HOUR + MINUTE, ScheduleEvent::Resumed {});
-    assert_eq!(told.look(MIDNIGHT + 2 * HOUR + 2 * MINUTE), nothing());
-    assert_eq!(told.look(MIDNIGHT + 3 * HOUR), ["+180"]);
+fn ticks_during_a_pause_are_ignored() {
+    let mut fixture = ScheduleFixture::new("0 * * * *", |s| s.catchup = Catchup::All);
+    fixture.record(MIDNIGHT + MINUTE, ScheduleEvent::Paused { why: None });
+    assert_eq!(fixture.look(MIDNIGHT + 2 * HOUR), nothing());
+    fixture.record(MIDNIGHT + 2 * HOUR + MINUTE, ScheduleEvent::Resumed {});
+    assert_eq!(fixture.look(MIDNIGHT + 2 * HOUR + 2 * MINUTE), nothing());
+    assert_eq!(fixture.look(MIDNIGHT + 3 * HOUR), ["+180"]);
 }
 
 #[test]
-fn another_pattern_begins_when_it_is_defined_and_another_text_does_not() {
-    let mut told = ScheduleFixture::new("0 0 1 1 *", |_| {});
+fn changed_pattern_resets_missed_ticks_but_changed_text_does_not() {
+    let mut fixture = ScheduleFixture::new("0 0 1 1 *", |_| {});
     let definition = |cron: &str, text: &[u8]| Definition {
         schedule: Schedule { catchup: Catchup::All, ..Schedule::cron(cron, "UTC") },
         file: "f.yaml".into(),
@@ -161,64 +161,64 @@ fn another_pattern_begins_when_it_is_defined_and_another_text_does_not() {
         texts: Digest::of(text),
     };
     let noon = MIDNIGHT + 12 * HOUR + MINUTE;
-    told.record(noon, ScheduleEvent::Defined { definition: definition("0 * * * *", b"1") });
-    assert_eq!(told.look(noon + MINUTE), nothing(), "no tick before it");
-    told.record(noon + 3 * HOUR, ScheduleEvent::Defined { definition: definition("0 * * * *", b"2") });
-    assert_eq!(told.look(noon + 3 * HOUR + MINUTE), ["+780", "+840", "+900"], "what was missed is still missed");
-    told.record(noon + 3 * HOUR, ScheduleEvent::Removed {});
-    assert_eq!(told.look(noon + 5 * HOUR), nothing());
+    fixture.record(noon, ScheduleEvent::Defined { definition: definition("0 * * * *", b"1") });
+    assert_eq!(fixture.look(noon + MINUTE), nothing(), "no tick before it");
+    fixture.record(noon + 3 * HOUR, ScheduleEvent::Defined { definition: definition("0 * * * *", b"2") });
+    assert_eq!(fixture.look(noon + 3 * HOUR + MINUTE), ["+780", "+840", "+900"], "what was missed is still missed");
+    fixture.record(noon + 3 * HOUR, ScheduleEvent::Removed {});
+    assert_eq!(fixture.look(noon + 5 * HOUR), nothing());
 }
 
 #[test]
-fn clocks_that_jump_fire_nothing_twice() {
-    let mut told = ScheduleFixture::new("0 * * * *", |s| s.overlap = Overlap::Allow);
-    told.look(MIDNIGHT + MINUTE);
+fn clock_jumps_fire_nothing_twice() {
+    let mut fixture = ScheduleFixture::new("0 * * * *", |s| s.overlap = Overlap::Allow);
+    fixture.look(MIDNIGHT + MINUTE);
     // Six hours forward: ticks were missed, and the newest replaces all of them.
-    assert_eq!(told.look(MIDNIGHT + 6 * HOUR + MINUTE), ["+360 (5)"]);
+    assert_eq!(fixture.look(MIDNIGHT + 6 * HOUR + MINUTE), ["+360 (5)"]);
     // Back to the true time.
-    assert_eq!(told.look(MIDNIGHT + 2 * MINUTE), nothing());
+    assert_eq!(fixture.look(MIDNIGHT + 2 * MINUTE), nothing());
     // Ticks that come due for the first time fire, the one that fired ahead of time does not.
-    told.look(MIDNIGHT + HOUR - MINUTE / 2);
-    assert_eq!(told.look(MIDNIGHT + HOUR), ["+60"]);
-    told.look(MIDNIGHT + 6 * HOUR - MINUTE / 2);
-    assert_eq!(told.look(MIDNIGHT + 6 * HOUR), nothing());
+    fixture.look(MIDNIGHT + HOUR - MINUTE / 2);
+    assert_eq!(fixture.look(MIDNIGHT + HOUR), ["+60"]);
+    fixture.look(MIDNIGHT + 6 * HOUR - MINUTE / 2);
+    assert_eq!(fixture.look(MIDNIGHT + 6 * HOUR), nothing());
 }
 
 #[test]
-fn a_definition_from_the_future_does_not_silence_a_schedule() {
-    let mut told = ScheduleFixture::new("0 * * * *", |_| {});
-    let definition = told.state.definition.clone().unwrap();
-    told.state.since = MIDNIGHT + 10_000 * HOUR;
-    assert_eq!(told.state.definition, Some(definition));
-    told.look(MIDNIGHT + HOUR - MINUTE / 2);
-    assert_eq!(told.look(MIDNIGHT + HOUR), ["+60"]);
+fn definition_from_the_future_does_not_stop_a_schedule() {
+    let mut fixture = ScheduleFixture::new("0 * * * *", |_| {});
+    let definition = fixture.state.definition.clone().unwrap();
+    fixture.state.since = MIDNIGHT + 10_000 * HOUR;
+    assert_eq!(fixture.state.definition, Some(definition));
+    fixture.look(MIDNIGHT + HOUR - MINUTE / 2);
+    assert_eq!(fixture.look(MIDNIGHT + HOUR), ["+60"]);
 }
 
 #[test]
-fn a_delay_is_short_the_same_for_all_and_different_by_tick() {
+fn jitter_is_bounded_and_deterministic_per_tick() {
     let schedule = Schedule { jitter_millis: 600_000, ..Schedule::cron("0 * * * *", "UTC") };
     let delays: Vec<u64> = (0..50).map(|i| delay("s", &schedule, MIDNIGHT + i * HOUR)).collect();
     assert!(delays.iter().all(|d| *d < 600_000));
     assert!(delays.iter().collect::<std::collections::BTreeSet<_>>().len() > 40);
     assert_ne!(delay("s", &schedule, MIDNIGHT), delay("t", &schedule, MIDNIGHT));
-    let mut told = ScheduleFixture::new("0 * * * *", |s| s.jitter_millis = 600_000);
+    let mut fixture = ScheduleFixture::new("0 * * * *", |s| s.jitter_millis = 600_000);
     let due = MIDNIGHT + HOUR + delay("s", &schedule, MIDNIGHT + HOUR).cast_signed();
-    assert_eq!(next_due("s", &told.state, MIDNIGHT + MINUTE), Some(due));
-    told.look(due - 1_000);
-    assert_eq!(told.look(due - 1), nothing());
-    assert_eq!(told.look(due), ["+60"]);
+    assert_eq!(next_due("s", &fixture.state, MIDNIGHT + MINUTE), Some(due));
+    fixture.look(due - 1_000);
+    assert_eq!(fixture.look(due - 1), nothing());
+    assert_eq!(fixture.look(due), ["+60"]);
 }
 
 #[test]
-fn no_more_wait_than_can_be_kept_in_sight() {
-    let mut told = ScheduleFixture::new("* * * * * *", |s| {
+fn waiting_ticks_are_limited() {
+    let mut fixture = ScheduleFixture::new("* * * * * *", |s| {
         s.overlap = Overlap::Queue;
         s.catchup = Catchup::All;
     });
-    told.look(MIDNIGHT + 500);
-    let first = told.look(MIDNIGHT + 2 * HOUR);
+    fixture.look(MIDNIGHT + 500);
+    let first = fixture.look(MIDNIGHT + 2 * HOUR);
     assert_eq!(first.len(), MOST);
-    assert_eq!(told.look(MIDNIGHT + 2 * HOUR + 1_000), ["skip 120 Full"]);
+    assert_eq!(fixture.look(MIDNIGHT + 2 * HOUR + 1_000), ["skip 120 Full"]);
 }
 
 proptest! {
@@ -230,7 +230,7 @@ proptest! {
         overlap in prop::sample::select(vec![Overlap::Skip, Overlap::Queue, Overlap::Cancel, Overlap::Allow]),
         jitter in prop::sample::select(vec![0_u64, 400_000]),
     ) {
-        let mut told = ScheduleFixture::new("*/10 * * * *", |s| {
+        let mut fixture = ScheduleFixture::new("*/10 * * * *", |s| {
             s.catchup = catchup;
             s.overlap = overlap;
             s.jitter_millis = jitter;
@@ -239,28 +239,28 @@ proptest! {
         for (by, forgets, ends) in steps {
             now += by;
             if forgets {
-                told.seen = None;
+                fixture.seen = None;
             }
-            let before: Vec<RunId> = told.state.open.iter().map(|open| open.run.clone()).collect();
-            told.look(now);
-            for open in told.state.open.iter().filter(|open| !before.contains(&open.run)) {
+            let before: Vec<RunId> = fixture.state.open.iter().map(|open| open.run.clone()).collect();
+            fixture.look(now);
+            for open in fixture.state.open.iter().filter(|open| !before.contains(&open.run)) {
                 prop_assert!(open.tick.at <= now, "{} at {now}", open.tick.id);
                 prop_assert!(fired.insert(open.tick.at), "{} fires twice", open.tick.id);
             }
             if ends {
-                told.end_all(now);
+                fixture.end_all(now);
             }
         }
     }
 
     /// A daemon that checks every few seconds fires exactly the ticks of the pattern, whatever `catchup` is.
     #[test]
-    fn whoever_looks_all_the_time_fires_every_tick(
+    fn frequent_checks_fire_every_tick(
         pauses in prop::collection::vec(1..50_000_i64, 100..300),
         catchup in prop::sample::select(vec![Catchup::None, Catchup::Latest, Catchup::All]),
         jitter in prop::sample::select(vec![0_u64, 25_000]),
     ) {
-        let mut told = ScheduleFixture::new("*/30 * * * * *", |s| {
+        let mut fixture = ScheduleFixture::new("*/30 * * * * *", |s| {
             s.catchup = catchup;
             s.overlap = Overlap::Allow;
             s.jitter_millis = jitter;
@@ -268,18 +268,18 @@ proptest! {
         let mut now = MIDNIGHT;
         for by in pauses {
             now += by;
-            told.look(now);
+            fixture.look(now);
         }
-        let schedule = told.state.definition.clone().unwrap().schedule;
+        let schedule = fixture.state.definition.clone().unwrap().schedule;
         let ticks = schedule.pattern().unwrap().between(MIDNIGHT, now, 100_000);
         let due = ticks.iter().filter(|tick| **tick + delay("s", &schedule, **tick).cast_signed() <= now).count();
-        prop_assert_eq!(told.state.fired, due as u64);
-        prop_assert_eq!(told.state.skipped, 0);
+        prop_assert_eq!(fixture.state.fired, due as u64);
+        prop_assert_eq!(fixture.state.skipped, 0);
     }
 }
 
 #[test]
-fn skipped_ticks_are_told_apart_in_json() {
+fn skip_reasons_are_distinct_in_json() {
     let past = serde_json::to_value(SkipReason::Missed).unwrap();
     assert_eq!(past, "missed");
 }

@@ -268,10 +268,10 @@ impl ScheduleState {
     fn forget_backfills(&mut self) {
         while self.backfills.len() > BACKFILLS {
             let open = &self.open;
-            let over = |b: &Backfill| {
+            let finished = |b: &Backfill| {
                 b.cancelled && !open.iter().any(|o| o.backfill.as_deref() == Some(b.request.id.as_str()))
             };
-            let Some(index) = self.backfills.iter().position(over) else { return };
+            let Some(index) = self.backfills.iter().position(finished) else { return };
             self.backfills.remove(index);
         }
     }

@@ -83,7 +83,7 @@ mod tests {
         }
     }
 
-    fn told(overlap: Overlap, runs: &[(TickRunState, Option<&str>)]) -> Vec<ScheduleStep> {
+    fn next_steps(overlap: Overlap, runs: &[(TickRunState, Option<&str>)]) -> Vec<ScheduleStep> {
         let ticks: Vec<PendingTick> = runs.iter().enumerate().map(|(i, (_, b))| open(i as i64 * 60_000, *b)).collect();
         let open: Vec<(&PendingTick, TickRunState)> =
             ticks.iter().zip(runs).map(|(tick, (run, _))| (tick, *run)).collect();
@@ -91,11 +91,11 @@ mod tests {
     }
 
     #[test]
-    fn promised_runs_start_in_turn() {
+    fn promised_runs_start_one_after_another() {
         use TickRunState::{Abandoned, Finished, InProgress, Promised};
         let queue = |runs: &[TickRunState]| {
             let runs: Vec<_> = runs.iter().map(|run| (*run, None)).collect();
-            told(Overlap::Queue, &runs)
+            next_steps(Overlap::Queue, &runs)
         };
         assert_eq!(queue(&[Promised, Promised]), [ScheduleStep::Start(0)]);
         assert_eq!(queue(&[InProgress, Promised]), []);
@@ -104,11 +104,11 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_takes_the_place_of_all_others() {
+    fn newest_tick_replaces_all_others() {
         use TickRunState::{Abandoned, Finished, InProgress, Promised};
         let cancel = |runs: &[TickRunState]| {
             let runs: Vec<_> = runs.iter().map(|run| (*run, None)).collect();
-            told(Overlap::Cancel, &runs)
+            next_steps(Overlap::Cancel, &runs)
         };
         assert_eq!(cancel(&[InProgress, Promised]), [ScheduleStep::Cancel(0)]);
         assert_eq!(cancel(&[Finished, Promised]), [ScheduleStep::Start(1)]);
@@ -118,16 +118,16 @@ mod tests {
     }
 
     #[test]
-    fn all_at_once_where_that_is_allowed() {
+    fn overlap_allow_starts_all_runs() {
         use TickRunState::{InProgress, Promised};
         let runs = [(InProgress, None), (Promised, None), (Promised, None)];
-        assert_eq!(told(Overlap::Allow, &runs), [ScheduleStep::Start(1), ScheduleStep::Start(2)]);
+        assert_eq!(next_steps(Overlap::Allow, &runs), [ScheduleStep::Start(1), ScheduleStep::Start(2)]);
         let backfill = [(InProgress, None), (Promised, Some("b")), (Promised, None)];
         assert_eq!(
-            told(Overlap::Queue, &backfill),
+            next_steps(Overlap::Queue, &backfill),
             [ScheduleStep::Start(1)],
             "a backfill does not wait for the schedule"
         );
-        assert_eq!(told(Overlap::Cancel, &backfill), [ScheduleStep::Cancel(0), ScheduleStep::Start(1)]);
+        assert_eq!(next_steps(Overlap::Cancel, &backfill), [ScheduleStep::Cancel(0), ScheduleStep::Start(1)]);
     }
 }

@@ -220,11 +220,11 @@ impl Simulation {
         daemon.task = Some(Box::pin(async move {
             // A daemon that cannot read its log ends, and is started again.
             let Ok(log) = ScheduleLog::open(&store, NAME).await else { return };
-            let mut keeper = ScheduleReconciler::new(log, &name, chance);
+            let mut reconciler = ScheduleReconciler::new(log, &name, chance);
             loop {
-                let around = ReconcileContext { store: &store, clock: clock.as_ref(), effects: &outside };
+                let context = ReconcileContext { store: &store, clock: clock.as_ref(), effects: &outside };
                 // Errors are those of the store, and the next pass continues.
-                let _ = keeper.pass(around).await;
+                let _ = reconciler.pass(context).await;
                 outside.pause().await;
             }
         }));
@@ -345,7 +345,7 @@ fn seeds() -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn each_tick_has_one_run_whatever_happens_to_daemons_processes_clocks_and_the_store() {
+async fn each_tick_has_one_run_under_faults() {
     let seeds = seeds();
     let mut all = Tally::default();
     for seed in &seeds {
@@ -366,13 +366,13 @@ async fn each_tick_has_one_run_whatever_happens_to_daemons_processes_clocks_and_
 
 /// The same seed must take the same path, or failures could not be reproduced.
 #[tokio::test]
-async fn a_seed_repeats_itself() {
-    let mut told = Vec::new();
+async fn seed_is_reproducible() {
+    let mut states = Vec::new();
     for _ in 0..2 {
         let mut simulation = Simulation::new(Setting { faults: false, ..Setting::of(3) }).await;
         simulation.run().await;
         let state = simulation.state().await;
-        told.push((state.next, state.fired, state.skipped, state.recent));
+        states.push((state.next, state.fired, state.skipped, state.recent));
     }
-    assert_eq!(told[0], told[1]);
+    assert_eq!(states[0], states[1]);
 }

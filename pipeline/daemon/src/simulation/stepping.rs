@@ -63,9 +63,9 @@ impl fmt::Display for Stepping {
 impl ObjectStore for Stepping {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         self.turn().await;
-        let answer = self.inner.put_opts(location, payload, options).await;
+        let result = self.inner.put_opts(location, payload, options).await;
         self.turn().await;
-        answer
+        result
     }
     async fn put_multipart_opts(
         &self,
@@ -76,9 +76,9 @@ impl ObjectStore for Stepping {
     }
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         self.turn().await;
-        let answer = self.inner.get_opts(location, options).await;
+        let result = self.inner.get_opts(location, options).await;
         self.turn().await;
-        answer
+        result
     }
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         self.inner.delete_stream(locations)

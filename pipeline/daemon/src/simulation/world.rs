@@ -183,10 +183,10 @@ impl DaemonEffects for Host {
     fn is_alive(&self, name: &str) -> Option<bool> {
         self.world.sees_alive(self.host, name)
     }
-    fn start<'a>(&'a self, order: &'a StartRunRequest) -> BoxFuture<'a, Result<()>> {
-        lock(&self.world.ended).insert((self.daemon.clone(), order.run.clone()), None);
-        let (world, host, run) = (self.world.clone(), self.host, order.run.clone());
-        self.spawn(&order.run, |name| Box::pin(carry_out(world, host, run, name)));
+    fn start<'a>(&'a self, request: &'a StartRunRequest) -> BoxFuture<'a, Result<()>> {
+        lock(&self.world.ended).insert((self.daemon.clone(), request.run.clone()), None);
+        let (world, host, run) = (self.world.clone(), self.host, request.run.clone());
+        self.spawn(&request.run, |name| Box::pin(carry_out(world, host, run, name)));
         Box::pin(async { Ok(()) })
     }
     fn process(&self, run: &RunId) -> RunProcessState {
@@ -194,7 +194,7 @@ impl DaemonEffects for Host {
             None => RunProcessState::None,
             Some(None) => RunProcessState::Alive,
             Some(Some(code)) => {
-                RunProcessState::Ended { code: Some(*code).filter(|code| *code >= 0), said: String::new() }
+                RunProcessState::Ended { code: Some(*code).filter(|code| *code >= 0), stderr: String::new() }
             }
         }
     }

@@ -38,8 +38,8 @@ impl KubernetesFixture {
             all[name] = value.clone();
         }
         let launcher = Launcher::new(std::env::current_exe().unwrap());
-        let with = ExecutorContext { pool: "cluster".into(), launcher, slots: None };
-        let executor = KubernetesExecutor::new(&with, serde_json::from_value(all).unwrap(), clock.clone()).unwrap();
+        let context = ExecutorContext { pool: "cluster".into(), launcher, slots: None };
+        let executor = KubernetesExecutor::new(&context, serde_json::from_value(all).unwrap(), clock.clone()).unwrap();
         Self { server, store, clock, executor, _folder: folder }
     }
     pub fn task(&self, stage: &str) -> AttemptTask {

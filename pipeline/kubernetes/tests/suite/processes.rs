@@ -19,15 +19,15 @@ async fn place(script: &str) -> (KubernetesFixture, TempDir) {
     (KubernetesFixture::on(Server::running().await, json!({"program": path})).await, folder)
 }
 
-async fn until_started(place: &KubernetesFixture, handle: &Handle) {
-    while place.state(handle).await != AttemptState::Started {
+async fn until_started(fixture: &KubernetesFixture, handle: &Handle) {
+    while fixture.state(handle).await != AttemptState::Started {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-async fn until_ended(place: &KubernetesFixture, handle: &Handle) -> AttemptExit {
+async fn until_ended(fixture: &KubernetesFixture, handle: &Handle) -> AttemptExit {
     loop {
-        if let AttemptState::Ended(ended) = place.state(handle).await {
+        if let AttemptState::Ended(ended) = fixture.state(handle).await {
             return ended;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -35,49 +35,49 @@ async fn until_ended(place: &KubernetesFixture, handle: &Handle) -> AttemptExit 
 }
 
 #[tokio::test]
-async fn a_process_gets_its_url_and_its_log_is_kept() {
-    let (place, _program) = place(r#"echo "$1 $2"; echo "mark $TRAINYARD_ATTEMPT" >&2"#).await;
-    let task = place.task("sft");
-    let handle = place.submit(&task).await;
-    assert_eq!(until_ended(&place, &handle).await, AttemptExit::succeeded_unread());
-    let log = place.executor.logs(&handle).await.unwrap();
+async fn process_receives_url_and_log_is_kept() {
+    let (fixture, _program) = place(r#"echo "$1 $2"; echo "mark $TRAINYARD_ATTEMPT" >&2"#).await;
+    let task = fixture.task("sft");
+    let handle = fixture.submit(&task).await;
+    assert_eq!(until_ended(&fixture, &handle).await, AttemptExit::succeeded_unread());
+    let log = fixture.executor.logs(&handle).await.unwrap();
     assert!(log.contains(&format!("attempt {}\n", task.url())), "{log}");
     assert!(log.contains(&format!("mark {}\n", task.url())), "{log}");
 }
 
 #[tokio::test]
-async fn a_process_that_fails_is_quoted() {
-    let (place, _program) = place("echo 'the disk is full'; exit 3").await;
-    let handle = place.submit(&place.task("sft")).await;
-    let ended = until_ended(&place, &handle).await;
+async fn failed_process_output_is_quoted() {
+    let (fixture, _program) = place("echo 'the disk is full'; exit 3").await;
+    let handle = fixture.submit(&fixture.task("sft")).await;
+    let ended = until_ended(&fixture, &handle).await;
     let error = ended.error.unwrap();
     assert_eq!(ended.outcome, AttemptOutcome::Failed);
     assert!(error.message.contains("code 3") && error.message.contains("the disk is full"), "{error}");
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_invalid() {
-    let place = KubernetesFixture::on(Server::running().await, json!({"program": "/nowhere/trainyard"})).await;
-    let handle = place.submit(&place.task("sft")).await;
-    let error = until_ended(&place, &handle).await.error.unwrap();
+async fn nonexistent_program_is_invalid() {
+    let fixture = KubernetesFixture::on(Server::running().await, json!({"program": "/nowhere/trainyard"})).await;
+    let handle = fixture.submit(&fixture.task("sft")).await;
+    let error = until_ended(&fixture, &handle).await.error.unwrap();
     assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
     assert!(error.message.contains("/nowhere/trainyard"), "{error}");
 }
 
 #[tokio::test]
-async fn a_process_that_uses_up_its_memory_is_told_apart() {
-    let (place, _program) = place(&format!("echo '{OUT_OF_MEMORY}'; kill -9 $$")).await;
-    let handle = place.submit(&place.task("sft")).await;
-    let error = until_ended(&place, &handle).await.error.unwrap();
+async fn out_of_memory_kill_is_detected() {
+    let (fixture, _program) = place(&format!("echo '{OUT_OF_MEMORY}'; kill -9 $$")).await;
+    let handle = fixture.submit(&fixture.task("sft")).await;
+    let error = until_ended(&fixture, &handle).await.error.unwrap();
     assert!(error.message.contains("ran out of memory"), "{error}");
 }
 
 #[tokio::test]
-async fn cancelling_ends_the_whole_tree() {
-    let (place, _program) = place("trap '' TERM; sleep 1000 & echo $! > \"$0.child\"; wait; wait").await;
-    let handle = place.submit(&place.task("sft")).await;
-    until_started(&place, &handle).await;
-    let program = place.server.jobs()[0]["spec"]["template"]["spec"]["containers"][0]["command"][0].clone();
+async fn cancel_ends_the_process_tree() {
+    let (fixture, _program) = place("trap '' TERM; sleep 1000 & echo $! > \"$0.child\"; wait; wait").await;
+    let handle = fixture.submit(&fixture.task("sft")).await;
+    until_started(&fixture, &handle).await;
+    let program = fixture.server.jobs()[0]["spec"]["template"]["spec"]["containers"][0]["command"][0].clone();
     let path = format!("{}.child", program.as_str().unwrap());
     let child = loop {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
@@ -86,8 +86,8 @@ async fn cancelling_ends_the_whole_tree() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
-    place.executor.cancel(&handle, Control::Kill).await.unwrap();
-    assert_eq!(until_ended(&place, &handle).await.outcome, AttemptOutcome::Lost);
+    fixture.executor.cancel(&handle, Control::Kill).await.unwrap();
+    assert_eq!(until_ended(&fixture, &handle).await.outcome, AttemptOutcome::Lost);
     let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
     assert!(stat.is_empty() || stat.contains(") Z "), "the child lives: {stat}");
 }

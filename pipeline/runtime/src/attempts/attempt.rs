@@ -31,34 +31,34 @@ impl AttemptSupervisor {
         match self.reattach(handle).await {
             Err(stopped) => Some(stopped),
             Ok(Some(handle)) => {
-                let (states, heard) = watch::channel(None);
+                let (states, state_receiver) = watch::channel(None);
                 // If the driver is gone, the channel is closed.
-                let _ = self.carrier.requests.send(DriverRequest::Watch { handle: handle.clone(), states });
+                let _ = self.client.requests.send(DriverRequest::Watch { handle: handle.clone(), states });
                 let (follow, control) = (self.follow.clone(), self.control.clone());
-                let finished = self.follow_to_end(handle, heard).await;
+                let finished = self.follow_to_end(handle, state_receiver).await;
                 // A stopped run does not start the attempt again.
-                let wanted = *control.borrow() == Control::Run;
-                if wanted
+                let running = *control.borrow() == Control::Run;
+                if running
                     && finished.result.is_none()
-                    && follow.final_objects().await.is_ok_and(|left| left.is_unwanted())
+                    && follow.final_objects().await.is_ok_and(|objects| objects.is_unwanted())
                 {
                     return None;
                 }
                 Some(finished)
             }
             Ok(None) => {
-                let left = self.follow.final_objects().await.ok()?;
-                (left.is_present() && !left.is_unwanted())
-                    .then(|| conclusion::conclude(left, None, None, self.task.timeout))
+                let objects = self.follow.final_objects().await.ok()?;
+                (objects.is_present() && !objects.is_unwanted())
+                    .then(|| conclusion::conclude(objects, None, None, self.task.timeout))
             }
         }
     }
 
     async fn follow_to_end(mut self, handle: Handle, states: StateReceiver) -> AttemptCompletion {
-        if self.carrier.capabilities.outlives_engine {
+        if self.client.capabilities.outlives_engine {
             self.notifier.submitted(&handle);
         }
-        if self.carrier.capabilities.relays {
+        if self.client.capabilities.relays {
             self.relayed(&handle, states).await
         } else {
             follower::follow(self, handle, states).await
@@ -70,24 +70,24 @@ impl AttemptSupervisor {
         let began = self.now();
         let mut failures = 0;
         loop {
-            let (states, heard) = watch::channel(None);
+            let (states, state_receiver) = watch::channel(None);
             let error = match self.submit_once(states).await? {
                 Ok(handle) => {
-                    self.carrier.mark_available();
-                    return Ok((handle, heard));
+                    self.client.mark_available();
+                    return Ok((handle, state_receiver));
                 }
                 Err(error) => error,
             };
             failures += 1;
-            let pool = self.carrier.pool.clone();
+            let pool = self.client.pool.clone();
             if error.kind != ErrorKind::Retryable || self.now().saturating_sub(began) >= self.outage() {
                 return Err(AttemptCompletion::failed(AttemptOutcome::Failed, error.at(format!("pool `{pool}`"))));
             }
-            tracing::info!(%pool, failures, %error, "an attempt was not taken");
-            if self.carrier.mark_unavailable() {
-                self.notifier.note(&format!("pool `{pool}` takes no attempts now, trying again: {error}"));
+            tracing::info!(%pool, failures, %error, "the pool did not accept an attempt");
+            if self.client.mark_unavailable() {
+                self.notifier.note(&format!("pool `{pool}` accepts no attempts now, trying again: {error}"));
             }
-            self.waiting.set_reason(format!("pool `{pool}` does not take it now: {}", error.message));
+            self.waiting.set_reason(format!("pool `{pool}` does not accept the attempt now: {}", error.message));
             self.report_wait();
             if self.sleep(backoff(failures)).await {
                 self.cancel_pending_submission().await;
@@ -98,19 +98,20 @@ impl AttemptSupervisor {
 
     /// Submits once through the driver. The outer error means that the attempt was killed, or that the driver is gone.
     async fn submit_once(&mut self, states: StateSender) -> Result<trainyard_core::Result<Handle>, AttemptCompletion> {
-        let (answer, mut answered) = oneshot::channel();
+        let (response, mut receiver) = oneshot::channel();
         // If the driver is gone, the response channel is closed.
-        let _ = self.carrier.requests.send(DriverRequest::Submit { task: Box::new(self.task.clone()), answer, states });
+        let _ =
+            self.client.requests.send(DriverRequest::Submit { task: Box::new(self.task.clone()), response, states });
         tokio::select! {
             biased;
-            answer = &mut answered => answer.map_err(|_| {
-                let error = Error::bug(format!("nobody drives pool `{}` any more", self.carrier.pool));
+            response = &mut receiver => response.map_err(|_| {
+                let error = Error::bug(format!("the driver of pool `{}` has ended", self.client.pool));
                 AttemptCompletion::failed(AttemptOutcome::Failed, error)
             }),
             () = wait_for_control(&mut self.control, Control::Kill) => {
-                if let Ok(Ok(Ok(handle))) = tokio::time::timeout(SUBMISSION_GRACE, &mut answered).await {
+                if let Ok(Ok(Ok(handle))) = tokio::time::timeout(SUBMISSION_GRACE, &mut receiver).await {
                     // A kill does not wait for an unreachable executor.
-                    let _ = self.carrier.executor.cancel(&handle, Control::Kill).await;
+                    let _ = self.client.executor.cancel(&handle, Control::Kill).await;
                 }
                 Err(stopped())
             }
@@ -119,9 +120,9 @@ impl AttemptSupervisor {
 
     /// Cancels the attempt in case a submission without a response was accepted.
     async fn cancel_pending_submission(&self) {
-        if let Ok(Some(handle)) = self.carrier.executor.reattach(&self.task, None).await {
+        if let Ok(Some(handle)) = self.client.executor.reattach(&self.task, None).await {
             // A stop does not wait for an unreachable executor.
-            let _ = self.carrier.executor.cancel(&handle, Control::Kill).await;
+            let _ = self.client.executor.cancel(&handle, Control::Kill).await;
         }
     }
 
@@ -130,7 +131,7 @@ impl AttemptSupervisor {
     async fn reattach(&mut self, handle: Option<Handle>) -> Result<Option<Handle>, AttemptCompletion> {
         let (mut since, mut beat, mut failures) = (self.now(), None, 0);
         loop {
-            let error = match self.carrier.executor.reattach(&self.task, handle.as_ref()).await {
+            let error = match self.client.executor.reattach(&self.task, handle.as_ref()).await {
                 Ok(found) => {
                     self.waiting.clear();
                     self.report_wait();
@@ -139,7 +140,7 @@ impl AttemptSupervisor {
                 Err(error) => error,
             };
             failures += 1;
-            let (stage, pool) = (&self.task.spec.stage, &self.carrier.pool);
+            let (stage, pool) = (&self.task.spec.stage, &self.client.pool);
             let found = self.follow.read(beat).await.unwrap_or_default();
             if found.final_objects.is_present() {
                 return Ok(None);
@@ -149,11 +150,11 @@ impl AttemptSupervisor {
             }
             let limit = if beat.is_some() { SILENCE } else { self.outage() };
             if error.kind != ErrorKind::Retryable || self.now().saturating_sub(since) >= limit {
-                self.notifier.note(&format!("the attempt of {stage} on pool `{pool}` cannot be found again: {error}"));
+                self.notifier.note(&format!("cannot find the attempt of {stage} on pool `{pool}` again: {error}"));
                 self.request_cancel().await;
                 return Ok(None);
             }
-            tracing::info!(%pool, failures, %error, "an attempt of an earlier engine is not found yet");
+            tracing::info!(%pool, failures, %error, "cannot find an attempt of an earlier engine yet");
             self.waiting.set_reason(error.message);
             self.report_wait();
             if self.sleep(backoff(failures)).await {
@@ -167,7 +168,7 @@ impl AttemptSupervisor {
     pub(super) async fn request_cancel(&self) {
         let store = self.task.store.with_outage(Duration::ZERO);
         if let Err(error) = store.request_cancel(&self.task.spec, CancelRequest { format: 1, timed_out: false }).await {
-            tracing::info!(%error, "the request to end was not stored");
+            tracing::info!(%error, "cannot store the cancel request");
         }
     }
 }

@@ -13,15 +13,15 @@ use trainyard_engine::AttemptCompletion;
 
 /// Returns the end of an attempt that was followed in the store; `limit` is its timeout.
 pub(super) fn conclude(
-    left: FinalObjects,
+    objects: FinalObjects,
     why: Option<AttemptStopReason>,
     ended: Option<AttemptExit>,
     limit: Option<Duration>,
 ) -> AttemptCompletion {
-    if let Some(result) = left.result {
+    if let Some(result) = objects.result {
         return AttemptCompletion::succeeded(result);
     }
-    if let Some(failure) = left.failure {
+    if let Some(failure) = objects.failure {
         if let (None, Some(ended)) = (why, ended.filter(|ended| has_better_reason(ended, &failure))) {
             return from_executor(ended);
         }
@@ -75,14 +75,14 @@ pub(super) fn from_executor(ended: AttemptExit) -> AttemptCompletion {
 
 /// Returns the end of an attempt that got no machine in time.
 pub(super) fn wait_timed_out(limit: Duration) -> AttemptCompletion {
-    let error = Error::retryable(format!("no machine took it within {}", format_duration(limit)))
-        .help("raise `wait` under `resources`, or ask for less");
+    let error = Error::retryable(format!("no machine accepted the attempt within {}", format_duration(limit)))
+        .help("raise `wait` under `resources`, or request less");
     AttemptCompletion::failed(AttemptOutcome::TimedOut, error)
 }
 
 fn silent(after: Duration) -> Error {
-    Error::lost(format!("the attempt gave no sign of life for {}", format_duration(after)))
-        .help("its machine may be gone, or may not reach the store")
+    Error::lost(format!("the attempt sent no heartbeat for {}", format_duration(after)))
+        .help("check that its machine runs and reaches the store")
 }
 
 #[cfg(test)]
@@ -97,11 +97,11 @@ mod tests {
     }
 
     #[test]
-    fn an_executor_that_knows_who_sent_the_signal_is_believed() {
+    fn executor_reason_overrides_a_bare_signal() {
         use AttemptOutcome::{Cancelled, Failed, Lost, TimedOut};
         let signal = || left(Lost, Error::lost("stopped by SIGTERM"));
         let killed = || left(Failed, Error::data("the command ended with signal 9"));
-        for (left, outcome, error, believed) in [
+        for (objects, outcome, error, believed) in [
             (signal(), TimedOut, Error::retryable("time limit"), true),
             (signal(), Lost, Error::lost("preempted"), true),
             (signal(), Cancelled, Error::cancelled("by user 7"), true),
@@ -110,17 +110,17 @@ mod tests {
             (killed(), Failed, Error::bug("ended with exit code 1"), false),
             (killed(), Lost, Error::lost("its node failed"), false),
         ] {
-            let finished = conclude(left.clone(), None, Some(AttemptExit::with_error(outcome, error.clone())), None);
+            let finished = conclude(objects.clone(), None, Some(AttemptExit::with_error(outcome, error.clone())), None);
             assert_eq!(finished.error.as_ref() == Some(&error), believed, "{outcome:?}: {:?}", finished.error);
-            let asked = conclude(
-                left.clone(),
+            let cancelled = conclude(
+                objects.clone(),
                 Some(AttemptStopReason::Cancelled),
                 Some(AttemptExit::with_error(outcome, error.clone())),
                 None,
             );
-            assert_eq!(asked.error, left.failure.map(|failure| failure.error), "the run itself ended it");
+            assert_eq!(cancelled.error, objects.failure.map(|failure| failure.error), "the run itself ended it");
         }
-        let unheard = conclude(signal(), None, Some(AttemptExit::succeeded_unread()), None);
-        assert_eq!(unheard.error.map(|error| error.message).as_deref(), Some("stopped by SIGTERM"));
+        let unread = conclude(signal(), None, Some(AttemptExit::succeeded_unread()), None);
+        assert_eq!(unread.error.map(|error| error.message).as_deref(), Some("stopped by SIGTERM"));
     }
 }

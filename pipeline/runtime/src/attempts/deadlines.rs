@@ -80,18 +80,8 @@ struct PendingStop {
 
 impl Deadlines {
     pub fn new(now: Duration, timeout: Option<Duration>) -> Self {
-        let (started, beat, stop, left) = (None, None, None, None);
-        Self {
-            timeout,
-            wait: None,
-            submitted: now,
-            started,
-            waits: true,
-            beat,
-            sign: now,
-            stop,
-            outcome_found_at: left,
-        }
+        let (started, beat, stop, outcome_found_at) = (None, None, None, None);
+        Self { timeout, wait: None, submitted: now, started, waits: true, beat, sign: now, stop, outcome_found_at }
     }
     /// Limits how long the attempt may wait for its machine.
     pub fn waiting_at_most(self, wait: Option<Duration>) -> Self {
@@ -122,17 +112,17 @@ impl Deadlines {
             self.stop(AttemptStopReason::Cancelled, now, control == Control::Kill);
         }
     }
-    /// Records a successful read that began at `asked`, with the heartbeat that it found.
-    pub fn beats(&mut self, asked: Duration, now: Duration, beat: Option<u64>) {
+    /// Records a successful read that began at `requested_at`, with the heartbeat that it found.
+    pub fn beats(&mut self, requested_at: Duration, now: Duration, beat: Option<u64>) {
         if beat.is_some() && beat != self.beat {
             self.beat = beat;
             self.sign = now;
             self.started.get_or_insert(now);
-        } else if self.waits || now.saturating_sub(asked) >= SLOW {
+        } else if self.waits || now.saturating_sub(requested_at) >= SLOW {
             self.sign = now;
         } else {
             let after = if self.beat.is_some() { SILENCE } else { FIRST_BEAT };
-            if asked.saturating_sub(self.sign) >= after {
+            if requested_at.saturating_sub(self.sign) >= after {
                 self.stop(AttemptStopReason::Silent { after }, now, true);
             }
         }
@@ -158,7 +148,7 @@ impl Deadlines {
         {
             self.stop(AttemptStopReason::Waited { limit }, now, true);
         }
-        if self.outcome_found_at.is_some_and(|left| now.saturating_sub(left) >= RESULT_GRACE) {
+        if self.outcome_found_at.is_some_and(|at| now.saturating_sub(at) >= RESULT_GRACE) {
             return Some(DeadlineAction::GiveUp);
         }
         let waits = self.waits;
@@ -167,11 +157,11 @@ impl Deadlines {
             stop.requested = true;
             return Some(DeadlineAction::Request { timed_out: stop.why == AttemptStopReason::TimedOut });
         }
-        let wanted = stop.needed_control(now, waits);
-        if wanted > stop.last_control {
-            stop.last_control = wanted;
-            stop.killed = (wanted == Control::Kill).then_some(now);
-            return Some(DeadlineAction::Stop(wanted));
+        let control = stop.needed_control(now, waits);
+        if control > stop.last_control {
+            stop.last_control = control;
+            stop.killed = (control == Control::Kill).then_some(now);
+            return Some(DeadlineAction::Stop(control));
         }
         let given_up = stop.killed.is_some_and(|at| now.saturating_sub(at) >= KILL_GRACE);
         given_up.then_some(DeadlineAction::GiveUp)
@@ -193,10 +183,10 @@ impl Deadlines {
 impl PendingStop {
     /// Returns how hard to stop the attempt. An attempt that still waits for a machine cannot end by itself.
     fn needed_control(&self, now: Duration, waits: bool) -> Control {
-        let for_so_long = now.saturating_sub(self.since);
-        if self.hard || for_so_long >= 2 * CANCEL_GRACE {
+        let elapsed = now.saturating_sub(self.since);
+        if self.hard || elapsed >= 2 * CANCEL_GRACE {
             Control::Kill
-        } else if waits || for_so_long >= CANCEL_GRACE {
+        } else if waits || elapsed >= CANCEL_GRACE {
             Control::Cancel
         } else {
             Control::Run
@@ -231,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_attempt_is_asked_then_cancelled_then_killed_then_left() {
+    fn cancel_escalates_from_request_to_kill_to_give_up() {
         let mut deadlines = running(None);
         deadlines.record_control(at(100), Control::Cancel);
         let expected = [
@@ -245,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_a_machine_is_cancelled_at_once_and_a_kill_does_not_wait() {
+    fn pending_attempt_is_cancelled_immediately() {
         let mut waiting = Deadlines::new(at(0), None);
         waiting.state(at(0), &AttemptState::Pending { why: None });
         waiting.record_control(at(5), Control::Cancel);
@@ -259,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timeout_is_enforced_a_minute_after_the_attempt_should_have() {
+    fn timeout_is_enforced_after_its_grace_period() {
         let mut deadlines = running(Some(at(100)));
         let expected = [
             (160, DeadlineAction::Request { timed_out: true }),
@@ -282,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_has_its_limit_and_a_start_ends_it() {
+    fn wait_limit_applies_until_the_start() {
         let mut waiting = Deadlines::new(at(0), None).waiting_at_most(Some(at(20)));
         waiting.state(at(0), &AttemptState::Pending { why: None });
         let expected = [
@@ -298,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_does_not_beat_is_silent() {
+    fn attempt_without_heartbeats_is_silent() {
         assert_eq!(silent(&mut running(None), 0, |_| None), Some(600), "before its first beat");
         assert_eq!(silent(&mut running(None), 0, |at| Some((at / 10).min(50))), Some(500 + 180));
         assert_eq!(silent(&mut running(None), 0, |at| Some(at / 10)), None);
@@ -307,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn while_it_waits_or_the_store_is_away_nothing_is_silent() {
+    fn pending_or_unreadable_attempt_is_not_silent() {
         let mut waiting = Deadlines::new(at(0), None);
         waiting.state(at(0), &AttemptState::Pending { why: None });
         assert_eq!(silent(&mut waiting, 0, |_| Some(1)), None);
@@ -327,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_left_its_result_is_not_waited_for_for_ever() {
+    fn attempt_with_a_result_is_given_up_after_a_grace_period() {
         let mut deadlines = running(None);
         deadlines.record_outcome(at(10));
         deadlines.record_outcome(at(15));

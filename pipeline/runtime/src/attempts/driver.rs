@@ -20,10 +20,10 @@ const GATHER: Duration = Duration::from_millis(200);
 /// Sender of an attempt's states; `None` before the first response.
 pub(super) type StateSender = watch::Sender<Option<AttemptState>>;
 
-/// Order of an attempt for its driver.
+/// Request of an attempt to its driver.
 pub(super) enum DriverRequest {
     /// Submit the task, respond with its handle, and report its states.
-    Submit { task: Box<AttemptTask>, answer: oneshot::Sender<Result<Handle>>, states: StateSender },
+    Submit { task: Box<AttemptTask>, response: oneshot::Sender<Result<Handle>>, states: StateSender },
     /// Report the states of an attempt that was submitted before.
     Watch { handle: Handle, states: StateSender },
 }
@@ -43,20 +43,20 @@ impl PoolDriver {
         pool: &str,
         executor: Arc<dyn Executor>,
         observer: Arc<dyn Observer>,
-        orders: UnboundedReceiver<DriverRequest>,
+        requests: UnboundedReceiver<DriverRequest>,
     ) -> Self {
-        Self { pool: pool.to_string(), executor, observer, requests: orders, live: Vec::new(), failures: 0 }
+        Self { pool: pool.to_string(), executor, observer, requests, live: Vec::new(), failures: 0 }
     }
 
-    /// Runs until all senders of orders are gone.
+    /// Runs until all senders of requests are gone.
     pub async fn run(mut self) {
         let executor = self.executor.clone();
         let mut changed: BoxFuture<'_, ()> = executor.changed();
         loop {
             tokio::select! {
                 biased;
-                order = self.requests.recv() => match order {
-                    Some(order) => self.take(order).await,
+                request = self.requests.recv() => match request {
+                    Some(request) => self.take(request).await,
                     None => break,
                 },
                 () = &mut changed, if !self.live.is_empty() => {
@@ -72,26 +72,26 @@ impl PoolDriver {
         self.shut_down().await;
     }
 
-    /// Executes an order together with those that arrive at the same time.
-    async fn take(&mut self, order: DriverRequest) {
+    /// Executes a request together with those that arrive at the same time.
+    async fn take(&mut self, request: DriverRequest) {
         let mut submissions = Vec::new();
-        self.sort(order, &mut submissions);
+        self.sort(request, &mut submissions);
         if !submissions.is_empty() && !self.executor.capabilities().relays {
             tokio::time::sleep(GATHER).await;
         }
-        while let Ok(order) = self.requests.try_recv() {
-            self.sort(order, &mut submissions);
+        while let Ok(request) = self.requests.try_recv() {
+            self.sort(request, &mut submissions);
         }
         self.submit(submissions).await;
     }
 
     fn sort(
         &mut self,
-        order: DriverRequest,
+        request: DriverRequest,
         submissions: &mut Vec<(AttemptTask, oneshot::Sender<Result<Handle>>, StateSender)>,
     ) {
-        match order {
-            DriverRequest::Submit { task, answer, states } => submissions.push((*task, answer, states)),
+        match request {
+            DriverRequest::Submit { task, response, states } => submissions.push((*task, response, states)),
             DriverRequest::Watch { handle, states } => self.live.push((handle, states)),
         }
     }
@@ -99,20 +99,20 @@ impl PoolDriver {
     async fn submit(&mut self, submissions: Vec<(AttemptTask, oneshot::Sender<Result<Handle>>, StateSender)>) {
         let (mut tasks, mut waiting) = (Vec::new(), Vec::new());
         // A closed response channel means that the attempt was stopped, or belongs to another engine by now.
-        for (task, answer, states) in submissions.into_iter().filter(|(_, answer, _)| !answer.is_closed()) {
+        for (task, response, states) in submissions.into_iter().filter(|(_, response, _)| !response.is_closed()) {
             tasks.push(task);
-            waiting.push((answer, states));
+            waiting.push((response, states));
         }
         if tasks.is_empty() {
             return;
         }
         tracing::debug!(pool = self.pool, attempts = tasks.len(), "attempts submitted");
-        for (handle, (answer, states)) in self.executor.submit(&tasks).await.into_iter().zip(waiting) {
+        for (handle, (response, states)) in self.executor.submit(&tasks).await.into_iter().zip(waiting) {
             if let Ok(handle) = &handle {
                 self.live.push((handle.clone(), states));
             }
             // If the receiver is gone, so is the receiver of states, which the next poll finds.
-            let _ = answer.send(handle);
+            let _ = response.send(handle);
         }
     }
 
@@ -120,14 +120,16 @@ impl PoolDriver {
     async fn poll(&mut self) -> bool {
         self.release().await;
         let handles: Vec<Handle> = self.live.iter().map(|(handle, _)| handle.clone()).collect();
-        let answer = match self.executor.poll(&handles).await {
+        let result = match self.executor.poll(&handles).await {
             Ok(states) if states.len() == handles.len() => Ok(states),
-            Ok(states) => {
-                Err(Error::bug(format!("it was asked for {} states and told {}", handles.len(), states.len())))
-            }
+            Ok(states) => Err(Error::bug(format!(
+                "the executor was polled for {} states and returned {}",
+                handles.len(),
+                states.len()
+            ))),
             Err(error) => Err(error),
         };
-        match answer {
+        match result {
             Ok(states) => {
                 self.mark_reachable();
                 self.publish_states(states);
@@ -142,33 +144,33 @@ impl PoolDriver {
 
     fn publish_states(&mut self, states: Vec<AttemptState>) {
         let mut states = states.into_iter();
-        self.live.retain(|(_, told)| {
+        self.live.retain(|(_, sender)| {
             let Some(state) = states.next() else { return true };
-            let goes_on = !matches!(state, AttemptState::Ended(_));
+            let continues = !matches!(state, AttemptState::Ended(_));
             let state = Some(state);
-            told.send_if_modified(|before| {
-                let news = *before != state;
-                if news {
-                    *before = state;
+            sender.send_if_modified(|last| {
+                let changed = *last != state;
+                if changed {
+                    *last = state;
                 }
-                news
+                changed
             });
-            goes_on
+            continues
         });
     }
 
     fn mark_reachable(&mut self) {
         if self.failures > 0 {
-            self.observer.note(&format!("pool `{}` answers again", self.pool));
+            self.observer.note(&format!("pool `{}` is reachable again", self.pool));
         }
         self.failures = 0;
     }
 
     fn mark_unreachable(&mut self, error: &Error) {
-        tracing::info!(pool = self.pool, failures = self.failures, %error, "states are not known");
+        tracing::info!(pool = self.pool, failures = self.failures, %error, "cannot poll the states of attempts");
         if self.failures == 0 {
             let pool = &self.pool;
-            self.observer.note(&format!("pool `{pool}` cannot be asked now, its attempts go on: {error}"));
+            self.observer.note(&format!("pool `{pool}` is unreachable now, its attempts continue: {error}"));
         }
         self.failures += 1;
     }
@@ -176,15 +178,15 @@ impl PoolDriver {
     /// Forgets attempts without a follower. Such an attempt only continues if it outlives the engine.
     async fn release(&mut self) {
         let outlive = self.executor.capabilities().outlives_engine;
-        let mut left = Vec::new();
+        let mut orphans = Vec::new();
         self.live.retain(|(handle, states)| {
             let followed = !states.is_closed();
             if !followed && !outlive {
-                left.push(handle.clone());
+                orphans.push(handle.clone());
             }
             followed
         });
-        self.kill(&left).await;
+        self.kill(&orphans).await;
     }
 
     /// Ends the driver when the run is over, or left to another engine.
@@ -199,7 +201,7 @@ impl PoolDriver {
     async fn kill(&self, handles: &[Handle]) {
         for handle in handles {
             if let Err(error) = self.executor.cancel(handle, Control::Kill).await {
-                tracing::info!(pool = self.pool, handle = handle.0, %error, "an attempt was not stopped");
+                tracing::info!(pool = self.pool, handle = handle.0, %error, "cannot stop an attempt");
             }
         }
     }

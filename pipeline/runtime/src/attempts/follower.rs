@@ -55,7 +55,7 @@ struct StoreFollower {
 /// Follows an attempt to its end.
 pub(super) async fn follow(attempt: AttemptSupervisor, handle: Handle, states: StateReceiver) -> AttemptCompletion {
     let now = attempt.now();
-    let mut followed = StoreFollower {
+    let mut follower = StoreFollower {
         deadlines: Deadlines::new(now, attempt.task.timeout).waiting_at_most(attempt.wait()),
         attempt,
         handle,
@@ -67,8 +67,8 @@ pub(super) async fn follow(attempt: AttemptSupervisor, handle: Handle, states: S
         checkpoint: None,
         requests: JoinSet::new(),
     };
-    let ended = followed.until_it_ends(states).await;
-    followed.conclude(ended).await
+    let ended = follower.until_it_ends(states).await;
+    follower.conclude(ended).await
 }
 
 impl StoreFollower {
@@ -87,16 +87,16 @@ impl StoreFollower {
             tokio::select! {
                 biased;
                 changed = states.changed() => if changed.is_err() {
-                    let error = Error::bug("nobody drives this pool any more");
+                    let error = Error::bug("the driver of this pool has ended");
                     return Some(AttemptExit::with_error(AttemptOutcome::Failed, error));
                 },
                 () = wait_beyond_control(&mut self.attempt.control, self.level) => {
                     self.level = *self.attempt.control.borrow();
                     self.deadlines.record_control(self.attempt.now(), self.level);
                 }
-                (asked, found) = await_read(&mut self.pending_read) => {
+                (requested_at, found) = await_read(&mut self.pending_read) => {
                     self.pending_read = None;
-                    self.record_read(asked, found);
+                    self.record_read(requested_at, found);
                 }
                 () = tokio::time::sleep(TICK) => {}
             }
@@ -129,19 +129,19 @@ impl StoreFollower {
     }
 
     /// Records the result of a read.
-    fn record_read(&mut self, asked: Duration, found: Result<AttemptSnapshot>) {
+    fn record_read(&mut self, requested_at: Duration, found: Result<AttemptSnapshot>) {
         let now = self.attempt.now();
         match found {
-            Ok(AttemptSnapshot { heartbeat, final_objects: left }) => {
-                self.deadlines.beats(asked, now, heartbeat.as_ref().map(|heartbeat| heartbeat.beat));
+            Ok(AttemptSnapshot { heartbeat, final_objects }) => {
+                self.deadlines.beats(requested_at, now, heartbeat.as_ref().map(|heartbeat| heartbeat.beat));
                 self.pass_on(heartbeat);
-                if left.is_present() {
+                if final_objects.is_present() {
                     self.deadlines.record_outcome(now);
-                    self.final_objects = left;
+                    self.final_objects = final_objects;
                 }
             }
             Err(error) => {
-                tracing::debug!(%error, "a look at the attempt failed");
+                tracing::debug!(%error, "cannot read the state of the attempt");
                 self.deadlines.record_failed_read(now);
             }
         }
@@ -173,7 +173,7 @@ impl StoreFollower {
                     }));
                 }
                 DeadlineAction::Stop(control) => {
-                    let (executor, handle) = (self.attempt.carrier.executor.clone(), self.handle.clone());
+                    let (executor, handle) = (self.attempt.client.executor.clone(), self.handle.clone());
                     self.requests.spawn(retry_until_ok(move || {
                         let (executor, handle) = (executor.clone(), handle.clone());
                         async move { executor.cancel(&handle, control).await }
@@ -190,80 +190,80 @@ impl StoreFollower {
             self.kill_in_the_background();
         }
         let why = self.deadlines.why();
-        let well = |ended: &AttemptExit| ended.error.is_none() && ended.result.is_none();
-        let should = why.is_none() && ended.as_ref().is_some_and(well);
-        let mut left = match self.read_final_objects(should).await {
-            Ok(left) => left,
+        let succeeded = |ended: &AttemptExit| ended.error.is_none() && ended.result.is_none();
+        let must_have_result = why.is_none() && ended.as_ref().is_some_and(succeeded);
+        let mut objects = match self.read_final_objects(must_have_result).await {
+            Ok(objects) => objects,
             Err(error) => {
                 return AttemptCompletion::failed(AttemptOutcome::Failed, error.at("reading the attempt's result"));
             }
         };
-        left.result = left.result.or_else(|| ended.as_ref().and_then(|ended| ended.result.as_deref().cloned()));
-        if left.result.is_none() {
+        objects.result = objects.result.or_else(|| ended.as_ref().and_then(|ended| ended.result.as_deref().cloned()));
+        if objects.result.is_none() {
             // The last heartbeat may have a later resume point than the last read.
             let last = self.attempt.follow.last_heartbeat().await;
             self.pass_on(last);
         }
-        if !left.is_present() {
+        if !objects.is_present() {
             // A node that is cut off keeps running its attempt, and so does one whose restarted head forgot it.
             if ended.as_ref().is_some_and(|ended| ended.outcome == AttemptOutcome::Lost) {
                 self.attempt.request_cancel().await;
             }
             self.append_executor_log().await;
         }
-        conclude(left, why, ended, self.attempt.task.timeout)
+        conclude(objects, why, ended, self.attempt.task.timeout)
     }
 
     /// Kills an attempt that is concluded but that its executor has not reported as over.
     fn kill_in_the_background(&self) {
-        let (executor, handle) = (self.attempt.carrier.executor.clone(), self.handle.clone());
+        let (executor, handle) = (self.attempt.client.executor.clone(), self.handle.clone());
         tokio::spawn(tokio::time::timeout(LAST_REQUEST, async move {
             if let Err(error) = executor.cancel(&handle, Control::Kill).await {
-                tracing::info!(handle = handle.0, %error, "an attempt was not stopped");
+                tracing::info!(handle = handle.0, %error, "cannot stop an attempt");
             }
         }));
     }
 
-    /// Returns the objects that the attempt left. With `should`, a missing result is retried for a while.
-    async fn read_final_objects(&mut self, should: bool) -> Result<FinalObjects> {
-        let mut left = std::mem::take(&mut self.final_objects);
-        if !left.is_present() {
-            left = self.attempt.follow.final_objects().await?;
+    /// Returns the objects that the attempt left. With `must_have_result`, a missing result is retried for a while.
+    async fn read_final_objects(&mut self, must_have_result: bool) -> Result<FinalObjects> {
+        let mut objects = std::mem::take(&mut self.final_objects);
+        if !objects.is_present() {
+            objects = self.attempt.follow.final_objects().await?;
         }
-        for wait in RESULT_RETRY_DELAYS.iter().filter(|_| should) {
-            if left.is_present() {
+        for wait in RESULT_RETRY_DELAYS.iter().filter(|_| must_have_result) {
+            if objects.is_present() {
                 break;
             }
             tokio::time::sleep(*wait).await;
-            left = self.attempt.follow.final_objects().await?;
+            objects = self.attempt.follow.final_objects().await?;
         }
-        Ok(left)
+        Ok(objects)
     }
 
     /// Appends the executor's log to the attempt's log: in most cases it explains why the program did not start.
     async fn append_executor_log(&mut self) {
-        let kept = match self.attempt.carrier.executor.logs(&self.handle).await {
+        let output = match self.attempt.client.executor.logs(&self.handle).await {
             Ok(text) => text,
             Err(error) => {
-                tracing::info!(handle = self.handle.0, %error, "the executor's log cannot be read");
+                tracing::info!(handle = self.handle.0, %error, "cannot read the executor's log");
                 return;
             }
         };
-        let text = end_of(kept.trim());
+        let text = end_of(output.trim());
         if text.is_empty() {
             return;
         }
-        let news = &self.attempt.notifier;
-        if let Err(error) = LogSink::append_after_end(news, text).await {
-            news.note(&format!("the end of the log of {} was not stored: {error}", news.spec.stage));
+        let notifier = &self.attempt.notifier;
+        if let Err(error) = LogSink::append_after_end(notifier, text).await {
+            notifier.note(&format!("the end of the log of {} was not stored: {error}", notifier.spec.stage));
         }
     }
 }
 
 /// Awaits the pending read; never returns without one.
-async fn await_read(look: &mut Option<PendingRead>) -> (Duration, Result<AttemptSnapshot>) {
-    match look {
-        Some(look) => look.await,
+async fn await_read(pending: &mut Option<PendingRead>) -> (Duration, Result<AttemptSnapshot>) {
+    match pending {
+        Some(pending) => pending.await,
         None => std::future::pending().await,
     }
 }
@@ -275,9 +275,9 @@ fn end_of(text: &str) -> &str {
 }
 
 /// Retries a request until it succeeds.
-async fn retry_until_ok<F: Future<Output = Result<()>>>(mut ask: impl FnMut() -> F) {
+async fn retry_until_ok<F: Future<Output = Result<()>>>(mut request: impl FnMut() -> F) {
     let mut failures = 0;
-    while let Err(error) = ask().await {
+    while let Err(error) = request().await {
         failures += 1;
         tracing::info!(failures, %error, "a request to stop an attempt failed, trying again");
         tokio::time::sleep(backoff(failures)).await;

@@ -51,20 +51,20 @@ impl PoolClients {
         Self { context: context.clone(), pools: Mutex::default(), uploads: Uploads::default() }
     }
 
-    /// Returns the carrier of a pool. Errors: invalid (there is no such pool).
+    /// Returns the client of a pool, and starts its driver on first use. Errors: invalid (there is no such pool).
     pub fn get(&self, pool: &str) -> Result<PoolClient> {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(carrier) = pools.get(pool) {
-            return Ok(carrier.clone());
+        if let Some(client) = pools.get(pool) {
+            return Ok(client.clone());
         }
         let executor = self.context.executors.get(pool)?;
-        let (orders, taken) = unbounded_channel();
-        let driver = PoolDriver::new(pool, executor.clone(), self.context.observer.clone(), taken);
+        let (requests, receiver) = unbounded_channel();
+        let driver = PoolDriver::new(pool, executor.clone(), self.context.observer.clone(), receiver);
         tokio::spawn(driver.run().in_current_span());
-        let (pool, can) = (Arc::from(pool), executor.capabilities());
-        let carrier = PoolClient { pool, executor, capabilities: can, requests: orders, notified: Arc::default() };
-        pools.insert(carrier.pool.to_string(), carrier.clone());
-        Ok(carrier)
+        let (pool, capabilities) = (Arc::from(pool), executor.capabilities());
+        let client = PoolClient { pool, executor, capabilities, requests, notified: Arc::default() };
+        pools.insert(client.pool.to_string(), client.clone());
+        Ok(client)
     }
 }
 

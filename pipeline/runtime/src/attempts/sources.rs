@@ -14,7 +14,7 @@ use trainyard_spec::files::{digest_listed, files_below, path_below, source_exist
 use trainyard_store::Store;
 
 /// Help for a source that has changed.
-const HELP: &str = "run the command again: it makes a new plan";
+const HELP: &str = "run the command again to make a new plan";
 
 /// Sources that are already uploaded; several stages may use the same source.
 #[derive(Default)]
@@ -46,10 +46,10 @@ async fn upload(store: &Store, location: &str, planned: &Digest) -> Result<Vec<F
     let root = Path::new(location);
     let changed = || Error::invalid(format!("{location} changed since the plan was made")).help(HELP);
     if !source_exists(root) {
-        return Err(Error::invalid(format!("{location} is gone since the plan was made")).help(HELP));
+        return Err(Error::invalid(format!("{location} was removed since the plan was made")).help(HELP));
     }
-    let walk = root.to_path_buf();
-    let names = tokio::task::spawn_blocking(move || files_below(&walk)).await;
+    let folder = root.to_path_buf();
+    let names = tokio::task::spawn_blocking(move || files_below(&folder)).await;
     let mut files = Vec::new();
     for path in names.map_err(|e| Error::bug(format!("a file task ended early: {e}")))?? {
         let stored = store.put_object_file(&path_below(root, &path)).await;
@@ -67,7 +67,7 @@ mod tests {
     use trainyard_store::StoreOptions;
 
     #[tokio::test]
-    async fn what_was_planned_is_stored_and_nothing_else() {
+    async fn upload_stores_exactly_the_planned_sources() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let (code, one) = (folder.path().join("code"), folder.path().join("one.py"));
@@ -93,8 +93,8 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::Invalid);
             assert!(error.message.ends_with("changed since the plan was made") && error.help.is_some(), "{error}");
         }
-        let gone = folder.path().join("none");
-        let error = upload(&store, gone.to_str().unwrap(), &Digest::of(b"")).await.unwrap_err();
-        assert!(error.message.ends_with("is gone since the plan was made"), "{error}");
+        let removed = folder.path().join("none");
+        let error = upload(&store, removed.to_str().unwrap(), &Digest::of(b"")).await.unwrap_err();
+        assert!(error.message.ends_with("was removed since the plan was made"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! State of one attempt in a carrier, shared by its phases.
+//! State of one attempt, shared by its phases.
 
 use super::PoolClient;
 use super::wait_reason::WaitReasonTracker;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 pub(crate) struct AttemptSupervisor {
-    pub(super) carrier: PoolClient,
+    pub(super) client: PoolClient,
     pub(super) task: AttemptTask,
     pub(super) notifier: Arc<AttemptNotifier>,
     pub(super) control: watch::Receiver<Control>,
@@ -23,13 +23,13 @@ pub(super) type StateReceiver = watch::Receiver<Option<AttemptState>>;
 
 impl AttemptSupervisor {
     pub fn new(
-        carrier: PoolClient,
+        client: PoolClient,
         task: AttemptTask,
-        news: Arc<AttemptNotifier>,
+        notifier: Arc<AttemptNotifier>,
         control: watch::Receiver<Control>,
     ) -> Self {
-        let follow = AttemptReader::new(&news.context, &task.spec);
-        Self { carrier, task, notifier: news, control, follow, waiting: WaitReasonTracker::default() }
+        let follow = AttemptReader::new(&notifier.context, &task.spec);
+        Self { client, task, notifier, control, follow, waiting: WaitReasonTracker::default() }
     }
 
     /// Returns how long the attempt may wait for its machine.
@@ -65,15 +65,15 @@ pub(super) fn waits_for_a_machine() -> String {
 }
 
 /// Returns when the engine requests at least this control; never returns if the sender is gone.
-pub(crate) async fn wait_for_control(control: &mut watch::Receiver<Control>, least: Control) {
-    if control.wait_for(|wanted| *wanted >= least).await.is_err() {
+pub(crate) async fn wait_for_control(control: &mut watch::Receiver<Control>, level: Control) {
+    if control.wait_for(|requested| *requested >= level).await.is_err() {
         std::future::pending().await
     }
 }
 
 /// Returns when the engine requests more than this control; never returns if the sender is gone.
-pub(super) async fn wait_beyond_control(control: &mut watch::Receiver<Control>, asked: Control) {
-    if control.wait_for(|wanted| *wanted > asked).await.is_err() {
+pub(super) async fn wait_beyond_control(control: &mut watch::Receiver<Control>, current: Control) {
+    if control.wait_for(|requested| *requested > current).await.is_err() {
         std::future::pending().await
     }
 }

@@ -33,8 +33,8 @@ impl WaitReasonTracker {
     }
     /// Returns the report that is due now: a reason, or `None` for the end of the wait.
     pub fn take_report(&mut self, now: Duration) -> Option<Option<String>> {
-        let soon = self.at.is_some_and(|at| now.saturating_sub(at) < PAUSE);
-        if self.present == self.reported || (self.present.is_some() && soon) {
+        let too_soon = self.at.is_some_and(|at| now.saturating_sub(at) < PAUSE);
+        if self.present == self.reported || (self.present.is_some() && too_soon) {
             return None;
         }
         if self.present.is_some() {
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_told_once_and_its_end_at_once() {
+    fn reason_is_reported_once_and_its_end_immediately() {
         let mut waiting = WaitReasonTracker::default();
         assert_eq!(waiting.take_report(at(0)), None, "it never waited");
         waiting.set_reason("Priority");
@@ -67,18 +67,18 @@ mod tests {
     }
 
     #[test]
-    fn reasons_that_take_turns_are_told_every_half_minute() {
+    fn alternating_reasons_are_rate_limited() {
         let mut waiting = WaitReasonTracker::default();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for second in 0..100 {
             waiting.set_reason(if second % 2 == 0 { "Priority" } else { "Resources" });
-            told.extend(waiting.take_report(at(second)).map(|_| second));
+            reported.extend(waiting.take_report(at(second)).map(|_| second));
         }
-        assert_eq!(told, [0, 31, 62, 93]);
+        assert_eq!(reported, [0, 31, 62, 93]);
     }
 
     #[test]
-    fn a_reason_that_stays_is_told_once_its_time_has_come() {
+    fn delayed_reason_is_reported_after_the_pause() {
         let mut waiting = WaitReasonTracker::default();
         waiting.set_reason("Priority");
         assert!(waiting.take_report(at(0)).is_some());

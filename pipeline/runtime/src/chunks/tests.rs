@@ -41,7 +41,7 @@ async fn texts(store: &Store) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn records_have_the_clocks_time_and_their_level() {
+async fn records_have_time_and_level() {
     let (_, store, writer) = writer().await;
     writer.raw("two\nlines");
     writer.message(&AttemptMessage::Log { level: LogLevel::Warn, text: "careful".into() });
@@ -58,7 +58,7 @@ async fn records_have_the_clocks_time_and_their_level() {
 }
 
 #[tokio::test]
-async fn a_chunk_that_fails_is_put_again_and_hides_nothing_behind_it() {
+async fn failed_chunk_is_retried_before_later_ones() {
     let (faulty, store, writer) = writer().await;
     writer.raw("one");
     writer.put().await.unwrap();
@@ -72,7 +72,7 @@ async fn a_chunk_that_fails_is_put_again_and_hides_nothing_behind_it() {
 }
 
 #[tokio::test]
-async fn chunks_of_an_earlier_engine_stay_in_front() {
+async fn chunks_of_an_earlier_engine_come_first() {
     let (_, store, writer) = writer().await;
     let spec = spec();
     let before = store
@@ -87,7 +87,7 @@ async fn chunks_of_an_earlier_engine_stay_in_front() {
 }
 
 #[tokio::test]
-async fn a_store_that_stays_away_costs_no_more_memory_than_the_limit() {
+async fn buffer_is_bounded_during_an_outage() {
     let (faulty, store, writer) = writer().await;
     let line = "x".repeat(1 << 20);
     faulty.inject(StoreFault::Denied, "/log/", 1);
@@ -103,11 +103,11 @@ async fn a_store_that_stays_away_costs_no_more_memory_than_the_limit() {
     let texts = texts(&store).await;
     let lines = texts.iter().filter(|l| **l == line).count();
     let dropped = format!("[{} bytes of log were dropped", (21 - lines) * record);
-    assert!(texts.last().unwrap().starts_with(&dropped), "the log says what it lacks");
+    assert!(texts.last().unwrap().starts_with(&dropped), "the log reports the dropped bytes");
 }
 
 #[tokio::test]
-async fn curves_are_a_stream_of_their_own() {
+async fn curves_are_a_separate_stream() {
     let (_, store, writer) = writer().await;
     let point = |step| AttemptMessage::Metric { name: "loss".into(), step, value: 0.5 };
     writer.message(&point(1));
@@ -124,7 +124,7 @@ async fn curves_are_a_stream_of_their_own() {
 }
 
 #[tokio::test]
-async fn puts_at_the_same_time_leave_no_number_out() {
+async fn concurrent_flushes_skip_no_number() {
     let (_, store, writer) = writer().await;
     for line in ["one", "two", "three"] {
         writer.raw(line);
@@ -134,7 +134,7 @@ async fn puts_at_the_same_time_leave_no_number_out() {
 }
 
 #[tokio::test]
-async fn what_is_left_is_put_when_the_writer_is_closed() {
+async fn close_stores_the_remaining_messages() {
     let (_, store, _) = writer().await;
     let (writer, task) = ChunkWriter::open(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
     writer.raw("last");
@@ -144,23 +144,26 @@ async fn what_is_left_is_put_when_the_writer_is_closed() {
 }
 
 #[tokio::test]
-async fn an_end_that_cannot_be_stored_is_told() {
+async fn failure_to_store_the_end_is_reported() {
     let (faulty, store, _) = writer().await;
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let hear = told.clone();
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let sink = reports.clone();
     let (writer, task) = ChunkWriter::open(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), move |text| {
-        hear.lock().unwrap().push(text.to_string());
+        sink.lock().unwrap().push(text.to_string());
     });
     faulty.inject(StoreFault::ReadOnly, "/log/", u32::MAX);
     writer.raw("last");
     writer.close();
     task.await.unwrap();
-    let told = told.lock().unwrap();
-    assert!(matches!(&told[..], [only] if only.starts_with("the end of the log of a was not stored")), "{told:?}");
+    let reports = reports.lock().unwrap();
+    assert!(
+        matches!(&reports[..], [only] if only.starts_with("the end of the log of a was not stored")),
+        "{reports:?}"
+    );
 }
 
 #[tokio::test]
-async fn a_line_is_put_behind_what_the_attempt_stored_itself() {
+async fn appended_line_follows_the_stored_log() {
     let (_, store, writer) = writer().await;
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_millis(NOW));
     for line in ["one", "two"] {
@@ -173,7 +176,7 @@ async fn a_line_is_put_behind_what_the_attempt_stored_itself() {
 }
 
 #[tokio::test]
-async fn a_long_log_is_few_objects_and_reads_the_same() {
+async fn long_log_is_merged_into_pages() {
     let (_, store, _) = writer().await;
     let (writer, task) = ChunkWriter::open(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
     let lines: Vec<String> = (0..140).map(|n| format!("line {n}")).collect();
@@ -193,7 +196,7 @@ async fn a_long_log_is_few_objects_and_reads_the_same() {
 }
 
 #[tokio::test]
-async fn a_second_process_goes_on_behind_the_pages_of_the_first() {
+async fn second_process_continues_after_stored_pages() {
     let (_, store, first) = writer().await;
     let (second, third) = {
         let again = || ChunkWriter::new(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});

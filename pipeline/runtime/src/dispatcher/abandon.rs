@@ -10,7 +10,7 @@ impl Dispatcher {
     pub(super) async fn abandon(&mut self) {
         for running in self.running.values() {
             if running.outlives && self.interrupts == 0 {
-                running.carrying.abort();
+                running.task.abort();
             } else {
                 running.control.send_replace(Control::Cancel);
             }

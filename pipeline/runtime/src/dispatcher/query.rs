@@ -1,4 +1,4 @@
-//! Commands that query or update the store: each becomes a question whose response is an input of the engine.
+//! Commands that query or update the store: each becomes a query whose response is an input of the engine.
 
 use super::Dispatcher;
 use crate::{lookup, publish};

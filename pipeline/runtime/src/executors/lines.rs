@@ -19,40 +19,40 @@ impl LineSplitter {
     pub fn new(limit: usize) -> Self {
         Self { line: Vec::new(), limit }
     }
-    /// Adds the next bytes and calls `see` for every line that ends in them.
-    pub fn feed(&mut self, mut bytes: &[u8], see: &mut impl FnMut(&str)) {
+    /// Adds the next bytes and calls `on_line` for every line that ends in them.
+    pub fn feed(&mut self, mut bytes: &[u8], on_line: &mut impl FnMut(&str)) {
         while let Some(end) = bytes.iter().position(|b| *b == b'\n') {
             self.keep(&bytes[..end]);
-            see(&String::from_utf8_lossy(&self.line));
+            on_line(&String::from_utf8_lossy(&self.line));
             self.line.clear();
             bytes = &bytes[end + 1..];
         }
         self.keep(bytes);
     }
-    /// Calls `see` for the last line if it does not end with a newline.
-    pub fn finish(self, see: &mut impl FnMut(&str)) {
+    /// Calls `on_line` for the last line if it does not end with a newline.
+    pub fn finish(self, on_line: &mut impl FnMut(&str)) {
         if !self.line.is_empty() {
-            see(&String::from_utf8_lossy(&self.line));
+            on_line(&String::from_utf8_lossy(&self.line));
         }
     }
 
     fn keep(&mut self, piece: &[u8]) {
-        let room = self.limit.saturating_sub(self.line.len());
-        self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+        let free = self.limit.saturating_sub(self.line.len());
+        self.line.extend_from_slice(&piece[..piece.len().min(free)]);
     }
 }
 
-/// Calls `see` for every line until the pipe ends.
-pub(super) async fn for_each_line(mut pipe: impl AsyncRead + Unpin, mut see: impl FnMut(&str)) {
+/// Calls `on_line` for every line until the pipe ends.
+pub(super) async fn for_each_line(mut pipe: impl AsyncRead + Unpin, mut on_line: impl FnMut(&str)) {
     let mut lines = LineSplitter::new(LINE_LIMIT);
     let mut piece = vec![0; 64 * 1024];
     // A broken pipe counts as the end; the exit status reports how the process ended.
     while let Ok(size) = pipe.read(&mut piece).await
         && size > 0
     {
-        lines.feed(&piece[..size], &mut see);
+        lines.feed(&piece[..size], &mut on_line);
     }
-    lines.finish(&mut see);
+    lines.finish(&mut on_line);
 }
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ mod tests {
     use trainyard_core::attempt::{AttemptMessage, LogLevel};
 
     #[tokio::test]
-    async fn lines_are_cut_at_the_limit_and_the_last_needs_no_end() {
+    async fn lines_are_cut_at_the_limit() {
         let mut text = vec![b'x'; 3 * LINE_LIMIT];
         text.extend_from_slice(b"\nsecond\n\nlast");
         let mut lines = Vec::new();
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_at_its_limit_fits_into_a_line_however_it_is_escaped() {
+    fn escaped_text_at_the_limit_fits_into_a_line() {
         for byte in [0, b'"', b'x', 0xff] {
             let mut texts = Vec::new();
             let mut lines = LineSplitter::new(TEXT_LIMIT);

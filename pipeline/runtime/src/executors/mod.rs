@@ -1,9 +1,9 @@
 //! Executors: each starts attempts on its machines, and reports their states.
 //!
 //! An attempt needs only its URL: `spec.json` is in the store before it is submitted, `result.json` or `failure.json`
-//! is there at its end, and in between it writes heartbeats and chunks of log and metrics there (`follow.rs` reads
-//! them). An executor therefore only transports a command line to a machine. An executor that holds the attempt's pipes
-//! forwards its messages through [`AttemptTask::reports`] instead.
+//! is there at its end, and in between it writes heartbeats and chunks of log and metrics there (`attempt_reader.rs`
+//! reads them). An executor therefore only transports a command line to a machine. An executor that holds the attempt's
+//! pipes forwards its messages through [`AttemptTask::reports`] instead.
 
 mod lines;
 mod local;
@@ -192,14 +192,15 @@ impl AttemptExit {
 /// refuses, and would refuse again).
 pub trait Executor: Send + Sync {
     fn capabilities(&self) -> Capabilities;
-    /// Starts attempts, with one request if possible; returns one result per task, in order. A task whose [`AttemptTask::key`]
-    /// was submitted before, by any client, is not started again: the result is the handle of the first submission.
+    /// Starts attempts, with one request if possible; returns one result per task, in order. A task whose
+    /// [`AttemptTask::key`] was submitted before, by any client, is not started again: the result is the handle of the
+    /// first submission.
     fn submit<'a>(&'a self, tasks: &'a [AttemptTask]) -> BoxFuture<'a, Vec<Result<Handle>>>;
     /// Returns the states of attempts, with one request if possible, in order. An attempt that the executor does not
-    /// know any more has ended with [`AttemptOutcome::ToolWorkerLoss`].
+    /// know any more has ended with [`AttemptOutcome::Lost`].
     fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<AttemptState>>>;
-    /// Ends an attempt and all processes that it started. It is over once its state is [`AttemptState::Ended`]. The attempt
-    /// itself was requested to stop before ([`trainyard_core::attempt::CancelRequest`]), except for a kill.
+    /// Ends an attempt and all processes that it started. It is over once its state is [`AttemptState::Ended`]. The
+    /// attempt itself was requested to stop before ([`trainyard_core::attempt::CancelRequest`]), except for a kill.
     fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>>;
     /// Finds an attempt that an earlier engine submitted, by its handle or, if the engine died before it journaled one,
     /// by its key; returns `None` if there is no such attempt.

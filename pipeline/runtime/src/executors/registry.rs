@@ -45,12 +45,12 @@ impl ExecutorKind {
         build: impl Fn(&ExecutorContext, O) -> Result<Arc<dyn Executor>> + Send + Sync + 'static,
     ) -> Self {
         let schema = schemars::schema_for!(O).to_value();
-        let build: ExecutorBuilder = Box::new(move |launching, options| {
-            let read = O::deserialize(options).map_err(|e| {
-                Error::invalid(format!("the pool `{}`: its options under `with` cannot be read: {e}", launching.pool))
+        let build: ExecutorBuilder = Box::new(move |context, options| {
+            let parsed = O::deserialize(options).map_err(|e| {
+                Error::invalid(format!("pool `{}`: cannot read the options under `with`: {e}", context.pool))
                     .help(format!("`trainyard stages executors/{name}` prints its options"))
             })?;
-            build(launching, read)
+            build(context, parsed)
         });
         Self { name, summary, on_this_machine: false, schema, several_nodes: false, build }
     }
@@ -65,8 +65,8 @@ impl ExecutorKind {
         Self { several_nodes: true, ..self }
     }
     /// Builds the executor of one pool. Errors: invalid (the options).
-    pub fn build(&self, launching: &ExecutorContext, options: &Value) -> Result<Arc<dyn Executor>> {
-        (self.build)(launching, options)
+    pub fn build(&self, context: &ExecutorContext, options: &Value) -> Result<Arc<dyn Executor>> {
+        (self.build)(context, options)
     }
 }
 
@@ -76,17 +76,17 @@ pub fn kinds() -> Vec<ExecutorKind> {
         ExecutorKind::new(
             LocalExecutor::NAME,
             "attempts as processes of this machine",
-            |with, options: LocalOptions| {
+            |context, options: LocalOptions| {
                 options.check()?;
-                Ok(Arc::new(LocalExecutor::new(with.launcher.clone(), with.slots.clone(), options)))
+                Ok(Arc::new(LocalExecutor::new(context.launcher.clone(), context.slots.clone(), options)))
             },
         )
         .on_this_machine(),
-        ExecutorKind::new(RayExecutor::NAME, "attempts as jobs of a Ray cluster", |with, options: RayOptions| {
-            Ok(Arc::new(RayExecutor::new(&with.launcher, &options)?))
+        ExecutorKind::new(RayExecutor::NAME, "attempts as jobs of a Ray cluster", |context, options: RayOptions| {
+            Ok(Arc::new(RayExecutor::new(&context.launcher, &options)?))
         }),
-        ExecutorKind::new(SlurmExecutor::NAME, "attempts as jobs of Slurm", |with, options: SlurmOptions| {
-            Ok(Arc::new(SlurmExecutor::new(with.launcher.clone(), options)?))
+        ExecutorKind::new(SlurmExecutor::NAME, "attempts as jobs of Slurm", |context, options: SlurmOptions| {
+            Ok(Arc::new(SlurmExecutor::new(context.launcher.clone(), options)?))
         })
         .several_nodes(),
     ]

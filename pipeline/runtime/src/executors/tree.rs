@@ -150,14 +150,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_may_hold_anything() {
+    fn process_names_may_contain_any_character() {
         let p = parse_stat("42 (a b) (c) S 7 40 40 0 -1").unwrap();
         assert_eq!((p.pid, p.parent, p.group, p.zombie), (42, 7, 40, false));
         assert!(parse_stat("42 (dead) Z 7 40 40").unwrap().zombie);
     }
 
     #[test]
-    fn whoever_kills_spares_itself_and_those_above() {
+    fn killer_spares_itself_and_its_ancestors() {
         let process = |pid, parent| ProcStat { pid, parent, group: 1, zombie: false };
         let processes = [process(1, 0), process(5, 1), process(7, 5), process(8, 5), process(9, 7)];
         assert_eq!(with_ancestors(7, &processes), BTreeSet::from([0, 1, 5, 7]));

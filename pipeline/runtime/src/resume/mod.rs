@@ -73,8 +73,7 @@ pub async fn follow(journal: &mut JournalReader, view: &mut RunView) -> Result<b
 }
 
 pub(crate) fn no_such_run(store: &Store, run: &RunId) -> Error {
-    Error::invalid(format!("there is no run `{run}` in {}", store.url()))
-        .help("`trainyard runs list` shows what there is")
+    Error::invalid(format!("there is no run `{run}` in {}", store.url())).help("`trainyard runs list` lists the runs")
 }
 
 /// Judges a writer by its process if that is on this host, otherwise by its last record.
@@ -133,7 +132,7 @@ pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext
             return Ok(opened);
         }
     }
-    Err(Error::retryable("other commands begin runs of this plan all the time").help("run the same command again"))
+    Err(Error::retryable("other commands keep starting runs of this plan").help("run the same command again"))
 }
 
 /// Begins the run with this id, or resumes it. Errors: invalid (it is over, or has another plan), retryable (another
@@ -141,7 +140,7 @@ pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext
 async fn open_named(options: &RunOptions, plan: &Plan, context: &RunContext, run: &RunId) -> Result<WritableRun> {
     let (view, _) = read(&context.store, run).await.at(format!("run {run}"))?;
     if view.finished.is_some() {
-        return Err(Error::invalid(format!("run {run} is over")).help("`trainyard runs show` says how it ended"));
+        return Err(Error::invalid(format!("run {run} is over")).help("`trainyard runs show` shows how it ended"));
     }
     if view.writer.epoch > 0 {
         // A journal with only its first batch has no plan yet and accepts any.
@@ -171,10 +170,10 @@ async fn resume_claimed(
         // The error may go unread in unattended use, so a damaged run must not block all later ones.
         Err(error) if error.kind == ErrorKind::Data => {
             let why = error.message;
-            context.observer.note(&format!("starting a new run, since the last one cannot go on: {why}"));
+            context.observer.note(&format!("starting a new run, because the last one cannot be resumed: {why}"));
             Ok(None)
         }
-        answer => answer,
+        result => result,
     }
 }
 
@@ -211,7 +210,7 @@ async fn reopen(
             TakeoverResult::WriterActive => {}
         }
     }
-    Err(Error::retryable(format!("the writer of run {run} is faster than whoever takes it over"))
+    Err(Error::retryable(format!("run {run} cannot be taken over while its writer keeps writing"))
         .help("run the same command again, or stop that writer first"))
 }
 
@@ -233,20 +232,20 @@ async fn reopen_once(
     run: &RunId,
     claimed_by: Option<&str>,
 ) -> Result<TakeoverResult> {
-    let asked = claimed_by.is_none();
+    let by_id = claimed_by.is_none();
     let (mut view, reader) = read(&context.store, run).await.at(format!("run {run}"))?;
     match (&view.plan_digest, view.finished) {
-        (None, _) if asked => return Err(no_such_run(&context.store, run)),
-        (Some(digest), _) if *digest != plan.digest && asked => {
+        (None, _) if by_id => return Err(no_such_run(&context.store, run)),
+        (Some(digest), _) if *digest != plan.digest && by_id => {
             return Err(Error::invalid(format!("run {run} has another plan: the file or its parameters changed"))
                 .help("restore the file as it was, or start a new run with `trainyard run`"));
         }
         (Some(digest), _) if *digest != plan.digest => return Ok(TakeoverResult::Refused),
-        (_, Some((_, RunOutcome::Succeeded))) if asked => {
+        (_, Some((_, RunOutcome::Succeeded))) if by_id => {
             return Err(Error::invalid(format!("run {run} succeeded; there is nothing to resume"))
                 .help("`trainyard run` starts another run of its file; `--rerun STAGE` computes a stage again"));
         }
-        (_, Some(_)) if !asked => return Ok(TakeoverResult::Refused),
+        (_, Some(_)) if !by_id => return Ok(TakeoverResult::Refused),
         _ => {}
     }
     if let Some(writer) = claimed_by.filter(|_| view.writer.epoch == 0) {
@@ -313,7 +312,7 @@ async fn wait_for_takeover(
             let seconds = SILENCE.as_secs();
             note(format!(
                 "run {run} of this plan is unfinished and its writer {name} is on another host: waiting for {seconds} \
-                 s to see whether it still writes; `--take-over` goes on at once, `--new` starts another run"
+                 s to see whether it still writes; `--take-over` resumes it at once, `--new` starts another run"
             ));
             if !is_silent(&context.store, reader, context.clock.as_ref()).await? {
                 return Err(writer_alive_error(run, name));

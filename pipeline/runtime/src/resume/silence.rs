@@ -18,21 +18,21 @@ const SLOW: Duration = Duration::from_secs(5);
 
 /// Waits until the journal grows past this position (`false`), or [`SILENCE`] has passed (`true`).
 pub(crate) async fn is_silent(store: &Store, reader: &JournalReader, clock: &dyn Clock) -> Result<bool> {
-    let mut begin = clock.monotonic();
+    let mut silent_since = clock.monotonic();
     loop {
         // Taken before the read, so that the last read starts after the whole time.
-        let asked = clock.monotonic();
-        let goes_on = with_retries(store, &SHORT_RETRY_DELAYS, || {
-            let mut ahead = reader.clone();
-            async move { Ok(ahead.next().await?.is_some()) }
+        let requested_at = clock.monotonic();
+        let has_grown = with_retries(store, &SHORT_RETRY_DELAYS, || {
+            let mut probe = reader.clone();
+            async move { Ok(probe.next().await?.is_some()) }
         });
-        if goes_on.await? {
+        if has_grown.await? {
             return Ok(false);
         }
-        let answered = clock.monotonic();
-        if answered.saturating_sub(asked) >= SLOW {
-            begin = answered;
-        } else if asked.saturating_sub(begin) >= SILENCE {
+        let answered_at = clock.monotonic();
+        if answered_at.saturating_sub(requested_at) >= SLOW {
+            silent_since = answered_at;
+        } else if requested_at.saturating_sub(silent_since) >= SILENCE {
             return Ok(true);
         }
         tokio::time::sleep(LOOK).await;
@@ -50,8 +50,8 @@ mod tests {
 
     /// Clock on which the first read takes 40 s, and which does not advance afterwards.
     #[derive(Default)]
-    struct Away(AtomicU64);
-    impl Clock for Away {
+    struct StalledClock(AtomicU64);
+    impl Clock for StalledClock {
         fn unix_millis(&self) -> i64 {
             0
         }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_outage_of_the_store_is_no_silence_of_the_writer() {
+    async fn store_outage_does_not_count_as_silence() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let run = RunId("20261121-000000-000000".into());
         let event = |event| EventRecord { at: 0, event }.to_value().unwrap();
@@ -69,17 +69,17 @@ mod tests {
         let (mut writer, _) = JournalWriter::open(&store, &run, "elsewhere", opened).await.unwrap();
         let mut reader = JournalReader::new(&store, &run);
         while reader.next().await.unwrap().is_some() {}
-        let clock = Arc::new(Away::default());
-        let looking = {
+        let clock = Arc::new(StalledClock::default());
+        let check = {
             let (store, clock) = (store.clone(), clock.clone());
             tokio::spawn(async move { is_silent(&store, &reader, clock.as_ref()).await })
         };
         // Several reads later the writer, which waited for the store as well, continues.
         while clock.0.load(Ordering::SeqCst) < 9 {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            assert!(!looking.is_finished(), "it was taken for silent");
+            assert!(!check.is_finished(), "it was taken for silent");
         }
         writer.append(&[event(Event::Heartbeat {})]).await.unwrap();
-        assert!(!looking.await.unwrap().unwrap());
+        assert!(!check.await.unwrap().unwrap());
     }
 }

@@ -100,7 +100,7 @@ impl Attempt {
                 self.world.trace.record(self.process.name(), format_args!("left the result of {}", self.spec.stage));
                 Ok(())
             }
-            Ok(CreateOutcome::Theirs(_)) => Err(Error::lost("somebody else ended this attempt")),
+            Ok(CreateOutcome::Theirs(_)) => Err(Error::lost("another process ended this attempt")),
             Err(error) => self.fail(Stop::with(AttemptOutcome::Failed, error)).await,
         }
     }
@@ -114,10 +114,10 @@ impl Attempt {
         Err(error)
     }
     fn report(&self, message: AttemptMessage) {
-        let mut said = self.last_report.lock().unwrap();
+        let mut report = self.last_report.lock().unwrap();
         match message {
-            AttemptMessage::Checkpoint { step } => said.1 = Some(step),
-            other => said.0 = Some(other),
+            AttemptMessage::Checkpoint { step } => report.1 = Some(step),
+            other => report.0 = Some(other),
         }
     }
 
@@ -149,16 +149,16 @@ impl Attempt {
         tokio::select! {
             biased;
             () = signalled(signal) => Stop::with(AttemptOutcome::Lost, Error::lost("stopped by SIGTERM")),
-            timed_out = self.until_asked() => stop_of(timed_out),
+            timed_out = self.wait_for_cancel() => stop_of(timed_out),
             why = crate::lease::watch(&self.impatient, &self.spec, self.process.clock.as_ref()) => {
-                let error = Error::lost(format!("nobody wants it: {why:?}"));
+                let error = Error::lost(format!("the lease of the attempt ended: {why:?}"));
                 Stop { outcome: AttemptOutcome::Lost, error, unwanted: true }
             }
             () = tokio::time::sleep(limit) => stop_of(true),
         }
     }
     /// Waits for a cancel request; returns whether it is for a timeout.
-    async fn until_asked(&self) -> bool {
+    async fn wait_for_cancel(&self) -> bool {
         loop {
             if let Ok(Some(request)) = self.impatient.cancel_request(&self.spec).await {
                 return request.timed_out;
@@ -192,11 +192,11 @@ pub async fn run_on_pipes(
     store: &Store,
     spec: &AttemptSpec,
     maker: &str,
-    says: impl Fn(AttemptMessage),
+    on_message: impl Fn(AttemptMessage),
 ) -> Result<AttemptResult> {
-    let result = work::carry_out(world, store, spec, maker, says).await?;
+    let result = work::carry_out(world, store, spec, maker, on_message).await?;
     match store.put_result(&result).await? {
         CreateOutcome::Ours => Ok(result),
-        CreateOutcome::Theirs(_) => Err(Error::lost("somebody else ended this attempt")),
+        CreateOutcome::Theirs(_) => Err(Error::lost("another process ended this attempt")),
     }
 }

@@ -94,15 +94,15 @@ impl SimulatedConnection {
         mode: &PutMode,
         after: Duration,
     ) -> oneshot::Receiver<Result<PutResult>> {
-        let (answer, answered) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let (this, name, bytes, mode) = (self.clone(), name.clone(), bytes.clone(), mode.clone());
         tokio::spawn(async move {
             tokio::time::sleep(after).await;
             let put = this.world.server.put(&this.world, &this.process, &name, bytes, mode).await;
             // The receiver is gone if the request was given up.
-            let _ = answer.send(put);
+            let _ = sender.send(put);
         });
-        answered
+        receiver
     }
 
     async fn put(&self, name: &Name, bytes: Bytes, mode: PutMode) -> Result<PutResult> {
@@ -159,7 +159,7 @@ impl SimulatedConnection {
     }
 
     /// Sends a read request; the caller simulates the way back.
-    async fn ask(&self, draw: &mut PhiloxRng) -> Result<()> {
+    async fn send_read(&self, draw: &mut PhiloxRng) -> Result<()> {
         self.process.goes_on().await;
         self.travel(draw).await;
         match self.fate(draw) {
@@ -176,7 +176,7 @@ impl SimulatedConnection {
 
     async fn listing(&self, prefix: Option<&Name>) -> Vec<Result<ObjectMeta>> {
         let mut draw = self.world.draw("list");
-        if let Err(error) = self.ask(&mut draw).await {
+        if let Err(error) = self.send_read(&mut draw).await {
             return vec![Err(error)];
         }
         let now = self.world.time.now();
@@ -233,7 +233,7 @@ impl ObjectStore for SimulatedConnection {
     }
     async fn get_opts(&self, location: &Name, options: GetOptions) -> Result<GetResult> {
         let mut draw = self.world.draw("get");
-        self.ask(&mut draw).await?;
+        self.send_read(&mut draw).await?;
         if self.world.is(Mutant::EngineIsDeaf) && location.as_ref().contains("/cancel/") {
             return Err(Error::NotFound { path: location.to_string(), source: "hidden".into() });
         }
@@ -257,7 +257,7 @@ impl ObjectStore for SimulatedConnection {
             let this = this.clone();
             async move {
                 let name = name?;
-                this.ask(&mut this.world.draw("delete")).await?;
+                this.send_read(&mut this.world.draw("delete")).await?;
                 this.world.server.delete(&this.world, &this.process, &name).await?;
                 Ok(name)
             }

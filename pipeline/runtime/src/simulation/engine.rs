@@ -115,7 +115,7 @@ impl Observer for RecordCollector {
     fn note(&self, text: &str) {
         if self.process.is_alive() {
             self.world.trace.record(self.process.name(), format_args!("notes: {text}"));
-            if text.contains("cannot go on") {
+            if text.contains("cannot be resumed") {
                 self.world.complain(format_args!("{} gives a run up: {text}", self.process.name()));
             }
         }

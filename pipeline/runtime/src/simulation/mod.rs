@@ -1,4 +1,4 @@
-//! Deterministic simulation: the real engine, dispatch loop, journal writer, carrier and resume, over an in-memory
+//! Deterministic simulation: the real engine, dispatch loop, journal writer, supervisors and resume, over an in-memory
 //! store and a simulated cluster, with one seeded scheduler and faults (`docs/design/0016-simulation.md`).
 //!
 //! Time is paused and everything runs on one thread, so a seed is reproducible: all events are drawn from it.

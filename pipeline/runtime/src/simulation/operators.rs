@@ -162,6 +162,6 @@ async fn see_that_it_stops(world: Arc<World>, run: RunId) {
     let Some(writer) = world.server.ledger.lock().unwrap().ignores_its_cancel(&run) else { return };
     let lives = world.population.living().iter().any(|process| writer.starts_with(&format!("{}:", process.name())));
     if lives {
-        world.complain(format_args!("run {run} goes on under {writer}, which was asked to stop"));
+        world.complain(format_args!("run {run} continues under {writer}, which was requested to stop"));
     }
 }

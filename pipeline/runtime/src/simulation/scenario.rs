@@ -98,7 +98,7 @@ async fn chaos(world: &Arc<World>, witness: &Arc<EngineObservations>) {
         }
     }
     if tokio::time::timeout(LONGEST, stopping).await.is_err() {
-        world.complain("whoever stops a run gets no answer although everything is healed");
+        world.complain("a request to stop a run gets no response although everything is healed");
     }
 }
 

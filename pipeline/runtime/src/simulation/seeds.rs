@@ -77,7 +77,7 @@ fn watched(seed: u64) -> Report {
 }
 
 #[test]
-fn nothing_is_lost_whatever_happens_to_engines_attempts_clocks_and_the_store() {
+fn nothing_is_lost_under_faults() {
     let (mut counts, mut complaints) = (BTreeMap::<&str, u64>::new(), Vec::new());
     let seeds = seeds();
     for seed in seeds.clone() {
@@ -96,14 +96,14 @@ fn nothing_is_lost_whatever_happens_to_engines_attempts_clocks_and_the_store() {
 }
 
 #[test]
-fn seeds_that_found_something_pass() {
+fn regression_seeds_pass() {
     for seed in FOUND {
         assert_eq!(complaint(seed, &watched(seed)), None);
     }
 }
 
 #[test]
-fn a_seed_repeats_itself() {
+fn seed_is_reproducible() {
     for seed in 0..8 {
         let setting = Setting::of(seed);
         assert_eq!(simulate(&setting), simulate(&setting), "seed {seed}");

@@ -15,22 +15,22 @@ use trainyard_store::{Store, layout};
 /// Number of failing attempts from which a stage always fails.
 const ALWAYS: u64 = 99;
 
-/// Carries out a stage and returns its result. `says` receives checkpoints and progress.
+/// Carries out a stage and returns its result. `on_message` receives checkpoints and progress.
 pub async fn carry_out(
     world: &World,
     store: &Store,
     spec: &AttemptSpec,
     maker: &str,
-    says: impl Fn(AttemptMessage),
+    on_message: impl Fn(AttemptMessage),
 ) -> Result<AttemptResult> {
     let inputs = read_inputs(store, spec).await?;
     let (steps, seconds) = (number(spec, "steps"), number(spec, "seconds"));
     let begin = resume_point(store, spec).await?.unwrap_or(0).min(steps);
     for step in begin + 1..=steps {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-        says(AttemptMessage::Progress { done: step, total: steps, unit: "steps".into(), metric: None });
+        on_message(AttemptMessage::Progress { done: step, total: steps, unit: "steps".into(), metric: None });
         match save(store, spec, step).await {
-            Ok(()) => says(AttemptMessage::Checkpoint { step }),
+            Ok(()) => on_message(AttemptMessage::Checkpoint { step }),
             // The stage continues without it.
             Err(error) => tracing::debug!(%error, "a resume point was not stored"),
         }

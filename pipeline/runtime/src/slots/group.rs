@@ -18,16 +18,16 @@ impl SlotGroup {
         if grant.together.is_empty() {
             return Self { shares: first(grant).into_iter().collect(), at: 0, key: None };
         }
-        let here = |(_, other): &(usize, &Grant)| other.executor == grant.executor;
-        let places: Vec<(usize, MachineShare)> = grant
+        let same_executor = |(_, other): &(usize, &Grant)| other.executor == grant.executor;
+        let members: Vec<(usize, MachineShare)> = grant
             .together
             .iter()
             .enumerate()
-            .filter(here)
+            .filter(same_executor)
             .filter_map(|(at, other)| Some((at, first(other)?)))
             .collect();
-        let at = places.iter().position(|(at, _)| *at == grant.at).unwrap_or(0);
+        let at = members.iter().position(|(at, _)| *at == grant.at).unwrap_or(0);
         let key = Some(grant.together.as_ptr() as usize);
-        Self { shares: places.into_iter().map(|(_, share)| share).collect(), at, key }
+        Self { shares: members.into_iter().map(|(_, share)| share).collect(), at, key }
     }
 }

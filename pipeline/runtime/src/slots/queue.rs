@@ -1,9 +1,9 @@
 //! Order of all requests that wait for this machine. Pure: holdings and waiting requests come from the folder.
 //!
 //! The user with the smallest holding goes first, then the run with the smallest, then the longest wait. A request that
-//! does not fit is passed over for a while, to avoid idle resources; after [`RESERVE_AFTER`] its resources are reserved,
-//! so that small requests do not starve a large one, and after [`PRIORITY_AFTER`] it goes before all others, so that an endless
-//! sequence of new runs does not starve a run with a large holding.
+//! does not fit is passed over for a while, to avoid idle resources; after [`RESERVE_AFTER`] its resources are
+//! reserved, so that small requests do not starve a large one, and after [`PRIORITY_AFTER`] it goes before all others,
+//! so that an endless sequence of new runs does not starve a run with a large holding.
 
 use super::record::SlotRecord;
 use std::cmp::Reverse;
@@ -30,42 +30,44 @@ struct FreeResources {
 impl FreeResources {
     fn of(machine: &PoolMachine, held: &[SlotRecord]) -> Self {
         let memory = if machine.memory == 0 { u64::MAX } else { machine.memory };
-        let mut left = Self { cpus: machine.cpus, memory, gpus: machine.gpus.iter().map(|gpu| gpu.index).collect() };
-        held.iter().for_each(|holding| left.take(holding));
-        left
+        let mut free = Self { cpus: machine.cpus, memory, gpus: machine.gpus.iter().map(|gpu| gpu.index).collect() };
+        held.iter().for_each(|holding| free.take(holding));
+        free
     }
-    fn take(&mut self, ask: &SlotRecord) {
-        self.cpus = self.cpus.saturating_sub(ask.cpus);
+    fn take(&mut self, request: &SlotRecord) {
+        self.cpus = self.cpus.saturating_sub(request.cpus);
         if self.memory != u64::MAX {
-            self.memory = self.memory.saturating_sub(ask.memory);
+            self.memory = self.memory.saturating_sub(request.memory);
         }
-        self.gpus.retain(|gpu| !ask.gpus.contains(gpu));
+        self.gpus.retain(|gpu| !request.gpus.contains(gpu));
     }
-    fn fits(&self, ask: &SlotRecord) -> bool {
-        ask.cpus <= self.cpus && ask.memory <= self.memory && ask.gpus.iter().all(|gpu| self.gpus.contains(gpu))
+    fn fits(&self, request: &SlotRecord) -> bool {
+        request.cpus <= self.cpus
+            && request.memory <= self.memory
+            && request.gpus.iter().all(|gpu| self.gpus.contains(gpu))
     }
 }
 
-/// Returns whether `ask`, which is not in the line, may be taken now: it fits into the resources that requests before
-/// it leave.
+/// Returns whether `request`, which is not in the line, may be taken now: it fits into the resources that requests
+/// before it leave.
 pub(super) fn may_take(
     machine: &PoolMachine,
     held: &[SlotRecord],
     line: &[SlotRecord],
-    ask: &SlotRecord,
+    request: &SlotRecord,
     now: i64,
 ) -> bool {
     let shares = UsageShares::of(machine, held);
-    let mut left = FreeResources::of(machine, held);
-    let own = shares.rank(ask, now);
-    let mut ahead: Vec<&SlotRecord> = line.iter().filter(|other| shares.rank(other, now) < own).collect();
-    ahead.sort_by_key(|other| shares.rank(other, now));
-    for other in ahead {
-        if left.fits(other) || waited(other, now) >= RESERVE_AFTER {
-            left.take(other);
+    let mut free = FreeResources::of(machine, held);
+    let rank = shares.rank(request, now);
+    let mut earlier: Vec<&SlotRecord> = line.iter().filter(|other| shares.rank(other, now) < rank).collect();
+    earlier.sort_by_key(|other| shares.rank(other, now));
+    for other in earlier {
+        if free.fits(other) || waited(other, now) >= RESERVE_AFTER {
+            free.take(other);
         }
     }
-    left.fits(ask)
+    free.fits(request)
 }
 
 /// Holdings of users and runs, in millionths of the machine.
@@ -83,18 +85,18 @@ impl<'a> UsageShares<'a> {
     }
     /// Returns the order in line: aged requests by age, then by the user's holding, then by the run's holding, then by
     /// age.
-    fn rank(&self, ask: &SlotRecord, now: i64) -> (Reverse<bool>, u64, u64, i64) {
-        if waited(ask, now) >= PRIORITY_AFTER {
-            return (Reverse(true), 0, 0, ask.since);
+    fn rank(&self, request: &SlotRecord, now: i64) -> (Reverse<bool>, u64, u64, i64) {
+        if waited(request, now) >= PRIORITY_AFTER {
+            return (Reverse(true), 0, 0, request.since);
         }
-        let user = self.users.get(&ask.holder.user).copied().unwrap_or(0);
-        let run = self.runs.get(ask.holder.run.as_str()).copied().unwrap_or(0);
-        (Reverse(false), user, run, ask.since)
+        let user = self.users.get(&request.holder.user).copied().unwrap_or(0);
+        let run = self.runs.get(request.holder.run.as_str()).copied().unwrap_or(0);
+        (Reverse(false), user, run, request.since)
     }
 }
 
-fn waited(ask: &SlotRecord, now: i64) -> Duration {
-    Duration::from_millis(u64::try_from(now.saturating_sub(ask.since)).unwrap_or(0))
+fn waited(request: &SlotRecord, now: i64) -> Duration {
+    Duration::from_millis(u64::try_from(now.saturating_sub(request.since)).unwrap_or(0))
 }
 
 /// Returns the holding of each user or run: the largest of its fractions of CPUs, memory and GPUs.
@@ -129,51 +131,51 @@ mod tests {
     fn machine(cpus: u32) -> PoolMachine {
         PoolMachine { name: "this".into(), cpus, memory: 0, gpus: Vec::new() }
     }
-    fn ask(run: &str, cpus: u32, since: i64) -> SlotRecord {
+    fn request(run: &str, cpus: u32, since: i64) -> SlotRecord {
         let holder = SlotHolder { run: run.into(), ..SlotHolder::default() };
         SlotRecord { cpus, holder, since, ..SlotRecord::default() }
     }
 
     #[test]
-    fn the_run_that_holds_less_goes_first() {
-        let held = [ask("rich", 2, 0), ask("poor", 1, 0)];
-        let (rich, poor) = (ask("rich", 1, 10), ask("poor", 1, 20));
+    fn run_with_smaller_holding_goes_first() {
+        let held = [request("rich", 2, 0), request("poor", 1, 0)];
+        let (rich, poor) = (request("rich", 1, 10), request("poor", 1, 20));
         let turn =
             |me: &SlotRecord, other: &SlotRecord| may_take(&machine(4), &held, std::slice::from_ref(other), me, 30);
         assert!(!turn(&rich, &poor) && turn(&poor, &rich), "though the other has waited longer");
-        assert!(may_take(&machine(4), &held, &[], &rich, 30), "nobody else waits");
+        assert!(may_take(&machine(4), &held, &[], &rich, 30), "no other request waits");
         assert!(!may_take(&machine(3), &held, &[], &poor, 30), "there is nothing left");
     }
 
     #[test]
-    fn a_user_with_many_runs_gets_no_more_for_that() {
+    fn user_share_is_independent_of_run_count() {
         let of = |user: u32, run: &str, since| {
             let holder = SlotHolder { user, run: run.into(), ..SlotHolder::default() };
-            SlotRecord { holder, ..ask(run, 1, since) }
+            SlotRecord { holder, ..request(run, 1, since) }
         };
         let held = [of(1, "a", 0), of(1, "b", 0), of(2, "c", 0)];
         let (new, poor) = (of(1, "d", 10), of(2, "c", 20));
         let turn =
             |me: &SlotRecord, other: &SlotRecord| may_take(&machine(4), &held, std::slice::from_ref(other), me, 30);
         assert!(!turn(&new, &poor) && turn(&poor, &new), "a new run of the user who holds more comes second");
-        assert!(may_take(&machine(4), &held, &[], &new, 30), "nobody else waits");
+        assert!(may_take(&machine(4), &held, &[], &new, 30), "no other request waits");
     }
 
     #[test]
-    fn what_does_not_fit_is_passed_over_for_a_while_only() {
-        let held = [ask("a", 3, 0)];
-        let (large, small) = (ask("b", 4, 0), ask("c", 1, 5));
+    fn oversized_request_is_passed_over_for_a_limited_time() {
+        let held = [request("a", 3, 0)];
+        let (large, small) = (request("b", 4, 0), request("c", 1, 5));
         assert!(may_take(&machine(4), &held, std::slice::from_ref(&large), &small, 29_999));
         assert!(!may_take(&machine(4), &held, std::slice::from_ref(&large), &small, 30_000));
     }
 
     #[test]
-    fn gpus_are_asked_for_by_index() {
+    fn gpus_are_requested_by_index() {
         let machine = PoolMachine {
             gpus: (0..2).map(|index| trainyard_engine::Gpu { index, memory: 1 }).collect(),
             ..machine(4)
         };
-        let gpu = |index| SlotRecord { gpus: vec![index], ..ask("a", 1, 0) };
+        let gpu = |index| SlotRecord { gpus: vec![index], ..request("a", 1, 0) };
         assert!(may_take(&machine, &[gpu(0)], &[], &gpu(1), 0));
         assert!(!may_take(&machine, &[gpu(0)], &[], &gpu(0), 0));
     }
@@ -213,7 +215,7 @@ mod tests {
         /// Equal runs with more equal attempts than fit: a run that gets a slot while others wait holds at most one
         /// slot more than the smallest holding among the waiting runs.
         #[test]
-        fn nobody_gets_more_than_its_share_while_another_waits(
+        fn no_run_exceeds_its_share_while_another_waits(
             seed in any::<u64>(),
             runs in 2usize..6,
             cpus in 2u32..12,
@@ -226,7 +228,7 @@ mod tests {
                 for name in &names {
                     // Each run almost always has a waiting request.
                     if draws.below(4) > 0 && !world.line.iter().any(|w| w.holder.run == *name) {
-                        world.line.push(ask(name, 1, world.now + draws.below(100) as i64));
+                        world.line.push(request(name, 1, world.now + draws.below(100) as i64));
                     }
                 }
                 let mut given = Vec::new();
@@ -248,15 +250,15 @@ mod tests {
 
         /// A request for the whole machine among an endless sequence of small ones gets its turn.
         #[test]
-        fn a_large_request_gets_its_turn(seed in any::<u64>(), cpus in 2u32..9) {
+        fn large_request_is_not_starved(seed in any::<u64>(), cpus in 2u32..9) {
             let mut draws = Chance::new(seed).at("line", &[]);
-            let line = vec![ask("large", cpus, 0)];
+            let line = vec![request("large", cpus, 0)];
             let mut world = World { machine: machine(cpus), held: Vec::new(), line, now: 1 };
             for turn in 0..2_000u64 {
                 world.now += 1_000;
                 while world.line.len() < 4 {
                     // New runs have no holding yet.
-                    world.line.push(ask(&format!("small-{turn}-{}", world.line.len()), 1, world.now));
+                    world.line.push(request(&format!("small-{turn}-{}", world.line.len()), 1, world.now));
                 }
                 while let Some(given) = world.give(draws.below(5) as usize) {
                     if given.holder.run == "large" {

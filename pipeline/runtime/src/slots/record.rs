@@ -117,7 +117,7 @@ pub(super) fn sum<'a>(list: impl Iterator<Item = &'a SlotRecord>) -> ExternalUsa
 
 pub(super) fn fault(path: &Path, error: &std::io::Error) -> Error {
     let error = io_error(path, error);
-    let help = "the slots of this machine are kept there: the folder must be writable, on a file system that locks \
-                files; TRAINYARD_HOME, or `slots` in the site file, names another place";
+    let help = "the slots of this machine are recorded there: make the folder writable on a file system with file \
+                locks, or set another folder with TRAINYARD_HOME or `slots` in the site file";
     if error.help.is_some() { error } else { error.help(help) }
 }

@@ -26,7 +26,7 @@ fn whole() -> SlotRecord {
 }
 
 #[test]
-fn slots_are_taken_and_given_back() {
+fn slots_are_taken_and_released() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     let first = slots.try_take(&share(2, &[0]), &SlotHolder::default()).unwrap().unwrap();
@@ -42,7 +42,7 @@ fn slots_are_taken_and_given_back() {
 }
 
 #[test]
-fn another_run_sees_what_is_held_and_waits() {
+fn holdings_are_visible_to_other_runs() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (slots(&folder), slots(&folder));
     let held = one.try_take(&share(1, &[1]), &SlotHolder::default()).unwrap().unwrap();
@@ -56,7 +56,7 @@ fn another_run_sees_what_is_held_and_waits() {
 }
 
 #[test]
-fn a_holding_counts_only_while_its_lock_is_held() {
+fn holding_counts_only_while_locked() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     drop(slots.try_take(&share(1, &[]), &SlotHolder::default()).unwrap());
@@ -74,7 +74,7 @@ fn a_holding_counts_only_while_its_lock_is_held() {
 }
 
 #[test]
-fn a_holding_outlives_its_holder_as_long_as_a_process_that_inherited_it() {
+fn inherited_holding_outlives_its_holder() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     drop(slots.try_take(&share(1, &[]), &SlotHolder::default()).unwrap());
@@ -105,7 +105,7 @@ fn a_holding_outlives_its_holder_as_long_as_a_process_that_inherited_it() {
 }
 
 #[test]
-fn other_hosts_in_the_same_home_are_left_alone() {
+fn holdings_of_other_hosts_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     drop(slots.try_take(&share(1, &[]), &SlotHolder::default()).unwrap());
@@ -118,7 +118,7 @@ fn other_hosts_in_the_same_home_are_left_alone() {
 }
 
 #[test]
-fn a_holding_that_cannot_be_read_keeps_its_number() {
+fn unreadable_holding_keeps_its_number() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     drop(slots.try_take(&share(1, &[]), &SlotHolder::default()).unwrap());
@@ -129,14 +129,14 @@ fn a_holding_that_cannot_be_read_keeps_its_number() {
 }
 
 #[test]
-fn looking_leaves_no_trace() {
+fn reading_creates_no_files() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(slots(&folder).used_by_others().unwrap(), ExternalUsage::default());
     assert!(!folder.path().join("slots").exists());
 }
 
 #[tokio::test]
-async fn a_share_larger_than_the_machine_is_refused_at_once() {
+async fn oversized_share_is_refused_immediately() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     let large = MachineShare { memory: 101, ..share(3, &[0, 5]) };
@@ -153,28 +153,28 @@ async fn a_share_larger_than_the_machine_is_refused_at_once() {
     let unknown = Slots::new(folder.path(), PoolMachine { memory: 0, ..machine() });
     assert!(
         unknown.try_take(&MachineShare { memory: 1 << 50, ..share(1, &[]) }, &SlotHolder::default()).unwrap().is_some(),
-        "0 bytes mean that nobody knows"
+        "0 bytes mean unknown"
     );
 }
 
 #[tokio::test]
-async fn waiting_is_reported_and_ends_with_a_request_to_stop() {
+async fn waiting_is_reported_and_can_be_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     let first = SlotHolder { user: 1, run: "20261122-1".into(), workflow: "quickstart".into(), stage: "rl".into() };
     let _held = slots.try_take(&share(2, &[]), &first).unwrap().unwrap();
     let (sender, mut control) = watch::channel(Control::Run);
-    let (told, mut heard) = watch::channel(String::new());
+    let (reported, mut reports) = watch::channel(String::new());
     let (slots, share) = (slots.clone(), share(1, &[]));
     let waiting = tokio::spawn(async move {
         slots
             .acquire(&Grant::new("p", "local", vec![share]), &SlotHolder::default(), &mut control, move |holders| {
-                let _ = told.send(holders);
+                let _ = reported.send(holders);
             })
             .await
             .map(|_| ())
     });
-    let holders = heard.wait_for(|told| !told.is_empty()).await.unwrap().clone();
+    let holders = reports.wait_for(|reported| !reported.is_empty()).await.unwrap().clone();
     assert!(holders.starts_with("held by run 20261122-1 (quickstart, rl) for "), "{holders}");
     sender.send(Control::Cancel).unwrap();
     assert_eq!(waiting.await.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
@@ -191,22 +191,22 @@ fn of(run: &str) -> SlotHolder {
 }
 
 #[tokio::test]
-async fn a_group_takes_its_slots_all_at_once() {
+async fn group_takes_all_its_slots_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (slots(&folder), slots(&folder));
     let busy = other.try_take(&share(1, &[]), &of("other")).unwrap().unwrap();
     let (_sender, control) = watch::channel(Control::Run);
-    let (told, mut heard) = watch::channel(0);
+    let (reported, mut reports) = watch::channel(0);
     let take = |grant: Grant| {
-        let (slots, mut control, told) = (one.clone(), control.clone(), told.clone());
+        let (slots, mut control, reported) = (one.clone(), control.clone(), reported.clone());
         tokio::spawn(async move {
-            let waits = |_| told.send_modify(|count| *count += 1);
+            let waits = |_| reported.send_modify(|count| *count += 1);
             slots.acquire(&grant, &of("one"), &mut control, waits).await.unwrap().unwrap()
         })
     };
     let members = group(&[share(1, &[0]), share(1, &[1])]);
     let waiting: Vec<_> = members.into_iter().map(take).collect();
-    heard.wait_for(|count| *count == 2).await.unwrap();
+    reports.wait_for(|count| *count == 2).await.unwrap();
     assert_eq!(other.holdings().unwrap().len(), 1, "there is room for one of them, and neither holds it");
     drop(busy);
     let mut held = Vec::new();
@@ -219,7 +219,7 @@ async fn a_group_takes_its_slots_all_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_set_aside_for_one_that_does_not_come_goes_back() {
+async fn unused_reserved_slots_are_released() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     let (_sender, mut control) = watch::channel(Control::Run);
@@ -231,25 +231,25 @@ async fn what_was_set_aside_for_one_that_does_not_come_goes_back() {
 }
 
 #[tokio::test]
-async fn the_run_that_holds_less_gets_the_next_slot() {
+async fn run_with_fewer_slots_gets_the_next_one() {
     let folder = tempfile::tempdir().unwrap();
     let (rich, poor) = (slots(&folder), slots(&folder));
     let mut held: Vec<SlotGuard> =
         (0..2).map(|_| rich.try_take(&share(1, &[]), &of("rich")).unwrap().unwrap()).collect();
     let (_sender, control) = watch::channel(Control::Run);
-    let (told, mut heard) = watch::channel(0);
+    let (reported, mut reports) = watch::channel(0);
     let wait = |slots: &Slots, run: &'static str| {
-        let (slots, mut control, told) = (slots.clone(), control.clone(), told.clone());
+        let (slots, mut control, reported) = (slots.clone(), control.clone(), reported.clone());
         tokio::spawn(async move {
-            let waits = |_| told.send_modify(|count| *count += 1);
+            let waits = |_| reported.send_modify(|count| *count += 1);
             let grant = Grant::new("p", "local", vec![share(1, &[])]);
             slots.acquire(&grant, &of(run), &mut control, waits).await.unwrap().unwrap()
         })
     };
     let first = wait(&rich, "rich");
-    heard.wait_for(|count| *count == 1).await.unwrap();
+    reports.wait_for(|count| *count == 1).await.unwrap();
     let second = wait(&poor, "poor");
-    heard.wait_for(|count| *count == 2).await.unwrap();
+    reports.wait_for(|count| *count == 2).await.unwrap();
     held.pop();
     let given = second.await.unwrap();
     assert!(!first.is_finished(), "it has waited longer, but its run holds the rest");

@@ -12,7 +12,7 @@ use trainyard_core::event::Selection;
 use trainyard_core::{ErrorKind, RunId};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_commands_that_start_together_one_computes() {
+async fn concurrent_commands_begin_one_run() {
     let store = memory().await;
     let plan = plan(vec![node("a", &[])]);
     let (gate, open) = watch::channel(false);
@@ -39,14 +39,14 @@ async fn of_commands_that_start_together_one_computes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_lives_no_longer_than_its_owner() {
+async fn claim_expires_with_its_owner() {
     let store = memory().await;
     let plan = plan(vec![node("a", &[])]);
     let identity = identity(&plan, &Selection::default()).unwrap();
     let claim = |process: &ProcessId, run: &str| RunClaim { run: RunId(run.into()), writer: format!("{process}:test") };
-    let command = |asked| {
+    let command = |options| {
         let context = context(&store, fake(|_| FakeBehavior::Succeed), &Arc::new(Watcher::default()));
-        run(asked, plan.clone(), context)
+        run(options, plan.clone(), context)
     };
 
     let alive = claim(&ProcessId::own(), "20261121-000000-000000");
@@ -69,7 +69,7 @@ async fn a_claim_lives_no_longer_than_its_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_that_cannot_be_read_still_takes_its_number() {
+async fn unreadable_claim_keeps_its_number() {
     let store = memory().await;
     let plan = plan(vec![node("a", &[])]);
     let identity = identity(&plan, &Selection::default()).unwrap();

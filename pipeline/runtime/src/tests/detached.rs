@@ -25,19 +25,19 @@ async fn wait_for(condition: impl Fn() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kept_attempt_has_no_pipes_and_leaves_everything_in_the_store() {
+async fn detached_attempt_uses_the_store_only() {
     let bench = Bench::new().await;
-    let script = format!(r#"echo "supervised:$TRAINYARD_SUPERVISED $(cat)" > "$TEST_FOLDER/said"; {SUCCEED}"#);
+    let script = format!(r#"echo "supervised:$TRAINYARD_SUPERVISED $(cat)" > "$TEST_FOLDER/stdout"; {SUCCEED}"#);
     let summary = run(options(), plan(vec![stage()]), keeping(&bench, &script)).await.unwrap();
     assert_eq!(summary.ending, SUCCEEDED, "{:?}", summary.view);
-    let said = std::fs::read_to_string(bench.folder.path().join("said")).unwrap();
-    assert_eq!(said, "supervised: \n", "its stdin is empty");
+    let output = std::fs::read_to_string(bench.folder.path().join("stdout")).unwrap();
+    assert_eq!(output, "supervised: \n", "its stdin is empty");
     let handle = summary.view.stage(&key("a")).unwrap().attempts[0].handle.clone().unwrap();
     assert!(handle.contains(":trainyard-"), "{handle}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bad_ends_of_kept_attempts_have_their_kinds() {
+async fn detached_failures_have_error_kinds() {
     let cases = [
         ("exit 3", AttemptOutcome::Failed, ErrorKind::Bug, "ended with code 3"),
         ("kill -9 $$", AttemptOutcome::Lost, ErrorKind::Lost, "signal 9"),
@@ -53,7 +53,7 @@ async fn bad_ends_of_kept_attempts_have_their_kinds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kept_attempt_outlives_its_engine_and_is_found_again() {
+async fn detached_attempt_outlives_its_engine() {
     let bench = Bench::new().await;
     let wait = r#"echo begun >> "$TEST_FOLDER/begun"; while [ ! -e "$TEST_FOLDER/go" ]; do sleep 0.02; done"#;
     let script = format!("{wait}\n{SUCCEED}");
@@ -83,7 +83,7 @@ async fn a_kept_attempt_outlives_its_engine_and_is_found_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killing_a_kept_attempt_kills_its_whole_tree() {
+async fn kill_of_a_detached_attempt_kills_its_tree() {
     let bench = Bench::new().await;
     let options = options();
     let (interrupt, runaway) = (options.interrupt.clone(), bench.folder.path().join("runaway"));
@@ -124,7 +124,7 @@ async fn two(bench: &Bench, script: &str) -> (AttemptTask, [Arc<dyn Executor>; 2
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_submission_finds_the_first() {
+async fn repeated_submission_finds_the_first() {
     let bench = Bench::new().await;
     let (task, [one, two]) = two(&bench, r#"echo begun >> "$TEST_FOLDER/begun"; sleep 300"#).await;
     let first = one.submit(std::slice::from_ref(&task)).await.remove(0).unwrap();
@@ -148,7 +148,7 @@ async fn a_second_submission_finds_the_first() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_runs_on_another_host_cannot_be_seen() {
+async fn attempt_on_another_host_is_not_visible() {
     let bench = Bench::new().await;
     let (task, [executor, _]) = two(&bench, "exit 0").await;
     let handle = Handle(format!("elsewhere-0a1b2c3d:{}", task.key()));
@@ -158,7 +158,7 @@ async fn what_runs_on_another_host_cannot_be_seen() {
 }
 
 #[test]
-fn options_are_read_by_their_type() {
+fn options_are_parsed_by_type() {
     let launcher = crate::executors::Launcher::new("trainyard");
     let launching = ExecutorContext { pool: "big".into(), launcher, slots: None };
     let refused = |options| kinds()[0].build(&launching, &options).err().unwrap();

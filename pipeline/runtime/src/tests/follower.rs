@@ -97,7 +97,7 @@ async fn ends<F: Future<Output = ()> + Send + 'static>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempts_of_one_moment_are_one_submission() {
+async fn concurrent_attempts_are_submitted_together() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         job.runs_for(20).await;
@@ -115,7 +115,7 @@ async fn attempts_of_one_moment_are_one_submission() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_attempt_leaves_counts_more_than_what_its_executor_says() {
+async fn final_objects_override_the_executor_report() {
     let lost = || AttemptExit::with_error(AttemptOutcome::Lost, Error::lost("the node failed"));
     let (outcome, _) = ends(move |job| async move {
         job.starts();
@@ -150,7 +150,7 @@ async fn what_an_attempt_leaves_counts_more_than_what_its_executor_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_has_left_its_result_is_over_even_if_nobody_says_so() {
+async fn attempt_with_a_result_ends_without_executor_report() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         job.starts();
@@ -161,7 +161,7 @@ async fn an_attempt_that_has_left_its_result_is_over_even_if_nobody_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn heartbeats_carry_progress_and_resume_points() {
+async fn heartbeats_report_progress_and_checkpoints() {
     let bench = Bench::new().await;
     // Four attempts fail, each after a later checkpoint than all before it.
     let cluster = Cluster::new(|job| async move {
@@ -214,7 +214,7 @@ async fn reasons_and_handles_are_journaled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_executor_that_is_out_of_reach_is_asked_again() {
+async fn unreachable_executor_is_retried() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         job.runs_for(20).await;
@@ -224,8 +224,8 @@ async fn an_executor_that_is_out_of_reach_is_asked_again() {
     let summary = bench.run(&cluster, vec![node("a", &[]), node("b", &["a"])]).await;
     assert_eq!(summary.ending, SUCCEEDED);
     assert_eq!(summary.view.stage(&key("a")).unwrap().attempts.len(), 1, "no attempt was spent");
-    assert_eq!(bench.waits(), ["pool `local` does not take it now: controller down", "works"]);
-    assert_eq!(bench.notes().matches("takes no attempts now").count(), 1, "{}", bench.notes());
+    assert_eq!(bench.waits(), ["pool `local` does not accept the attempt now: controller down", "works"]);
+    assert_eq!(bench.notes().matches("accepts no attempts now").count(), 1, "{}", bench.notes());
 
     cluster.inner().refusals.extend([0; 99].map(|_| Error::retryable("controller down")));
     let (outcome, error) = end_of(&bench.run(&cluster, vec![node("c", &[])]).await, "c");
@@ -235,7 +235,7 @@ async fn an_executor_that_is_out_of_reach_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_attempt_fails_with_the_executors_words() {
+async fn refused_attempt_fails_with_the_executor_error() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move { job.succeeds().await });
     cluster.inner().refusals.push_back(Error::invalid("invalid partition"));
@@ -246,7 +246,7 @@ async fn a_refused_attempt_fails_with_the_executors_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_executor_that_cannot_be_asked_costs_no_attempt() {
+async fn unreachable_executor_costs_no_attempt() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         job.runs_for(20).await;
@@ -257,25 +257,25 @@ async fn an_executor_that_cannot_be_asked_costs_no_attempt() {
     let summary = bench.run(&cluster, vec![node("a", &[])]).await;
     assert_eq!(summary.ending, SUCCEEDED);
     let notes = bench.notes();
-    assert_eq!(notes.matches("cannot be asked now").count(), 1, "{notes}");
-    assert_eq!(notes.matches("answers again").count(), 1, "{notes}");
+    assert_eq!(notes.matches("is unreachable now").count(), 1, "{notes}");
+    assert_eq!(notes.matches("is reachable again").count(), 1, "{notes}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_attempt_is_killed_and_lost() {
+async fn silent_attempt_is_killed_and_lost() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move { job.runs_for(60).await });
     let summary = bench.run(&cluster, vec![node("a", &[])]).await;
     let (outcome, error) = end_of(&summary, "a");
     assert_eq!((outcome, error.as_ref().unwrap().kind), (AttemptOutcome::Lost, ErrorKind::Lost));
-    assert!(error.unwrap().message.contains("no sign of life for 3m"));
+    assert!(error.unwrap().message.contains("sent no heartbeat for 3m"));
     assert_eq!(cluster.inner().cancels, [(Handle("job-1".into()), Control::Kill)]);
     let spec = bench.store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap();
     assert!(bench.store.cancel_request(&spec).await.unwrap().is_some(), "should it still run, it learns of it");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_its_executor_has_lost_is_asked_to_end_should_it_still_run() {
+async fn lost_attempt_is_requested_to_end() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         job.runs_for(60).await;
@@ -288,7 +288,7 @@ async fn an_attempt_that_its_executor_has_lost_is_asked_to_end_should_it_still_r
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_of_the_store_is_no_silence_of_an_attempt() {
+async fn store_outage_is_not_silence_of_an_attempt() {
     let bench = Bench::new().await;
     let faulty = bench.faulty.clone();
     let cluster = Cluster::new(move |job| {
@@ -308,7 +308,7 @@ async fn an_outage_of_the_store_is_no_silence_of_an_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_wait_for_a_machine_is_no_silence() {
+async fn long_wait_for_a_machine_is_not_silence() {
     let (outcome, _) = ends(|job| async move {
         job.waits("Priority");
         seconds(5_000).await;
@@ -323,7 +323,7 @@ async fn a_long_wait_for_a_machine_is_no_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_is_enforced_from_the_start_of_the_work() {
+async fn timeout_counts_from_the_start_of_the_attempt() {
     let bench = Bench::new().await;
     let started = Arc::new(AtomicBool::new(false));
     let seen = started.clone();
@@ -360,7 +360,7 @@ async fn cancelled<F: Future<Output = ()> + Send + 'static>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_attempt_is_asked_in_the_store_first() {
+async fn cancel_is_requested_in_the_store_first() {
     let (summary, cluster) = cancelled(|job| async move {
         job.starts();
         let mut beat = 0;
@@ -378,7 +378,7 @@ async fn a_cancelled_attempt_is_asked_in_the_store_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_does_not_listen_is_cancelled_and_then_killed() {
+async fn unresponsive_attempt_is_cancelled_then_killed() {
     let (summary, cluster) = cancelled(|job| async move { job.runs_for(10_000).await }).await;
     assert_eq!((&summary.ending, end_of(&summary, "a").0), (&CANCELLED, AttemptOutcome::Cancelled));
     let handle = || Handle("job-1".into());

@@ -47,7 +47,7 @@ async fn serves(job: &Job) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_starts_with_its_trainer_and_is_stopped_with_it() {
+async fn server_starts_and_stops_with_its_trainer() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         meets(&job).await;
@@ -66,7 +66,7 @@ async fn a_server_starts_with_its_trainer_and_is_stopped_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_fails_takes_its_trainer_with_it_and_both_begin_again() {
+async fn failed_server_restarts_with_its_trainer() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         meets(&job).await;
@@ -92,7 +92,7 @@ async fn a_server_that_fails_takes_its_trainer_with_it_and_both_begin_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_waits_for_its_machine_only_as_long_as_its_stage_says() {
+async fn wait_limit_of_the_stage_is_enforced() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         job.waits("Resources");
@@ -103,6 +103,6 @@ async fn an_attempt_waits_for_its_machine_only_as_long_as_its_stage_says() {
     assert_eq!(summary.ending, FAILED);
     let attempt = summary.view.stage(&key("a")).unwrap().attempts[0].clone();
     assert_eq!(attempt.outcome, Some(AttemptOutcome::TimedOut));
-    assert!(attempt.error.unwrap().message.contains("no machine took it within 1m30s"));
+    assert!(attempt.error.unwrap().message.contains("no machine accepted the attempt within 1m30s"));
     assert!(cluster.inner().cancels.iter().any(|(_, control)| *control == Control::Kill), "it leaves the queue");
 }

@@ -25,7 +25,7 @@ fn empty(folder: &Path, stage: &Digest, generation: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_empty_manifest_is_followed_by_the_next_generation() {
+async fn empty_manifest_starts_the_next_generation() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder_store(folder.path()).await;
     let plan = plan(vec![node("a", &[]), node("b", &["a"])]);
@@ -36,11 +36,11 @@ async fn an_empty_manifest_is_followed_by_the_next_generation() {
     for (rerun, reason) in cases {
         let before = store.manifest(&stage).await.unwrap().unwrap().generation;
         empty(folder.path(), &stage, before);
-        let asked = RunOptions { selection: Selection { rerun, ..Selection::default() }, ..options() };
+        let options = RunOptions { selection: Selection { rerun, ..Selection::default() }, ..options() };
         let decisions: Vec<ForecastDecision> =
-            forecast(&asked, &plan, &context).await.unwrap().iter().map(|f| f.decision).collect();
+            forecast(&options, &plan, &context).await.unwrap().iter().map(|f| f.decision).collect();
         assert_eq!(decisions, [ForecastDecision::Run, ForecastDecision::Deferred]);
-        let again = run(asked, plan.clone(), context.clone()).await.unwrap();
+        let again = run(options, plan.clone(), context.clone()).await.unwrap();
         let status = |name: &str| again.view.stage(&key(name)).unwrap().status;
         assert_eq!((&again.ending, status("a"), status("b")), (&SUCCEEDED, StageStatus::Done, StageStatus::Hit));
         let manifest = store.manifest(&stage).await.unwrap().unwrap();
@@ -49,7 +49,7 @@ async fn an_empty_manifest_is_followed_by_the_next_generation() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_forecast_does_without_the_manifest_that_it_would_compare_with() {
+async fn forecast_works_without_the_previous_manifest() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder_store(folder.path()).await;
     let mut plan = plan(vec![node("a", &[])]);

@@ -91,7 +91,7 @@ pub fn empty_result(spec: &AttemptSpec) -> AttemptResult {
 impl InProcessRunner for Empty {
     fn run(&self, spec: &AttemptSpec) -> Result<AttemptResult> {
         match spec.config["panic"].as_bool() {
-            Some(true) => panic!("as asked"),
+            Some(true) => panic!("as configured"),
             _ => Ok(empty_result(spec)),
         }
     }

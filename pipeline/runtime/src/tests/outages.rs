@@ -32,7 +32,7 @@ async fn faulty(options: StoreOptions) -> (Arc<FaultyStore>, Store) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn attempts_outlive_a_store_that_refuses_its_credentials_for_a_while() {
+async fn attempts_survive_temporarily_refused_credentials() {
     let (faulty, store) = faulty(StoreOptions::default()).await;
     let watcher = Arc::new(Watcher::default());
     let act = move |spec: &AttemptSpec| {
@@ -53,7 +53,7 @@ async fn attempts_outlive_a_store_that_refuses_its_credentials_for_a_while() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_stops_once_its_store_was_away_for_too_long_and_can_be_resumed() {
+async fn run_stops_after_a_long_outage_and_can_be_resumed() {
     let options_of_store = StoreOptions { clock: Arc::new(LeapingClock::default()), ..StoreOptions::default() };
     let (faulty, store) = faulty(options_of_store).await;
     let watcher = Arc::new(Watcher::default());
@@ -74,11 +74,11 @@ async fn a_run_stops_once_its_store_was_away_for_too_long_and_can_be_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupt_waits_for_no_store_that_is_away() {
+async fn interrupt_does_not_wait_for_an_unavailable_store() {
     let (faulty, store) = faulty(StoreOptions::default()).await;
     let watcher = Arc::new(Watcher::default());
-    let wanted = options();
-    let interrupt = wanted.interrupt.clone();
+    let options = options();
+    let interrupt = options.interrupt.clone();
     let act = move |_: &AttemptSpec| {
         faulty.inject(StoreFault::LostRequest, "journal", u32::MAX);
         interrupt.raise();
@@ -86,28 +86,28 @@ async fn an_interrupt_waits_for_no_store_that_is_away() {
     };
     let mut context = context(&store, fake(act), &watcher);
     context.clock = Arc::new(LeapingClock::default());
-    let error = run(wanted, plan(vec![node("a", &[])]), context).await.unwrap_err();
+    let error = run(options, plan(vec![node("a", &[])]), context).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Cancelled, "{error}");
-    assert!(error.to_string().contains("the same command goes on"), "{error}");
+    assert!(error.to_string().contains("run the same command again"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupt_still_ends_a_run_whose_store_answers() {
+async fn interrupt_ends_a_run_with_an_available_store() {
     let (_, store) = faulty(StoreOptions::default()).await;
     let watcher = Arc::new(Watcher::default());
-    let wanted = options();
-    let interrupt = wanted.interrupt.clone();
+    let options = options();
+    let interrupt = options.interrupt.clone();
     let act = move |_: &AttemptSpec| {
         interrupt.raise();
         FakeBehavior::Hang
     };
-    let summary = run(wanted, plan(vec![node("a", &[])]), context(&store, fake(act), &watcher)).await.unwrap();
+    let summary = run(options, plan(vec![node("a", &[])]), context(&store, fake(act), &watcher)).await.unwrap();
     assert_eq!(summary.ending, CANCELLED);
     assert!(watcher.events.lock().unwrap().iter().any(|r| matches!(r.event, Event::CancelRequested { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_removed_ends_the_run_and_stays_removed() {
+async fn removed_store_ends_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let options_of_store = StoreOptions { outage: Duration::from_secs(3_600), ..StoreOptions::default() };

@@ -82,7 +82,7 @@ pub fn end_of(summary: &RunSummary) -> (AttemptOutcome, Error) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_publishes_and_its_output_is_logged() {
+async fn process_publishes_and_output_is_logged() {
     let bench = Bench::new().await;
     let talk = r#"
     echo plain; echo careful >&2; echo "threads $RAYON_NUM_THREADS"
@@ -98,7 +98,7 @@ async fn a_process_publishes_and_its_output_is_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_bad_end_has_its_kind() {
+async fn failures_have_error_kinds() {
     let cases = [
         (
             r#"echo '{"type":"error","error":{"kind":"data","message":"row 7 is damaged"}}'; exit 1"#,
@@ -121,7 +121,7 @@ async fn every_bad_end_has_its_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_program_is_lost_not_stuck() {
+async fn missing_program_is_lost() {
     let bench = Bench::new().await;
     let mut context = bench.context("");
     context.executors = local(Launcher::new("/no/such/program"), None, &json!({}));
@@ -131,7 +131,7 @@ async fn a_missing_program_is_lost_not_stuck() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_program_may_start_the_attempt() {
+async fn wrapper_program_may_start_the_attempt() {
     let bench = Bench::new().await;
     let script = format!("echo \"$BEHIND $TEST_FOLDER\"\n{SUCCEED}");
     let launcher = bench.launcher(&script).wrapped_in("env", &["BEHIND=another"]);
@@ -160,7 +160,7 @@ pub fn is_alive(bench: &Bench, name: &str) -> bool {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_timeout_kills_the_whole_tree() {
+async fn timeout_kills_the_process_tree() {
     let bench = Bench::new().await;
     let mut stage = stage();
     stage.timeout = Some(Duration::from_millis(500));
@@ -171,7 +171,7 @@ async fn a_timeout_kills_the_whole_tree() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leftovers_of_a_finished_attempt_are_killed() {
+async fn leftover_processes_are_killed() {
     let bench = Bench::new().await;
     let summary = bench.run(&format!("{FAMILY} {SUCCEED}"), stage()).await;
     assert_eq!(summary.ending, SUCCEEDED);
@@ -179,7 +179,7 @@ async fn leftovers_of_a_finished_attempt_are_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancelled_process_is_asked_before_it_is_killed() {
+async fn cancel_is_requested_before_the_kill() {
     let bench = Bench::new().await;
     let options = options();
     let (interrupt, watcher) = (options.interrupt.clone(), bench.watcher.clone());
@@ -204,7 +204,7 @@ async fn a_cancelled_process_is_asked_before_it_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_runs_of_one_user_share_the_slots_of_the_machine() {
+async fn runs_of_one_user_share_slots() {
     let bench = Bench::new().await;
     let script = r#"
     if ! mkdir "$TEST_FOLDER/busy" 2> /dev/null; then touch "$TEST_FOLDER/overlap"; fi
@@ -222,7 +222,7 @@ async fn two_runs_of_one_user_share_the_slots_of_the_machine() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_attempt_that_waits_for_slots_says_so_and_one_inside_the_engine_waits_for_none() {
+async fn waiting_for_slots_is_reported() {
     let bench = Bench::new().await;
     let share = MachineShare { machine: "this".into(), cpus: 2, memory: 0, gpus: Vec::new() };
     let held = bench.slots().try_take(&share, &SlotHolder::default()).unwrap().unwrap();
@@ -245,7 +245,7 @@ async fn an_attempt_that_waits_for_slots_says_so_and_one_inside_the_engine_waits
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grant_larger_than_the_machine_fails_at_once() {
+async fn oversized_grant_fails_immediately() {
     let bench = Bench::new().await;
     let mut context = bench.context(SUCCEED);
     context.pools = vec![MachinePool::of_this_machine(64, 1 << 30, Vec::new())];

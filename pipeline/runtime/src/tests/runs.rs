@@ -17,7 +17,7 @@ use trainyard_store::{AttemptStream, JournalReader, JournalWriter, Store, StoreO
 use trainyard_testkit::faults::{FaultyStore, StoreFault};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_chain_runs_and_then_hits() {
+async fn chain_runs_and_then_hits_the_cache() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let plan = plan(vec![node("a", &[]), inside("b", &["a"]), node("c", &["b"])]);
@@ -43,7 +43,7 @@ async fn a_chain_runs_and_then_hits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_journal_holds_the_whole_run() {
+async fn journal_contains_the_whole_run() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let summary =
@@ -76,7 +76,7 @@ async fn the_journal_holds_the_whole_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_run_leaves_a_summary_that_counts_until_the_run_goes_on() {
+async fn summary_of_a_long_run_is_valid_until_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
     let context = context(&store, fake(|_| FakeBehavior::Succeed), &Arc::new(Watcher::default()));
@@ -105,7 +105,7 @@ async fn a_long_run_leaves_a_summary_that_counts_until_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn a_run_is_followed_without_reading_anything_twice() {
+async fn following_a_run_reads_nothing_twice() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
     let id = RunId("20261121-000000-000000".into());
@@ -125,7 +125,7 @@ async fn a_run_is_followed_without_reading_anything_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn specs_say_how_durable_the_store_is() {
+async fn specs_record_store_durability() {
     for durability_fsync in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let options_of_store = StoreOptions { durability_fsync, ..StoreOptions::default() };
@@ -137,7 +137,7 @@ async fn specs_say_how_durable_the_store_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_stage_is_not_an_error_of_the_run() {
+async fn failed_stage_is_not_a_run_error() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let mut broken = inside("b", &[]);
@@ -157,7 +157,7 @@ async fn a_failed_stage_is_not_an_error_of_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_comes_further_may_fail_more_often_than_it_has_attempts() {
+async fn progress_resets_the_attempt_limit() {
     let store = memory().await;
     let act = |spec: &trainyard_core::attempt::AttemptSpec| match spec.attempt {
         attempt @ 1..5 => FakeBehavior::FailAfter(u64::from(attempt), Error::retryable("503")),
@@ -172,7 +172,7 @@ async fn a_stage_that_comes_further_may_fail_more_often_than_it_has_attempts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupt_stops_attempts_and_ends_the_run() {
+async fn interrupt_stops_attempts_and_ends_the_run() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let options = options();
@@ -196,7 +196,7 @@ async fn an_interrupt_stops_attempts_and_ends_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_turns_read_only_ends_the_run_and_keeps_what_was_published() {
+async fn read_only_store_ends_the_run_and_keeps_publications() {
     let (faulty, store) = faulty().await;
     let watcher = Arc::new(Watcher::default());
     let breaks = faulty.clone();
@@ -230,7 +230,7 @@ async fn faulty() -> (Arc<FaultyStore>, Store) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_manifest_that_is_not_taken_at_once_costs_no_attempt() {
+async fn delayed_manifest_write_costs_no_attempt() {
     let (faulty, store) = faulty().await;
     // More than the tries of one write.
     faulty.inject(StoreFault::LostRequest, "artifacts/", 6);
@@ -245,7 +245,7 @@ async fn a_manifest_that_is_not_taken_at_once_costs_no_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_that_could_not_be_published_is_published_by_a_resume() {
+async fn unpublished_result_is_published_by_a_resume() {
     let (faulty, store) = faulty().await;
     faulty.inject(StoreFault::Denied, "artifacts/", u32::MAX);
     let watcher = Arc::new(Watcher::default());
@@ -263,7 +263,7 @@ async fn a_result_that_could_not_be_published_is_published_by_a_resume() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plan_that_cannot_be_placed_leaves_no_run() {
+async fn unplaceable_plan_creates_no_run() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let mut large = node("a", &[]);

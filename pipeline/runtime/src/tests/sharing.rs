@@ -34,16 +34,16 @@ impl Bench {
         }
     }
     fn start(&self, executors: Executors, plan: Plan) -> JoinHandle<Result<RunSummary>> {
-        self.start_asked(executors, plan, options())
+        self.start_with(executors, plan, options())
     }
     /// Starts a run like a separate process, with separate randomness.
-    fn start_asked(&self, executors: Executors, plan: Plan, asked: RunOptions) -> JoinHandle<Result<RunSummary>> {
+    fn start_with(&self, executors: Executors, plan: Plan, options: RunOptions) -> JoinHandle<Result<RunSummary>> {
         let chance = Chance::new(self.started.fetch_add(1, Ordering::SeqCst) as u64);
         let context = context(&self.store, executors, &self.watcher);
-        tokio::spawn(run(asked, plan, RunContext { clock: self.clock.clone(), chance, ..context }))
+        tokio::spawn(run(options, plan, RunContext { clock: self.clock.clone(), chance, ..context }))
     }
     /// Returns the reported reasons why stages waited.
-    fn told(&self) -> Vec<String> {
+    fn wait_reasons(&self) -> Vec<String> {
         let why = |event: &Event| match event {
             Event::Queued { why, .. } => Some(why.clone()),
             _ => None,
@@ -73,7 +73,7 @@ async fn end(run: JoinHandle<Result<RunSummary>>) -> RunSummary {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_runs_one_computes_what_they_share_and_the_other_takes_its_result() {
+async fn shared_stage_is_computed_by_one_run() {
     let (bench, launches) = (Bench::new().await, Arc::default());
     let (gate, open) = watch::channel(false);
     let executors = || {
@@ -93,12 +93,15 @@ async fn of_two_runs_one_computes_what_they_share_and_the_other_takes_its_result
     let mut statuses = [&first, &second].map(|run| run.view.stage(&key("a")).unwrap().status);
     statuses.sort();
     assert_eq!(statuses, [StageStatus::Done, StageStatus::Hit]);
-    let told = bench.told();
-    assert!(matches!(&told[..], [only] if only.contains("computes it now (attempt 1 of `a`)")), "told once: {told:?}");
+    let reasons = bench.wait_reasons();
+    assert!(
+        matches!(&reasons[..], [only] if only.contains("is computing this stage (attempt 1 of `a`)")),
+        "reported once: {reasons:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_wants_a_computation_of_their_own_gets_it() {
+async fn rerun_computes_a_shared_stage_again() {
     let (bench, launches) = (Bench::new().await, Arc::default());
     let (gate, open) = watch::channel(false);
     let executors = || {
@@ -109,7 +112,7 @@ async fn whoever_wants_a_computation_of_their_own_gets_it() {
     };
     let first = bench.start(executors(), with("b"));
     let selection = Selection { rerun: vec!["a".into()], ..Selection::default() };
-    let second = bench.start_asked(executors(), with("c"), RunOptions { selection, ..options() });
+    let second = bench.start_with(executors(), with("c"), RunOptions { selection, ..options() });
     seconds(100).await;
     assert_eq!(launches.load(Ordering::SeqCst), 2);
     gate.send(true).unwrap();
@@ -117,7 +120,7 @@ async fn whoever_wants_a_computation_of_their_own_gets_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_dies_loses_its_claim() {
+async fn dead_run_loses_its_claim() {
     let (bench, launches) = (Bench::new().await, Arc::default());
     let executors = counted(&launches, |number| if number == 0 { FakeBehavior::Hang } else { FakeBehavior::Succeed });
     let first = bench.start(executors.clone(), with("b"));
@@ -132,7 +135,7 @@ async fn a_run_that_dies_loses_its_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_attempt_lets_the_other_run_compute() {
+async fn failed_attempt_releases_its_claim() {
     let (bench, launches) = (Bench::new().await, Arc::default());
     let (gate, open) = watch::channel(false);
     let failing = fake(move |spec| match spec.stage.0.as_str() {
@@ -152,7 +155,7 @@ async fn a_failed_attempt_lets_the_other_run_compute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_pool_of_one_run_does_not_keep_another_from_its_own() {
+async fn full_pool_does_not_block_another_run() {
     let bench = Bench::new().await;
     let jobs = Arc::new(Mutex::new(0));
     let cluster = Cluster::new(move |job| {
@@ -193,7 +196,7 @@ impl Clock for SettableClock {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_back_does_not_lengthen_the_wait_before_a_retry() {
+async fn clock_set_back_does_not_delay_a_retry() {
     let bench = Bench::new().await;
     let clock = Arc::new(SettableClock(PausedClock::new(), AtomicI64::new(0)));
     let launches = Arc::default();

@@ -77,7 +77,7 @@ fn ahead(store: &Store, watcher: &Arc<Watcher>) -> RunContext {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_is_ahead_takes_no_living_process_of_this_host_for_silent() {
+async fn fast_clock_does_not_replace_a_live_local_writer() {
     let store = memory().await;
     let (running, gate, plan, _, _) = hanging(&store).await;
     let watcher = Arc::new(Watcher::default());
@@ -90,7 +90,7 @@ async fn a_clock_that_is_ahead_takes_no_living_process_of_this_host_for_silent()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_is_ahead_takes_no_writer_of_another_host_for_silent() {
+async fn fast_clock_does_not_replace_a_remote_writer() {
     let store = memory().await;
     let (plan, _, mut writer) = left_by(&store, elsewhere()).await;
     let watcher = Arc::new(Watcher::default());
@@ -111,7 +111,7 @@ async fn a_clock_that_is_ahead_takes_no_writer_of_another_host_for_silent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_of_another_host_that_is_seen_to_be_silent_is_replaced() {
+async fn silent_remote_writer_is_replaced() {
     let store = memory().await;
     let (plan, id, mut writer) = left_by(&store, elsewhere()).await;
     let watcher = Arc::new(Watcher::default());
@@ -129,13 +129,13 @@ async fn waiting_for_a_writer_can_be_interrupted() {
     let (plan, _, _writer) = left_by(&store, elsewhere()).await;
     let watcher = Arc::new(Watcher::default());
     let context = context(&store, fake(|_| FakeBehavior::Succeed), &watcher);
-    let asked = options();
-    asked.interrupt.raise();
-    assert_eq!(run(asked, plan, context).await.unwrap_err().kind, ErrorKind::Cancelled);
+    let options = options();
+    options.interrupt.raise();
+    assert_eq!(run(options, plan, context).await.unwrap_err().kind, ErrorKind::Cancelled);
 }
 
 #[test]
-fn a_writer_is_shown_by_its_process_and_elsewhere_by_its_last_record() {
+fn writer_state_uses_process_or_last_record() {
     let clock = ManualClock::at_millis(100_000);
     let own = ProcessId::own();
     let view = |process: &ProcessId, last_seen| WriterView { epoch: 1, name: format!("{process}:x"), last_seen };
@@ -150,7 +150,7 @@ fn a_writer_is_shown_by_its_process_and_elsewhere_by_its_last_record() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_command_takes_over_a_run_whose_writer_is_gone() {
+async fn same_command_takes_over_a_dead_run() {
     let store = memory().await;
     let (plan, id) = left_by_the_dead(&store).await;
     let watcher = Arc::new(Watcher::default());
@@ -162,7 +162,7 @@ async fn the_same_command_takes_over_a_run_whose_writer_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_living_writer_is_left_alone_unless_asked() {
+async fn live_writer_is_replaced_only_with_take_over() {
     let store = memory().await;
     let (running, gate, plan, _, id) = hanging(&store).await;
     let watcher = Arc::new(Watcher::default());
@@ -179,7 +179,7 @@ async fn a_living_writer_is_left_alone_unless_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fenced_writer_stops_and_says_who_owns_the_run() {
+async fn fenced_writer_stops_and_reports_the_owner() {
     let store = memory().await;
     let (running, gate, plan, _, id) = hanging(&store).await;
     let watcher = Arc::new(Watcher::default());
@@ -197,7 +197,7 @@ async fn a_fenced_writer_stops_and_says_who_owns_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_run_is_cancelled_by_whoever_asks() {
+async fn dead_run_is_ended_by_cancel() {
     let store = memory().await;
     let (plan, id) = left_by_the_dead(&store).await;
     let (clock, chance) = (SystemClock::new(), Chance::new(7));
@@ -217,7 +217,7 @@ async fn a_dead_run_is_cancelled_by_whoever_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_whose_writer_fell_silent_on_another_host_is_cancelled_by_whoever_asks() {
+async fn run_with_silent_remote_writer_is_ended_by_cancel() {
     let store = memory().await;
     let id = RunId("20261121-000000-000000".into());
     let name = format!("{}:test", elsewhere());
@@ -227,17 +227,17 @@ async fn a_run_whose_writer_fell_silent_on_another_host_is_cancelled_by_whoever_
     let (mut writer, _) = JournalWriter::open(&store, &id, &name, opened).await.unwrap();
     let chance = Chance::new(7);
 
-    let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
-    let asking = {
+    let (note_sender, mut notes) = tokio::sync::mpsc::unbounded_channel();
+    let cancel = {
         let (store, id, chance) = (store.clone(), id.clone(), chance);
         let clock = ManualClock::at_millis(86_400_000);
-        let note = move |text: &str| told.send(text.to_string()).unwrap();
+        let note = move |text: &str| note_sender.send(text.to_string()).unwrap();
         tokio::spawn(async move { cancel_run(&store, &id, &clock, &chance, note).await })
     };
-    assert!(tells.recv().await.unwrap().contains("waiting for 30 s"));
+    assert!(notes.recv().await.unwrap().contains("waiting for 30 s"));
     let heartbeat = || EventRecord { at: 40_000, event: Event::Heartbeat {} }.to_value().unwrap();
     writer.append(&[heartbeat()]).await.unwrap();
-    assert_eq!(asking.await.unwrap().unwrap(), CancelOutcome::Requested, "it lives, whatever our clock says");
+    assert_eq!(cancel.await.unwrap().unwrap(), CancelOutcome::Requested, "it lives, whatever the local clock shows");
 
     assert_eq!(cancel_run(&store, &id, &FastClock::default(), &chance, |_| ()).await.unwrap(), CancelOutcome::Ended);
     assert_eq!(read_run(&store, &id).await.unwrap().finished.unwrap().1, RunOutcome::Cancelled);
@@ -248,7 +248,7 @@ async fn a_run_whose_writer_fell_silent_on_another_host_is_cancelled_by_whoever_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_living_run_sees_the_request_to_cancel() {
+async fn live_run_sees_the_cancel_request() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let folder = tempfile::tempdir().unwrap();
@@ -261,8 +261,8 @@ async fn a_living_run_sees_the_request_to_cancel() {
     ));
     wait_for_start(&watcher).await;
     let id = local.list_runs().await.unwrap().pop().unwrap();
-    let asked = cancel_run(&local, &id, &SystemClock::new(), &Chance::new(7), |_| ()).await;
-    assert_eq!(asked.unwrap(), CancelOutcome::Requested);
+    let outcome = cancel_run(&local, &id, &SystemClock::new(), &Chance::new(7), |_| ()).await;
+    assert_eq!(outcome.unwrap(), CancelOutcome::Requested);
     let summary = running.await.unwrap().unwrap();
     assert_eq!(
         (summary.ending.clone(), summary.view.stage(&key("a")).unwrap().status),
@@ -273,7 +273,7 @@ async fn a_living_run_sees_the_request_to_cancel() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_is_not_resumed_with_another_plan() {
+async fn run_is_not_resumed_with_another_plan() {
     let store = memory().await;
     let (_, id) = left_by_the_dead(&store).await;
     let watcher = Arc::new(Watcher::default());

@@ -22,10 +22,10 @@ pub enum Response {
 }
 
 /// Handles the requests of one connection until it ends.
-pub async fn serve(stream: TcpStream, answer: impl Fn(Request) -> Response) {
+pub async fn serve(stream: TcpStream, handler: impl Fn(Request) -> Response) {
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream).await {
-        let (code, kind, body) = match answer(request) {
+        let (code, kind, body) = match handler(request) {
             Response::Json(code, value) => (code, "application/json", value.to_string()),
             Response::Text(code, text) => (code, "text/plain", text),
             Response::Close => return,

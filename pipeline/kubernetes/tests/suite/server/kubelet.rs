@@ -112,7 +112,7 @@ async fn supervise(shared: &Shared, name: &str, child: &mut Child) -> ExitStatus
                 Some(seconds)
             }
             // A second deletion can only shorten the grace period.
-            (Some(left), Some(seconds)) => Some(left.saturating_sub(LOOK).min(seconds)),
+            (Some(remaining), Some(seconds)) => Some(remaining.saturating_sub(LOOK).min(seconds)),
             (grace, None) => grace,
         };
         if grace == Some(Duration::ZERO) {

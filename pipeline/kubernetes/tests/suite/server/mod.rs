@@ -46,7 +46,7 @@ struct Shared {
     /// Notified on every change.
     changed: Notify,
     /// Whether the server was dropped; its tasks end a moment later.
-    gone: AtomicBool,
+    unavailable: AtomicBool,
 }
 
 /// Server that runs until it is dropped.
@@ -74,7 +74,7 @@ impl Server {
             denied: Mutex::default(),
             requests: Mutex::default(),
             changed: Notify::new(),
-            gone: AtomicBool::new(false),
+            unavailable: AtomicBool::new(false),
         });
         let folder = tempfile::tempdir().unwrap();
         let config = json!({
@@ -187,7 +187,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.shared.gone.store(true, Ordering::SeqCst);
+        self.shared.unavailable.store(true, Ordering::SeqCst);
         for task in &self.tasks {
             task.abort();
         }
@@ -199,9 +199,9 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((stream, _)) = listener.accept().await {
         let shared = shared.clone();
         connections.spawn(http::serve(stream, move |request| {
-            let answered = answer(&shared, &request);
+            let response = respond(&shared, &request);
             shared.changed.notify_waiters();
-            answered
+            response
         }));
     }
 }
@@ -226,8 +226,8 @@ fn target(path: &str) -> Option<Target> {
     Some(Target { resource, name: part(0), part: part(1) })
 }
 
-fn answer(shared: &Shared, request: &Request) -> Response {
-    if shared.gone.load(Ordering::SeqCst) {
+fn respond(shared: &Shared, request: &Request) -> Response {
+    if shared.unavailable.load(Ordering::SeqCst) {
         return Response::Close;
     }
     let Some(target) = target(&request.path) else {
@@ -240,9 +240,9 @@ fn answer(shared: &Shared, request: &Request) -> Response {
         (_, None) => "list",
     };
     let part = target.part.as_ref().map(|part| format!("/{part}")).unwrap_or_default();
-    let asked = format!("{verb} {}{part}", target.resource);
-    shared.requests.lock().unwrap().push(asked.clone());
-    let fault = shared.faults.lock().unwrap().get_mut(&asked).and_then(VecDeque::pop_front);
+    let operation = format!("{verb} {}{part}", target.resource);
+    shared.requests.lock().unwrap().push(operation.clone());
+    let fault = shared.faults.lock().unwrap().get_mut(&operation).and_then(VecDeque::pop_front);
     match fault {
         Some(Fault::Answer(code, body)) => return Response::Json(code, body),
         Some(Fault::Refused) => return Response::Close,
@@ -255,7 +255,7 @@ fn answer(shared: &Shared, request: &Request) -> Response {
     if request.headers.get("authorization").is_none_or(|header| *header != format!("Bearer {TOKEN}")) {
         return failure(401, "Unauthorized", "Unauthorized", json!({}));
     }
-    if shared.denied.lock().unwrap().contains(&asked) {
+    if shared.denied.lock().unwrap().contains(&operation) {
         let resource = target.resource;
         let message = format!(
             "{resource} is forbidden: User \"ann\" cannot {verb} resource \"{resource}{part}\" in API group \"\" in \

@@ -63,27 +63,27 @@ impl Objects {
         if job["metadata"].get("deletionTimestamp").is_none() {
             job["metadata"]["deletionTimestamp"] = json!(at);
         }
-        let told = job.clone();
+        let created = job.clone();
         if policy != "Foreground" {
             self.jobs.remove(name);
         }
         self.reconcile();
-        Some(told)
+        Some(created)
     }
     /// Deletes a Pod. A running Pod stays until its node reports that it stopped, unless `grace` is 0.
     pub fn delete_pod(&mut self, name: &str, grace: Option<u64>) -> Option<Value> {
         let at = self.time();
         let pod = self.pods.get_mut(name)?;
         let grace = grace.or(pod["spec"]["terminationGracePeriodSeconds"].as_u64()).unwrap_or(30);
-        let told = pod.clone();
+        let created = pod.clone();
         if grace == 0 || is_over(pod) || pod["spec"].get("nodeName").is_none() {
             self.forget(name);
         } else {
             pod["metadata"]["deletionTimestamp"] = json!(at);
             pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
         }
-        self.reconcile_job(&owner(&told));
-        Some(told)
+        self.reconcile_job(&owner(&created));
+        Some(created)
     }
     /// Sets the status of a Pod, as a node does.
     pub fn set_status(&mut self, name: &str, status: Value) {
@@ -156,13 +156,13 @@ impl Objects {
             }
             return;
         }
-        let wanted = job["spec"]["completions"].as_u64().unwrap_or(1);
+        let completions = job["spec"]["completions"].as_u64().unwrap_or(1);
         let succeeded = pods.iter().filter(|pod| pod["status"]["phase"] == "Succeeded").count() as u64;
-        if succeeded == wanted {
+        if succeeded == completions {
             self.condition(name, "Complete", "CompletionsReached", "Reached expected number of succeeded pods");
             return;
         }
-        for index in pods.len() as u64..wanted {
+        for index in pods.len() as u64..completions {
             self.make_pod(&job, name, index);
         }
     }

@@ -19,17 +19,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) async fn attempt(
     launcher: &Launcher,
     task: &AttemptTask,
-    held: Option<&SlotGuard>,
+    slot_guard: Option<&SlotGuard>,
     mut control: watch::Receiver<Control>,
 ) -> AttemptExit {
-    let mut child = match launcher.spawn(task, held, false) {
+    let mut child = match launcher.spawn(task, slot_guard, false) {
         Ok(child) => child,
         Err(ended) => return ended,
     };
     let (root, url) = (child.id(), task.url());
     tracing::debug!(pid = root, url, "process started");
     // If this future is dropped, the attempt continues in its slots.
-    let leave = |leave| held.iter().for_each(|held| held.set_inherited(leave));
+    let leave = |leave| slot_guard.iter().for_each(|slot_guard| slot_guard.set_inherited(leave));
     leave(true);
     let status = tokio::select! {
         status = child.wait() => Some(status),
@@ -49,27 +49,27 @@ pub(super) async fn attempt(
 
 /// Waits for the end of an attempt that an earlier engine started.
 pub(super) async fn watch(root: ProcessId, url: String, mut control: watch::Receiver<Control>) -> AttemptExit {
-    let gone = async {
+    let ended = async {
         while root.is_alive() != Some(false) {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
     let stopped = tokio::select! {
-        () = gone => false,
+        () = ended => false,
         () = stops(&mut control) => true,
     };
     kill_tree(Some(root.pid), &url).await;
     if stopped {
         return AttemptExit::cancelled();
     }
-    let error = Error::lost("the attempt's process ended, and nobody saw how").help("see its log");
+    let error = Error::lost("the attempt's process ended with an unknown exit status").help("see its log");
     AttemptExit::with_error(AttemptOutcome::Lost, error)
 }
 
 /// Returns when the attempt must stop; never returns if the sender is gone. The request in the store came before, so
 /// there is no softer way left.
 async fn stops(control: &mut watch::Receiver<Control>) {
-    if control.wait_for(|wanted| *wanted > Control::Run).await.is_err() {
+    if control.wait_for(|requested| *requested > Control::Run).await.is_err() {
         std::future::pending().await
     }
 }

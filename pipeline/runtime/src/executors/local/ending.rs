@@ -24,7 +24,7 @@ pub(super) fn unexplained(status: &std::io::Result<ExitStatus>) -> Error {
     };
     match (status.code(), status.signal()) {
         (_, Some(9)) => Error::lost("the attempt's process was killed (signal 9)")
-            .help("if the machine ran out of memory, ask for less or for a larger one"),
+            .help("if the machine ran out of memory, reduce the memory use of the stage or use a larger machine"),
         (_, Some(signal @ (4 | 6 | 7 | 8 | 11 | 31))) => {
             Error::bug(format!("the attempt's process crashed (signal {signal})")).help("see its log")
         }

@@ -21,10 +21,10 @@ pub(super) async fn attempt(
     hosts: &HostPool,
     launcher: &Launcher,
     task: &AttemptTask,
-    held: Option<SlotGuard>,
+    slot_guard: Option<SlotGuard>,
     control: watch::Receiver<Control>,
 ) -> AttemptExit {
-    let hosted = match hosts.begin(launcher, task, held.as_ref()) {
+    let hosted = match hosts.begin(launcher, task, slot_guard.as_ref()) {
         Ok(hosted) => hosted,
         Err(ended) => return ended,
     };
@@ -34,7 +34,7 @@ pub(super) async fn attempt(
         // Hold the slots until the host is done with the attempt.
         tokio::spawn(async move {
             let _ = attempt.hosted.ended().await;
-            drop(held);
+            drop(slot_guard);
         });
     }
     end_of(task, end, stopped).await

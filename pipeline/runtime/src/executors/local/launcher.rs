@@ -38,7 +38,7 @@ impl Launcher {
     pub(super) fn spawn(
         &self,
         task: &AttemptTask,
-        held: Option<&SlotGuard>,
+        slot_guard: Option<&SlotGuard>,
         on_pipes: bool,
     ) -> Result<Child, AttemptExit> {
         let url = task.url();
@@ -50,15 +50,15 @@ impl Launcher {
         } else {
             command.env_remove(SUPERVISED);
         }
-        let lent = held.map_or(Ok(()), |held| slots::lend(held.handle(), &mut command));
+        let lent = slot_guard.map_or(Ok(()), |slot_guard| slots::lend(slot_guard.handle(), &mut command));
         lent.and_then(|()| command.spawn()).map_err(|e| AttemptExit::with_error(AttemptOutcome::Lost, self.fault(&e)))
     }
-    /// Starts a host, which reads its orders from `orders`. Its URL marks the processes that it starts until an
+    /// Starts a host, which reads its requests from `requests`. Its URL marks the processes that it starts until an
     /// attempt's URL replaces it.
-    pub(super) fn spawn_host(&self, url: &str, orders: OwnedFd) -> std::io::Result<std::process::Child> {
+    pub(super) fn spawn_host(&self, url: &str, requests: OwnedFd) -> std::io::Result<std::process::Child> {
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.arguments).arg(url).envs(self.env.iter().cloned()).env(MARK, url).process_group(0);
-        command.stdin(orders).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+        command.stdin(requests).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
     }
     /// Returns the error of a program that could not be started.
     pub(super) fn fault(&self, error: &std::io::Error) -> Error {

@@ -2,8 +2,8 @@
 //!
 //! Each attempt leads a process group and inherits its slots, so that they outlast a killed engine. When it ends, for
 //! any reason, its whole process tree is killed before its slots are released. The pool's options determine whether an
-//! attempt outlives its engine: on pipes it ends with it ([`piped`]), without them it continues ([`detached`]). If attempts
-//! end with the engine, the commands of `run:` stages share one process that carries them ([`hosted`]).
+//! attempt outlives its engine: on pipes it ends with it ([`piped`]), without them it continues ([`detached`]). If
+//! attempts end with the engine, the commands of `run:` stages share one process that carries them ([`hosted`]).
 
 mod detached;
 mod ending;
@@ -59,8 +59,10 @@ impl LocalOptions {
     /// Checks the options. Errors: invalid (this system does not support `keep`).
     pub fn check(&self) -> Result<()> {
         if self.orphans == Orphans::Keep && !cfg!(target_os = "linux") {
-            return Err(Error::invalid("`orphans: keep` needs Linux: elsewhere attempts cannot be found again")
-                .help("use `orphans: stop`"));
+            return Err(Error::invalid(
+                "`orphans: keep` is supported on Linux only, where attempts can be found again",
+            )
+            .help("use `orphans: stop`"));
         }
         Ok(())
     }
@@ -110,20 +112,20 @@ impl LocalExecutor {
             self.adopt(handle.clone(), root, task.url());
             return handle;
         }
-        let (launcher, slots, task, keeps) =
+        let (launcher, slots, task, keep_orphans) =
             (self.launcher.clone(), self.slots.clone(), task.clone(), self.keeps_orphans());
         let hosts = self.hosts.clone();
-        self.table.spawn(handle.clone(), move |line, mut control| async move {
-            let held = match wait_for_slots(slots.as_ref(), &task, &line, &mut control).await {
-                Ok(held) => held,
+        self.table.spawn(handle.clone(), move |reporter, mut control| async move {
+            let slot_guard = match wait_for_slots(slots.as_ref(), &task, &reporter, &mut control).await {
+                Ok(slot_guard) => slot_guard,
                 Err(ended) => return ended,
             };
-            if keeps {
-                detached::attempt(&launcher, &task, held.as_ref(), control).await
+            if keep_orphans {
+                detached::attempt(&launcher, &task, slot_guard.as_ref(), control).await
             } else if task.spec.kind == RUN_KIND {
-                hosted::attempt(&hosts, &launcher, &task, held, control).await
+                hosted::attempt(&hosts, &launcher, &task, slot_guard, control).await
             } else {
-                piped::attempt(&launcher, &task, held.as_ref(), control).await
+                piped::attempt(&launcher, &task, slot_guard.as_ref(), control).await
             }
         });
         handle
@@ -134,9 +136,9 @@ impl LocalExecutor {
     }
 
     async fn find(&self, task: &AttemptTask, handle: Option<&Handle>) -> Result<Option<Handle>> {
-        let own = self.handle(task);
-        if self.table.has(&own) {
-            return Ok(Some(own));
+        let current = self.handle(task);
+        if self.table.has(&current) {
+            return Ok(Some(current));
         }
         if !self.keeps_orphans() {
             // The attempt stops by itself when its stdin ends with its engine; this makes sure of it.
@@ -147,13 +149,15 @@ impl LocalExecutor {
             && host != process::host()
         {
             let name = self.name;
-            let why = format!("the attempt is a process of {host}, which this machine cannot see (executor `{name}`)");
+            let why = format!(
+                "the attempt is a process of {host}, which is not visible from this machine (executor `{name}`)"
+            );
             return Err(Error::retryable(why).help("resume the run on that host, or stop the process there"));
         }
         match root_of(&task.url()) {
             Some(root) => {
-                self.adopt(own.clone(), root, task.url());
-                Ok(Some(own))
+                self.adopt(current.clone(), root, task.url());
+                Ok(Some(current))
             }
             None => {
                 kill_tree(None, &task.url()).await;
@@ -190,8 +194,8 @@ impl Executor for LocalExecutor {
     fn external_usage(&self) -> BoxFuture<'_, Option<Result<ExternalUsage>>> {
         let Some(slots) = self.slots.clone() else { return ready(None).boxed() };
         // Reading lock files blocks.
-        let looking = tokio::task::spawn_blocking(move || slots.used_by_others());
-        async move { looking.await.ok() }.boxed()
+        let usage = tokio::task::spawn_blocking(move || slots.used_by_others());
+        async move { usage.await.ok() }.boxed()
     }
 }
 
@@ -199,7 +203,7 @@ impl Executor for LocalExecutor {
 async fn wait_for_slots(
     slots: Option<&Slots>,
     task: &AttemptTask,
-    line: &StateReporter,
+    reporter: &StateReporter,
     control: &mut watch::Receiver<Control>,
 ) -> Result<Option<SlotGuard>, AttemptExit> {
     let Some(slots) = slots else { return Ok(None) };
@@ -209,13 +213,13 @@ async fn wait_for_slots(
         SlotHolder { user, run: spec.run.0.clone(), workflow: spec.workflow.clone(), stage: spec.stage.0.clone() };
     let waits = |holders: String| {
         let text = format!("waits for slots of this machine, {holders}");
-        line.set_state(AttemptState::Pending { why: Some(holders) });
+        reporter.set_state(AttemptState::Pending { why: Some(holders) });
         task.reports.message(AttemptMessage::Log { level: LogLevel::Warn, text });
     };
     match slots.acquire(&task.grant, &holder, control, waits).await {
-        Ok(held) => {
-            line.set_state(AttemptState::Started);
-            Ok(held)
+        Ok(slot_guard) => {
+            reporter.set_state(AttemptState::Started);
+            Ok(slot_guard)
         }
         Err(error) if error.kind == ErrorKind::Cancelled => {
             Err(AttemptExit::with_error(AttemptOutcome::Cancelled, error))

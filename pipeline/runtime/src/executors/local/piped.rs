@@ -36,17 +36,17 @@ struct FinalMessages {
 pub(super) async fn attempt(
     launcher: &Launcher,
     task: &AttemptTask,
-    held: Option<&SlotGuard>,
+    slot_guard: Option<&SlotGuard>,
     control: watch::Receiver<Control>,
 ) -> AttemptExit {
-    let mut child = match launcher.spawn(task, held, true) {
+    let mut child = match launcher.spawn(task, slot_guard, true) {
         Ok(child) => child,
         Err(ended) => return ended,
     };
     let (root, mark) = (child.id(), task.url());
     tracing::debug!(pid = root, url = mark, "process started");
-    let words = Arc::new(Mutex::new(FinalMessages::default()));
-    let readers = read_pipes(&mut child, &words, &task.reports);
+    let final_messages = Arc::new(Mutex::new(FinalMessages::default()));
+    let readers = read_pipes(&mut child, &final_messages, &task.reports);
     let stdin = child.stdin.take();
     let mut piped = PipedExecution { child, stdin, root, mark: &mark };
     let (status, stopped) = run_to_end(&mut piped, task.timeout, control).await;
@@ -57,28 +57,28 @@ pub(super) async fn attempt(
             abort.abort();
         }
     }
-    let words = std::mem::take(&mut *words.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-    end_of(task, &status, stopped, words).await
+    let final_messages = std::mem::take(&mut *final_messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    end_of(task, &status, stopped, final_messages).await
 }
 
 fn read_pipes(
     child: &mut Child,
-    words: &Arc<Mutex<FinalMessages>>,
+    final_messages: &Arc<Mutex<FinalMessages>>,
     reports: &Arc<dyn AttemptReporter>,
 ) -> Vec<JoinHandle<()>> {
     let mut readers = Vec::new();
     if let Some(stdout) = child.stdout.take() {
-        let (words, reports) = (words.clone(), reports.clone());
+        let (final_messages, reports) = (final_messages.clone(), reports.clone());
         readers.push(tokio::spawn(async move {
             for_each_line(stdout, |line| match serde_json::from_str::<AttemptMessage>(line) {
                 Ok(message) => {
-                    let mut words = words.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    let mut final_messages = final_messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     match &message {
-                        AttemptMessage::Result {} => words.result = true,
-                        AttemptMessage::Error { error } => words.error = Some(error.clone()),
+                        AttemptMessage::Result {} => final_messages.result = true,
+                        AttemptMessage::Error { error } => final_messages.error = Some(error.clone()),
                         _ => {}
                     }
-                    drop(words);
+                    drop(final_messages);
                     reports.message(message);
                 }
                 Err(_) => reports.raw(line),
@@ -108,7 +108,8 @@ impl AttemptExecution for PipedExecution<'_> {
         self.child.wait().await
     }
     async fn request_stop(&mut self, why: TerminationReason) {
-        ask_to_stop(&mut self.stdin, if why == TerminationReason::TimedOut { "timeout\n" } else { "cancel\n" }).await;
+        write_stop_line(&mut self.stdin, if why == TerminationReason::TimedOut { "timeout\n" } else { "cancel\n" })
+            .await;
     }
     async fn kill(&mut self) -> Self::End {
         kill_tree(self.root, self.mark).await;
@@ -118,7 +119,7 @@ impl AttemptExecution for PipedExecution<'_> {
 
 /// Writes `cancel`, or `timeout` after the attempt's timeout; the attempt stops either way, and its log contains the
 /// reason.
-async fn ask_to_stop(stdin: &mut Option<ChildStdin>, line: &str) {
+async fn write_stop_line(stdin: &mut Option<ChildStdin>, line: &str) {
     if let Some(stdin) = stdin {
         // A process that does not read any more is killed after its grace period.
         let _ = tokio::time::timeout(Duration::from_secs(1), stdin.write_all(line.as_bytes())).await;
@@ -129,10 +130,10 @@ async fn end_of(
     task: &AttemptTask,
     status: &std::io::Result<ExitStatus>,
     stopped: Option<TerminationReason>,
-    words: FinalMessages,
+    final_messages: FinalMessages,
 ) -> AttemptExit {
     tracing::debug!(?status, ?stopped, "process ended");
-    let done = words.result || status.as_ref().is_ok_and(ExitStatus::success);
+    let done = final_messages.result || status.as_ref().is_ok_and(ExitStatus::success);
     if done && stopped != Some(TerminationReason::TimedOut) {
         match lookup::result(&task.store, &task.spec).await {
             Ok(Some(result)) => return AttemptExit::succeeded(result),
@@ -145,6 +146,6 @@ async fn end_of(
     match stopped {
         Some(TerminationReason::TimedOut) => AttemptExit::timed_out(task.timeout),
         Some(TerminationReason::Cancelled) => AttemptExit::cancelled(),
-        None => failed(words.error.unwrap_or_else(|| unexplained(status))),
+        None => failed(final_messages.error.unwrap_or_else(|| unexplained(status))),
     }
 }

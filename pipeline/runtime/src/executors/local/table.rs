@@ -42,15 +42,15 @@ impl AttemptTable {
     pub fn spawn<F: Future<Output = AttemptExit> + Send + 'static>(
         &self,
         handle: Handle,
-        carry: impl FnOnce(StateReporter, watch::Receiver<Control>) -> F,
+        run: impl FnOnce(StateReporter, watch::Receiver<Control>) -> F,
     ) {
         let (control, controls) = watch::channel(Control::Run);
         self.shared.entries().insert(handle.clone(), AttemptEntry { state: AttemptState::Started, control });
         let end = StateReporter { shared: self.shared.clone(), handle: handle.clone() };
-        let carried = carry(StateReporter { shared: self.shared.clone(), handle }, controls);
+        let attempt = run(StateReporter { shared: self.shared.clone(), handle }, controls);
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.spawn(async move {
-            let ended = carried.await;
+            let ended = attempt.await;
             end.set_state(AttemptState::Ended(ended));
         });
         // Reap finished tasks, so that a long run does not accumulate them.
@@ -67,12 +67,12 @@ impl AttemptTable {
         handles.iter().map(&mut state).collect()
     }
     /// Forwards a control of the engine; it never decreases.
-    pub fn control(&self, handle: &Handle, wanted: Control) {
+    pub fn control(&self, handle: &Handle, requested: Control) {
         if let Some(entry) = self.shared.entries().get(handle) {
-            entry.control.send_if_modified(|now| {
-                let rises = wanted > *now;
-                *now = wanted.max(*now);
-                rises
+            entry.control.send_if_modified(|current| {
+                let changed = requested > *current;
+                *current = requested.max(*current);
+                changed
             });
         }
     }

@@ -74,7 +74,7 @@ impl RayClient {
         trainyard_store::install_tls();
         // Redirects lead to a login page, which must not receive the token.
         let client = Client::builder().connect_timeout(CONNECT).timeout(RESPONSE_TIMEOUT).redirect(Policy::none());
-        let client = client.build().map_err(|e| Error::invalid("no HTTP client can be made").caused_by(&e))?;
+        let client = client.build().map_err(|e| Error::invalid("cannot create an HTTP client").caused_by(&e))?;
         Ok(Self { client, address: options.address()?, token_variable: options.token_variable()? })
     }
     /// Returns the address of the cluster.
@@ -85,53 +85,53 @@ impl RayClient {
     pub(super) async fn submit(&self, submission: &RayJobRequest<'_>) -> Result<SubmitResult> {
         let body = serde_json::to_vec(submission).map_err(|e| Error::bug("a submission is not JSON").caused_by(&e))?;
         let request = self.request(Method::POST, "/api/jobs/")?.header("content-type", "application/json").body(body);
-        let answer = self.send(request, ONE).await?;
-        if answer.status.is_success() {
+        let response = self.send(request, ONE).await?;
+        if response.status.is_success() {
             return Ok(SubmitResult::New);
         }
         let exists = format!("Job with submission_id {} already exists", submission.submission_id);
-        if String::from_utf8_lossy(&answer.body).contains(&exists) {
+        if String::from_utf8_lossy(&response.body).contains(&exists) {
             return Ok(SubmitResult::Existing);
         }
-        Err(self.refusal(&answer).at("the job was not submitted"))
+        Err(self.refusal(&response).at("the job was not submitted"))
     }
     /// Returns a job; `None` if Ray does not know it.
     pub(super) async fn job(&self, id: &str) -> Result<Option<RayJob>> {
-        let answer = self.send(self.request(Method::GET, &format!("/api/jobs/{id}"))?, ONE).await?;
-        match answer.status {
-            _ if answer.is_unknown_job(id) => Ok(None),
-            status if status.is_success() => self.read(&answer).map(Some),
-            _ => Err(self.refusal(&answer)),
+        let response = self.send(self.request(Method::GET, &format!("/api/jobs/{id}"))?, ONE).await?;
+        match response.status {
+            _ if response.is_unknown_job(id) => Ok(None),
+            status if status.is_success() => self.read(&response).map(Some),
+            _ => Err(self.refusal(&response)),
         }
     }
     /// Lists all jobs known to Ray; returns `None` if the list exceeds the limit.
     pub(super) async fn jobs(&self) -> Result<Option<Vec<RayJob>>> {
-        let answer = self.send(self.request(Method::GET, "/api/jobs/")?, ALL).await?;
-        match (answer.status.is_success(), answer.cut) {
+        let response = self.send(self.request(Method::GET, "/api/jobs/")?, ALL).await?;
+        match (response.status.is_success(), response.cut) {
             (true, true) => Ok(None),
-            (true, false) => self.read(&answer).map(Some),
-            (false, _) => Err(self.refusal(&answer)),
+            (true, false) => self.read(&response).map(Some),
+            (false, _) => Err(self.refusal(&response)),
         }
     }
     /// Requests a job to stop. Returns true if Ray has forwarded the request, false if there was no process to receive
     /// it or Ray does not know the job.
     pub(super) async fn stop(&self, id: &str) -> Result<bool> {
-        let answer = self.send(self.request(Method::POST, &format!("/api/jobs/{id}/stop"))?, ONE).await?;
-        match answer.status {
-            _ if answer.is_unknown_job(id) => Ok(false),
-            status if status.is_success() => Ok(self.read::<StopResponse>(&answer)?.stopped),
-            _ => Err(self.refusal(&answer)),
+        let response = self.send(self.request(Method::POST, &format!("/api/jobs/{id}/stop"))?, ONE).await?;
+        match response.status {
+            _ if response.is_unknown_job(id) => Ok(false),
+            status if status.is_success() => Ok(self.read::<StopResponse>(&response)?.stopped),
+            _ => Err(self.refusal(&response)),
         }
     }
     /// Returns the end of a job's output; empty before it starts.
     pub(super) async fn output(&self, id: &str) -> Result<String> {
-        let answer = self.send(self.request(Method::GET, &format!("/api/jobs/{id}/logs"))?, ALL).await?;
-        match (answer.status, answer.cut) {
-            _ if answer.is_unknown_job(id) => Ok(String::new()),
+        let response = self.send(self.request(Method::GET, &format!("/api/jobs/{id}/logs"))?, ALL).await?;
+        match (response.status, response.cut) {
+            _ if response.is_unknown_job(id) => Ok(String::new()),
             // Ray sends the whole output at once.
             (_, true) => Ok(format!("(the output is too long to show; `ray job logs {id}` prints it)\n")),
-            (status, false) if status.is_success() => Ok(tail(self.read::<LogsResponse>(&answer)?.logs)),
-            _ => Err(self.refusal(&answer)),
+            (status, false) if status.is_success() => Ok(tail(self.read::<LogsResponse>(&response)?.logs)),
+            _ => Err(self.refusal(&response)),
         }
     }
     /// Returns used resources and pending demands, as printed by `ray status`; `None` if this Ray version does not
@@ -144,11 +144,11 @@ impl RayClient {
         Ok(self.get(nodes::PATH, ALL).await?.map(nodes::alive))
     }
     async fn get<T: DeserializeOwned>(&self, path: &str, limit: usize) -> Result<Option<T>> {
-        let answer = self.send(self.request(Method::GET, path)?, limit).await?;
-        match answer.status {
+        let response = self.send(self.request(Method::GET, path)?, limit).await?;
+        match response.status {
             StatusCode::NOT_FOUND => Ok(None),
-            status if status.is_success() => self.read(&answer).map(Some),
-            _ => Err(self.refusal(&answer)),
+            status if status.is_success() => self.read(&response).map(Some),
+            _ => Err(self.refusal(&response)),
         }
     }
     fn request(&self, method: Method, path: &str) -> Result<RequestBuilder> {
@@ -164,10 +164,10 @@ impl RayClient {
     async fn send(&self, request: RequestBuilder, limit: usize) -> Result<RayResponse> {
         let mut response = request.send().await.map_err(|e| self.no_response(e))?;
         let (mut body, mut cut) = (Vec::new(), false);
-        while let Some(piece) = response.chunk().await.map_err(|e| self.no_response(e))? {
-            let room = limit - body.len();
-            body.extend_from_slice(&piece[..piece.len().min(room)]);
-            if piece.len() > room {
+        while let Some(chunk) = response.chunk().await.map_err(|e| self.no_response(e))? {
+            let remaining = limit - body.len();
+            body.extend_from_slice(&chunk[..chunk.len().min(remaining)]);
+            if chunk.len() > remaining {
                 cut = true;
                 break;
             }
@@ -176,21 +176,22 @@ impl RayClient {
     }
     /// Returns the error of a request without a response.
     fn no_response(&self, error: reqwest::Error) -> Error {
-        Error::retryable(format!("no answer from Ray at {}", self.address))
-            .help("check that its head runs, and that `address` of the pool is that of its dashboard")
+        Error::retryable(format!("no response from Ray at {}", self.address))
+            .help("check that the head of the cluster runs, and that `address` of the pool is its dashboard")
             .caused_by(&error.without_url())
     }
-    fn read<T: DeserializeOwned>(&self, answer: &RayResponse) -> Result<T> {
-        serde_json::from_slice(&answer.body).map_err(|e| {
-            Error::invalid(format!("what answers at {} is not a Ray dashboard: {}", self.address, quote(&answer.body)))
+    fn read<T: DeserializeOwned>(&self, response: &RayResponse) -> Result<T> {
+        serde_json::from_slice(&response.body).map_err(|e| {
+            Error::invalid(format!("the server at {} is not a Ray dashboard: {}", self.address, quote(&response.body)))
                 .help("`address` of the pool must be the address under which Ray shows its dashboard")
                 .caused_by(&e)
         })
     }
     /// Returns the error of an unsuccessful response.
-    fn refusal(&self, answer: &RayResponse) -> Error {
-        let (status, words) = (answer.status, quote(&answer.body));
-        let error = |make: fn(String) -> Error| make(format!("Ray at {} answered {status}: {words}", self.address));
+    fn refusal(&self, response: &RayResponse) -> Error {
+        let (status, quoted) = (response.status, quote(&response.body));
+        let error =
+            |make: fn(String) -> Error| make(format!("Ray at {} responded with {status}: {quoted}", self.address));
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => error(Error::invalid)
                 .help("`token: env:NAME` of the pool names the variable that holds the cluster's token"),
@@ -198,10 +199,9 @@ impl RayClient {
             status if status.is_redirection() => {
                 error(Error::invalid).help("`address` of the pool must be the dashboard itself, not a page before it")
             }
-            StatusCode::NOT_FOUND => {
-                error(Error::retryable).help("check that `address` of the pool is that of the cluster's dashboard")
-            }
-            status if status.is_client_error() || refused_by_agent(&answer.body) => error(Error::invalid),
+            StatusCode::NOT_FOUND => error(Error::retryable)
+                .help("check that `address` of the pool is the address of the cluster's dashboard"),
+            status if status.is_client_error() || refused_by_agent(&response.body) => error(Error::invalid),
             _ => error(Error::retryable),
         }
     }

@@ -56,13 +56,13 @@ impl RayJobTemplate {
 
 impl<'a> RayJobRequest<'a> {
     /// Builds the job of an attempt that requests these amounts.
-    pub(super) fn new(frame: &RayJobTemplate, task: &AttemptTask, request: &'a RayResources) -> Self {
+    pub(super) fn new(template: &RayJobTemplate, task: &AttemptTask, request: &'a RayResources) -> Self {
         let url = task.url();
-        let mut runtime_env = frame.runtime_env.clone();
-        runtime_env.insert("env_vars".into(), variables(frame, task, &url, request).into_iter().collect());
+        let mut runtime_env = template.runtime_env.clone();
+        runtime_env.insert("env_vars".into(), variables(template, task, &url, request).into_iter().collect());
         Self {
             submission_id: task.key(),
-            entrypoint: entrypoint(&frame.command, &url),
+            entrypoint: entrypoint(&template.command, &url),
             entrypoint_num_cpus: request.get(CPU),
             entrypoint_num_gpus: request.get(GPU),
             entrypoint_memory: request.get(MEMORY) as u64,
@@ -74,7 +74,7 @@ impl<'a> RayJobRequest<'a> {
 }
 
 fn variables(
-    frame: &RayJobTemplate,
+    template: &RayJobTemplate,
     task: &AttemptTask,
     url: &str,
     request: &RayResources,
@@ -84,7 +84,7 @@ fn variables(
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         variables.insert(name.to_string(), task.spec.resources.cpus.to_string());
     }
-    variables.extend(frame.variables.clone());
+    variables.extend(template.variables.clone());
     variables.insert(MARK.into(), url.into());
     if request.get(GPU) == 0.0 {
         // Ray hides GPUs only from jobs that request some.
@@ -121,7 +121,7 @@ fn quoted(word: &str) -> String {
 /// Converts a text for a request. Errors: invalid (not UTF-8, which JSON requires).
 fn text(value: &OsStr) -> Result<String> {
     let text = value.to_str().map(str::to_string);
-    text.ok_or_else(|| Error::invalid(format!("{} is not UTF-8, so Ray cannot be told of it", value.display())))
+    text.ok_or_else(|| Error::invalid(format!("{} is not UTF-8, which the Ray API requires", value.display())))
 }
 
 /// Job as reported by Ray.
@@ -163,7 +163,7 @@ impl RayJob {
     }
     /// Returns Ray's message about the job.
     pub(super) fn message_text(&self) -> &str {
-        self.message.as_deref().unwrap_or("Ray says nothing about it")
+        self.message.as_deref().unwrap_or("Ray gives no message")
     }
     /// Returns whether the job waits or runs.
     pub(super) fn is_active(&self) -> bool {
@@ -175,8 +175,8 @@ impl RayJob {
         match self.status {
             RayJobStatus::Pending if stop == Some(true) => AttemptState::Ended(outcome::stopped(true)),
             RayJobStatus::Pending => {
-                let misfit = self.request().and_then(|request| nodes::infeasible_reason(nodes, &request));
-                AttemptState::Pending { why: Some(misfit.unwrap_or_else(|| self.message_text().to_string())) }
+                let reason = self.request().and_then(|request| nodes::infeasible_reason(nodes, &request));
+                AttemptState::Pending { why: Some(reason.unwrap_or_else(|| self.message_text().to_string())) }
             }
             RayJobStatus::Running | RayJobStatus::Other => AttemptState::Started,
             RayJobStatus::Stopped => AttemptState::Ended(outcome::stopped(stop.is_some())),
@@ -199,7 +199,7 @@ impl RayJobStatus {
             Self::Stopped => "STOPPED",
             Self::Succeeded => "SUCCEEDED",
             Self::Failed => "FAILED",
-            Self::Other => "in a state of its own",
+            Self::Other => "in an unknown state",
         }
     }
 }

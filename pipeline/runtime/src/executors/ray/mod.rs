@@ -84,11 +84,13 @@ impl RayExecutor {
             return Err(error.help("set `nodes: 1`, or use a pool with another executor"));
         };
         let request = RayResources::of(share, &self.custom);
-        if let Some(misfit) = nodes::infeasible_reason(nodes, &request)
+        if let Some(reason) = nodes::infeasible_reason(nodes, &request)
             && !self.autoscaling
         {
-            let error = Error::invalid(format!("the Ray cluster at {} cannot run this: {misfit}", self.api.address()));
-            return Err(error.help("ask for less, correct the pool, or set its `autoscaling: true` if nodes may join"));
+            let error = Error::invalid(format!("the Ray cluster at {} cannot run this: {reason}", self.api.address()));
+            return Err(
+                error.help("request less, correct the pool, or set its `autoscaling: true` if nodes can be added")
+            );
         }
         let submission = RayJobRequest::new(&self.template, task, &request);
         let submitted = self.api.submit(&submission).await?;
@@ -114,10 +116,10 @@ impl RayExecutor {
     }
     /// Returns these jobs as known to Ray, in order.
     async fn jobs(&self, handles: &[Handle]) -> Result<Vec<Option<RayJob>>> {
-        let worth = handles.len() > FEW && self.listed.load(Ordering::Relaxed) <= handles.len() * LISTED_FOR_ONE;
-        let listed = if worth { self.list().await? } else { Vec::new() };
-        let named = listed.into_iter().filter_map(|job| Some((job.submission_id.clone()?, job)));
-        let mut known: BTreeMap<String, RayJob> = named.collect();
+        let use_list = handles.len() > FEW && self.listed.load(Ordering::Relaxed) <= handles.len() * LISTED_FOR_ONE;
+        let listed = if use_list { self.list().await? } else { Vec::new() };
+        let by_id = listed.into_iter().filter_map(|job| Some((job.submission_id.clone()?, job)));
+        let mut known: BTreeMap<String, RayJob> = by_id.collect();
         let found: Vec<_> = handles.iter().map(|handle| self.confirm(handle, known.remove(&handle.0))).collect();
         stream::iter(found).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
     }
@@ -136,17 +138,18 @@ impl RayExecutor {
     }
     /// Repeats the stop requests of jobs that are still pending or running.
     async fn repeat_stops(&self, handles: &[Handle], jobs: &[Option<RayJob>]) {
-        let told = self.stops().clone();
-        let goes_on = |job: &Option<RayJob>| job.as_ref().is_some_and(RayJob::is_active);
-        let stubborn = handles.iter().zip(jobs).filter(|(handle, job)| told.contains_key(handle) && goes_on(job));
-        let requests: Vec<_> = stubborn.map(|(handle, _)| self.stop(handle)).collect();
+        let requested = self.stops().clone();
+        let is_active = |job: &Option<RayJob>| job.as_ref().is_some_and(RayJob::is_active);
+        let unstopped =
+            handles.iter().zip(jobs).filter(|(handle, job)| requested.contains_key(handle) && is_active(job));
+        let requests: Vec<_> = unstopped.map(|(handle, _)| self.stop(handle)).collect();
         // Failed requests are retried at the next poll.
         stream::iter(requests).buffered(AT_ONCE).for_each(|_| async {}).await;
     }
     async fn stop(&self, handle: &Handle) -> Result<()> {
         self.stops().entry(handle.clone()).or_insert(false);
-        let passed_on = self.api.stop(&handle.0).await?;
-        if passed_on {
+        let forwarded = self.api.stop(&handle.0).await?;
+        if forwarded {
             self.stops().insert(handle.clone(), true);
         }
         Ok(())
@@ -159,7 +162,7 @@ impl RayExecutor {
         let mut lines = vec![format!("Ray job {}, {}: {}", handle.0, job.status.name(), job.message_text())];
         let nodes = self.api.nodes().await.ok().flatten().unwrap_or_default();
         if let Some(request) = job.request() {
-            lines.push(format!("it asks for {request}"));
+            lines.push(format!("requests {request}"));
             lines.extend(nodes::infeasible_reason(&nodes, &request));
         }
         lines.extend(nodes.iter().map(|node| format!("node {} has {}", node.name, node.total)));

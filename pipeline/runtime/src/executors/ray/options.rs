@@ -48,17 +48,17 @@ fn default_poll() -> String {
 impl RayOptions {
     /// Returns the address without a trailing `/`. Errors: invalid.
     pub(super) fn address(&self) -> Result<String> {
-        let wrong = |why: String| {
+        let invalid = |why: String| {
             Error::invalid(format!("`address: {}` {why}", self.address))
                 .help("give the address of the cluster's dashboard, as in `http://127.0.0.1:8265`")
         };
-        let url = Url::parse(&self.address).map_err(|e| wrong(format!("is not an address: {e}")))?;
+        let url = Url::parse(&self.address).map_err(|e| invalid(format!("is not an address: {e}")))?;
         match url.scheme() {
             "http" | "https" if url.query().is_none() && url.fragment().is_none() => {
                 Ok(self.address.trim_end_matches('/').to_string())
             }
-            "http" | "https" => Err(wrong("must end with its path".into())),
-            other => Err(wrong(format!("has the scheme `{other}`; it must be http or https"))),
+            "http" | "https" => Err(invalid("must not have a query or a fragment".into())),
+            other => Err(invalid(format!("has the scheme `{other}`; it must be http or https"))),
         }
     }
     /// Returns the variable that holds the token, if there is one. Errors: invalid (a token in the file).
@@ -67,7 +67,7 @@ impl RayOptions {
             None => Ok(None),
             Some(Some(name)) if !name.is_empty() => Ok(Some(name.to_string())),
             // Not quoted, since the text may be the token itself.
-            Some(_) => Err(Error::invalid("`token` does not say where the token comes from")
+            Some(_) => Err(Error::invalid("`token` does not name the source of the token")
                 .help("put the token into an environment variable and write `token: env:NAME`")),
         }
     }
@@ -75,11 +75,11 @@ impl RayOptions {
     pub(super) fn custom_resources(&self) -> Result<RayResources> {
         for (name, amount) in &self.resources {
             if [CPU, GPU, MEMORY, "object_store_memory"].contains(&name.as_str()) {
-                return Err(Error::invalid(format!("`resources` names {name}, which is no custom resource"))
+                return Err(Error::invalid(format!("`resources` names {name}, which is not a custom resource"))
                     .help("CPUs, GPUs and memory come from `resources` of the stage"));
             }
             if !amount.is_finite() || *amount <= 0.0 {
-                return Err(Error::invalid(format!("`resources` asks for {amount} of {name}"))
+                return Err(Error::invalid(format!("`resources` requests {amount} of {name}"))
                     .help("give an amount above 0, or leave it out"));
             }
         }
@@ -87,17 +87,17 @@ impl RayOptions {
     }
     /// Merges the variables of the runtime environment with those of the pool, which take precedence. Errors: invalid.
     pub(super) fn variables(&self) -> Result<BTreeMap<String, String>> {
-        let wrong =
+        let invalid =
             || Error::invalid("`runtime_env.env_vars` must map names to texts").help("put its values in quotes");
         let mut variables = BTreeMap::new();
         match self.runtime_env.get("env_vars") {
             None | Some(Value::Null) => {}
-            Some(Value::Object(given)) => {
-                for (name, value) in given {
-                    variables.insert(name.clone(), value.as_str().ok_or_else(wrong)?.to_string());
+            Some(Value::Object(map)) => {
+                for (name, value) in map {
+                    variables.insert(name.clone(), value.as_str().ok_or_else(invalid)?.to_string());
                 }
             }
-            Some(_) => return Err(wrong()),
+            Some(_) => return Err(invalid()),
         }
         variables.extend(self.environment.clone());
         Ok(variables)

@@ -19,9 +19,10 @@ pub(super) struct RayResources(pub(super) BTreeMap<String, f64>);
 impl RayResources {
     /// Returns the request of an attempt: its share of a machine, and custom resources.
     pub(super) fn of(share: &MachineShare, custom: &Self) -> Self {
-        let own = [(CPU, f64::from(share.cpus)), (GPU, share.gpus.len() as f64), (MEMORY, share.memory as f64)];
-        let own = own.into_iter().filter(|(_, amount)| *amount > 0.0).map(|(name, amount)| (name.to_string(), amount));
-        Self(own.chain(custom.0.clone()).collect())
+        let standard = [(CPU, f64::from(share.cpus)), (GPU, share.gpus.len() as f64), (MEMORY, share.memory as f64)];
+        let standard =
+            standard.into_iter().filter(|(_, amount)| *amount > 0.0).map(|(name, amount)| (name.to_string(), amount));
+        Self(standard.chain(custom.0.clone()).collect())
     }
     pub(super) fn get(&self, name: &str) -> f64 {
         self.0.get(name).copied().unwrap_or(0.0)

@@ -30,7 +30,7 @@ pub(super) enum AccountingResult {
     Known(Vec<SlurmRecord>),
     /// Accounting is not available on this cluster.
     Off,
-    /// Accounting does not answer now.
+    /// Accounting is unavailable now.
     Unavailable,
 }
 
@@ -40,24 +40,26 @@ impl SlurmClient {
         Self { tools, user, queue: SharedQuery::new(), queue_with_comments: SharedQuery::new() }
     }
     async fn run(&self, call: SlurmCommand) -> Result<SlurmCommandOutput> {
-        let answer = self.tools.call(call.clone()).await?;
-        if answer.success { Ok(answer) } else { Err(refusal(&call, &answer)) }
+        let output = self.tools.call(call.clone()).await?;
+        if output.success { Ok(output) } else { Err(refusal(&call, &output)) }
     }
 
     /// Submits a script and returns the number of the job, or of the array.
     pub async fn submit(&self, arguments: Vec<String>, script: Vec<u8>, env: Vec<(OsString, OsString)>) -> Result<u32> {
-        let answer = self.run(SlurmCommand { program: "sbatch", arguments, input: script, env }).await?;
+        let output = self.run(SlurmCommand { program: "sbatch", arguments, input: script, env }).await?;
         // `123`, or `123;cluster`.
-        let number = answer.stdout.trim().split(';').next().and_then(|number| number.parse().ok());
-        // The job may be there. Asked again, it is found by its comment.
-        number.ok_or_else(|| Error::retryable(format!("`sbatch` answered `{}`", answer.stdout.trim())))
+        let number = output.stdout.trim().split(';').next().and_then(|number| number.parse().ok());
+        // The job may exist; the next submission finds it by its comment.
+        number.ok_or_else(|| {
+            Error::retryable(format!("`sbatch` printed `{}` instead of a job number", output.stdout.trim()))
+        })
     }
 
-    /// The jobs of this user, those included that ended within the last minutes (`MinJobAge`).
+    /// Returns the jobs of this user, including those that ended within the last minutes (`MinJobAge`).
     pub async fn queue(&self) -> Result<Arc<Vec<SlurmRecord>>> {
         self.queue.get(self.squeue(SQUEUE_WITHOUT_COMMENTS)).await
     }
-    /// The same with the jobs' comments.
+    /// Returns the same with the comments of the jobs.
     pub async fn queue_with_comments(&self) -> Result<Arc<Vec<SlurmRecord>>> {
         self.queue_with_comments.get(self.squeue(SQUEUE)).await
     }
@@ -65,8 +67,8 @@ impl SlurmClient {
         let user = format!("--user={}", self.user);
         let call =
             SlurmCommand::new("squeue", [user.as_str(), "--noheader", "--states=all", &format!("--format={format}")]);
-        let answer = self.run(call).await.map_err(into_retryable)?;
-        Ok(records::from_squeue(&answer.stdout))
+        let output = self.run(call).await.map_err(into_retryable)?;
+        Ok(records::from_squeue(&output.stdout))
     }
 
     /// Queries accounting for jobs and arrays. A query for an array member that has not started returns other members,
@@ -82,12 +84,12 @@ impl SlurmClient {
     pub async fn query_recent_accounting(&self) -> AccountingResult {
         self.sacct(&[&format!("--user={}", self.user), SINCE]).await
     }
-    async fn sacct(&self, which: &[&str]) -> AccountingResult {
+    async fn sacct(&self, filter: &[&str]) -> AccountingResult {
         let format = format!("--format={SACCT}");
         let common = ["--allocations", "--noheader", "--parsable2", &format];
-        match self.tools.call(SlurmCommand::new("sacct", common.iter().chain(which).copied())).await {
-            Ok(answer) if answer.success => AccountingResult::Known(records::from_sacct(&answer.stdout)),
-            Ok(answer) if answer.stderr.contains("accounting storage is disabled") => AccountingResult::Off,
+        match self.tools.call(SlurmCommand::new("sacct", common.iter().chain(filter).copied())).await {
+            Ok(output) if output.success => AccountingResult::Known(records::from_sacct(&output.stdout)),
+            Ok(output) if output.stderr.contains("accounting storage is disabled") => AccountingResult::Off,
             // There is no such program.
             Err(error) if error.kind == ErrorKind::Invalid => AccountingResult::Off,
             Ok(_) | Err(_) => AccountingResult::Unavailable,
@@ -97,8 +99,8 @@ impl SlurmClient {
     /// Queries the controller for one job.
     pub async fn show_job(&self, id: JobId) -> Option<SlurmRecord> {
         let call = SlurmCommand::new("scontrol", ["--details", "--oneliner", "show", "job", &id.to_string()]);
-        let answer = self.tools.call(call).await.ok().filter(|answer| answer.success)?;
-        records::from_scontrol(&answer.stdout, id)
+        let output = self.tools.call(call).await.ok().filter(|output| output.success)?;
+        records::from_scontrol(&output.stdout, id)
     }
 
     /// Ends a job: its processes get SIGTERM, and after Slurm's `KillWait` SIGKILL. A job that is over is no error.
@@ -110,12 +112,12 @@ impl SlurmClient {
         self.scancel(SlurmCommand::new("scancel", ["--batch", "--signal=TERM", &id.to_string()])).await
     }
     async fn scancel(&self, call: SlurmCommand) -> Result<()> {
-        let answer = self.tools.call(call.clone()).await?;
-        let over = ["Invalid job id", "already completing or completed", "can not be altered now"];
-        if answer.success || over.iter().any(|words| answer.stderr.contains(words)) {
+        let output = self.tools.call(call.clone()).await?;
+        let ended = ["Invalid job id", "already completing or completed", "can not be altered now"];
+        if output.success || ended.iter().any(|words| output.stderr.contains(words)) {
             return Ok(());
         }
-        Err(into_retryable(refusal(&call, &answer)))
+        Err(into_retryable(refusal(&call, &output)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! How a job is found by the key of its attempt: the job's comment lists the keys of its members.
+//! Finds a job by the key of its attempt: the job's comment lists the keys of its members.
 //!
 //! The controller knows the comment as long as it knows the job, with or without accounting; `squeue` prints it. It may
 //! have 1,024 bytes, so the members of an array are named by the first 16 of their key's 32 digits.
@@ -14,7 +14,7 @@ const PREFIX: &str = "trainyard-";
 /// Members of the largest array.
 pub(super) const MEMBERS: usize = (LONGEST - PREFIX.len() + 1) / (DIGITS + 1);
 
-/// The comment of a job of one attempt or of an array of at most [`MEMBERS`], by their keys in order.
+/// Returns the comment of a job of one attempt or of an array of at most [`MEMBERS`], by their keys in order.
 pub(super) fn comment(keys: &[String]) -> String {
     match keys {
         [one] => one.clone(),
@@ -25,7 +25,7 @@ pub(super) fn comment(keys: &[String]) -> String {
     }
 }
 
-/// The member of job number `job` that has this key, by the job's comment.
+/// Returns the member of job number `job` that has this key, by the job's comment.
 pub(super) fn member(job: u32, comment: &str, key: &str) -> Option<JobId> {
     let listed: Vec<&str> = comment.strip_prefix(PREFIX)?.split(',').collect();
     let at = listed.iter().position(|short| short.len() >= DIGITS && digits(key).starts_with(short))?;
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_of_the_largest_array_is_found_and_nobody_else() {
+    fn every_member_of_the_largest_array_is_found() {
         let keys: Vec<String> = (0..MEMBERS).map(key).collect();
         let text = comment(&keys);
         assert!((LONGEST - DIGITS..=LONGEST).contains(&text.len()), "{}", text.len());
@@ -57,14 +57,14 @@ mod tests {
     }
 
     #[test]
-    fn a_single_attempt_is_no_member() {
+    fn single_attempt_has_no_member_index() {
         assert_eq!(comment(&[key(3)]), key(3));
         assert_eq!(member(9, &key(3), &key(3)).unwrap().to_string(), "9");
         assert_eq!(member(9, &key(3), &key(4)), None);
     }
 
     #[test]
-    fn other_comments_name_nobody() {
+    fn foreign_comments_match_no_key() {
         for text in ["", "(null)", "trainyard-", "trainyard-,", "my job", "trainyard-00", &key(1)[10..]] {
             assert_eq!(member(9, text, &key(1)), None, "{text:?}");
         }

@@ -12,7 +12,7 @@ pub(super) struct JobId {
 }
 
 impl JobId {
-    /// Reads `123` and `123_4`.
+    /// Parses `123` and `123_4`.
     pub fn parse(text: &str) -> Option<Self> {
         let (job, member) = match text.split_once('_') {
             Some((job, member)) => (job, Some(number(member)?)),
@@ -31,7 +31,7 @@ impl fmt::Display for JobId {
     }
 }
 
-/// The jobs that one line of a list speaks of.
+/// Jobs named by one line of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct JobSet {
     /// Number of the job, or of the array.
@@ -58,7 +58,7 @@ struct MemberRange {
 }
 
 impl JobSet {
-    /// Reads a name; none for jobs of several parts (`12+0`), steps (`12.batch`), and anything else.
+    /// Parses a name; `None` for jobs of several parts (`12+0`), steps (`12.batch`), and anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let Some((job, rest)) = text.split_once("_[") else {
             let id = JobId::parse(text)?;
@@ -66,7 +66,7 @@ impl JobSet {
                 |at| JobMembers::Among { ranges: vec![MemberRange { first: at, last: at, step: 1 }], cut_off: false };
             return Some(Self { job: id.job, members: id.member.map_or(JobMembers::Itself, one) });
         };
-        // After `%` stands how many may run at once.
+        // `%` precedes the number that may run at once.
         let list = rest.strip_suffix(']').unwrap_or(rest);
         let list = list.split('%').next().unwrap_or(list);
         let cut_off = list.ends_with("...");
@@ -74,7 +74,7 @@ impl JobSet {
         let ranges = list.split(',').map(range).collect::<Option<_>>()?;
         Some(Self { job: number(job)?, members: JobMembers::Among { ranges, cut_off } })
     }
-    /// Whether the line names this job.
+    /// Returns whether the line names this job.
     pub fn names(&self, id: JobId) -> bool {
         if self.job != id.job {
             return false;
@@ -87,7 +87,7 @@ impl JobSet {
             _ => false,
         }
     }
-    /// Whether the line stands for what is left of the array of this member.
+    /// Returns whether the line covers the remaining members of the array of this member.
     pub fn is_rest_of_its_array(&self, id: JobId) -> bool {
         self.job == id.job && id.member.is_some() && self.members == JobMembers::Itself
     }
@@ -105,7 +105,7 @@ fn range(text: &str) -> Option<MemberRange> {
     Some(MemberRange { first: number(first)?, last: number(last)?, step: number(step)?.max(1) })
 }
 
-/// Digits alone: `parse` would take a sign.
+/// Parses digits only: `parse` would accept a sign.
 fn number(text: &str) -> Option<u32> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_come_back_as_they_were() {
+    fn job_ids_round_trip() {
         for text in ["1", "123_0", "4294967295_1000"] {
             assert_eq!(JobId::parse(text).unwrap().to_string(), text);
         }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_members_are_read() {
+    fn member_lists_are_parsed() {
         assert_eq!(named("6_[2-5%2]", 0..9), [2, 3, 4, 5]);
         assert_eq!(named("6_[0,3-4,7]", 0..9), [0, 3, 4, 7]);
         assert_eq!(named("6_[1-7:3]", 0..9), [1, 4, 7]);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_job_of_ours_is_no_name() {
+    fn foreign_names_are_not_parsed() {
         for text in ["", "6_[", "6_[]", "6_[a-b]", "6_[1-]", "6+1", "6.0", "JOBID", "6_[1-2"] {
             let jobs = JobSet::parse(text);
             assert!(jobs.is_none() || text == "6_[1-2", "{text:?}: {jobs:?}");

@@ -54,7 +54,7 @@ impl JobState {
             _ => Self::Active,
         }
     }
-    /// Whether nothing of the job runs any more, nor will.
+    /// Returns whether no process of the job runs or will run.
     pub fn is_over(&self) -> bool {
         !matches!(self, Self::Pending | Self::Requeued | Self::Paused(_) | Self::Active)
     }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_that_end_a_job_are_told_from_those_that_do_not() {
+    fn final_states_are_distinguished() {
         for text in ["RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "LATER_VERSION"] {
             assert_eq!(JobState::parse(text), JobState::Active, "{text}");
         }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cancelled_is_read_where_it_is_told() {
+    fn cancelling_user_is_parsed() {
         assert_eq!(JobState::parse("CANCELLED by 1000"), JobState::Cancelled { by: Some(1000) });
         for text in ["CANCELLED", "CANCELLED by", "CANCELLED by root"] {
             assert_eq!(JobState::parse(text), JobState::Cancelled { by: None }, "{text}");

@@ -55,10 +55,10 @@ pub struct SlurmExecutor {
 }
 
 impl SlurmExecutor {
-    /// As pools name it.
+    /// Name in pool definitions.
     pub const NAME: &str = "slurm";
 
-    /// An executor of one pool. Errors: invalid (the options).
+    /// Creates the executor of a pool. Errors: invalid (the options).
     pub fn new(launcher: Launcher, options: SlurmOptions) -> Result<Self> {
         Self::with_tools(launcher, options, Arc::new(tools::InstalledTools::new()))
     }
@@ -77,9 +77,9 @@ impl SlurmExecutor {
     fn log_of(&self, id: JobId) -> PathBuf {
         self.log_folder.join(format!("{id}.log"))
     }
-    /// Works with what is remembered of an attempt.
-    fn remember<T>(&self, id: JobId, with: impl FnOnce(&mut JobHistory) -> T) -> T {
-        with(self.known.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default())
+    /// Updates the history of a job.
+    fn remember<T>(&self, id: JobId, update: impl FnOnce(&mut JobHistory) -> T) -> T {
+        update(self.known.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default())
     }
     fn forget(&self, id: JobId) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
@@ -91,7 +91,7 @@ fn handle(id: JobId) -> Handle {
 }
 
 fn no_job(handle: &Handle) -> Error {
-    Error::bug(format!("`{}` is no job of Slurm", handle.0))
+    Error::bug(format!("`{}` is not a Slurm job id", handle.0))
 }
 
 impl Executor for SlurmExecutor {
@@ -100,12 +100,14 @@ impl Executor for SlurmExecutor {
     }
     fn submit<'a>(&'a self, tasks: &'a [AttemptTask]) -> BoxFuture<'a, Vec<Result<Handle>>> {
         Box::pin(async move {
-            let answers = self.submit_all(tasks).await;
-            let answer = |task: &AttemptTask| match &answers {
-                Ok(answers) => answers.get(&task.key()).cloned().unwrap_or_else(|| Err(Error::bug("a task got lost"))),
+            let results = self.submit_all(tasks).await;
+            let result = |task: &AttemptTask| match &results {
+                Ok(results) => {
+                    results.get(&task.key()).cloned().unwrap_or_else(|| Err(Error::bug("a task has no result")))
+                }
                 Err(error) => Err(error.clone()),
             };
-            tasks.iter().map(answer).collect()
+            tasks.iter().map(result).collect()
         })
     }
     fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<AttemptState>>> {
@@ -122,7 +124,7 @@ impl Executor for SlurmExecutor {
                 return Ok(());
             }
             self.remember(id, |known| known.cancel_requested = true);
-            // A signal does not reach what waits, and `scancel --state` takes all members of an array that wait.
+            // A signal does not reach waiting jobs, and `scancel --state` takes all members of an array that wait.
             let runs = control == Control::Cancel
                 && find(&self.client.queue().await?, id).is_some_and(|r| r.state == JobState::Active);
             if runs { self.client.terminate(id).await } else { self.client.cancel(id).await }
@@ -152,7 +154,7 @@ impl Executor for SlurmExecutor {
     }
 }
 
-/// The end of a file; empty if it cannot be read, as where nodes share no files.
+/// Returns the end of a file; empty if it cannot be read, for example because nodes share no files.
 fn tail(path: PathBuf) -> String {
     let read = || {
         let mut file = std::fs::File::open(&path)?;

@@ -46,19 +46,19 @@ pub struct SlurmOptions {
     /// read: no secrets. Jobs inherit the environment of the engine in any case.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// More flags of `sbatch`, as they are: `--exclusive`, `--reservation=demo`. They come last, so they count more
-    /// than the other options.
+    /// More flags of `sbatch`, as they are: `--exclusive`, `--reservation=demo`. They come last and
+    /// override the other options.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra: Vec<String>,
-    /// Whether nodes see the files of this machine under the same paths. If not, sources travel through the store, the
-    /// program must be installed on the nodes, and Slurm's output stays there.
+    /// Whether nodes see the files of this machine under the same paths. If not, sources are uploaded to the store, the
+    /// program must be installed on the nodes, and the output of Slurm stays there.
     pub shared_filesystem: bool,
-    /// Folder for the output of jobs: what Slurm itself says, and the words of a program that could not start. It must
-    /// exist on the nodes. Without it, `slurm` in the folder that `TRAINYARD_HOME` names or in `~/.cache/trainyard`;
-    /// `/tmp` of the nodes if they share no files.
+    /// Folder for the output of jobs: messages of Slurm, and errors of a program that could not start. It must exist on
+    /// the nodes. Default: `slurm` in the folder that `TRAINYARD_HOME` names or in `~/.cache/trainyard`; `/tmp` of the
+    /// nodes if they share no files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_folder: Option<PathBuf>,
-    /// Time between two looks at the queue.
+    /// Poll interval of the queue.
     pub poll: String,
 }
 
@@ -100,7 +100,7 @@ const RESERVED_FLAGS: [(&str, &str); 12] = [
 ];
 
 impl SlurmOptions {
-    /// Errors: invalid, naming the option.
+    /// Checks the options. Errors: invalid, naming the option.
     pub(super) fn check(&self) -> Result<()> {
         let wrong = |option: &str, why: String| Error::invalid(format!("`{option}` of the executor `slurm`: {why}"));
         self.poll().map_err(|why| wrong("poll", why))?;
@@ -109,33 +109,33 @@ impl SlurmOptions {
             let name = flag.split('=').next().unwrap_or(flag);
             let short = |short: &str| !short.is_empty() && flag.starts_with(short) && !flag.starts_with("--");
             if let Some((long, _)) = RESERVED_FLAGS.iter().find(|(long, s)| abbreviates(name, long) || short(s)) {
-                return Err(wrong("extra", format!("`{flag}` is not yours to set: the executor uses `{long}` itself")));
+                return Err(wrong("extra", format!("`{flag}` is reserved: the executor sets `{long}` itself")));
             }
             if !flag.starts_with('-') {
-                return Err(wrong("extra", format!("`{flag}` is no flag"))
+                return Err(wrong("extra", format!("`{flag}` is not a flag"))
                     .help("write a flag and its value as one entry: `--reservation=demo`"));
             }
         }
         if let Some(name) = self.environment.keys().find(|name| !is_variable(name)) {
-            return Err(wrong("environment", format!("`{name}` is no name of a variable"))
+            return Err(wrong("environment", format!("`{name}` is not a valid variable name"))
                 .help("names are letters, digits and `_`, not a digit first"));
         }
         let folder = self.log_folder.as_deref().unwrap_or(Path::new("/"));
         if !folder.is_absolute() || folder.to_str().is_none_or(|path| path.contains('\\')) {
-            let why = format!("`{}` is no absolute path without `\\`", folder.display());
+            let why = format!("`{}` must be an absolute path without `\\`", folder.display());
             return Err(wrong("log_folder", why));
         }
         Ok(())
     }
-    /// Time between two looks at the queue.
+    /// Poll interval of the queue.
     pub(super) fn poll(&self) -> Result<Duration, String> {
-        some(&self.poll)
+        positive_duration(&self.poll)
     }
-    /// The time limit of every job.
+    /// Returns the time limit of every job.
     pub(super) fn limit(&self) -> Result<Option<Duration>, String> {
-        self.time_limit.as_deref().map(some).transpose()
+        self.time_limit.as_deref().map(positive_duration).transpose()
     }
-    /// Where the output of jobs lies, on the nodes.
+    /// Returns the folder of the output of jobs, on the nodes.
     pub(super) fn log_folder(&self) -> PathBuf {
         match &self.log_folder {
             Some(folder) => folder.clone(),
@@ -149,12 +149,12 @@ impl SlurmOptions {
     }
 }
 
-fn some(text: &str) -> Result<Duration, String> {
+fn positive_duration(text: &str) -> Result<Duration, String> {
     let duration = parse_duration(text)?;
-    if duration.is_zero() { Err("it must be more than nothing".into()) } else { Ok(duration) }
+    if duration.is_zero() { Err("must be longer than zero".into()) } else { Ok(duration) }
 }
 
-/// `sbatch` takes beginnings of long flags.
+/// Returns whether `sbatch` reads `name` as this long flag: it accepts unique prefixes.
 fn abbreviates(name: &str, long: &str) -> bool {
     name.len() > 3 && long.starts_with(name) || name == long
 }
@@ -175,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_required_and_defaults_are_left_to_slurm() {
+    fn no_option_is_required() {
         assert_eq!(checked(json!({})), Ok(()));
         let text = serde_json::to_value(SlurmOptions::default()).unwrap();
         assert_eq!(text, json!({"gres": "gpu", "shared_filesystem": true, "poll": "5s"}));
     }
 
     #[test]
-    fn options_as_people_write_them_are_taken() {
+    fn typical_options_are_accepted() {
         let options = json!({
             "partition": "gpu,spot", "account": "lab", "qos": "long", "constraint": "h100&nvlink", "gres": "gpu:h100",
             "time_limit": "1d12h", "setup": "module load cuda\n", "environment": {"HF_HOME": "/scratch/hf"},
@@ -194,25 +194,28 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
-        for (options, says) in [
+    fn invalid_options_are_reported() {
+        for (options, part) in [
             (json!({"partitions": "a"}), "unknown field `partitions`"),
             (json!({"poll": "5"}), "`poll` of the executor `slurm`: `5` is not a duration"),
-            (json!({"poll": "0s"}), "more than nothing"),
-            (json!({"time_limit": "0s"}), "more than nothing"),
+            (json!({"poll": "0s"}), "longer than zero"),
+            (json!({"time_limit": "0s"}), "longer than zero"),
             (json!({"time_limit": "12:00:00"}), "`time_limit`"),
-            (json!({"extra": ["--comment=mine"]}), "`--comment=mine` is not yours to set"),
-            (json!({"extra": ["--arr=1-3"]}), "uses `--array` itself"),
-            (json!({"extra": ["-J", "name"]}), "uses `--job-name` itself"),
-            (json!({"extra": ["-Jname"]}), "uses `--job-name` itself"),
-            (json!({"extra": ["--requeue"]}), "uses `--requeue` itself"),
-            (json!({"extra": ["--reservation", "demo"]}), "`demo` is no flag; write a flag and its value as one entry"),
-            (json!({"environment": {"A B": "c"}}), "`A B` is no name of a variable"),
+            (json!({"extra": ["--comment=mine"]}), "`--comment=mine` is reserved"),
+            (json!({"extra": ["--arr=1-3"]}), "sets `--array` itself"),
+            (json!({"extra": ["-J", "name"]}), "sets `--job-name` itself"),
+            (json!({"extra": ["-Jname"]}), "sets `--job-name` itself"),
+            (json!({"extra": ["--requeue"]}), "sets `--requeue` itself"),
+            (
+                json!({"extra": ["--reservation", "demo"]}),
+                "`demo` is not a flag; write a flag and its value as one entry",
+            ),
+            (json!({"environment": {"A B": "c"}}), "`A B` is not a valid variable name"),
             (json!({"environment": {"1A": "c"}}), "`1A`"),
-            (json!({"log_folder": "logs"}), "`logs` is no absolute path"),
+            (json!({"log_folder": "logs"}), "`logs` must be an absolute path"),
         ] {
             let error = checked(options.clone()).unwrap_err();
-            assert!(error.contains(says), "{options}: {error}");
+            assert!(error.contains(part), "{options}: {error}");
         }
     }
 }

@@ -31,8 +31,8 @@ impl SlurmExecutor {
         };
         let JobVerdict { state, remove } = verdict;
         if remove && let Err(error) = self.client.cancel(id).await {
-            tracing::debug!(job = %id, %error, "cannot remove it from the queue; the next look tries again");
-            return AttemptState::Pending { why: Some(format!("Slurm job {id} is to be removed from the queue")) };
+            tracing::debug!(job = %id, %error, "cannot remove the job from the queue, trying again at the next poll");
+            return AttemptState::Pending { why: Some(format!("Slurm job {id} is being removed from the queue")) };
         }
         if let AttemptState::Ended(ended) = &state {
             self.forget(id);
@@ -88,7 +88,7 @@ impl SlurmExecutor {
             AttemptState::Started => " runs".into(),
             AttemptState::Ended(ended) => match ended.error {
                 Some(error) => format!(" is over: {error}"),
-                None => " ended well".into(),
+                None => " succeeded".into(),
             },
         };
         if record.state == JobState::Pending && !record.start.is_empty() {

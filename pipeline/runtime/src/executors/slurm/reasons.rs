@@ -1,6 +1,6 @@
-//! Why jobs wait: Slurm's words in plain ones, and which of them never end.
+//! Explains Slurm's reasons why jobs wait, and identifies which of them are permanent.
 //!
-//! The words are those of `squeue`'s column REASON (`man squeue`, JOB REASON CODES, 22.05). The many limits of
+//! The reasons are those of `squeue`'s column REASON (`man squeue`, JOB REASON CODES, 22.05). The many limits of
 //! accounts and QOS are named by a pattern: `AssocGrpGRES`, `QOSMaxCpuPerUserLimit`.
 
 /// Why a job waits.
@@ -10,7 +10,7 @@ pub(super) enum PendingReason {
     Pending(Option<String>),
     /// The job can never start as submitted.
     Never(String),
-    /// Slurm took it back into the queue after it could not be started.
+    /// Slurm requeued it after it could not be started.
     Requeued,
 }
 
@@ -21,7 +21,7 @@ pub(super) fn explain(reason: &str) -> PendingReason {
     }
     // `ReqNodeNotAvail, UnavailableNodes:n[1-2]`: the detail is in the reason itself.
     let word = reason.split([',', ' ', '(']).next().unwrap_or(reason);
-    let told = |meaning: &str| Some(format!("{reason} ({meaning})"));
+    let with_meaning = |meaning: &str| Some(format!("{reason} ({meaning})"));
     if let Some(meaning) = never(word) {
         return PendingReason::Never(format!("{reason} ({meaning})"));
     }
@@ -29,7 +29,7 @@ pub(super) fn explain(reason: &str) -> PendingReason {
         return PendingReason::Requeued;
     }
     match passing(word) {
-        Some(meaning) => PendingReason::Pending(told(meaning)),
+        Some(meaning) => PendingReason::Pending(with_meaning(meaning)),
         None => PendingReason::Pending(Some(reason.to_string())),
     }
 }
@@ -39,16 +39,16 @@ fn never(word: &str) -> Option<&'static str> {
     let of_one_job = (word.starts_with("QOS") || word.starts_with("Assoc"))
         && (word.contains("PerJob") || word.contains("WallDuration") || word.contains("PerNode"));
     Some(match word {
-        "BadConstraints" => "no node can ever satisfy what it asks for",
-        "DependencyNeverSatisfied" => "a job that it depends on ended badly",
+        "BadConstraints" => "no node can ever satisfy its request",
+        "DependencyNeverSatisfied" => "a job that it depends on failed",
         "InvalidAccount" | "AccountNotAllowed" => "its account is not allowed here",
         "InvalidQOS" | "QOSNotAllowed" => "its QOS is not allowed here",
-        "PartitionNodeLimit" => "it asks for more nodes than one job of its partition may have",
+        "PartitionNodeLimit" => "it requests more nodes than its partition allows per job",
         "PartitionTimeLimit" => {
-            "it asks for more time than one job of its partition may have; lower `time_limit` of the pool or `timeout`"
+            "it requests more time than its partition allows per job; lower `time_limit` of the pool or `timeout`"
         }
-        "DeadLine" => "its deadline cannot be met any more",
-        _ if of_one_job => "it asks for more than one job of its account or QOS may have",
+        "DeadLine" => "its deadline can no longer be met",
+        _ if of_one_job => "it requests more than its account or QOS allows per job",
         _ => return None,
     })
 }
@@ -58,17 +58,17 @@ fn passing(word: &str) -> Option<&'static str> {
     Some(match word {
         "Resources" => "it is next, and waits until nodes are free",
         "Priority" => "jobs of higher priority come first",
-        "JobArrayTaskLimit" => "as many of its array run as may at once",
-        "BeginTime" => "its time to begin has not come",
+        "JobArrayTaskLimit" => "its array runs as many jobs as it may at once",
+        "BeginTime" => "its start time has not come",
         "Dependency" => "it waits for other jobs",
         "Licenses" => "it waits for a license",
         "Reservation" => "it waits for its reservation",
         "ReservationDeleted" => "its reservation is gone: an administrator must release it",
         "ReqNodeNotAvail" => "nodes that it needs are down, drained or reserved",
         "NodeDown" => "a node that it needs is down",
-        "PartitionDown" | "PartitionInactive" => "its partition takes no jobs to run now",
+        "PartitionDown" | "PartitionInactive" => "its partition starts no jobs now",
         "JobHeldAdmin" => "an administrator holds it",
-        "JobHeldUser" => "somebody holds it: `scontrol release` lets it go",
+        "JobHeldUser" => "a user holds it: release it with `scontrol release`",
         "Cleaning" => "its last run is still being cleaned up",
         "Prolog" => "its nodes are being prepared",
         "FrontEndDown" | "SchedDefer" => "the scheduler will look at it later",
@@ -86,8 +86,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_become_sentences_and_keep_their_detail() {
-        for (reason, says) in [
+    fn reasons_are_explained_and_keep_their_detail() {
+        for (reason, part) in [
             ("Resources", "Resources (it is next"),
             ("Priority", "higher priority"),
             ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "UnavailableNodes:n[1-2] (nodes that it needs are down"),
@@ -97,14 +97,14 @@ mod tests {
             ("QOSGrpNodeLimit", "its account or QOS runs as much"),
         ] {
             let PendingReason::Pending(Some(text)) = explain(reason) else { panic!("{reason}") };
-            assert!(text.contains(says) && text.starts_with(reason), "{reason}: {text}");
+            assert!(text.contains(part) && text.starts_with(reason), "{reason}: {text}");
         }
         assert_eq!(explain(""), PendingReason::Pending(None));
         assert_eq!(explain("NewInLaterVersions"), PendingReason::Pending(Some("NewInLaterVersions".into())));
     }
 
     #[test]
-    fn what_no_waiting_helps_is_told_apart() {
+    fn permanent_reasons_are_distinguished() {
         for reason in [
             "BadConstraints",
             "DependencyNeverSatisfied",

@@ -17,7 +17,7 @@ pub(super) const SACCT: &str = "JobID,State,ExitCode,DerivedExitCode,NodeList,Co
 pub(super) struct SlurmRecord {
     pub jobs: JobSet,
     pub state: JobState,
-    /// Exit code and signal, where the tool tells them.
+    /// Exit code and signal, if the tool reports them.
     pub exit: Option<JobExit>,
     /// Why it waits, or why it ended.
     pub reason: String,
@@ -55,14 +55,14 @@ impl SlurmRecord {
     }
 }
 
-/// The record of a job: its own, or that of what is left of its array. Members that were cancelled together before
+/// Returns the record of a job: its own, or that of the rest of its array. Members that were cancelled together before
 /// they started have no line any more.
 pub(super) fn find(records: &[SlurmRecord], id: JobId) -> Option<&SlurmRecord> {
     let own = records.iter().find(|r| r.jobs.names(id));
     own.or_else(|| records.iter().find(|r| r.jobs.is_rest_of_its_array(id) && r.state.is_over()))
 }
 
-/// Lines of `squeue --noheader --format=`[`SQUEUE`].
+/// Parses the lines of `squeue --noheader --format=`[`SQUEUE`].
 pub(super) fn from_squeue(text: &str) -> Vec<SlurmRecord> {
     text.lines().filter_map(squeue_line).collect()
 }
@@ -82,14 +82,14 @@ fn squeue_line(line: &str) -> Option<SlurmRecord> {
     })
 }
 
-/// The state of a job, which Slurm calls a failure where only a step ran out of memory: on several nodes the attempts
-/// are a step of `srun`, which outlives them. `steps` is the worst end of a step.
+/// Returns the state of a job, which Slurm calls a failure if only a step ran out of memory: on several nodes the
+/// attempts are a step of `srun`, which outlives them. `steps` is the worst end of a step.
 fn with_steps(state: JobState, steps: Option<JobExit>) -> JobState {
     let out_of_memory = steps.is_some_and(|exit| exit.signal == OUT_OF_MEMORY);
     if state == JobState::Failed && out_of_memory { JobState::OutOfMemory } else { state }
 }
 
-/// Lines of `sacct --allocations --noheader --parsable2 --format=`[`SACCT`].
+/// Parses the lines of `sacct --allocations --noheader --parsable2 --format=`[`SACCT`].
 pub(super) fn from_sacct(text: &str) -> Vec<SlurmRecord> {
     text.lines().filter_map(sacct_line).collect()
 }
@@ -120,7 +120,7 @@ pub(super) fn from_scontrol(text: &str, id: JobId) -> Option<SlurmRecord> {
     })
 }
 
-/// Slurm has four words for nothing.
+/// Maps the words of Slurm for a missing value to the empty text.
 fn plain(column: &str) -> &str {
     let column = column.trim();
     if matches!(column, "(null)" | "N/A" | "None" | "None assigned" | "Unknown") { "" } else { column }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_as_it_was_recorded_is_read() {
+    fn recorded_squeue_output_is_parsed() {
         let records = from_squeue(include_str!("recorded/squeue.txt"));
         let lines = include_str!("recorded/squeue.txt").lines().count();
         assert_eq!(records.len(), lines);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn accounting_as_it_was_recorded_is_read() {
+    fn recorded_sacct_output_is_parsed() {
         let records = from_sacct(include_str!("recorded/sacct.txt"));
         assert_eq!(records.len(), include_str!("recorded/sacct.txt").lines().count());
         let exit = |of: &str| {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_controller_says_of_one_job_is_read() {
+    fn recorded_scontrol_output_is_parsed() {
         let record = from_scontrol(include_str!("recorded/scontrol.txt"), id("1")).unwrap();
         assert_eq!(record.state, JobState::Failed);
         assert_eq!(record.exit, Some(JobExit { code: 7, signal: 0 }));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_without_a_line_has_the_state_of_its_cancelled_array() {
+    fn member_without_a_line_has_the_state_of_its_cancelled_array() {
         let rest = from_squeue("6|CANCELLED|JobArrayTaskLimit|||low|c\n6_1|RUNNING|None|n1||low|c\n");
         assert_eq!(seen(&rest, "6_5").0, JobState::Cancelled { by: None });
         assert_eq!(seen(&rest, "6_1").0, JobState::Active);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_other_jobs_spoil_nothing() {
+    fn unparsable_lines_are_skipped() {
         let text = "\n\u{1b}[31m\nslurm_load_jobs error\n12+0|RUNNING|None|n|s|p|c\n7|RUNNING\n\
             8|RUNNING|None|n1|N/A|low|a|b|c\n9|GOING_UP|None|n1||low|(null)\n9|||||\n";
         let records = from_squeue(text);

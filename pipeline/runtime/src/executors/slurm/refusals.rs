@@ -3,7 +3,7 @@
 use super::tools::{SlurmCommand, SlurmCommandOutput};
 use trainyard_core::Error;
 
-/// Words of a controller or of munge that is away or busy, and of limits on how many jobs may wait.
+/// Phrases of a controller or of munge that is unavailable or busy, and of limits on how many jobs may wait.
 const PASSING: [&str; 15] = [
     "Unable to contact slurm controller",
     "Socket timed out",
@@ -31,27 +31,27 @@ const HELP: [(&str, &str); 10] = [
     ("account", "`sacctmgr show associations user=$USER` lists the accounts"),
     ("qos", "`sacctmgr show associations user=$USER format=account,partition,qos` lists them"),
     ("QOS", "`sacctmgr show qos` lists the limits"),
-    ("time limit", "ask for less by the stage's `timeout` or the pool's `time_limit`"),
+    ("time limit", "lower the stage's `timeout` or the pool's `time_limit`"),
     ("node name", "`sinfo -o %N` lists the nodes"),
-    ("unrecognized option", "look at `extra` in the pool's options"),
+    ("unrecognized option", "check `extra` in the pool's options"),
 ];
 
-/// The error of a call that failed: retryable if Slurm is away or busy, else invalid.
-pub(super) fn refusal(call: &SlurmCommand, answer: &SlurmCommandOutput) -> Error {
-    let words = stderr_message(&answer.stderr);
+/// Returns the error of a failed call: retryable if Slurm is unavailable or busy, else invalid.
+pub(super) fn refusal(call: &SlurmCommand, output: &SlurmCommandOutput) -> Error {
+    let words = stderr_message(&output.stderr);
     let message = if words.is_empty() {
-        format!("`{}` failed without a word", call.program)
+        format!("`{}` failed without an error message", call.program)
     } else {
         format!("`{}`: {words}", call.program)
     };
-    if PASSING.iter().any(|passing| answer.stderr.contains(passing)) {
+    if PASSING.iter().any(|passing| output.stderr.contains(passing)) {
         return Error::retryable(message);
     }
-    let help = HELP.iter().find(|(part, _)| answer.stderr.contains(part)).map(|(_, help)| *help);
+    let help = HELP.iter().find(|(part, _)| output.stderr.contains(part)).map(|(_, help)| *help);
     Error::invalid(message).help(help.unwrap_or("check the pool's options under `with` and the stage's `resources`"))
 }
 
-/// The lines of stderr without what the tools put in front, the last and most general first.
+/// Returns the lines of stderr without the prefixes of the tools, the last and most general first.
 fn stderr_message(stderr: &str) -> String {
     let lines = stderr.lines().map(|line| {
         let line = line.trim();
@@ -69,13 +69,13 @@ mod tests {
     use trainyard_core::ErrorKind;
 
     fn refused(stderr: &str) -> Error {
-        let answer = SlurmCommandOutput { success: false, stdout: String::new(), stderr: stderr.into() };
-        refusal(&SlurmCommand::new("sbatch", ["--parsable"]), &answer)
+        let output = SlurmCommandOutput { success: false, stdout: String::new(), stderr: stderr.into() };
+        refusal(&SlurmCommand::new("sbatch", ["--parsable"]), &output)
     }
 
-    /// The texts of 22.05, as they were recorded: a line of flags, then what `sbatch` said.
+    /// The texts of 22.05, as they were recorded: a line of flags, then the output of `sbatch`.
     #[test]
-    fn recorded_refusals_are_invalid_and_say_what_to_do() {
+    fn recorded_refusals_are_invalid_with_help() {
         let mut cases = 0;
         for case in include_str!("recorded/refusals.txt").split("-- ").skip(1) {
             let (flags, stderr) = case.split_once('\n').unwrap();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_is_away_or_a_full_queue_is_asked_again() {
+    fn unreachable_controller_and_full_queue_are_retryable() {
         for stderr in [
             "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
             "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
@@ -106,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_no_message() {
-        assert!(refused("").message.contains("failed without a word"));
+    fn empty_stderr_is_reported() {
+        assert!(refused("").message.contains("failed without an error message"));
         assert_eq!(refused("first\nsecond\n").message, "`sbatch`: second; first");
     }
 }

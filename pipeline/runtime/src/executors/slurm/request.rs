@@ -22,7 +22,7 @@ pub(super) struct JobShape {
 }
 
 impl JobShape {
-    /// So many nodes with so many CPUs each.
+    /// Creates a shape of nodes with equal numbers of CPUs.
     #[cfg(test)]
     pub fn plain(nodes: usize, cpus: u32) -> Self {
         Self { nodes, cpus, memory: 0, gpus: 0, timeout: None }
@@ -75,7 +75,7 @@ impl<'a> JobBatch<'a> {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "._/=+-[],".contains(c) { c } else { '_' };
         name.chars().map(plain).take(NAME).collect()
     }
-    /// The arguments of `sbatch`. Flags that come later count more.
+    /// Returns the arguments of `sbatch`. Later flags override earlier ones.
     pub fn arguments(&self, options: &SlurmOptions, log_folder: &Path) -> Vec<String> {
         let JobShape { nodes, cpus, memory, gpus, timeout } = self.shape;
         let keys: Vec<String> = self.tasks.iter().map(|task| task.key()).collect();

@@ -1,7 +1,7 @@
 //! The batch script: it picks the attempt's URL and becomes the attempt.
 //!
 //! It is bash, as `module` and what sites put into profiles are. Every value is quoted, so none is ever read by a
-//! shell. What may be secret travels in the environment of `sbatch`, never here: other users may read scripts.
+//! shell. Secrets are passed in the environment of `sbatch` only, since other users may read scripts.
 
 use super::options::SlurmOptions;
 use super::request::JobShape;
@@ -13,8 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 /// another attempt has to take over.
 pub(super) const REQUEUED: u32 = 97;
 
-/// The script of a job whose attempts have these URLs: one, or one for each member of an array. On several nodes the
-/// attempt starts once on each.
+/// Returns the script of a job whose attempts have these URLs: one, or one for each member of an array. On several
+/// nodes the attempt starts once on each.
 pub(super) fn script(
     options: &SlurmOptions,
     launcher: &Launcher,
@@ -124,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn no_value_is_read_by_a_shell() {
+    fn values_are_quoted_for_the_shell() {
         let url = "file:///a b/$(touch x)'\"#runs/2026-11/r/attempts/s[x='1']/1";
         let output = runs("", &[url], &[]);
         assert_eq!(printed(&output), format!("{url}|{url}|a'b \"$HOME\"\n`id`|3"));
     }
 
     #[test]
-    fn a_member_of_an_array_takes_its_own_url() {
+    fn array_member_uses_its_url() {
         let output = runs("", &["u0", "u1", "u2"], &[("SLURM_ARRAY_TASK_ID", "1")]);
         assert!(printed(&output).starts_with("u1|u1|"), "{output:?}");
         let single = runs("", &["u0"], &[("SLURM_ARRAY_TASK_ID", "1")]);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn setup_comes_first_and_its_failure_is_that_of_the_job() {
+    fn setup_runs_first_and_its_failure_fails_the_job() {
         let output = runs("NASTY=fine\nexport OMP_NUM_THREADS=8", &["u"], &[]);
         assert_eq!(printed(&output), "u|u|fine|8");
         let output = runs("sh -c 'exit 9'\necho late", &["u"], &[]);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_start_by_slurm_is_refused() {
+    fn restart_by_slurm_is_refused() {
         let output = runs("", &["u"], &[("SLURM_RESTART_COUNT", "1")]);
         assert_eq!((output.status.code(), printed(&output).as_str()), (Some(97), ""));
         assert!(String::from_utf8_lossy(&output.stderr).contains("another attempt takes over"));
@@ -158,7 +158,7 @@ mod tests {
         words=(\"${words[@]:1}\"); done\n  SLURM_PROCID=$n \"${words[@]}\"; echo\ndone\n";
 
     #[test]
-    fn on_several_nodes_each_process_knows_its_rank() {
+    fn processes_on_several_nodes_know_their_rank() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let srun = folder.path().join("srun");

@@ -12,39 +12,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Error, Result};
 
 impl SlurmExecutor {
-    /// The handles of tasks by their keys, or why they were not submitted.
+    /// Returns the handles of tasks by their keys, or why they were not submitted.
     pub(super) async fn submit_all(&self, tasks: &[AttemptTask]) -> Result<BTreeMap<String, Result<Handle>>> {
         let queue = self.client.queue_with_comments().await?;
-        let mut answers = BTreeMap::new();
-        let (mut keys, mut fresh): (BTreeSet<String>, Vec<&AttemptTask>) = Default::default();
+        let mut results = BTreeMap::new();
+        let (mut keys, mut new_tasks): (BTreeSet<String>, Vec<&AttemptTask>) = Default::default();
         for task in tasks {
             let key = task.key();
             if let Some(id) = by_key(&queue, &key) {
                 tracing::debug!(job = %id, key, "was submitted before");
-                answers.insert(key, Ok(handle(id)));
+                results.insert(key, Ok(handle(id)));
             } else if keys.insert(key) {
-                fresh.push(task);
+                new_tasks.push(task);
             }
         }
-        if !fresh.is_empty() {
+        if !new_tasks.is_empty() {
             self.prepare_log_folder().await?;
         }
-        for batch in request::batches(&fresh) {
-            self.submit_batch(&batch, &mut answers).await;
+        for batch in request::batches(&new_tasks) {
+            self.submit_batch(&batch, &mut results).await;
         }
-        Ok(answers)
+        Ok(results)
     }
 
-    async fn submit_batch(&self, batch: &JobBatch<'_>, answers: &mut BTreeMap<String, Result<Handle>>) {
+    async fn submit_batch(&self, batch: &JobBatch<'_>, results: &mut BTreeMap<String, Result<Handle>>) {
         match self.submit_one(batch).await {
             // Arrays may be switched off.
             Err(error) if batch.tasks.len() > 1 && error.message.contains("Invalid job array") => {
                 for single in batch.singly() {
-                    let answer = self.submit_one(&single).await;
-                    answers.extend(answer_each(&single, &answer));
+                    let result = self.submit_one(&single).await;
+                    results.extend(result_of_each(&single, &result));
                 }
             }
-            answer => answers.extend(answer_each(batch, &answer)),
+            result => results.extend(result_of_each(batch, &result)),
         }
     }
 
@@ -57,15 +57,15 @@ impl SlurmExecutor {
         Ok(job)
     }
 
-    /// Slurm does not make the folder, and a job without it fails.
+    /// Creates the folder: Slurm does not, and a job without it fails.
     async fn prepare_log_folder(&self) -> Result<()> {
         if !self.options.shared_filesystem {
             return Ok(());
         }
         let folder = &self.log_folder;
         tokio::fs::create_dir_all(folder).await.map_err(|e| {
-            Error::invalid(format!("cannot make the folder {} for the output of jobs: {e}", folder.display()))
-                .help("`log_folder` of the pool's options names another one")
+            Error::invalid(format!("cannot create the folder {} for the output of jobs: {e}", folder.display()))
+                .help("set another one with the pool's option `log_folder`")
         })
     }
 
@@ -79,7 +79,9 @@ impl SlurmExecutor {
             return match self.client.query_recent_accounting().await {
                 AccountingResult::Known(records) => Ok(by_key(&records, &key)),
                 AccountingResult::Off => Ok(None),
-                AccountingResult::Unavailable => Err(Error::retryable("Slurm's accounting does not answer (`sacct`)")),
+                AccountingResult::Unavailable => {
+                    Err(Error::retryable("the accounting of Slurm is unavailable (`sacct`)"))
+                }
             };
         };
         if let Some(record) = find(&queue, id) {
@@ -88,20 +90,20 @@ impl SlurmExecutor {
         match self.client.query_accounting(&[id.job].into()).await {
             AccountingResult::Known(records) => Ok(find(&records, id).filter(|r| may_be(r, id, &key)).map(|_| id)),
             AccountingResult::Off => Ok(None),
-            AccountingResult::Unavailable => Err(Error::retryable("Slurm's accounting does not answer (`sacct`)")),
+            AccountingResult::Unavailable => Err(Error::retryable("the accounting of Slurm is unavailable (`sacct`)")),
         }
     }
 }
 
-/// One answer for each task of a batch, by its key.
-fn answer_each(batch: &JobBatch<'_>, answer: &Result<u32>) -> Vec<(String, Result<Handle>)> {
+/// Returns one result for each task of a batch, by its key.
+fn result_of_each(batch: &JobBatch<'_>, result: &Result<u32>) -> Vec<(String, Result<Handle>)> {
     let is_array = batch.tasks.len() > 1;
     let members = (0u32..).zip(&batch.tasks);
     let id = |at, job| JobId { job, member: is_array.then_some(at) };
-    members.map(|(at, task)| (task.key(), answer.clone().map(|job| handle(id(at, job))))).collect()
+    members.map(|(at, task)| (task.key(), result.clone().map(|job| handle(id(at, job))))).collect()
 }
 
-/// The job whose comment has this key. What Slurm refused at submission is listed for a while, too; it is no job.
+/// Returns the job whose comment has this key. Submissions that Slurm refused are listed for a while and skipped.
 fn by_key(records: &[SlurmRecord], key: &str) -> Option<JobId> {
     let refused = |r: &SlurmRecord| r.state == JobState::Failed && r.reason == "BadConstraints";
     records
@@ -110,8 +112,8 @@ fn by_key(records: &[SlurmRecord], key: &str) -> Option<JobId> {
         .find_map(|record| comment::member(record.jobs.job, &record.comment, key).filter(|id| record.jobs.names(*id)))
 }
 
-/// Whether a record may be that of the attempt with this key. Numbers of jobs are used again one day; comments are not
-/// always kept by accounting.
+/// Returns whether a record may be that of the attempt with this key. Job numbers are reused eventually; comments are
+/// not always kept by accounting.
 fn may_be(record: &SlurmRecord, id: JobId, key: &str) -> bool {
     record.comment.is_empty() || comment::member(id.job, &record.comment, key) == Some(id)
 }

@@ -1,4 +1,4 @@
-//! Tests of the executor against recorded answers: the tools that it calls, and the results that it derives.
+//! Tests of the executor against recorded outputs: the tools that it calls, and the results that it derives.
 
 use super::tools::{SlurmCommand, SlurmCommandOutput, SlurmTools};
 use super::*;
@@ -12,10 +12,10 @@ use trainyard_core::event::AttemptOutcome;
 use trainyard_engine::{Grant, MachineShare};
 use trainyard_store::{Store, StoreOptions};
 
-/// Tools that return recorded answers in order; the last answer of a tool repeats.
+/// Tools that return recorded outputs in order; the last output of a tool repeats.
 #[derive(Default)]
 struct RecordedTools {
-    answers: Mutex<BTreeMap<&'static str, VecDeque<SlurmCommandOutput>>>,
+    outputs: Mutex<BTreeMap<&'static str, VecDeque<SlurmCommandOutput>>>,
     calls: Mutex<Vec<SlurmCommand>>,
 }
 
@@ -23,25 +23,25 @@ impl SlurmTools for RecordedTools {
     fn call(&self, call: SlurmCommand) -> BoxFuture<'_, Result<SlurmCommandOutput>> {
         let program = call.program;
         self.calls.lock().unwrap().push(call);
-        let mut answers = self.answers.lock().unwrap();
-        let answer = match answers.get_mut(program) {
+        let mut outputs = self.outputs.lock().unwrap();
+        let output = match outputs.get_mut(program) {
             None => Err(Error::invalid(format!("there is no `{program}` on this machine"))),
             Some(queue) if queue.len() > 1 => Ok(queue.pop_front().unwrap()),
             Some(queue) => Ok(queue.front().cloned().unwrap()),
         };
-        Box::pin(ready(answer))
+        Box::pin(ready(output))
     }
 }
 
 impl RecordedTools {
-    fn says(self: &Arc<Self>, program: &'static str, stdout: &str) -> &Arc<Self> {
-        self.answers(program, SlurmCommandOutput { success: true, stdout: stdout.into(), stderr: String::new() })
+    fn prints(self: &Arc<Self>, program: &'static str, stdout: &str) -> &Arc<Self> {
+        self.outputs(program, SlurmCommandOutput { success: true, stdout: stdout.into(), stderr: String::new() })
     }
     fn fails(self: &Arc<Self>, program: &'static str, stderr: &str) -> &Arc<Self> {
-        self.answers(program, SlurmCommandOutput { success: false, stdout: String::new(), stderr: stderr.into() })
+        self.outputs(program, SlurmCommandOutput { success: false, stdout: String::new(), stderr: stderr.into() })
     }
-    fn answers(self: &Arc<Self>, program: &'static str, answer: SlurmCommandOutput) -> &Arc<Self> {
-        self.answers.lock().unwrap().entry(program).or_default().push_back(answer);
+    fn outputs(self: &Arc<Self>, program: &'static str, output: SlurmCommandOutput) -> &Arc<Self> {
+        self.outputs.lock().unwrap().entry(program).or_default().push_back(output);
         self
     }
     /// The calls of a tool: their arguments.
@@ -101,17 +101,17 @@ const OFF: &str = "Slurm accounting storage is disabled\n";
 const AWAY: &str = "squeue: error: Unable to contact slurm controller (connect failure)\n";
 
 #[tokio::test]
-async fn a_task_becomes_a_job_with_all_that_it_asks_for() {
+async fn task_becomes_a_job_with_its_resources() {
     let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
-    tools.says("squeue", "").says("sbatch", "123\n");
+    tools.prints("squeue", "").prints("sbatch", "123\n");
     let options = json!({
         "partition": "gpu", "account": "lab", "qos": "long", "constraint": "h100&nvlink", "gres": "gpu:h100",
         "exclude": "bad[1-2]", "extra": ["--exclusive"], "setup": "module load cuda"
     });
     let (slurm, folder) = slurm(&tools, options);
     let task = task(&store, "rl[seed=1]");
-    let answers = slurm.submit(std::slice::from_ref(&task)).await;
-    assert_eq!(answers, [Ok(Handle("123".into()))]);
+    let outputs = slurm.submit(std::slice::from_ref(&task)).await;
+    assert_eq!(outputs, [Ok(Handle("123".into()))]);
     let logs = folder.path().join("100%%/logs");
     let expected = format!(
         "--parsable --job-name=quick_start/rl[seed=1] --comment={} --output={}/%j.log --no-requeue --export=ALL \
@@ -130,44 +130,47 @@ async fn a_task_becomes_a_job_with_all_that_it_asks_for() {
 }
 
 #[tokio::test]
-async fn what_is_not_asked_for_is_left_to_slurm() {
+async fn unset_options_use_slurm_defaults() {
     let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
-    tools.says("squeue", "").says("sbatch", "123;cluster\n");
+    tools.prints("squeue", "").prints("sbatch", "123;cluster\n");
     let (slurm, _folder) = slurm(&tools, json!({"time_limit": "90s"}));
     let mut plain = task(&store, "a");
     plain.timeout = None;
     plain.grant.shares[0] = MachineShare { machine: "m".into(), cpus: 1, memory: 0, gpus: vec![] };
     plain.grant.shares.push(plain.grant.shares[0].clone());
     assert_eq!(slurm.submit(&[plain]).await, [Ok(Handle("123".into()))]);
-    let asked = &tools.calls_of("sbatch")[0];
-    assert!(asked.contains("--nodes=2") && asked.ends_with("--cpus-per-task=1 --time=2"), "{asked}");
+    let arguments = &tools.calls_of("sbatch")[0];
+    assert!(arguments.contains("--nodes=2") && arguments.ends_with("--cpus-per-task=1 --time=2"), "{arguments}");
 }
 
 #[tokio::test]
-async fn equal_tasks_become_one_array_and_others_jobs_of_their_own() {
+async fn equal_tasks_become_one_array() {
     let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
-    tools.says("squeue", "").says("sbatch", "7\n").says("sbatch", "8\n").says("sbatch", "9\n");
+    tools.prints("squeue", "").prints("sbatch", "7\n").prints("sbatch", "8\n").prints("sbatch", "9\n");
     let (slurm, _folder) = slurm(&tools, json!({}));
     let mut tasks: Vec<AttemptTask> = (0..61).map(|n| task(&store, &format!("rl[seed={n}]"))).collect();
     tasks[5].timeout = None;
-    let answers = slurm.submit(&tasks).await;
+    let outputs = slurm.submit(&tasks).await;
     let expected = |n: usize| match n {
         0..5 => format!("7_{n}"),
         5 => "8".into(),
         6..60 => format!("7_{}", n - 1),
         _ => "9".into(),
     };
-    for (n, answer) in answers.into_iter().enumerate() {
-        assert_eq!(answer.unwrap().0, expected(n), "{n}");
+    for (n, output) in outputs.into_iter().enumerate() {
+        assert_eq!(output.unwrap().0, expected(n), "{n}");
     }
-    let asked = tools.calls_of("sbatch");
-    assert!(asked[0].contains("--array=0-58") && asked[0].contains("--job-name=quick_start/rl --"), "{asked:?}");
-    assert!(asked[0].contains("/%A_%a.log") && !asked[1].contains("--array"), "{asked:?}");
+    let submissions = tools.calls_of("sbatch");
+    assert!(
+        submissions[0].contains("--array=0-58") && submissions[0].contains("--job-name=quick_start/rl --"),
+        "{submissions:?}"
+    );
+    assert!(submissions[0].contains("/%A_%a.log") && !submissions[1].contains("--array"), "{submissions:?}");
     assert!(tools.scripts()[0].contains(&format!("58) trainyard_url='{}' ;;", tasks[59].url())));
 }
 
 #[tokio::test]
-async fn what_was_submitted_before_is_found_and_not_started_again() {
+async fn submitted_tasks_are_not_submitted_again() {
     let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
     let tasks: Vec<AttemptTask> = ["a", "b", "c", "d"].iter().map(|stage| task(&store, stage)).collect();
     let keys: Vec<String> = tasks.iter().map(AttemptTask::key).collect();
@@ -177,21 +180,21 @@ async fn what_was_submitted_before_is_found_and_not_started_again() {
         comment::comment(&keys[..2]),
         keys[2]
     );
-    tools.says("squeue", &queue).says("sbatch", "50\n");
+    tools.prints("squeue", &queue).prints("sbatch", "50\n");
     let (slurm, _folder) = slurm(&tools, json!({}));
     let twice = [tasks.as_slice(), &tasks[3..]].concat();
-    let found: Vec<String> = slurm.submit(&twice).await.into_iter().map(|answer| answer.unwrap().0).collect();
+    let found: Vec<String> = slurm.submit(&twice).await.into_iter().map(|output| output.unwrap().0).collect();
     assert_eq!(found, ["41_0", "41_1", "42", "50", "50"]);
     assert_eq!(tools.calls_of("sbatch").len(), 1, "what Slurm refused was no job, and a task given twice is one");
     assert_eq!(tools.calls_of("squeue").len(), 1);
 }
 
 #[tokio::test]
-async fn a_controller_that_is_away_takes_nothing_and_is_asked_again() {
+async fn unreachable_controller_is_retryable() {
     let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
-    tools.fails("squeue", AWAY).says("squeue", "");
+    tools.fails("squeue", AWAY).prints("squeue", "");
     tools.fails("sbatch", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation");
-    tools.says("sbatch", "no number\n").says("sbatch", "5\n");
+    tools.prints("sbatch", "no number\n").prints("sbatch", "5\n");
     let (slurm, _folder) = slurm(&tools, json!({}));
     let task = task(&store, "a");
     let one = std::slice::from_ref(&task);
@@ -204,30 +207,30 @@ async fn a_controller_that_is_away_takes_nothing_and_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_that_of_every_task_in_the_array_unless_arrays_are_off() {
+async fn refusal_applies_to_every_task_of_the_array() {
     let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
     let tasks = [task(&store, "a"), task(&store, "b")];
-    tools.says("squeue", "");
+    tools.prints("squeue", "");
     tools.fails("sbatch", "sbatch: error: Batch job submission failed: Invalid feature specification\n");
     let (executor, _folder) = slurm(&tools, json!({"constraint": "b200"}));
-    for answer in executor.submit(&tasks).await {
-        let error = answer.unwrap_err();
+    for output in executor.submit(&tasks).await {
+        let error = output.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.message.contains("Invalid feature specification"), "{error}");
     }
     assert_eq!(tools.calls_of("sbatch").len(), 1);
 
     let tools = Arc::new(RecordedTools::default());
-    tools.says("squeue", "");
+    tools.prints("squeue", "");
     tools.fails("sbatch", "sbatch: error: Batch job submission failed: Invalid job array specification\n");
-    tools.says("sbatch", "5\n").says("sbatch", "6\n");
+    tools.prints("sbatch", "5\n").prints("sbatch", "6\n");
     let (executor, _folder) = slurm(&tools, json!({}));
-    let found: Vec<String> = executor.submit(&tasks).await.into_iter().map(|answer| answer.unwrap().0).collect();
+    let found: Vec<String> = executor.submit(&tasks).await.into_iter().map(|output| output.unwrap().0).collect();
     assert_eq!(found, ["5", "6"]);
 }
 
 #[tokio::test]
-async fn without_slurm_the_error_says_what_to_do() {
+async fn missing_slurm_is_reported_with_help() {
     let (store, tools) = (store().await, Arc::new(RecordedTools::default()));
     let (slurm, _folder) = slurm(&tools, json!({}));
     let error = slurm.submit(&[task(&store, "a")]).await.remove(0).unwrap_err();
@@ -244,11 +247,11 @@ fn outcome(state: &AttemptState) -> Option<AttemptOutcome> {
 }
 
 #[tokio::test]
-async fn all_states_take_one_look_at_the_queue_and_one_at_accounting() {
+async fn polling_takes_one_squeue_and_one_sacct() {
     use AttemptOutcome::{Cancelled, Failed, Lost, Succeeded};
     let tools = Arc::new(RecordedTools::default());
-    tools.says("squeue", include_str!("recorded/squeue.txt")).says("sacct", include_str!("recorded/sacct.txt"));
-    tools.says("scancel", "");
+    tools.prints("squeue", include_str!("recorded/squeue.txt")).prints("sacct", include_str!("recorded/sacct.txt"));
+    tools.prints("scancel", "");
     let (slurm, _folder) = slurm(&tools, json!({}));
     let jobs = ["1", "2", "6_0", "6_1", "6_3", "6_5", "9", "12", "17", "20"];
     let states = slurm.poll(&handles(&jobs)).await.unwrap();
@@ -265,10 +268,10 @@ async fn all_states_take_one_look_at_the_queue_and_one_at_accounting() {
 }
 
 #[tokio::test]
-async fn without_accounting_the_controller_tells_exit_codes_as_long_as_it_knows_the_job() {
+async fn exit_codes_come_from_the_controller_without_accounting() {
     let tools = Arc::new(RecordedTools::default());
-    tools.says("squeue", "1|FAILED|NonZeroExitCode|node1||low|\n").says("squeue", "");
-    tools.fails("sacct", OFF).says("scontrol", include_str!("recorded/scontrol.txt"));
+    tools.prints("squeue", "1|FAILED|NonZeroExitCode|node1||low|\n").prints("squeue", "");
+    tools.fails("sacct", OFF).prints("scontrol", include_str!("recorded/scontrol.txt"));
     let (slurm, _folder) = slurm(&tools, json!({}));
     let one = handles(&["1"]);
     let AttemptState::Ended(ended) = slurm.poll(&one).await.unwrap().remove(0) else { panic!() };
@@ -279,9 +282,9 @@ async fn without_accounting_the_controller_tells_exit_codes_as_long_as_it_knows_
 }
 
 #[tokio::test]
-async fn while_accounting_is_away_nothing_is_lost() {
+async fn no_job_is_lost_while_accounting_is_unavailable() {
     let tools = Arc::new(RecordedTools::default());
-    tools.says("squeue", "");
+    tools.prints("squeue", "");
     tools.fails("sacct", "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection");
     let (slurm, _folder) = slurm(&tools, json!({}));
     for _ in 0..9 {
@@ -290,11 +293,11 @@ async fn while_accounting_is_away_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_job_that_cannot_be_removed_from_the_queue_is_not_over_yet() {
+async fn job_that_cannot_be_removed_stays_pending() {
     let tools = Arc::new(RecordedTools::default());
-    tools.says("squeue", "1|PENDING|PartitionTimeLimit||N/A|low|\n");
+    tools.prints("squeue", "1|PENDING|PartitionTimeLimit||N/A|low|\n");
     tools.fails("scancel", "scancel: error: Kill job error on job id 1: Unable to contact slurm controller");
-    tools.says("scancel", "");
+    tools.prints("scancel", "");
     let (slurm, _folder) = slurm(&tools, json!({}));
     let one = handles(&["1"]);
     let first = slurm.poll(&one).await.unwrap();
@@ -303,10 +306,10 @@ async fn a_job_that_cannot_be_removed_from_the_queue_is_not_over_yet() {
 }
 
 #[tokio::test]
-async fn what_runs_is_asked_to_end_and_what_waits_is_taken_out() {
+async fn cancel_terminates_running_and_removes_pending_jobs() {
     let tools = Arc::new(RecordedTools::default());
-    tools.says("squeue", "6_[4-5]|PENDING|Resources||N/A|low|\n6_0|RUNNING|None|n1||low|\n");
-    tools.says("scancel", "");
+    tools.prints("squeue", "6_[4-5]|PENDING|Resources||N/A|low|\n6_0|RUNNING|None|n1||low|\n");
+    tools.prints("scancel", "");
     let (slurm, _folder) = slurm(&tools, json!({}));
     for (job, control) in
         [("6_4", Control::Cancel), ("6_0", Control::Run), ("6_0", Control::Cancel), ("6_0", Control::Kill)]
@@ -315,7 +318,8 @@ async fn what_runs_is_asked_to_end_and_what_waits_is_taken_out() {
     }
     assert_eq!(tools.calls_of("scancel"), ["6_4", "--batch --signal=TERM 6_0", "6_0"]);
     let over = Arc::new(RecordedTools::default());
-    over.says("squeue", "").fails("scancel", "scancel: error: Kill job error on job id 9: Invalid job id specified\n");
+    over.prints("squeue", "")
+        .fails("scancel", "scancel: error: Kill job error on job id 9: Invalid job id specified\n");
     let (executor, _folder) = self::slurm(&over, json!({}));
     executor.cancel(&Handle("9".into()), Control::Kill).await.unwrap();
     over.fails("scancel", "scancel: error: Kill job error on job id 9: Access/permission denied\n");
@@ -325,14 +329,14 @@ async fn what_runs_is_asked_to_end_and_what_waits_is_taken_out() {
 }
 
 #[tokio::test]
-async fn an_attempt_is_found_by_its_handle_or_else_by_its_key() {
+async fn reattach_finds_a_job_by_handle_or_key() {
     let store = store().await;
     let tasks = [task(&store, "a"), task(&store, "b"), task(&store, "c")];
     let keys: Vec<String> = tasks.iter().map(AttemptTask::key).collect();
     let tools = Arc::new(RecordedTools::default());
     let comment = comment::comment(&keys[..2]);
-    tools.says("squeue", &format!("6_0|RUNNING|None|n1||low|{comment}\n7|RUNNING|None|n1||low|other\n"));
-    tools.says("sacct", &format!("6_1|COMPLETED|0:0|0:0|n1|{comment}\n8|COMPLETED|0:0|0:0|n1|\n"));
+    tools.prints("squeue", &format!("6_0|RUNNING|None|n1||low|{comment}\n7|RUNNING|None|n1||low|other\n"));
+    tools.prints("sacct", &format!("6_1|COMPLETED|0:0|0:0|n1|{comment}\n8|COMPLETED|0:0|0:0|n1|\n"));
     let (slurm, _folder) = slurm(&tools, json!({}));
     let find = async |task: usize, handle: Option<&str>| {
         let handle = handle.map(|text| Handle(text.into()));
@@ -348,16 +352,16 @@ async fn an_attempt_is_found_by_its_handle_or_else_by_its_key() {
     assert_eq!(find(2, Some("6_0")).await, None);
 
     let off = Arc::new(RecordedTools::default());
-    off.says("squeue", "").fails("sacct", OFF).fails("sacct", "Connection refused");
+    off.prints("squeue", "").fails("sacct", OFF).fails("sacct", "Connection refused");
     let (executor, _folder) = self::slurm(&off, json!({}));
     assert_eq!(executor.reattach(&tasks[0], None).await, Ok(None));
     assert_eq!(executor.reattach(&tasks[0], None).await.unwrap_err().kind, ErrorKind::Retryable);
 }
 
 #[tokio::test]
-async fn output_is_shown_from_its_end_and_waits_are_explained() {
+async fn output_tail_and_wait_reasons_are_shown() {
     let tools = Arc::new(RecordedTools::default());
-    tools.says("squeue", include_str!("recorded/squeue.txt")).says("sacct", include_str!("recorded/sacct.txt"));
+    tools.prints("squeue", include_str!("recorded/squeue.txt")).prints("sacct", include_str!("recorded/sacct.txt"));
     let (slurm, folder) = slurm(&tools, json!({}));
     let logs = folder.path().join("100%/logs");
     std::fs::create_dir_all(&logs).unwrap();

@@ -1,4 +1,4 @@
-//! The seam to Slurm: its command-line tools, run with a time limit. Tests put recorded answers here.
+//! Interface to Slurm: its command-line tools, run with a time limit. Tests replace it with recorded output.
 //!
 //! The tools are more portable than the REST daemon, which many sites do not run, and their column formats (`-o`,
 //! `-P`) are older and steadier than their JSON, whose shape changed between 22.05 and 23.11.
@@ -38,12 +38,12 @@ pub(super) struct SlurmCommandOutput {
 
 /// Runs Slurm's tools.
 pub(super) trait SlurmTools: Send + Sync {
-    /// Errors: invalid (there is no such tool), retryable (it did not answer in time).
+    /// Errors: invalid (there is no such tool), retryable (it did not finish in time).
     fn call(&self, call: SlurmCommand) -> BoxFuture<'_, Result<SlurmCommandOutput>>;
 }
 
 impl SlurmCommand {
-    /// A call with nothing on stdin.
+    /// Creates a call with an empty stdin.
     pub fn new(program: &'static str, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { program, arguments: arguments.into_iter().map(Into::into).collect(), ..Self::default() }
     }
@@ -68,8 +68,8 @@ impl SlurmTools for InstalledTools {
             // The semaphore is never closed.
             let _turn = self.0.acquire().await;
             match tokio::time::timeout(LIMIT, run(call)).await {
-                Ok(answer) => answer,
-                Err(_) => Err(Error::retryable(format!("`{name}` did not answer within {} s", LIMIT.as_secs()))),
+                Ok(result) => result,
+                Err(_) => Err(Error::retryable(format!("`{name}` did not finish within {} s", LIMIT.as_secs()))),
             }
         })
     }
@@ -98,24 +98,24 @@ async fn run(call: SlurmCommand) -> Result<SlurmCommandOutput> {
     let stdin = child.stdin.take();
     let write = async {
         if let Some(mut stdin) = stdin {
-            // A tool that does not read says on stderr why.
+            // A tool that does not read reports the reason on stderr.
             let _ = stdin.write_all(&call.input).await;
         }
     };
     let (output, ()) = tokio::join!(child.wait_with_output(), write);
-    let output = output.map_err(|e| Error::retryable(format!("cannot read what `{name}` says: {e}")))?;
+    let output = output.map_err(|e| Error::retryable(format!("cannot read the output of `{name}`: {e}")))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let answer = SlurmCommandOutput {
+    let result = SlurmCommandOutput {
         success: output.status.success(),
         stdout: text(&output.stdout),
         stderr: text(&output.stderr),
     };
-    tracing::debug!(program = name, arguments = ?call.arguments, status = ?output.status, stderr = answer.stderr);
-    Ok(answer)
+    tracing::debug!(program = name, arguments = ?call.arguments, status = ?output.status, stderr = result.stderr);
+    Ok(result)
 }
 
-/// Whether a variable would change the output of the tools, or describes a job in which this engine runs: its own jobs
-/// must not inherit those sizes. Variables for `sbatch` (`SBATCH_ACCOUNT`) are kept.
+/// Returns whether a variable would change the output of the tools, or describes a job in which this engine runs: its
+/// own jobs must not inherit those sizes. Variables for `sbatch` (`SBATCH_ACCOUNT`) are kept.
 fn unwanted(name: &str) -> bool {
     let lists = ["SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_"].iter().any(|prefix| name.starts_with(prefix));
     lists || name.starts_with("SLURM_") && !matches!(name, "SLURM_CONF" | "SLURM_CONF_SERVER" | "SLURM_JWT")
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_of_a_surrounding_job_and_of_lists_are_removed() {
+    fn variables_of_the_surrounding_job_are_removed() {
         for name in ["SLURM_JOB_ID", "SLURM_MEM_PER_NODE", "SQUEUE_FORMAT", "SACCT_FORMAT", "SLURM_RESTART_COUNT"] {
             assert!(unwanted(name), "{name}");
         }
@@ -136,22 +136,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_gets_its_input_and_its_failure_is_an_answer() {
+    async fn tool_receives_input_and_failure_is_an_output() {
         let mut call = SlurmCommand::new("sh", ["-c", "cat; echo \"$X\"; echo no >&2; exit 3"]);
         call.input = b"script\n".to_vec();
-        call.env = vec![("X".into(), "told".into())];
-        let answer = InstalledTools::new().call(call).await.unwrap();
-        let expected = SlurmCommandOutput { success: false, stdout: "script\ntold\n".into(), stderr: "no\n".into() };
-        assert_eq!(answer, expected);
+        call.env = vec![("X".into(), "value".into())];
+        let output = InstalledTools::new().call(call).await.unwrap();
+        let expected = SlurmCommandOutput { success: false, stdout: "script\nvalue\n".into(), stderr: "no\n".into() };
+        assert_eq!(output, expected);
     }
 
     #[tokio::test]
-    async fn a_tool_that_does_not_read_or_does_not_exist_says_so() {
+    async fn unread_input_is_accepted_and_missing_tool_is_reported() {
         let mut call = SlurmCommand::new("true", [""; 0]);
         call.input = vec![b'x'; 1 << 20];
         assert!(InstalledTools::new().call(call).await.unwrap().success);
-        let error = InstalledTools::new().call(SlurmCommand::new("sbatch-of-nobody", [""; 0])).await.unwrap_err();
+        let error = InstalledTools::new().call(SlurmCommand::new("missing-sbatch", [""; 0])).await.unwrap_err();
         assert_eq!(error.kind, trainyard_core::ErrorKind::Invalid);
-        assert!(error.to_string().contains("no `sbatch-of-nobody`"), "{error}");
+        assert!(error.to_string().contains("no `missing-sbatch`"), "{error}");
     }
 }

@@ -15,11 +15,11 @@ const MISSED_POLLS: u32 = 3;
 /// State of an attempt in this process's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct JobHistory {
-    /// The engine asked for its end.
+    /// Whether the engine requested the end of the job.
     pub cancel_requested: bool,
-    /// The job was seen running.
+    /// Whether the job was seen running.
     pub started: bool,
-    /// Looks in a row that found nothing of it.
+    /// Number of consecutive polls that did not find the job.
     pub missed: u32,
 }
 
@@ -27,16 +27,16 @@ pub(super) struct JobHistory {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct JobVerdict {
     pub state: AttemptState,
-    /// The job is still in the queue and must be removed.
+    /// Whether the job is still in the queue and must be removed.
     pub remove: bool,
 }
 
-/// The verdict on a job that Slurm knows. `log` says where its output is.
+/// Returns the verdict on a job that Slurm knows. `log` is the path of its output.
 pub(super) fn judge(id: JobId, record: &SlurmRecord, known: &mut JobHistory, log: &str) -> JobVerdict {
     known.missed = 0;
     let keep = |state| JobVerdict { state, remove: false };
     let remove = |error| JobVerdict { state: AttemptState::Ended(failed(error)), remove: true };
-    let requeued = || remove(lost(id, "Slurm took it back into the queue (preempted, or its node failed)"));
+    let requeued = || remove(lost(id, "Slurm requeued it (preempted, or its node failed)"));
     let nodes = if record.nodes.is_empty() { String::new() } else { format!(" on {}", record.nodes) };
     if known.cancel_requested && record.state.is_over() {
         return keep(AttemptState::Ended(AttemptExit::cancelled()));
@@ -50,7 +50,7 @@ pub(super) fn judge(id: JobId, record: &SlurmRecord, known: &mut JobHistory, log
                 }
                 PendingReason::Never(why) => remove(
                     Error::invalid(format!("Slurm job {id} can never start: {why}"))
-                        .help("change the pool's options or the stage's `resources`; `sinfo` lists what there is"),
+                        .help("change the pool's options or the stage's `resources`; `sinfo` lists the resources"),
                 ),
                 PendingReason::Requeued => requeued(),
             };
@@ -64,15 +64,15 @@ pub(super) fn judge(id: JobId, record: &SlurmRecord, known: &mut JobHistory, log
         JobState::Completed => return keep(AttemptState::Ended(AttemptExit::succeeded_unread())),
         JobState::Failed => of_exit(id, record, &nodes, log),
         JobState::TimedOut => {
-            let error = Error::retryable(format!("Slurm job {id} ran into its time limit{nodes}"))
+            let error = Error::retryable(format!("Slurm job {id} exceeded its time limit{nodes}"))
                 .help("raise the stage's `timeout` or the pool's `time_limit`, or let the stage do less");
             return keep(AttemptState::Ended(AttemptExit::with_error(AttemptOutcome::TimedOut, error)));
         }
         // On a machine of the same size it would happen again, so it is not retried.
         JobState::OutOfMemory => Error::invalid(format!("Slurm job {id} ran out of memory{nodes}"))
-            .help("ask for more with the stage's `resources: {memory: …}`, or let it use less"),
+            .help("request more with the stage's `resources: {memory: …}`, or reduce the memory use of the stage"),
         JobState::Cancelled { by } => {
-            let by = by.map_or(String::new(), |uid| format!(" by the user with number {uid}"));
+            let by = by.map_or(String::new(), |uid| format!(" by user {uid}"));
             let error = Error::cancelled(format!("Slurm job {id} was cancelled{by}, not by this run"));
             return keep(AttemptState::Ended(AttemptExit::with_error(AttemptOutcome::Cancelled, error)));
         }
@@ -88,7 +88,7 @@ pub(super) fn absent(id: JobId, known: &mut JobHistory, sure: bool) -> JobVerdic
         // A member of an array that is cancelled before it starts leaves no trace.
         AttemptState::Ended(AttemptExit::cancelled())
     } else if known.missed >= MISSED_POLLS {
-        AttemptState::Ended(failed(lost(id, "Slurm does not know it any more")))
+        AttemptState::Ended(failed(lost(id, "Slurm no longer knows it")))
     } else if known.started {
         AttemptState::Started
     } else {
@@ -111,7 +111,7 @@ fn of_exit(id: JobId, record: &SlurmRecord, nodes: &str, log: &str) -> Error {
         // that code themselves.
         JobExit { signal: 9, .. } | JobExit { code: 9 | 137, .. } => {
             Error::lost(format!("{job} was stopped from outside (signal 9){nodes}")).help(format!(
-                "if its machine was short of memory, ask for more with the stage's `resources: {{memory: …}}`; {see}"
+                "if its machine ran out of memory, request more with the stage's `resources: {{memory: …}}`; {see}"
             ))
         }
         JobExit { signal: signal @ 1.., .. } => {
@@ -120,7 +120,7 @@ fn of_exit(id: JobId, record: &SlurmRecord, nodes: &str, log: &str) -> Error {
         JobExit { code: REQUEUED, .. } => lost(id, &format!("Slurm started it a second time{nodes}")),
         JobExit { code: code @ (126 | 127), .. } => {
             Error::invalid(format!("{job} could not start its program{nodes} (exit code {code})"))
-                .help(format!("the program must lie on the nodes under the same path; {see}"))
+                .help(format!("the program must exist on the nodes under the same path; {see}"))
         }
         JobExit { code: 0, .. } => {
             let reason = if record.reason.is_empty() { "no reason given" } else { &record.reason };
@@ -137,7 +137,7 @@ fn in_words(word: &str) -> &'static str {
         "PREEMPTED" => "it was preempted for a job of higher priority",
         "NODE_FAIL" => "its node failed",
         "BOOT_FAIL" => "its node did not boot",
-        _ => "its cluster gave it up",
+        _ => "its cluster revoked it",
     }
 }
 
@@ -169,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn every_recorded_end_has_its_outcome() {
+    fn recorded_ends_map_to_outcomes() {
         use AttemptOutcome::{Cancelled, Failed, Lost};
         let records = from_sacct(include_str!("recorded/sacct.txt"));
-        for (job, outcome, kind, says) in [
+        for (job, outcome, kind, part) in [
             ("1", Failed, ErrorKind::Bug, "ended with exit code 7 without an error on node1"),
             ("3", Failed, ErrorKind::Invalid, "could not start its program"),
             ("4", Failed, ErrorKind::Invalid, "could not open /logs/x.log on node1"),
-            ("6_0", Cancelled, ErrorKind::Cancelled, "was cancelled by the user with number 0, not by this run"),
+            ("6_0", Cancelled, ErrorKind::Cancelled, "was cancelled by user 0, not by this run"),
             ("6_1", Lost, ErrorKind::Lost, "its node failed"),
             ("9", Failed, ErrorKind::Invalid, "ran out of memory on node1"),
             ("10", Lost, ErrorKind::Lost, "signal 9"),
@@ -189,14 +189,14 @@ mod tests {
             let verdict = judge(id(job), record, &mut JobHistory::default(), "/logs/x.log");
             let found = over(&verdict);
             assert_eq!((found.0, found.1, verdict.remove), (outcome, kind, false), "{job}: {}", found.2);
-            assert!(found.2.contains(says) && found.2.contains(&format!("job {job}")), "{job}: {}", found.2);
+            assert!(found.2.contains(part) && found.2.contains(&format!("job {job}")), "{job}: {}", found.2);
         }
         let well = judge(id("2"), find(&records, id("2")).unwrap(), &mut JobHistory::default(), "");
         assert_eq!(well.state, AttemptState::Ended(AttemptExit::succeeded_unread()));
     }
 
     #[test]
-    fn a_waiting_job_says_why_and_what_cannot_start_is_removed() {
+    fn pending_job_reports_reason_and_hopeless_job_is_removed() {
         let mut known = JobHistory::default();
         let waits = of_line("1|PENDING|Priority||N/A|low|", &mut known);
         let AttemptState::Pending { why: Some(why) } = &waits.state else { panic!("{waits:?}") };
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_goes_back_into_the_queue_is_lost_and_removed() {
+    fn requeued_job_is_lost_and_removed() {
         for lines in [
             ["1|RUNNING|None|n1||low|", "1|PENDING|BeginTime||N/A|low|"],
             ["1|RUNNING|None|n1||low|", "1|REQUEUED|None||N/A|low|"],
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_whose_nodes_boot_or_that_is_suspended_waits() {
+    fn configuring_or_suspended_job_waits() {
         let mut known = JobHistory::default();
         for state in ["CONFIGURING", "RUNNING", "SUSPENDED", "RUNNING", "COMPLETING"] {
             let verdict = of_line(&format!("1|{state}|None|n1||low|"), &mut known);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_asked_for_is_a_cancellation() {
+    fn requested_end_is_a_cancellation() {
         for line in ["1|CANCELLED|None|||low|", "1|FAILED|NonZeroExitCode|n1||low|", "1|COMPLETED|None|n1||low|"] {
             let mut known = JobHistory { cancel_requested: true, started: true, ..JobHistory::default() };
             let verdict = of_line(line, &mut known);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_nobody_knows_is_lost_after_three_looks() {
+    fn unknown_job_is_lost_after_three_polls() {
         let mut known = JobHistory { started: true, ..JobHistory::default() };
         for _ in 0..10 {
             assert_eq!(absent(id("1"), &mut known, false).state, AttemptState::Started, "accounting is away");
@@ -254,14 +254,14 @@ mod tests {
         assert_eq!(absent(id("1"), &mut known, true).state, AttemptState::Started);
         assert_eq!(absent(id("1"), &mut known, true).state, AttemptState::Started);
         of_line("1|RUNNING|None|n1||low|", &mut known);
-        let looks: Vec<bool> =
+        let ended: Vec<bool> =
             (0..3).map(|_| matches!(absent(id("1"), &mut known, true).state, AttemptState::Ended(_))).collect();
-        assert_eq!(looks, [false, false, true]);
+        assert_eq!(ended, [false, false, true]);
     }
 
     #[test]
-    fn awkward_exits_are_told_apart() {
-        for (exit, outcome, says) in [
+    fn special_exit_codes_map_to_outcomes() {
+        for (exit, outcome, part) in [
             ("97:0", AttemptOutcome::Lost, "a second time"),
             ("0:0", AttemptOutcome::Lost, "could not start it on n1 (no reason given)"),
             ("0:15", AttemptOutcome::Lost, "signal 15"),
@@ -271,7 +271,7 @@ mod tests {
         ] {
             let record = &from_sacct(&format!("1|FAILED|{exit}|0:0|n1|c"))[0];
             let found = over(&judge(id("1"), record, &mut JobHistory::default(), "/l"));
-            assert!(found.0 == outcome && found.2.contains(says), "{exit}: {found:?}");
+            assert!(found.0 == outcome && found.2.contains(part), "{exit}: {found:?}");
         }
     }
 }

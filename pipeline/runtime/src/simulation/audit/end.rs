@@ -136,17 +136,19 @@ async fn manifests(world: &World, store: &Store) {
 fn nothing_acknowledged_is_lost(
     world: &World,
     process: &Process,
-    heard: &[EventRecord],
+    acknowledged: &[EventRecord],
     journals: &BTreeMap<RunId, Vec<JournalBatch>>,
 ) {
     let mark = format!("{}:", process.name());
     let own = journals.values().flatten().filter(|batch| batch.header.writer.starts_with(&mark));
     let written = own.flat_map(|batch| &batch.events).filter_map(|value| EventRecord::from_value(value).ok());
     let mut written = written.filter(|record| !matches!(record.event, Event::WriterOpened { .. }));
-    for record in heard {
+    for record in acknowledged {
         if written.next().as_ref() != Some(record) {
-            return world
-                .complain(format_args!("{} heard that {record:?} is durable, which is not so", process.name()));
+            return world.complain(format_args!(
+                "{} got an acknowledgment of {record:?}, which is not durable",
+                process.name()
+            ));
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct Ledger {
     manifests: BTreeMap<(Digest, u32), Manifest>,
     results: BTreeMap<String, AttemptResult>,
     /// Epochs whose writers were requested to stop.
-    asked: BTreeMap<RunId, Epoch>,
+    cancel_requested: BTreeMap<RunId, Epoch>,
     /// Folders of attempts that an engine submitted.
     submitted: BTreeSet<String>,
     /// Publications that a journal records as its own.
@@ -45,8 +45,8 @@ impl Ledger {
             ["runs", _, run, "journal", number] => self.batch(&RunId((*run).into()), number, bytes),
             ["runs", _, run, "cancel", epoch] => {
                 let (run, epoch) = (RunId((*run).into()), epoch.parse().unwrap_or(0));
-                let asked = self.asked.entry(run).or_insert(epoch);
-                *asked = epoch.max(*asked);
+                let requested = self.cancel_requested.entry(run).or_insert(epoch);
+                *requested = epoch.max(*requested);
                 Vec::new()
             }
             ["artifacts", ..] => self.manifest(name, bytes),
@@ -70,18 +70,18 @@ impl Ledger {
         if known {
             Vec::new()
         } else {
-            vec![format!("{who} submits attempt {attempt} of {stage} before its journal says so")]
+            vec![format!("{who} submits attempt {attempt} of {stage} before its journal records it")]
         }
     }
     /// Records the start of an attempt's process; returns its violations.
     pub fn starts(&mut self, process: &Process, folder: &str) -> Vec<String> {
         let known = self.submitted.contains(folder);
-        if known { Vec::new() } else { vec![format!("{} runs {folder}, which nobody submitted", process.name())] }
+        if known { Vec::new() } else { vec![format!("{} runs {folder}, which no engine submitted", process.name())] }
     }
     /// Returns the writer of a run that was requested to stop and has not journaled that.
     pub fn ignores_its_cancel(&self, run: &RunId) -> Option<String> {
         let journal = self.journals.get(run)?;
-        (!journal.finished && !journal.cancelled && self.asked.get(run) == Some(&journal.epoch))
+        (!journal.finished && !journal.cancelled && self.cancel_requested.get(run) == Some(&journal.epoch))
             .then(|| journal.writer.clone())
     }
 
@@ -140,6 +140,6 @@ impl Ledger {
 /// Returns whether an error falsely reports damage or a bug: no object in the simulation is damaged, and failures of
 /// its stages are intended.
 fn unjust(error: &Error) -> bool {
-    let own = ["ended with", "accuracy", "instances failed"].iter().any(|said| error.message.contains(said));
-    matches!(error.kind, ErrorKind::Data | ErrorKind::Bug) && !own
+    let intended = ["ended with", "accuracy", "instances failed"].iter().any(|text| error.message.contains(text));
+    matches!(error.kind, ErrorKind::Data | ErrorKind::Bug) && !intended
 }

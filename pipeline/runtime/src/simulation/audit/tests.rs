@@ -76,27 +76,27 @@ fn complaints(batches: &[(String, Vec<u8>)]) -> String {
     found.join("\n")
 }
 
-async fn said_of(events: Vec<Event>) -> String {
+async fn complaints_of(events: Vec<Event>) -> String {
     complaints(&batches(&[("w", events)]).await)
 }
 
 #[tokio::test]
-async fn a_sound_journal_is_no_complaint() {
+async fn valid_journal_has_no_complaints() {
     let first = vec![started(1), cancelled(), finished()];
-    let said = complaints(&batches(&[("v", first), ("w", vec![started(2), finished()])]).await);
-    assert_eq!(said, "", "a run may go on after it was cancelled");
+    let found = complaints(&batches(&[("v", first), ("w", vec![started(2), finished()])]).await);
+    assert_eq!(found, "", "a run may go on after it was cancelled");
 }
 
 #[tokio::test]
-async fn what_is_out_of_order_is_named() {
-    assert!(said_of(vec![cancelled(), started(1)]).await.contains("after the run was cancelled"));
-    assert!(said_of(vec![started(2), started(2)]).await.contains("was started again"));
-    assert!(said_of(vec![finished(), started(1)]).await.contains("after the end of the run"));
-    assert!(said_of(vec![hit()]).await.contains("is not published"));
+async fn out_of_order_events_are_reported() {
+    assert!(complaints_of(vec![cancelled(), started(1)]).await.contains("after the run was cancelled"));
+    assert!(complaints_of(vec![started(2), started(2)]).await.contains("was started again"));
+    assert!(complaints_of(vec![finished(), started(1)]).await.contains("after the end of the run"));
+    assert!(complaints_of(vec![hit()]).await.contains("is not published"));
 }
 
 #[tokio::test]
-async fn a_broken_chain_and_a_second_writer_of_an_epoch_are_named() {
+async fn broken_chain_and_duplicate_epoch_are_reported() {
     let sound = batches(&[("w", vec![started(1), started(2), finished()])]).await;
     let mut gap = sound.clone();
     gap.remove(1);
@@ -113,24 +113,24 @@ async fn a_broken_chain_and_a_second_writer_of_an_epoch_are_named() {
 }
 
 #[tokio::test]
-async fn attempts_that_no_journal_knows_are_named() {
+async fn unjournaled_attempts_are_reported() {
     let spec = json!({
         "format": 1, "workflow": "w", "run": run(), "stage": "a", "attempt": 1, "stage_digest": Digest::of(b"a"),
         "kind": "test", "kind_version": 1, "config": null, "inputs": {}, "outputs": {}, "resources": {"cpus": 1},
     });
     let spec: AttemptSpec = serde_json::from_value(spec).unwrap();
     let (mut ledger, process) = (Ledger::default(), process());
-    assert!(ledger.submits(&process, &spec)[0].contains("before its journal says so"));
+    assert!(ledger.submits(&process, &spec)[0].contains("before its journal records it"));
     for (name, bytes) in batches(&[("w", vec![started(1)])]).await {
         assert_eq!(ledger.put(&process, &name, &bytes), Vec::<String>::new());
     }
     assert_eq!(ledger.submits(&process, &spec), Vec::<String>::new());
     assert_eq!(ledger.starts(&process, &layout::attempt(&run(), &spec.stage, 1)), Vec::<String>::new());
-    assert!(ledger.starts(&process, &layout::attempt(&run(), &spec.stage, 2))[0].contains("nobody submitted"));
+    assert!(ledger.starts(&process, &layout::attempt(&run(), &spec.stage, 2))[0].contains("no engine submitted"));
 }
 
 #[tokio::test]
-async fn other_bytes_and_removals_are_named() {
+async fn changed_bytes_and_removals_are_reported() {
     let (mut ledger, process) = (Ledger::default(), process());
     let name = layout::object(&Digest::of(b"ours"));
     assert_eq!(ledger.put(&process, &name, b"ours"), Vec::<String>::new());

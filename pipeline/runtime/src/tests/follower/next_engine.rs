@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn what_the_executor_kept_is_the_log_of_an_attempt_that_left_nothing() {
+async fn executor_log_is_appended_when_the_attempt_left_none() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         let (run, stage, attempt) = (&job.task.spec.run, &job.task.spec.stage, job.task.spec.attempt);
@@ -20,7 +20,7 @@ async fn what_the_executor_kept_is_the_log_of_an_attempt_that_left_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_engine_goes_on_with_an_attempt_by_its_handle() {
+async fn next_engine_reattaches_by_handle() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         job.runs_for(300).await;
@@ -44,7 +44,7 @@ async fn the_next_engine_goes_on_with_an_attempt_by_its_handle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_whose_handle_was_never_journaled_is_found_by_its_key() {
+async fn attempt_without_journaled_handle_is_found_by_key() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         job.runs_for(300).await;
@@ -67,7 +67,7 @@ async fn an_attempt_whose_handle_was_never_journaled_is_found_by_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_nobody_knows_any_more_counts_by_what_it_left() {
+async fn unknown_attempt_is_judged_by_its_final_objects() {
     for left in [true, false] {
         let bench = Bench::new().await;
         let cluster = Cluster::new(move |job| async move {
@@ -89,7 +89,7 @@ async fn an_attempt_that_nobody_knows_any_more_counts_by_what_it_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_ended_because_nobody_seemed_to_want_it_costs_no_try() {
+async fn attempt_ended_by_its_lease_costs_no_retry() {
     for known in [true, false] {
         let bench = Bench::new().await;
         let cluster = Cluster::new(|job| async move {
@@ -112,7 +112,7 @@ async fn an_attempt_that_ended_because_nobody_seemed_to_want_it_costs_no_try() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_long_as_an_attempt_beats_the_next_engine_waits_for_its_executor() {
+async fn next_engine_waits_while_the_attempt_sends_heartbeats() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         job.runs_for(3_000).await;
@@ -132,7 +132,7 @@ async fn as_long_as_an_attempt_beats_the_next_engine_waits_for_its_executor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fenced_engine_leaves_its_attempts_to_the_next() {
+async fn fenced_engine_leaves_attempts_to_the_next() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         job.runs_for(300).await;
@@ -156,7 +156,7 @@ fn reads(path: &std::path::Path, digest: Digest) -> PlanNode {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sources_go_to_the_store_before_the_attempt() {
+async fn sources_are_stored_before_the_attempt() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("train.py");
     std::fs::write(&file, "print(1)").unwrap();

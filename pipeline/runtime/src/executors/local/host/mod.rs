@@ -2,7 +2,7 @@
 //!
 //! A command needs a process that starts it, reads its log, stores its outputs, and ends it when the engine dies. A
 //! separate process per command would cost more than most commands. Therefore the `run:` stages of an executor that
-//! stops with its engine share one host process: the same program, started once. The host reads orders from its
+//! stops with its engine share one host process: the same program, started once. The host reads requests from its
 //! standard input, a socket that closes when the engine dies, and reports on its standard output. It holds the locks of
 //! its attempts' slots, which are therefore released when it ends. If the host dies, its attempts are lost, and the
 //! next attempt gets a new host.
@@ -66,7 +66,7 @@ struct HostProcess {
     next: u64,
     requests: UnboundedSender<HostMessage>,
     attempts: UnfinishedAttempts,
-    /// Socket of the orders; shutting it down ends the host.
+    /// Socket of the requests; shutting it down ends the host.
     socket: UnixStream,
     child: Arc<Mutex<Child>>,
 }
@@ -85,16 +85,18 @@ impl HostPool {
         &self,
         launcher: &Launcher,
         task: &AttemptTask,
-        held: Option<&SlotGuard>,
+        slot_guard: Option<&SlotGuard>,
     ) -> Result<HostedAttempt, AttemptExit> {
-        let lock = held.map(|held| held.handle().try_clone().map(Into::into)).transpose();
+        let lock = slot_guard.map(|slot_guard| slot_guard.handle().try_clone().map(Into::into)).transpose();
         let lock = lock.map_err(|e| lost(launcher, &e))?;
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let store = task.store.url();
         hosts.retain(|_, host| lock_attempts(&host.attempts).is_some());
         let host = match hosts.entry(store.to_string()) {
             Entry::Occupied(host) => host.into_mut(),
-            Entry::Vacant(place) => place.insert(HostProcess::start(launcher, store).map_err(|e| lost(launcher, &e))?),
+            Entry::Vacant(vacant) => {
+                vacant.insert(HostProcess::start(launcher, store).map_err(|e| lost(launcher, &e))?)
+            }
         };
         host.begin(task, lock)
     }
@@ -109,8 +111,8 @@ impl HostProcess {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let socket = ours.try_clone()?;
         ours.set_nonblocking(true)?;
-        let (orders, parcels) = unbounded_channel();
-        tokio::spawn(send_all(tokio::net::UnixStream::from_std(ours)?, parcels));
+        let (requests, messages) = unbounded_channel();
+        tokio::spawn(send_all(tokio::net::UnixStream::from_std(ours)?, messages));
         let attempts = UnfinishedAttempts::new(Mutex::new(Some(HashMap::new())));
         let child = Arc::new(Mutex::new(child));
         if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
@@ -118,7 +120,7 @@ impl HostProcess {
             let stdout = tokio::process::ChildStdout::from_std(stdout)?;
             tokio::spawn(read_reports(stdout, attempts.clone(), child.clone(), url));
         }
-        Ok(Self { next: 0, requests: orders, attempts, socket, child })
+        Ok(Self { next: 0, requests, attempts, socket, child })
     }
 
     fn begin(&mut self, task: &AttemptTask, lock: Option<OwnedFd>) -> Result<HostedAttempt, AttemptExit> {
@@ -128,42 +130,43 @@ impl HostProcess {
         if let Some(attempts) = lock_attempts(&self.attempts).as_mut() {
             attempts.insert(id, UnfinishedAttempt { reports: task.reports.clone(), end });
         }
-        let order = HostRequest::Start {
+        let request = HostRequest::Start {
             id,
             url: task.url(),
             spec: Box::new(task.spec.as_ref().clone()),
             lock: lock.is_some(),
         };
         let hosted = HostedAttempt { id, requests: self.requests.clone(), end: ended };
-        hosted.send(&order, lock).map_err(|error| AttemptExit::with_error(AttemptOutcome::Failed, error))?;
+        hosted.send(&request, lock).map_err(|error| AttemptExit::with_error(AttemptOutcome::Failed, error))?;
         Ok(hosted)
     }
 }
 
 impl HostedAttempt {
-    /// Sends an order. Errors: bug (it has no JSON form).
-    fn send(&self, order: &HostRequest, lock: Option<OwnedFd>) -> Result<()> {
-        let mut line = serde_json::to_vec(order).map_err(|e| Error::bug("an order has no JSON form").caused_by(&e))?;
+    /// Sends a request. Errors: bug (it has no JSON form).
+    fn send(&self, request: &HostRequest, lock: Option<OwnedFd>) -> Result<()> {
+        let mut line =
+            serde_json::to_vec(request).map_err(|e| Error::bug("a host request has no JSON form").caused_by(&e))?;
         line.push(b'\n');
         // If the host is gone, the attempt's channel is closed.
         let _ = self.requests.send(HostMessage { line, lock });
         Ok(())
     }
-    /// Sends an order for this attempt.
-    pub fn send_request(&self, order: &HostRequest) {
-        if let Err(error) = self.send(order, None) {
-            tracing::debug!(%error, "an order was not sent");
+    /// Sends a request for this attempt.
+    pub fn send_request(&self, request: &HostRequest) {
+        if let Err(error) = self.send(request, None) {
+            tracing::debug!(%error, "cannot send a request to the host");
         }
     }
     /// Returns when the attempt ends.
     pub async fn ended(&mut self) -> HostedEnd {
-        let died = || HostedEnd::Died(Error::lost("the process that carried the attempt's command is gone"));
+        let died = || HostedEnd::Died(Error::lost("the host process of the attempt's command ended"));
         (&mut self.end).await.unwrap_or_else(|_| died())
     }
 }
 
 impl Drop for HostProcess {
-    /// Closes the host's orders, which ends it, and waits for its end: no process may be left when a run is over.
+    /// Closes the host's requests, which ends it, and waits for its end: no process may be left when a run is over.
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
@@ -198,20 +201,20 @@ async fn read_reports(
                 let _ = attempt.end.send(HostedEnd::Reported { stored, result, error });
             }
         }
-        Err(_) => tracing::info!("the host says: {line}"),
+        Err(_) => tracing::info!("output of the host: {line}"),
     })
     .await;
-    let left = lock_attempts(&attempts).take().unwrap_or_default();
+    let unfinished = lock_attempts(&attempts).take().unwrap_or_default();
     let pid = child.lock().unwrap_or_else(PoisonError::into_inner).id();
     let status = tokio::task::spawn_blocking(move || child.lock().unwrap_or_else(PoisonError::into_inner).wait()).await;
-    if left.is_empty() {
+    if unfinished.is_empty() {
         return;
     }
     let error = unexplained(&status.unwrap_or_else(|e| Err(std::io::Error::other(e))));
-    tracing::info!(attempts = left.len(), %error, "the host of attempts died");
+    tracing::info!(attempts = unfinished.len(), %error, "the host of attempts died");
     // A command that is just being started may not have its own mark yet.
     kill_tree(Some(pid), &url).await;
-    for attempt in left.into_values() {
+    for attempt in unfinished.into_values() {
         let _ = attempt.end.send(HostedEnd::Died(error.clone()));
     }
 }
@@ -226,7 +229,7 @@ async fn read_stderr(stderr: impl tokio::io::AsyncRead + Unpin, attempts: Unfini
         };
         match only {
             Some(reports) => reports.raw(line),
-            None => tracing::info!("the host of attempts says: {line}"),
+            None => tracing::info!("stderr of the host: {line}"),
         }
     })
     .await;

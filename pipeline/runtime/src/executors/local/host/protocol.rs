@@ -7,7 +7,7 @@ use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 /// Prefix of a host's name, which takes the place of the attempt folder in a URL. Attempt folders never begin with it.
 const PREFIX: &str = "host-";
 
-/// Order of the engine. A host never gets the same attempt number twice.
+/// Request of the engine. A host never gets the same attempt number twice.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostRequest {
@@ -84,8 +84,8 @@ impl HostReport {
     }
 }
 
-fn encode(said: &HostReport) -> Option<Vec<u8>> {
-    let mut line = serde_json::to_vec(said).ok()?;
+fn encode(report: &HostReport) -> Option<Vec<u8>> {
+    let mut line = serde_json::to_vec(report).ok()?;
     line.push(b'\n');
     Some(line)
 }
@@ -105,20 +105,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_an_attempt_fits_a_line_whatever_it_says() {
+    fn long_end_report_is_shortened_to_fit_a_line() {
         let long = Error::data("x".repeat(2 * LONGEST)).caused_by(&std::io::Error::other("y".repeat(LONGEST)));
         for (stored, error) in [(false, Some(long)), (true, None), (false, Some(Error::data("short")))] {
             let line = HostReport::Ended { id: 7, stored, result: None, error: error.clone() }.to_line();
             assert!(line.len() <= LONGEST && line.ends_with(b"\n"));
-            let Ok(HostReport::Ended { id: 7, stored: found, error: told, .. }) = serde_json::from_slice(&line) else {
+            let Ok(HostReport::Ended { id: 7, stored: found, error: decoded, .. }) = serde_json::from_slice(&line)
+            else {
                 panic!("{}", String::from_utf8_lossy(&line))
             };
-            assert_eq!((found, told.map(|e| e.kind)), (stored, error.map(|e| e.kind)));
+            assert_eq!((found, decoded.map(|e| e.kind)), (stored, error.map(|e| e.kind)));
         }
     }
 
     #[test]
-    fn a_host_is_told_from_an_attempt_whatever_the_path_of_the_store_holds() {
+    fn host_url_is_distinguished_from_attempt_url() {
         assert!(is_host(&host_url("file:///c#/host-1", 3)));
         assert!(!is_host("file:///host-1#runs/2026-11/x/attempts/a/1"));
         assert!(!is_host("file:///host-1"));

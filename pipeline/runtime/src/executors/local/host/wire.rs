@@ -1,4 +1,4 @@
-//! Sends orders to a host through a socket, which can transfer the locks of slots with them.
+//! Sends requests to a host through a socket, which can transfer the locks of slots with them.
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::IoSlice;
@@ -8,26 +8,26 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// Encoded order, with the lock to transfer.
+/// Encoded request, with the lock to transfer.
 pub(super) struct HostMessage {
     pub line: Vec<u8>,
     pub lock: Option<OwnedFd>,
 }
 
-/// Sends until all senders of orders are gone, or the host is gone.
-pub(super) async fn send_all(stream: UnixStream, mut parcels: UnboundedReceiver<HostMessage>) {
-    while let Some(parcel) = parcels.recv().await {
-        if let Err(error) = send(&stream, &parcel).await {
+/// Sends until all senders of requests are gone, or the host is gone.
+pub(super) async fn send_all(stream: UnixStream, mut messages: UnboundedReceiver<HostMessage>) {
+    while let Some(message) = messages.recv().await {
+        if let Err(error) = send(&stream, &message).await {
             // The reader of its output detects the end of the host.
-            tracing::debug!(%error, "the host takes no orders any more");
+            tracing::debug!(%error, "the host accepts no more requests");
             return;
         }
     }
 }
 
-async fn send(stream: &UnixStream, parcel: &HostMessage) -> std::io::Result<()> {
-    let mut lock = parcel.lock.as_ref();
-    let mut rest = &parcel.line[..];
+async fn send(stream: &UnixStream, message: &HostMessage) -> std::io::Result<()> {
+    let mut lock = message.lock.as_ref();
+    let mut rest = &message.line[..];
     while !rest.is_empty() {
         let sent = stream.async_io(Interest::WRITABLE, || send_now(stream, rest, lock)).await?;
         // The lock is sent with the first byte.

@@ -13,13 +13,13 @@ const REFUSED: &str = include_str!("fixtures/refused.txt");
 async fn submitted(status: u16, body: &'static str) -> Error {
     let server = Server::new(move |_: &RecordedRequest| (status, body.to_string())).await;
     let executor = ray(&server.address, json!({})).unwrap();
-    let answers = executor.submit(&[task("a", share(1)).await]).await;
-    answers.into_iter().next().unwrap().unwrap_err()
+    let results = executor.submit(&[task("a", share(1)).await]).await;
+    results.into_iter().next().unwrap().unwrap_err()
 }
 
 #[tokio::test]
-async fn what_ray_refuses_is_invalid_in_its_words() {
-    for (status, body, says) in [
+async fn refusals_are_invalid_with_ray_message() {
+    for (status, body, part) in [
         (400, REFUSED, "missing 1 required positional argument: 'entrypoint'"),
         (401, "Unauthorized: Missing authentication token", "token: env:NAME"),
         (403, "Forbidden: Invalid authentication token", "Forbidden: Invalid authentication token"),
@@ -27,12 +27,12 @@ async fn what_ray_refuses_is_invalid_in_its_words() {
     ] {
         let error = submitted(status, body).await;
         assert_eq!(error.kind, ErrorKind::Invalid, "{status}: {error}");
-        assert!(error.to_string().contains(says), "{status}: {error}");
+        assert!(error.to_string().contains(part), "{status}: {error}");
     }
 }
 
 #[tokio::test]
-async fn what_may_pass_is_retryable() {
+async fn transient_failures_are_retryable() {
     for (status, body) in [
         (500, "No available agent to submit job, please try again later."),
         (502, "<html>bad gateway</html>"),
@@ -47,7 +47,7 @@ async fn what_may_pass_is_retryable() {
 }
 
 #[tokio::test]
-async fn a_gate_that_answers_404_loses_no_job() {
+async fn gateway_404_loses_no_job() {
     let server = Server::new(|_: &RecordedRequest| (404, "<html>no such page</html>".to_string())).await;
     let executor = ray(&server.address, json!({})).unwrap();
     let error = executor.poll(&[handle("trainyard-a")]).await.unwrap_err();
@@ -56,13 +56,13 @@ async fn a_gate_that_answers_404_loses_no_job() {
 }
 
 #[tokio::test]
-async fn another_job_that_exists_is_not_ours() {
+async fn other_existing_job_is_an_error() {
     assert!(EXISTS.contains("Job with submission_id trainyard-ok already exists"));
     assert_eq!(submitted(500, EXISTS).await.kind, ErrorKind::Invalid);
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_away_is_retryable_and_names_its_address() {
+async fn unreachable_cluster_is_retryable() {
     // No server listens on a port that was just released.
     let address = format!("http://{}", std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
     let executor = ray(&address, json!({})).unwrap();
@@ -75,7 +75,7 @@ async fn a_cluster_that_is_away_is_retryable_and_names_its_address() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_no_dashboard_is_named() {
+async fn non_dashboard_response_is_reported() {
     let server = Server::new(|_: &RecordedRequest| (200, "<html>\n<h1>Welcome</h1>\n</html>\n".to_string())).await;
     let error = ray(&server.address, json!({})).unwrap().poll(&[handle("trainyard-a")]).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
@@ -83,7 +83,7 @@ async fn a_page_that_is_no_dashboard_is_named() {
 }
 
 #[tokio::test]
-async fn long_answers_are_cut() {
+async fn long_responses_are_cut() {
     let long = format!("{}\nthe end {}", "x".repeat(6 << 20), "y".repeat(10_000));
     let server = Server::new(move |_: &RecordedRequest| (400, long.clone())).await;
     let error = ray(&server.address, json!({})).unwrap().poll(&[handle("trainyard-a")]).await.unwrap_err();
@@ -91,19 +91,19 @@ async fn long_answers_are_cut() {
 }
 
 #[tokio::test]
-async fn the_token_is_sent_and_never_shown() {
+async fn token_is_sent_but_never_shown() {
     let server = Server::new(|_: &RecordedRequest| (403, "Forbidden: Invalid authentication token".to_string())).await;
     // A variable that every process has, so that the test need not modify its environment.
     let executor = ray(&server.address, json!({"token": "env:PATH"})).unwrap();
     let error = executor.poll(&[handle("trainyard-a")]).await.unwrap_err();
     let token = std::env::var("PATH").unwrap();
     let header = format!("authorization: bearer {}", token.to_lowercase());
-    assert!(server.asked()[0].headers.lines().any(|line| line == header), "{:?}", server.asked());
+    assert!(server.requests()[0].headers.lines().any(|line| line == header), "{:?}", server.requests());
     assert!(!format!("{error:?}").contains(&token), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_there_is_named_before_anything_is_sent() {
+async fn missing_token_variable_is_reported_before_any_request() {
     let server = Server::new(|_: &RecordedRequest| (200, "[]".to_string())).await;
     let executor = ray(&server.address, json!({"token": "env:TRAINYARD_NO_SUCH_VARIABLE"})).unwrap();
     let error = executor.poll(&[handle("trainyard-a")]).await.unwrap_err();

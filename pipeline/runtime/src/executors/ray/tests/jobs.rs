@@ -28,12 +28,12 @@ const WRONG_AMOUNT: &str = include_str!("fixtures/wrong_amount.json");
 
 /// Starts a cluster with one job.
 async fn cluster(job: &'static str) -> Server {
-    Server::new(move |asked: &RecordedRequest| match asked.line.as_str() {
+    Server::new(move |request: &RecordedRequest| match request.line.as_str() {
         line if line.ends_with("/stop") => (200, r#"{"stopped": true}"#.to_string()),
         line if line.starts_with("GET /api/jobs/") => (200, job.to_string()),
         line if line.starts_with("GET /api/v0/nodes?") => (200, NODES.to_string()),
         line if line.starts_with("GET /api/cluster_status") => (200, USAGE.to_string()),
-        line => panic!("nobody should ask {line}"),
+        line => panic!("unexpected request {line}"),
     })
     .await
 }
@@ -52,19 +52,19 @@ async fn end(job: &'static str) -> (AttemptOutcome, Error) {
 }
 
 #[tokio::test]
-async fn a_running_job_has_started_and_a_success_has_ended_well() {
+async fn running_and_succeeded_jobs_map_to_states() {
     assert_eq!(state(RUNNING).await, AttemptState::Started);
     assert_eq!(state(SUCCEEDED).await, AttemptState::Ended(AttemptExit::succeeded_unread()));
 }
 
 #[tokio::test]
-async fn a_pending_job_says_why_in_ray_s_words() {
+async fn pending_job_reports_ray_message() {
     let AttemptState::Pending { why: Some(why) } = state(PENDING).await else { panic!("it is pending") };
     assert!(why.contains("It may be waiting for resources"), "{why}");
 }
 
 #[tokio::test]
-async fn a_pending_job_that_no_node_can_hold_says_so() {
+async fn infeasible_pending_job_is_reported() {
     let mut job: Value = serde_json::from_str(PENDING).unwrap();
     job["metadata"]["trainyard.request"] = json!(r#"{"CPU":1.0,"b200":1.0}"#);
     let job: &'static str = job.to_string().leak();
@@ -73,9 +73,9 @@ async fn a_pending_job_that_no_node_can_hold_says_so() {
 }
 
 #[tokio::test]
-async fn ends_have_the_right_kind() {
+async fn failures_map_to_error_kinds() {
     use AttemptOutcome::{Cancelled, Failed, Lost};
-    for (job, outcome, kind, says) in [
+    for (job, outcome, kind, part) in [
         (EXIT_7, Failed, ErrorKind::Bug, "ended with code 7 without an error"),
         (KILLED, Lost, ErrorKind::Lost, "was killed (signal 9)"),
         (CRASHED, Failed, ErrorKind::Bug, "crashed (signal 11)"),
@@ -86,16 +86,16 @@ async fn ends_have_the_right_kind() {
         (LOW_ON_MEMORY, Lost, ErrorKind::Lost, "ran out of memory"),
         (START_TIMEOUT, Failed, ErrorKind::Retryable, "RAY_JOB_START_TIMEOUT_SECONDS"),
         (WRONG_AMOUNT, Failed, ErrorKind::Invalid, "the job: ValueError: The quantity of resource num_cpus cannot be"),
-        (STOPPED, Cancelled, ErrorKind::Cancelled, "somebody stopped"),
+        (STOPPED, Cancelled, ErrorKind::Cancelled, "another client stopped"),
     ] {
         let (found, error) = end(job).await;
         assert_eq!((found, error.kind), (outcome, kind), "{error}");
-        assert!(error.to_string().contains(says), "{error}");
+        assert!(error.to_string().contains(part), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_runtime_environment_that_is_wrong_stays_wrong() {
+async fn broken_runtime_environment_is_invalid() {
     let mut job: Value = serde_json::from_str(RUNTIME_ENV).unwrap();
     job["message"] = json!("runtime_env setup failed: Failed to set up runtime environment.\nNo such package");
     let (outcome, error) = end(job.to_string().leak()).await;
@@ -104,15 +104,15 @@ async fn a_runtime_environment_that_is_wrong_stays_wrong() {
 }
 
 #[tokio::test]
-async fn an_error_quotes_the_end_of_the_output() {
+async fn error_quotes_the_end_of_the_output() {
     let (_, error) = end(EXIT_7).await;
     assert_eq!(error.message, "the attempt's process ended with code 7 without an error: bad");
 }
 
 #[tokio::test]
-async fn a_job_that_ray_does_not_know_is_lost() {
-    let unknown = |asked: &RecordedRequest| {
-        let id = asked.line.split('/').nth(3).unwrap_or_default();
+async fn unknown_job_is_lost() {
+    let unknown = |request: &RecordedRequest| {
+        let id = request.line.split('/').nth(3).unwrap_or_default();
         (404, format!("Job {id} does not exist"))
     };
     let server = Server::new(unknown).await;
@@ -127,10 +127,10 @@ async fn a_job_that_ray_does_not_know_is_lost() {
 }
 
 #[tokio::test]
-async fn a_running_job_is_over_when_its_state_says_so_and_is_asked_again_until_then() {
+async fn stop_of_a_running_job_is_repeated_until_it_ends() {
     let stopped = std::sync::Arc::new(AtomicBool::new(false));
     let now = stopped.clone();
-    let server = Server::new(move |asked: &RecordedRequest| match asked.line.as_str() {
+    let server = Server::new(move |request: &RecordedRequest| match request.line.as_str() {
         line if line.ends_with("/stop") => (200, r#"{"stopped": true}"#.to_string()),
         _ if now.load(Ordering::SeqCst) => (200, STOPPED.to_string()),
         _ => (200, RUNNING.to_string()),
@@ -151,7 +151,7 @@ async fn a_running_job_is_over_when_its_state_says_so_and_is_asked_again_until_t
 }
 
 #[tokio::test]
-async fn a_pending_job_is_over_when_ray_has_taken_the_request_to_stop() {
+async fn stopped_pending_job_ends_once_ray_accepts() {
     let server = cluster(PENDING).await;
     let executor = ray(&server.address, json!({})).unwrap();
     let handles = [handle("trainyard-a")];
@@ -161,8 +161,8 @@ async fn a_pending_job_is_over_when_ray_has_taken_the_request_to_stop() {
 }
 
 #[tokio::test]
-async fn a_pending_job_without_a_supervisor_goes_on() {
-    let server = Server::new(|asked: &RecordedRequest| match asked.line.as_str() {
+async fn pending_job_without_supervisor_continues() {
+    let server = Server::new(|request: &RecordedRequest| match request.line.as_str() {
         line if line.ends_with("/stop") => (200, r#"{"stopped": false}"#.to_string()),
         line if line.starts_with("GET /api/jobs/") => (200, PENDING.to_string()),
         _ => (404, String::new()),
@@ -186,11 +186,11 @@ fn list(ids: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn many_are_found_with_one_request_and_the_missing_are_asked_for_by_name() {
+async fn many_jobs_are_listed_and_missing_ones_queried() {
     let ids: Vec<String> = (0..20).map(|number| format!("trainyard-{number}")).collect();
     let known: Vec<&str> = ids.iter().map(String::as_str).filter(|id| *id != "trainyard-7").collect();
     let all = list(&known);
-    let server = Server::new(move |asked: &RecordedRequest| match asked.line.as_str() {
+    let server = Server::new(move |request: &RecordedRequest| match request.line.as_str() {
         "GET /api/jobs/" => (200, all.clone()),
         _ => (404, "Job trainyard-7 does not exist".to_string()),
     })
@@ -205,11 +205,11 @@ async fn many_are_found_with_one_request_and_the_missing_are_asked_for_by_name()
 }
 
 #[tokio::test]
-async fn a_list_that_costs_more_than_the_jobs_in_it_is_not_read_again() {
+async fn expensive_list_is_not_read_again() {
     let ids: Vec<String> = (0..20).map(|number| format!("trainyard-{number}")).collect();
     let old: Vec<String> = (0..400).map(|number| format!("old-{number}")).collect();
     let all = list(&ids.iter().chain(&old).map(String::as_str).collect::<Vec<_>>());
-    let server = Server::new(move |asked: &RecordedRequest| match asked.line.as_str() {
+    let server = Server::new(move |request: &RecordedRequest| match request.line.as_str() {
         "GET /api/jobs/" => (200, all.clone()),
         _ => (200, RUNNING.to_string()),
     })
@@ -224,7 +224,7 @@ async fn a_list_that_costs_more_than_the_jobs_in_it_is_not_read_again() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_output_is_shown() {
+async fn output_tail_is_shown() {
     let logs: String = (0..20_000).map(|line| format!("line {line}\n")).collect();
     let body = json!({"logs": logs}).to_string();
     let server = Server::new(move |_: &RecordedRequest| (200, body.clone())).await;
@@ -238,7 +238,7 @@ async fn the_end_of_the_output_is_shown() {
 }
 
 #[tokio::test]
-async fn a_job_is_found_again_by_its_handle_or_its_key() {
+async fn reattach_finds_a_job_by_its_handle_or_key() {
     let server = cluster(RUNNING).await;
     let executor = ray(&server.address, json!({})).unwrap();
     let task = task("a", share(1)).await;
@@ -249,14 +249,14 @@ async fn a_job_is_found_again_by_its_handle_or_its_key() {
 }
 
 #[tokio::test]
-async fn an_explanation_has_ray_s_words_the_request_and_the_nodes() {
+async fn explanation_has_message_request_and_nodes() {
     let mut job: Value = serde_json::from_str(PENDING).unwrap();
     job["metadata"]["trainyard.request"] = json!(r#"{"CPU":1.0,"b200":1.0}"#);
     let server = cluster(job.to_string().leak()).await;
     let executor = ray(&server.address, json!({})).unwrap();
     let text = executor.explain(&handle("trainyard-a")).await.unwrap().unwrap();
     for words in
-        ["PENDING", "Job has not started yet", "it asks for CPU: 1, b200: 1", "no node has", "h100: 2", "1.0/5.0 CPU"]
+        ["PENDING", "Job has not started yet", "requests CPU: 1, b200: 1", "no node has", "h100: 2", "1.0/5.0 CPU"]
     {
         assert!(text.contains(words), "`{words}` is missing in\n{text}");
     }

@@ -17,7 +17,7 @@ fn read(options: Value) -> RayOptions {
 }
 
 #[test]
-fn an_address_is_enough() {
+fn address_is_the_only_required_option() {
     let options = read(json!({"address": "http://127.0.0.1:8265/"}));
     assert_eq!(options.address().unwrap(), "http://127.0.0.1:8265");
     assert_eq!(options.interval().unwrap(), Duration::from_secs(2));
@@ -28,24 +28,24 @@ fn an_address_is_enough() {
 }
 
 #[test]
-fn an_address_behind_a_path_is_kept() {
+fn address_path_is_kept() {
     assert_eq!(read(json!({"address": "https://gate.example/ray/"})).address().unwrap(), "https://gate.example/ray");
 }
 
 #[test]
-fn wrong_addresses_are_named() {
-    for (address, says) in [
+fn invalid_addresses_are_reported() {
+    for (address, part) in [
         ("127.0.0.1:8265", "is not an address"),
         ("ray://127.0.0.1:10001", "has the scheme `ray`"),
-        ("http://127.0.0.1:8265/?x=1", "must end with its path"),
+        ("http://127.0.0.1:8265/?x=1", "must not have a query or a fragment"),
     ] {
         let error = read(json!({"address": address})).address().unwrap_err().to_string();
-        assert!(error.contains(says) && error.contains("http://127.0.0.1:8265"), "{error}");
+        assert!(error.contains(part) && error.contains("http://127.0.0.1:8265"), "{error}");
     }
 }
 
 #[test]
-fn a_token_in_the_file_is_refused_and_not_printed() {
+fn token_in_the_file_is_refused_and_not_printed() {
     for token in ["hunter2", "env:"] {
         let error = refused(json!({"token": token}));
         assert!(error.contains("token: env:NAME") && !error.contains("hunter2"), "{error}");
@@ -53,22 +53,22 @@ fn a_token_in_the_file_is_refused_and_not_printed() {
 }
 
 #[test]
-fn resources_are_those_that_ray_takes() {
-    for (resources, says) in [
-        (json!({"GPU": 1}), "GPU, which is no custom resource"),
-        (json!({"memory": 1}), "memory, which is no custom resource"),
-        (json!({"h100": 0}), "asks for 0 of h100"),
-        (json!({"h100": -1}), "asks for -1 of h100"),
+fn invalid_resources_are_reported() {
+    for (resources, part) in [
+        (json!({"GPU": 1}), "GPU, which is not a custom resource"),
+        (json!({"memory": 1}), "memory, which is not a custom resource"),
+        (json!({"h100": 0}), "requests 0 of h100"),
+        (json!({"h100": -1}), "requests -1 of h100"),
     ] {
         let error = refused(json!({"resources": resources}));
-        assert!(error.contains(says), "{error}");
+        assert!(error.contains(part), "{error}");
     }
     let options = read(json!({"address": "http://a", "resources": {"h100": 2, "accelerator_type:H100": 0.001}}));
     assert_eq!(options.custom_resources().unwrap().to_string(), "accelerator_type:H100: 0.001, h100: 2");
 }
 
 #[test]
-fn variables_of_the_pool_win_over_those_of_the_runtime_environment() {
+fn pool_variables_override_runtime_environment() {
     let options = read(json!({
         "address": "http://a", "runtime_env": {"env_vars": {"A": "1", "B": "2"}}, "environment": {"B": "3"}
     }));
@@ -79,7 +79,7 @@ fn variables_of_the_pool_win_over_those_of_the_runtime_environment() {
 }
 
 #[test]
-fn intervals_are_durations() {
+fn poll_intervals_are_validated() {
     assert!(refused(json!({"poll": "2"})).contains("is not a duration"));
     assert!(refused(json!({"poll": "1ms"})).contains("too short"));
 }

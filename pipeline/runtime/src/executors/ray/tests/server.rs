@@ -14,7 +14,7 @@ pub struct RecordedRequest {
     pub body: String,
 }
 
-type Answers = dyn Fn(&RecordedRequest) -> (u16, String) + Send + Sync;
+type ResponseFn = dyn Fn(&RecordedRequest) -> (u16, String) + Send + Sync;
 
 pub struct Server {
     pub address: String,
@@ -24,25 +24,26 @@ pub struct Server {
 
 impl Server {
     /// Starts a server that responds to every request with a status and a body.
-    pub async fn new(answers: impl Fn(&RecordedRequest) -> (u16, String) + Send + Sync + 'static) -> Self {
+    pub async fn new(responder: impl Fn(&RecordedRequest) -> (u16, String) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let (asked, answers): (Arc<Mutex<Vec<RecordedRequest>>>, Arc<Answers>) = (Arc::default(), Arc::new(answers));
-        let kept = asked.clone();
+        let (requests, responder): (Arc<Mutex<Vec<RecordedRequest>>>, Arc<ResponseFn>) =
+            (Arc::default(), Arc::new(responder));
+        let log = requests.clone();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, answers.clone(), kept.clone()));
+                tokio::spawn(serve(stream, responder.clone(), log.clone()));
             }
         });
-        Self { address, requests: asked, task }
+        Self { address, requests, task }
     }
     /// Returns the requests so far.
-    pub fn asked(&self) -> Vec<RecordedRequest> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.requests.lock().unwrap().clone()
     }
     /// Returns method and path of the requests so far.
     pub fn lines(&self) -> Vec<String> {
-        self.asked().into_iter().map(|asked| asked.line).collect()
+        self.requests().into_iter().map(|request| request.line).collect()
     }
 }
 
@@ -53,11 +54,11 @@ impl Drop for Server {
 }
 
 /// Handles one request; then the connection is closed.
-async fn serve(mut stream: TcpStream, answers: Arc<Answers>, kept: Arc<Mutex<Vec<RecordedRequest>>>) {
-    let Some(asked) = read(&mut stream).await else { return };
-    let (status, body) = answers(&asked);
-    kept.lock().unwrap().push(asked);
-    let head = format!("HTTP/1.1 {status} Said\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+async fn serve(mut stream: TcpStream, responder: Arc<ResponseFn>, log: Arc<Mutex<Vec<RecordedRequest>>>) {
+    let Some(request) = read(&mut stream).await else { return };
+    let (status, body) = responder(&request);
+    log.lock().unwrap().push(request);
+    let head = format!("HTTP/1.1 {status} Response\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
     let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
     let _ = stream.shutdown().await;
 }

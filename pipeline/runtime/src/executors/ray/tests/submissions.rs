@@ -13,21 +13,21 @@ const NODES: &str = include_str!("fixtures/nodes.json");
 
 /// Starts a cluster with this response to submissions.
 async fn cluster(status: u16, body: &'static str) -> Server {
-    Server::new(move |asked: &RecordedRequest| match asked.line.as_str() {
+    Server::new(move |request: &RecordedRequest| match request.line.as_str() {
         "POST /api/jobs/" => (status, body.to_string()),
         line if line.starts_with("GET /api/v0/nodes?") => (200, NODES.to_string()),
-        line => panic!("nobody should ask {line}"),
+        line => panic!("unexpected request {line}"),
     })
     .await
 }
 
 fn submitted(server: &Server) -> Vec<Value> {
-    let asked = server.asked().into_iter().filter(|asked| asked.line.starts_with("POST"));
-    asked.map(|asked| serde_json::from_str(&asked.body).unwrap()).collect()
+    let requests = server.requests().into_iter().filter(|request| request.line.starts_with("POST"));
+    requests.map(|request| serde_json::from_str(&request.body).unwrap()).collect()
 }
 
 #[tokio::test]
-async fn a_job_has_the_name_the_amounts_and_the_command_of_its_attempt() {
+async fn job_request_has_name_amounts_and_command() {
     let server = cluster(200, SUBMITTED).await;
     let executor = ray(
         &server.address,
@@ -61,17 +61,17 @@ async fn a_job_has_the_name_the_amounts_and_the_command_of_its_attempt() {
 }
 
 #[tokio::test]
-async fn an_attempt_without_gpus_sees_none() {
+async fn attempt_without_gpus_sees_none() {
     let server = cluster(200, SUBMITTED).await;
     ray(&server.address, json!({})).unwrap().submit(&[task("a", share(1)).await]).await[0].as_ref().unwrap();
     assert_eq!(submitted(&server)[0]["runtime_env"]["env_vars"]["CUDA_VISIBLE_DEVICES"], "");
 }
 
 #[tokio::test]
-async fn a_second_submission_is_the_first() {
+async fn repeated_submission_returns_the_existing_job() {
     let task = task("a", share(1)).await;
     let exists = EXISTS.replace("trainyard-ok", &task.key());
-    let server = Server::new(move |asked: &RecordedRequest| match asked.line.as_str() {
+    let server = Server::new(move |request: &RecordedRequest| match request.line.as_str() {
         "POST /api/jobs/" => (500, exists.clone()),
         _ => (200, NODES.to_string()),
     })
@@ -81,7 +81,7 @@ async fn a_second_submission_is_the_first() {
 }
 
 #[tokio::test]
-async fn many_are_answered_in_order() {
+async fn many_submissions_return_in_order() {
     let server = cluster(200, SUBMITTED).await;
     let mut tasks = Vec::new();
     for number in 0..40 {
@@ -90,15 +90,15 @@ async fn many_are_answered_in_order() {
     let handles = ray(&server.address, json!({})).unwrap().submit(&tasks).await;
     let keys: Vec<_> = tasks.iter().map(crate::executors::AttemptTask::key).collect();
     assert_eq!(handles.into_iter().map(|handle| handle.unwrap().0).collect::<Vec<_>>(), keys);
-    assert_eq!(server.lines().iter().filter(|line| line.starts_with("GET")).count(), 1, "nodes are asked for once");
+    assert_eq!(server.lines().iter().filter(|line| line.starts_with("GET")).count(), 1, "nodes are queried once");
 }
 
 #[tokio::test]
-async fn what_no_node_can_hold_is_refused_with_the_nearest_and_never_submitted() {
+async fn infeasible_task_is_refused_with_the_nearest_node() {
     let server = cluster(200, SUBMITTED).await;
     let executor = ray(&server.address, json!({"resources": {"b200": 1}})).unwrap();
-    let answers = executor.submit(&[task("a", share(1)).await]).await;
-    let error = answers[0].as_ref().unwrap_err();
+    let results = executor.submit(&[task("a", share(1)).await]).await;
+    let error = results[0].as_ref().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     let text = error.to_string();
     assert!(text.contains("no node has CPU: 1, b200: 1") && text.contains("has too little b200"), "{text}");
@@ -107,7 +107,7 @@ async fn what_no_node_can_hold_is_refused_with_the_nearest_and_never_submitted()
 }
 
 #[tokio::test]
-async fn what_no_node_can_hold_is_submitted_where_nodes_may_join() {
+async fn infeasible_task_is_submitted_with_autoscaling() {
     let server = cluster(200, SUBMITTED).await;
     let executor = ray(&server.address, json!({"resources": {"b200": 1}, "autoscaling": true})).unwrap();
     executor.submit(&[task("a", share(1)).await]).await[0].as_ref().unwrap();
@@ -115,8 +115,8 @@ async fn what_no_node_can_hold_is_submitted_where_nodes_may_join() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_tells_no_nodes_refuses_nothing() {
-    let server = Server::new(|asked: &RecordedRequest| match asked.line.as_str() {
+async fn cluster_without_node_list_refuses_nothing() {
+    let server = Server::new(|request: &RecordedRequest| match request.line.as_str() {
         "POST /api/jobs/" => (200, SUBMITTED.to_string()),
         _ => (404, "404: Not Found".to_string()),
     })
@@ -126,12 +126,12 @@ async fn a_cluster_that_tells_no_nodes_refuses_nothing() {
 }
 
 #[tokio::test]
-async fn stages_on_several_nodes_are_refused() {
+async fn multi_node_stages_are_refused() {
     let server = cluster(200, SUBMITTED).await;
     let mut task = task("a", share(1)).await;
     task.grant.shares.push(share(1));
-    let answers = ray(&server.address, json!({})).unwrap().submit(&[task]).await;
-    let error = answers[0].as_ref().unwrap_err();
+    let results = ray(&server.address, json!({})).unwrap().submit(&[task]).await;
+    let error = results[0].as_ref().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.to_string().contains("on 2 nodes"), "{error}");
     assert_eq!(submitted(&server), Vec::<Value>::new());
