@@ -43,8 +43,8 @@ pub struct Cli {
 /// Diagnostics on stderr.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LogArgs {
-    /// Filter for the diagnostics on stderr: a level, or levels of modules, such as `info,trainyard_store=debug`. Attempts
-    /// inherit it. [env: TRAINYARD_LOG] [default: warn]
+    /// Filter for the diagnostics on stderr: a level, or levels of modules, such as `info,trainyard_store=debug`.
+    /// Attempts inherit it. [env: TRAINYARD_LOG] [default: warn]
     #[arg(long, value_name = "FILTER", global = true)]
     pub log: Option<String>,
     /// Format of the diagnostics on stderr: lines of text, or of JSON. [env: TRAINYARD_LOG_FORMAT] [default: text]
