@@ -74,7 +74,7 @@ pub async fn manifests(
 ) -> Result<Vec<(String, Option<Manifest>)>> {
     let forecasts = trainyard_runtime::forecast(&RunOptions::default(), plan, context).await?;
     let mut found = Vec::new();
-    for node in plan.nodes.iter().filter(|node| wanted(node)) {
+    for node in plan.nodes.iter().filter(|node| selects(node)) {
         let forecast = forecasts.iter().find(|f| f.stage == node.key);
         let manifest = match forecast.and_then(|f| f.digest.as_ref().zip(f.generation)) {
             Some((digest, generation)) => context.store.manifest_at(digest, generation).await?,

@@ -45,9 +45,9 @@ fn row(name: &str, curve: &BTreeMap<u64, f64>) -> Vec<String> {
         name.to_string(),
         curve.len().to_string(),
         curve.keys().next_back().map(u64::to_string).unwrap_or_default(),
-        told(values().next()),
-        told(values().next_back()),
-        told(values().reduce(f64::min)),
-        told(values().reduce(f64::max)),
+        cell(values().next()),
+        cell(values().next_back()),
+        cell(values().reduce(f64::min)),
+        cell(values().reduce(f64::max)),
     ]
 }
