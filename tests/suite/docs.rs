@@ -146,7 +146,7 @@ fn pages_are_found_by_folder_and_by_bare_name() {
     s.run(&["stages", "grpo"])
         .code(0)
         .prints("algorithms/grpo")
-        .prints("stands for")
+        .prints("expands to")
         .prints("\"kind\": \"zero_variance\"");
     s.run(&["stages", "algorithms/dapo"]).code(0).prints("2503.14476").prints("\"clip_high\": 0.28");
     s.run(&["stages", "gae"]).code(0).prints("needs\n  values");

@@ -241,7 +241,7 @@ fn doctor_compares_pools_with_the_machine() {
 fn a_missing_file_is_missing_and_a_site_file_is_one() {
     let s = with("small.yaml", SMALL);
     for command in ["check", "run", "plan"] {
-        let told = s.run(&[command, "first.yaml"]).code(2).says("first.yaml is not there").says("trainyard init");
+        let told = s.run(&[command, "first.yaml"]).code(2).says("first.yaml does not exist").says("trainyard init");
         silent_about(&told, "1:1");
     }
     s.write("trainyard.yaml", "version: 1\nsecrets: {A: env:A}\n");

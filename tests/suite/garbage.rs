@@ -73,7 +73,7 @@ fn a_dry_run_shows_sizes_by_stage_and_changes_nothing() {
         {"workflow": "chain", "stage": "second", "kept": amount(1, 6), "given_up": amount(1, 6), "garbage": none},
     ]);
     assert_eq!(shown["stages"], expected);
-    s.run(&["artifacts", "gc", "--dry-run", "--keep-last", "1"]).code(0).prints("goes later").prints("1 result");
+    s.run(&["artifacts", "gc", "--dry-run", "--keep-last", "1"]).code(0).prints("removed later").prints("1 result");
     assert_eq!(s.files(".trainyard"), before);
     s.run(&["artifacts", "gc"]).code(0).prints(&format!("removed {CLAIMS} files"));
     s.run(&["artifacts", "gc"]).code(0).prints("nothing to remove");
@@ -107,7 +107,7 @@ fn a_pin_keeps_what_would_go() {
     let older = format!("{}/second/o", runs(&s).pop().unwrap());
     s.run(&["artifacts", "pins"]).code(0).prints("no pins");
     s.run(&["artifacts", "pin", &older, "--note", "in the paper"]).code(0).prints("pinned stage `second`");
-    s.run(&["artifacts", "pin", &older]).code(0).prints("was pinned before");
+    s.run(&["artifacts", "pin", &older]).code(0).prints("was already pinned");
     let pins = s.run(&["artifacts", "pins", "--format", "json"]).code(0).json();
     assert_eq!(
         (&pins[0]["stage"], &pins[0]["note"], &pins[0]["bytes"]),
@@ -116,7 +116,7 @@ fn a_pin_keeps_what_would_go() {
     s.run(&["artifacts", "pins"]).code(0).prints("in the paper");
     age(&s);
     assert_eq!(gc(&s, &["--keep-last", "1"])["manifests"], json!([]));
-    s.run(&["artifacts", "unpin", &older]).code(0).prints("is gone");
+    s.run(&["artifacts", "unpin", &older]).code(0).prints("unpinned");
     s.run(&["artifacts", "unpin", &older]).code(0).prints("has no pin");
     age(&s);
     assert_eq!(gc(&s, &["--keep-last", "1"])["removed"]["manifests"], 1);

@@ -128,7 +128,7 @@ fn explain_names_who_holds_what_a_stage_waits_for() {
     // Another run of this user waits for the slots that the first holds.
     s.write("x.yaml", "version: 1\nname: x\nstages:\n  c: {run: [\"true\"]}\n");
     let second = s.spawn(&["run", "x.yaml"]);
-    wait_for("c in line", 60, || explained(&s, "c").contains("of this machine, others hold: run "));
+    wait_for("c in line", 60, || explained(&s, "c").contains("other runs hold on this machine: run "));
     assert!(explained(&s, "c").contains("(w, a) for ") && explained(&s, "c").contains(": 1 CPU"));
     s.write("go", "");
     ran(first.wait_with_output().unwrap()).code(0);

@@ -250,7 +250,7 @@ fn killed_engine_is_taken_over_and_a_cancelled_run_ends() {
     let child = slow(s, 2);
     let taken = runs(s);
     assert_eq!(taken.len(), 1, "{taken:?}");
-    s.run(&["runs", "cancel", "latest"]).code(0).prints("asked run");
+    s.run(&["runs", "cancel", "latest"]).code(0).prints("requested run");
     let ended = ran(child.wait_with_output().unwrap());
     ended.code(130).says("resuming run").says("one: hit").says("stopping: requested by another process");
     assert_eq!(runs(s), [(taken[0].0.clone(), "cancelled".to_string())]);

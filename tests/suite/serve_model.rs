@@ -149,7 +149,7 @@ fn mistakes_of_the_command_are_told_at_once() {
     mistaken(&["latest/base/model", "--backend", "gpu"]).says("gpu");
     mistaken(&["latest/base/model", "--calls", "xml"]).says("use one of");
     s.write("key", "\n");
-    mistaken(&["latest/base/model", "--key-file", "key"]).says("holds no key");
+    mistaken(&["latest/base/model", "--key-file", "key"]).says("contains no key");
     s.write("key", "sesame\n");
     let served = Served::start(&s, &["--key-file", "key", "--name", "agent"]);
     assert_eq!(served.ask("/v1/chat/completions", &chat("x")).0, 401);

@@ -40,9 +40,8 @@ pub fn latest<T: DeserializeOwned>(context: &StageContext) -> Result<Option<(T, 
     let path = folder.join(STATE);
     let text = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;
     let state = serde_json::from_slice(&text).map_err(|e| {
-        Error::data(format!("the resume point of step {step} cannot be read by this version of the program: {e}")).help(
-            "go on with the version that stored it, or begin the stage anew after `trainyard runs afresh RUN STAGE`",
-        )
+        Error::data(format!("the resume point of step {step} cannot be read by this version of the program: {e}"))
+            .help("continue with the version that stored it, or discard it with `trainyard runs afresh RUN STAGE`")
     })?;
     context.log(format!("resuming after step {step}"));
     Ok(Some((state, folder)))

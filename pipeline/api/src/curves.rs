@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_survive_saving_bit_for_bit_and_nan_stops() {
+    fn points_round_trip_and_nan_is_rejected() {
         let mut curves = LearningCurves::default();
         for (step, value) in [(0, 0.1 + 0.2), (1, 1.0 / 3.0), (2, 1e-308)] {
             curves.add("loss", step, value).unwrap();

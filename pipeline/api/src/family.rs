@@ -65,9 +65,9 @@ pub struct Family<T: ?Sized, A: ?Sized = ()> {
 
 impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     /// Creates a family; `members` must be sorted by kind.
-    pub fn new(folder: &'static str, what: &'static str, members: Vec<PartKind<T, A>>) -> Self {
+    pub fn new(folder: &'static str, member_name: &'static str, members: Vec<PartKind<T, A>>) -> Self {
         debug_assert!(members.windows(2).all(|pair| pair[0].kind < pair[1].kind), "{folder} is sorted");
-        Self { folder, member_name: what, members }
+        Self { folder, member_name, members }
     }
     /// Adds a part. Errors: invalid, if the kind exists already.
     pub fn add(&mut self, part: PartKind<T, A>) -> Result<()> {
@@ -90,8 +90,8 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     }
     /// Parses `{kind, …}` or a bare name. The pointer of a problem is relative to the options.
     pub fn read(&self, options: &Value) -> Result<ParsedPart<T, A>, OptionProblem> {
-        let (member, own) = self.look_up(options)?;
-        let options = (member.read)(own).map_err(|e| OptionProblem::new("", e.message))?;
+        let (member, rest) = self.look_up(options)?;
+        let options = (member.read)(rest).map_err(|e| OptionProblem::new("", e.message))?;
         Ok(self.parsed_part(member, options))
     }
     /// Returns `{kind, …}` with every default filled in. Errors: invalid, for wrong types; [`Family::check`] checks
@@ -101,7 +101,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     }
     /// Returns all problems of the options; pointers are relative to them.
     pub fn check(&self, options: &Value) -> Vec<OptionProblem> {
-        self.read(options).map_or_else(|problem| vec![problem], |chosen| chosen.problems())
+        self.read(options).map_or_else(|problem| vec![problem], |part| part.problems())
     }
     /// Builds the part that `{kind, …}` names. Errors: invalid, with the valid names or the wrong option.
     pub fn build(&self, options: &Value, context: &A) -> Result<Box<T>> {
@@ -128,8 +128,8 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     }
 
     fn find(&self, options: &Value) -> Result<ParsedPart<T, A>> {
-        let (member, own) = self.look_up(options).map_err(problem_error)?;
-        match (member.read)(own) {
+        let (member, rest) = self.look_up(options).map_err(problem_error)?;
+        match (member.read)(rest) {
             Ok(options) => Ok(self.parsed_part(member, options)),
             Err(error) => Err(error.at(self.place(member))),
         }
@@ -143,13 +143,13 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     }
     fn look_up(&self, options: &Value) -> Result<(&PartKind<T, A>, Value), OptionProblem> {
         let known = || format!("use one of: {}", self.names().join(", "));
-        let Some((name, own)) = split(options) else {
+        let Some((name, rest)) = split(options) else {
             return Err(OptionProblem::new("", format!("this {} has no `kind`", self.member_name)).help(known()));
         };
         let at = if options.is_string() { "" } else { "/kind" };
         let unknown = || OptionProblem::new(at, format!("no {} is called `{name}`", self.member_name)).help(known());
         let member = self.members.iter().find(|member| member.kind == name).ok_or_else(unknown)?;
-        Ok((member, own))
+        Ok((member, rest))
     }
 }
 
@@ -170,9 +170,9 @@ fn split(options: &Value) -> Option<(&str, Value)> {
         Value::String(name) => Some((name, Value::Object(Map::new()))),
         Value::Object(map) => {
             let name = map.get("kind")?.as_str()?;
-            let own =
+            let rest =
                 map.iter().filter(|(key, _)| *key != "kind").map(|(key, value)| (key.clone(), value.clone())).collect();
-            Some((name, Value::Object(own)))
+            Some((name, Value::Object(rest)))
         }
         _ => None,
     }

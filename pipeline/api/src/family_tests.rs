@@ -56,28 +56,28 @@ impl Shape for Square {
     }
 }
 
-type Line = PartKind<dyn Shape>;
+type ShapeKind = PartKind<dyn Shape>;
 
 fn shapes() -> Family<dyn Shape> {
     let members = vec![
-        Line::new::<Rectangle>(|o, ()| Ok(Box::new(o))),
-        Line::with_needs::<Square>(|o, ()| Ok(Box::new(o)), |_| vec!["corners"]),
+        ShapeKind::new::<Rectangle>(|o, ()| Ok(Box::new(o))),
+        ShapeKind::with_needs::<Square>(|o, ()| Ok(Box::new(o)), |_| vec!["corners"]),
     ];
     Family::new("shapes", "shape", members)
 }
 
 #[test]
-fn a_bare_name_is_a_map_with_its_kind_alone() {
-    let whole = json!({ "kind": "rectangle", "width": 2.0, "height": 3.0 });
-    for options in [json!("rectangle"), json!({ "kind": "rectangle" }), whole.clone()] {
-        assert_eq!(shapes().complete(&options).unwrap(), whole);
+fn bare_name_equals_a_map_with_its_kind() {
+    let complete = json!({ "kind": "rectangle", "width": 2.0, "height": 3.0 });
+    for options in [json!("rectangle"), json!({ "kind": "rectangle" }), complete.clone()] {
+        assert_eq!(shapes().complete(&options).unwrap(), complete);
         assert_eq!(shapes().check(&options), []);
         assert_eq!(shapes().build(&options, &()).unwrap().area(), 6.0);
     }
 }
 
 #[test]
-fn all_that_is_wrong_has_its_place() {
+fn problems_have_pointers() {
     let problems = shapes().check(&json!({ "kind": "rectangle", "width": 0, "height": -1 }));
     let expected = [
         OptionProblem::new("/width", "0 is out of range").help("use a value above 0"),
@@ -96,28 +96,26 @@ fn all_that_is_wrong_has_its_place() {
 }
 
 #[test]
-fn what_is_refused_is_named_with_its_part() {
-    let refusal = |options: Value| shapes().build(&options, &()).err().unwrap().to_string();
+fn errors_name_the_part() {
+    let error = |options: Value| shapes().build(&options, &()).err().unwrap().to_string();
     assert_eq!(
-        refusal(json!({ "kind": "rectangle", "height": 0 })),
+        error(json!({ "kind": "rectangle", "height": 0 })),
         "shape `rectangle`: `height`: 0 is out of range; use a value above 0"
     );
-    assert!(
-        refusal(json!({ "kind": "rectangle", "depth": 1 })).starts_with("shape `rectangle`: unknown field `depth`")
-    );
-    assert_eq!(refusal(json!("circle")), "no shape is called `circle`; use one of: rectangle, square");
-    assert_eq!(refusal(json!(3)), "this shape has no `kind`; use one of: rectangle, square");
+    assert!(error(json!({ "kind": "rectangle", "depth": 1 })).starts_with("shape `rectangle`: unknown field `depth`"));
+    assert_eq!(error(json!("circle")), "no shape is called `circle`; use one of: rectangle, square");
+    assert_eq!(error(json!(3)), "this shape has no `kind`; use one of: rectangle, square");
 }
 
 #[test]
-fn ranges_do_not_keep_defaults_from_being_filled_in() {
+fn defaults_are_filled_in_despite_range_errors() {
     let full = shapes().complete(&json!({ "kind": "rectangle", "width": 0 })).unwrap();
     assert_eq!(full, json!({ "kind": "rectangle", "width": 0.0, "height": 3.0 }));
     assert!(shapes().complete(&json!({ "kind": "square" })).unwrap_err().message.contains("side"));
 }
 
 #[test]
-fn the_schema_has_the_names_and_a_branch_per_part() {
+fn schema_has_names_and_a_branch_per_part() {
     let schema = shapes().schema();
     assert_eq!(schema["oneOf"][0], json!({ "type": "string", "enum": ["rectangle", "square"] }));
     let (rectangle, square) = (&schema["oneOf"][1], &schema["oneOf"][2]);
@@ -129,14 +127,14 @@ fn the_schema_has_the_names_and_a_branch_per_part() {
 }
 
 #[test]
-fn a_family_takes_parts_from_elsewhere_and_keeps_its_order() {
+fn added_part_keeps_the_order() {
     let mut family = shapes();
-    family.add(Line::plain("point", "no corners", "Nothing to set.", |()| Ok(Box::new(Point)))).unwrap();
+    family.add(ShapeKind::plain("point", "no corners", "Nothing to set.", |()| Ok(Box::new(Point)))).unwrap();
     assert_eq!(family.names(), ["point", "rectangle", "square"]);
     assert_eq!(family.build(&json!("point"), &()).unwrap().area(), 0.0);
     assert_eq!(family.complete(&json!("point")).unwrap(), json!({ "kind": "point" }));
     assert!(family.check(&json!({ "kind": "point", "size": 1 }))[0].message.contains("size"));
-    let twice = family.add(Line::new::<Rectangle>(|o, ()| Ok(Box::new(o)))).unwrap_err();
+    let twice = family.add(ShapeKind::new::<Rectangle>(|o, ()| Ok(Box::new(o)))).unwrap_err();
     assert!(twice.message.contains("`shapes/rectangle`"), "{twice}");
 }
 
@@ -149,12 +147,12 @@ impl Shape for Point {
 }
 
 #[test]
-fn pages_say_all_that_is_known_of_a_part() {
+fn pages_describe_parts() {
     let pages = shapes().pages();
     assert_eq!(pages.iter().map(|page| page.name.as_str()).collect::<Vec<_>>(), ["shapes/rectangle", "shapes/square"]);
     assert_eq!((pages[0].summary, pages[0].doc), ("four corners", "width times height"));
     assert_eq!(pages[0].options["properties"]["kind"], json!({ "const": "rectangle" }));
-    assert!(pages[0].needs.is_empty() && pages[1].needs.is_empty(), "`square` has no default options to ask");
+    assert!(pages[0].needs.is_empty() && pages[1].needs.is_empty(), "`square` has no default options");
     assert_eq!(
         shapes().read(&json!({ "kind": "square", "side": 1.0 })).unwrap_or_else(|_| panic!()).needs(),
         ["corners"]
@@ -162,7 +160,7 @@ fn pages_say_all_that_is_known_of_a_part() {
 }
 
 #[test]
-fn a_schema_takes_its_families_where_it_names_them() {
+fn fill_schema_inserts_families() {
     let mut schema = json!({ "properties": {
         "one": { "x-family": "shapes", "description": "a shape" },
         "many": { "x-family": "shapes", "type": "array", "items": true },

@@ -3,8 +3,8 @@
 //! A report holds metrics (with intervals), tables of typed cells, and learning curves. Every crate of stages writes
 //! reports and the stage `report` joins and renders them, so the type is defined here.
 //!
-//! Metrics must be finite and every row must have one cell per column; see [`StageReport::validate`]. Times and rates do not
-//! belong in a report, because equal runs must write equal bytes.
+//! Metrics must be finite and every row must have one cell per column; see [`StageReport::validate`]. Times and rates
+//! do not belong in a report, because equal runs must write equal bytes.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_survives_its_file() {
+    fn report_round_trips() {
         let folder = std::env::temp_dir().join(format!("trainyard-report-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         sample().write(&folder).unwrap();
@@ -307,12 +307,12 @@ mod tests {
     }
 
     #[test]
-    fn points_that_are_not_finite_are_left_out() {
+    fn non_finite_points_are_left_out() {
         assert_eq!(sample().curves[0].series, [Series { name: "train".into(), points: vec![[0.0, 2.0], [2.0, 1.0]] }]);
     }
 
     #[test]
-    fn nan_metrics_and_ragged_rows_are_refused() {
+    fn nan_metrics_and_ragged_rows_are_rejected() {
         let mut nan = StageReport::new("r");
         nan.metric("loss", f64::NAN);
         assert!(nan.validate().unwrap_err().message.contains("`loss`"));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trainyard_core::{Digest, Result};
 
-/// Records of answered requests by the digest of the request.
+/// Stored responses of services, by the digest of the request.
 pub trait RequestCache: Send + Sync {
     /// Returns the records of requests, in the same order; `None` for a request without a record.
     fn find(&self, requests: &[Digest]) -> Result<Vec<Option<Vec<u8>>>>;
@@ -31,11 +31,11 @@ impl RequestsInMemory {
 
 impl RequestCache for RequestsInMemory {
     fn find(&self, requests: &[Digest]) -> Result<Vec<Option<Vec<u8>>>> {
-        let kept = self.lock();
-        Ok(requests.iter().map(|request| kept.get(request).cloned()).collect())
+        let stored = self.lock();
+        Ok(requests.iter().map(|request| stored.get(request).cloned()).collect())
     }
     fn keep(&self, records: Vec<(Digest, Vec<u8>)>) -> Result<Vec<Vec<u8>>> {
-        let mut kept = self.lock();
-        Ok(records.into_iter().map(|(request, record)| kept.entry(request).or_insert(record).clone()).collect())
+        let mut stored = self.lock();
+        Ok(records.into_iter().map(|(request, record)| stored.entry(request).or_insert(record).clone()).collect())
     }
 }

@@ -31,7 +31,7 @@ pub trait SimpleStage: Serialize + DeserializeOwned + JsonSchema + Send + 'stati
     fn metrics() -> DeclaredMetrics {
         DeclaredMetrics::default()
     }
-    /// As in [`Prepared::problems`].
+    /// As in [`PreparedOptions::problems`].
     fn problems(&self) -> Vec<OptionProblem> {
         Vec::new()
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_struct_is_the_options_and_is_checked_like_any_kind() {
+    fn struct_is_both_options_and_implementation() {
         let stage: Box<dyn DynStage> = erase(SimpleStageKind::<Count>::default());
         let info = stage.info();
         assert_eq!((info.name, info.version, info.doc, info.main_metric), ("count", 1, "From 0.", Some("last")));

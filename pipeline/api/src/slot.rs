@@ -15,13 +15,13 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
     /// Reads the part at `place` (a pointer, `/loss/terms/0`) and fills in its defaults. Options that name no part or
     /// do not parse stay unchanged and are reported by [`Slot::problems`].
     pub fn read(family: &Family<T, A>, place: impl Into<String>, options: &mut Value) -> Self {
-        let chosen = family.read(options);
-        if let Ok(chosen) = &chosen
-            && let Ok(complete) = chosen.complete()
+        let part = family.read(options);
+        if let Ok(part) = &part
+            && let Ok(complete) = part.complete()
         {
             *options = complete;
         }
-        Self { place: place.into(), part: chosen }
+        Self { place: place.into(), part }
     }
     /// Reads the part at a place of a whole config; a missing place names no part.
     pub fn read_at(family: &Family<T, A>, place: &str, config: &mut Value) -> Self {
@@ -42,7 +42,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
     /// Returns all problems of the part by itself; pointers are into the config.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let problems = match &self.part {
-            Ok(chosen) => chosen.problems(),
+            Ok(part) => part.problems(),
             Err(problem) => vec![problem.clone()],
         };
         problems.into_iter().map(|problem| problem.with_prefix(&self.place)).collect()
@@ -67,7 +67,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
     /// Builds a new part. Errors: invalid, with the place of the part and the problem.
     pub fn build(&self, context: &A) -> Result<Box<T>> {
         let built = match &self.part {
-            Ok(chosen) => chosen.build(context),
+            Ok(part) => part.build(context),
             Err(problem) => Err(problem.help.clone().into_iter().fold(Error::invalid(&problem.message), Error::help)),
         };
         built.at(self.place.trim_start_matches('/').replace('/', "."))

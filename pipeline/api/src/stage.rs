@@ -74,7 +74,7 @@ pub trait Stage: Send + Sync + 'static {
         schemars::schema_for!(PreparedConfig<Self>).to_value()
     }
     /// Parses the options once: named compositions are expanded, defaults filled in, parts read. Ranges and
-    /// contradictions are not errors here but [`Prepared::problems`]. Errors: invalid.
+    /// contradictions are not errors here but [`PreparedOptions::problems`]. Errors: invalid.
     fn prepare(&self, options: Value) -> Result<Self::Prepared>;
     /// Parses the config alone, for [`Stage::prepare`]. Errors: invalid, naming the kind and the option.
     fn parse(&self, options: Value) -> Result<PreparedConfig<Self>> {
@@ -167,24 +167,24 @@ pub trait DynStage: Send + Sync {
     }
 }
 
-/// Prepared options with their types erased. The methods are those of [`Prepared`] and, with prepared options as an
-/// argument, of [`Stage`].
+/// Prepared options with their types erased. The methods are those of [`PreparedOptions`] and, with prepared options as
+/// an argument, of [`Stage`].
 pub trait DynPreparedOptions: Send {
     /// Returns the complete config. Errors: bug, if it has no JSON form.
     fn config(&self) -> Result<Value>;
-    /// See [`Prepared::problems`].
+    /// See [`PreparedOptions::problems`].
     fn problems(&self) -> Vec<OptionProblem>;
-    /// See [`Prepared::problems_with`].
+    /// See [`PreparedOptions::problems_with`].
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem>;
-    /// See [`Prepared::warnings_with`].
+    /// See [`PreparedOptions::warnings_with`].
     fn warnings_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem>;
-    /// See [`Prepared::problems_with_gpus`].
+    /// See [`PreparedOptions::problems_with_gpus`].
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem>;
-    /// See [`Prepared::facts`].
+    /// See [`PreparedOptions::facts`].
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts>;
-    /// See [`Prepared::needs`].
+    /// See [`PreparedOptions::needs`].
     fn needs(&self) -> Vec<&'static str>;
-    /// See [`Stage::declared`].
+    /// See [`Stage::declared_metrics`].
     fn declared_metrics(&self, producers: &Producers) -> DeclaredMetrics;
     /// See [`Stage::metrics_read`].
     fn metrics_read(&self, producers: &Producers) -> Vec<MetricRead>;

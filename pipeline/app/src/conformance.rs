@@ -26,7 +26,7 @@ struct ConformanceFile {
     problem: ScriptedProblem,
     /// Turns of the agent: all but the last make calls, and the last one ends the episode with the right answer.
     turns: Vec<ScriptTurn>,
-    /// Index of a turn that changes what later turns see; the first turn if left out.
+    /// Turn that changes the observations of later turns; the first turn if left out.
     #[serde(default)]
     disturbance: Option<ScriptTurn>,
 }
@@ -136,7 +136,9 @@ fn read(path: &Path) -> Result<ConformanceFile, ConformanceError> {
     };
     serde_json::from_value(tree.value()).map_err(|e| {
         let error = Error::invalid(format!("{shown}: {e}"));
-        ConformanceError::Error(error.help("a file holds `environment`, `problem`, `turns` and perhaps `disturbance`"))
+        ConformanceError::Error(
+            error.help("a conformance file has `environment`, `problem`, `turns` and optionally `disturbance`"),
+        )
     })
 }
 
@@ -172,15 +174,15 @@ fn option_error(problem: OptionProblem) -> Error {
     problem.help.into_iter().fold(error, Error::help)
 }
 
-fn scripted_problem(posed: &ScriptedProblem, environment: &str) -> Problem {
+fn scripted_problem(problem: &ScriptedProblem, environment: &str) -> Problem {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     Problem {
         id: "conformance".into(),
-        messages: vec![Message::new("user", posed.prompt.as_str())],
-        answer: if posed.answer.is_null() { String::new() } else { text(&posed.answer) },
-        verifier: if posed.verifier.is_null() { "{}".into() } else { posed.verifier.to_string() },
+        messages: vec![Message::new("user", problem.prompt.as_str())],
+        answer: if problem.answer.is_null() { String::new() } else { text(&problem.answer) },
+        verifier: if problem.verifier.is_null() { "{}".into() } else { problem.verifier.to_string() },
         environment: environment.into(),
-        level: posed.level,
+        level: problem.level,
         ..Problem::default()
     }
 }

@@ -23,7 +23,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_name_or_a_map_is_read_and_anything_else_is_named() {
+    fn names_and_maps_are_parsed_and_mistakes_reported() {
         assert_eq!(options("--backend", "cpu").unwrap(), json!("cpu"));
         let map = json!({"kind": "candle", "device": "cuda"});
         assert_eq!(options("--backend", "{kind: candle, device: cuda}").unwrap(), map);

@@ -31,17 +31,17 @@ pub struct NotificationMessage {
 }
 
 /// Notifies every recipient whose `on` names one of the events. Returns one error for each failed delivery.
-pub async fn send(notifications: &[Notification], news: &NotificationMessage) -> Vec<Error> {
+pub async fn send(notifications: &[Notification], message: &NotificationMessage) -> Vec<Error> {
     let mut failed = Vec::new();
-    let wanted = notifications.iter().filter(|n| n.on.iter().any(|name| news.events.contains(&name.as_str())));
-    for notification in wanted {
-        failed.extend(deliver(&notification.to, &news.text, &body(news)).await.err());
+    let selected = notifications.iter().filter(|n| n.on.iter().any(|name| message.events.contains(&name.as_str())));
+    for notification in selected {
+        failed.extend(deliver(&notification.to, &message.text, &body(message)).await.err());
     }
     failed
 }
 
-/// Returns the news of a run's end: how it ended, whether a check failed, and whether the previous run of its workflow
-/// had failed. `None` for a run that has not ended. Errors: those of the store.
+/// Returns the notification of a run's end: its outcome, whether a check failed, and whether the previous run of its
+/// workflow had failed. `None` for a run that has not ended. Errors: those of the store.
 pub async fn run_ended(
     notifications: &[Notification],
     store: &Store,
@@ -60,8 +60,8 @@ pub async fn run_ended(
         events.push("gate");
     }
     // Earlier runs are read only if a recipient requests the event.
-    let wanted = notifications.iter().any(|n| n.on.iter().any(|name| name == "recovered"));
-    if wanted
+    let needs_history = notifications.iter().any(|n| n.on.iter().any(|name| name == "recovered"));
+    if needs_history
         && outcome == RunOutcome::Succeeded
         && previous_outcome(store, run, &view.workflow).await? == Some(RunOutcome::Failed)
     {
@@ -89,9 +89,9 @@ async fn previous_outcome(store: &Store, run: &RunId, workflow: &str) -> Result<
     Ok(None)
 }
 
-fn body(news: &NotificationMessage) -> Value {
-    let mut body = json!({"text": news.text, "events": news.events});
-    if let (Value::Object(body), Value::Object(details)) = (&mut body, &news.details) {
+fn body(message: &NotificationMessage) -> Value {
+    let mut body = json!({"text": message.text, "events": message.events});
+    if let (Value::Object(body), Value::Object(details)) = (&mut body, &message.details) {
         body.extend(details.clone());
     }
     body

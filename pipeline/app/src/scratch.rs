@@ -32,9 +32,8 @@ impl ScratchFolder {
     pub fn new() -> Result<Self> {
         let root = home().join("scratch");
         Self::below(&root).map_err(|e| {
-            Error::retryable(format!("no scratch folder in {}: {e}", root.display())).help(
-                "it must be writable, with room on a file system that locks files; TRAINYARD_HOME names another place",
-            )
+            Error::retryable(format!("no scratch folder in {}: {e}", root.display()))
+                .help("use a writable folder with free space, on a file system with locks: set TRAINYARD_HOME")
         })
     }
     /// Returns the absolute path of the folder, which is empty at first.
@@ -45,13 +44,13 @@ impl ScratchFolder {
     fn below(root: &Path) -> io::Result<Self> {
         let root = std::path::absolute(root)?;
         std::fs::create_dir_all(&root)?;
-        let turn = OpenOptions::new().write(true).create(true).truncate(false).open(root.join(LOCK))?;
-        flock(&turn, FlockOperation::LockExclusive)?;
+        let creation_lock = OpenOptions::new().write(true).create(true).truncate(false).open(root.join(LOCK))?;
+        flock(&creation_lock, FlockOperation::LockExclusive)?;
         let leftovers = stale_folders(&root)?;
         let folder = tempfile::Builder::new().prefix(&format!("{}.", host())).tempdir_in(&root)?;
         let lock = File::create(folder.path().join(LOCK))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        drop(turn);
+        drop(creation_lock);
         for leftover in leftovers {
             // A folder that cannot be removed now is retried at the next creation.
             let _ = std::fs::remove_dir_all(leftover);
@@ -95,7 +94,7 @@ mod tests {
     use super::*;
 
     /// Returns the content of the root, without its lock file.
-    fn left(root: &Path) -> Vec<PathBuf> {
+    fn remaining(root: &Path) -> Vec<PathBuf> {
         let all = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
         let mut folders: Vec<PathBuf> = all.filter(|path| path.is_dir()).collect();
         folders.sort();
@@ -106,17 +105,17 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_goes_away_with_its_value() {
+    fn dropped_folder_is_removed() {
         let root = tempfile::tempdir().unwrap();
         let scratch = ScratchFolder::below(root.path()).unwrap();
         std::fs::write(scratch.path().join("x"), "x").unwrap();
         assert!(scratch.path().is_absolute());
         drop(scratch);
-        assert!(left(root.path()).is_empty());
+        assert!(remaining(root.path()).is_empty());
     }
 
     #[test]
-    fn folders_that_nobody_holds_are_removed_by_whoever_makes_the_next() {
+    fn stale_folders_are_removed_at_the_next_creation() {
         let root = tempfile::tempdir().unwrap();
         let living = ScratchFolder::below(root.path()).unwrap();
         // A killed process leaves an unlocked file; one killed early leaves no file.
@@ -126,11 +125,11 @@ mod tests {
         std::fs::create_dir(root.path().join(format!("{}.early", host()))).unwrap();
         let elsewhere = [root.path().join("elsewhere!.x"), root.path().join(format!("{}.example.x", host()))];
         elsewhere.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
-        assert_eq!(left(root.path()).len(), 5);
+        assert_eq!(remaining(root.path()).len(), 5);
         let next = ScratchFolder::below(root.path()).unwrap();
         let mut expected = vec![folder_of(&living), folder_of(&next)];
         expected.extend(elsewhere);
         expected.sort();
-        assert_eq!(left(root.path()), expected);
+        assert_eq!(remaining(root.path()), expected);
     }
 }

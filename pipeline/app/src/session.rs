@@ -50,8 +50,8 @@ impl From<Error> for SessionError {
 
 /// For programs that render no diagnostics: the mistakes of a site file in one error.
 impl From<SessionError> for Error {
-    fn from(refusal: SessionError) -> Self {
-        match refusal {
+    fn from(error: SessionError) -> Self {
+        match error {
             SessionError::Error(error) => error,
             SessionError::Site { path, found, sources } => {
                 let lines: Vec<String> = found.iter().map(|diagnostic| sources.line(diagnostic)).collect();
@@ -145,13 +145,13 @@ pub fn site(place: &SessionOptions, catalogue: &Catalogue) -> Result<Site, Sessi
 /// Reads a site file and all its mistakes.
 pub fn read_site(path: &Path, catalogue: &Catalogue) -> (Option<Site>, Vec<Diagnostic>, Sources) {
     let executors: Vec<ExecutorOptions<'_>> = catalogue.executors().iter().map(options_of).collect();
-    let surroundings = SiteContext {
+    let context = SiteContext {
         this_machine: &machine::pool(),
         executors: &executors,
         tracker: &catalogue.trackers().schema(),
         check_store: Store::check_url,
     };
-    site::read(&LocalFileSystem, path, surroundings)
+    site::read(&LocalFileSystem, path, context)
 }
 
 /// Returns an executor in the form that site files name.

@@ -62,37 +62,38 @@ pub fn run_trial(
     session: &AppSession,
     catalogue: &Arc<Catalogue>,
     mut plan: Plan,
-    asked: TrialOptions<'_>,
+    options: TrialOptions<'_>,
 ) -> Result<TrialResult> {
-    let named = |key: &StageKey| key.0 == asked.stage || key.stage_id() == asked.stage;
-    expect_playable(&plan, catalogue, asked.stage, &named)?;
+    let named = |key: &StageKey| key.0 == options.stage || key.stage_id() == options.stage;
+    expect_playable(&plan, catalogue, options.stage, &named)?;
     let mut replaced = Vec::new();
     for node in plan.nodes.iter_mut().filter(|node| named(&node.key)) {
         // A trial is explicit, whatever the stage waits for in a run.
         node.when = RunCondition::Always;
-        if asked.model.is_some() {
+        if options.model.is_some() {
             replaced = without_models(node)?;
         }
     }
-    let forecasts = forecast(session, catalogue, &plan, asked.stage)?;
+    let forecasts = forecast(session, catalogue, &plan, options.stage)?;
     let mut ready = forecasts.iter().filter(|f| named(&f.stage) && f.spec.is_some());
     let (first, second) = (ready.next(), ready.next());
     let (Some(found), None) = (first, second) else {
         return Err(match (first, second) {
-            (Some(one), _) => ambiguous_stage(asked.stage, one),
-            (None, _) => no_ready_stage(&plan, &forecasts, asked.stage, &named),
+            (Some(one), _) => ambiguous_stage(options.stage, one),
+            (None, _) => no_ready_stage(&plan, &forecasts, options.stage, &named),
         });
     };
-    let mut spec = found.spec.as_deref().cloned().ok_or_else(|| Error::bug("a forecast lost its spec"))?;
-    settle(&mut spec, catalogue, asked.seed)?;
+    let mut spec = found.spec.as_deref().cloned().ok_or_else(|| Error::bug("a forecast has no spec"))?;
+    settle(&mut spec, catalogue, options.seed)?;
     let scratch = ScratchFolder::new()?;
     let inputs = session.block_on(materialize(&session.store, &spec, &scratch.path().join("inputs")))?;
-    let mut context = context(&spec, inputs, scratch.path(), asked.cancel, asked.reporter, Arc::new(NoCheckpoints))?;
+    let mut context =
+        context(&spec, inputs, scratch.path(), options.cancel, options.reporter, Arc::new(NoCheckpoints))?;
     context.requests = Arc::new(StoredRequests::new(session.store.clone(), session.handle()));
     for port in replaced {
-        context.inputs.insert(port, asked.model.iter().cloned().collect());
+        context.inputs.insert(port, options.model.iter().cloned().collect());
     }
-    let trial = Trial { episodes: asked.episodes };
+    let trial = Trial { episodes: options.episodes };
     let episodes = catalogue.stage(&spec.kind)?.trial(&spec.config, &trial, &mut context)?;
     Ok(TrialResult { stage: spec.stage, kind: spec.kind, episodes })
 }
@@ -122,24 +123,24 @@ fn without_models(node: &mut PlanNode) -> Result<Vec<String>> {
     let is_model =
         |kind: ArtifactKind, cardinality| kind == ArtifactKind::Model && cardinality != Cardinality::Optional;
     let mut ports = Vec::new();
-    let mut gone = BTreeSet::new();
+    let mut removed = BTreeSet::new();
     for input in node.inputs.iter_mut().filter(|input| is_model(input.kind, input.cardinality)) {
         ports.push(input.port.clone());
-        gone.extend(input.from.drain(..).map(|of| of.stage));
+        removed.extend(input.from.drain(..).map(|of| of.stage));
     }
     if ports.is_empty() {
         return Err(Error::invalid(format!("stage `{}` takes no model", node.key)).help("leave `--model` out"));
     }
-    let still: BTreeSet<&StageKey> = node.inputs.iter().flat_map(|input| &input.from).map(|of| &of.stage).collect();
-    node.after.retain(|stage| still.contains(stage) || !gone.contains(stage));
+    let remaining: BTreeSet<&StageKey> = node.inputs.iter().flat_map(|input| &input.from).map(|of| &of.stage).collect();
+    node.after.retain(|stage| remaining.contains(stage) || !removed.contains(stage));
     Ok(ports)
 }
 
 fn forecast(session: &AppSession, catalogue: &Arc<Catalogue>, plan: &Plan, stage: &str) -> Result<Vec<Forecast>> {
-    let world = wiring::run_context(session, catalogue, Arc::new(SystemClock::new()), Arc::new(NoopObserver))?;
+    let context = wiring::run_context(session, catalogue, Arc::new(SystemClock::new()), Arc::new(NoopObserver))?;
     let selection = Selection { until: vec![stage.to_string()], ..Selection::default() };
     let options = RunOptions { selection, ..RunOptions::default() };
-    session.block_on(trainyard_runtime::forecast::forecast(&options, plan, &world))
+    session.block_on(trainyard_runtime::forecast::forecast(&options, plan, &context))
 }
 
 fn ambiguous_stage(stage: &str, one: &Forecast) -> Error {
@@ -148,8 +149,9 @@ fn ambiguous_stage(stage: &str, one: &Forecast) -> Error {
 
 /// Returns the error of missing inputs, with the stages that compute them.
 fn no_ready_stage(plan: &Plan, forecasts: &[Forecast], stage: &str, named: &impl Fn(&StageKey) -> bool) -> Error {
-    let own: Vec<&Forecast> = forecasts.iter().filter(|f| named(&f.stage)).collect();
-    if let Some(failed) = own.iter().find(|f| matches!(f.decision, ForecastDecision::Fails | ForecastDecision::Blocked))
+    let instances: Vec<&Forecast> = forecasts.iter().filter(|f| named(&f.stage)).collect();
+    if let Some(failed) =
+        instances.iter().find(|f| matches!(f.decision, ForecastDecision::Fails | ForecastDecision::Blocked))
     {
         return Error::invalid(format!("stage `{stage}` cannot be tried: {}", failed.why));
     }
@@ -158,12 +160,12 @@ fn no_ready_stage(plan: &Plan, forecasts: &[Forecast], stage: &str, named: &impl
     let open = forecasts.iter().filter(|f| before.contains(&f.stage) && f.decision != ForecastDecision::Hit);
     let open: Vec<&str> = open.map(|f| f.stage.stage_id()).collect::<BTreeSet<_>>().into_iter().collect();
     if open.is_empty() {
-        let why = own.first().map(|f| f.why.as_str()).filter(|why| !why.is_empty());
+        let why = instances.first().map(|f| f.why.as_str()).filter(|why| !why.is_empty());
         return Error::invalid(format!("stage `{stage}` cannot be tried: {}", why.unwrap_or("it has no inputs")));
     }
     let until: Vec<String> = open.iter().map(|id| format!("--until {id}")).collect();
     let file = plan.source.display();
-    Error::invalid(format!("stage `{stage}` reads from `{}`, which the store does not hold", open.join("`, `"))).help(
+    Error::invalid(format!("stage `{stage}` reads from `{}`, which is not in the store", open.join("`, `"))).help(
         format!("compute it with `trainyard run {file} {}` and the same parameters, then try again", until.join(" ")),
     )
 }

@@ -29,7 +29,7 @@ fn launcher(program: PathBuf, environment: &[(OsString, OsString)]) -> Launcher 
 
 /// Returns the path of this program, to start it again as another process.
 pub fn program() -> Result<PathBuf> {
-    std::env::current_exe().map_err(|e| Error::bug(format!("this program does not know where it is: {e}")))
+    std::env::current_exe().map_err(|e| Error::bug(format!("the path of this program is unknown: {e}")))
 }
 
 /// Returns the dependencies of this session's runs. `observer` receives their events.
@@ -81,8 +81,8 @@ pub fn executors(session: &AppSession, catalogue: &Catalogue, slots: Option<&Slo
     for pool in &session.site.pools {
         let program = pool.program.as_ref().map_or_else(program, |path| Ok(PathBuf::from(path)))?;
         let launcher = launcher(program, &session.environment);
-        let launching = ExecutorContext { pool: pool.name.clone(), launcher, slots: slots.cloned() };
-        executors.push((pool.name.clone(), catalogue.executor(&pool.executor)?.build(&launching, &pool.with)?));
+        let context = ExecutorContext { pool: pool.name.clone(), launcher, slots: slots.cloned() };
+        executors.push((pool.name.clone(), catalogue.executor(&pool.executor)?.build(&context, &pool.with)?));
     }
     Ok(Executors::new(executors))
 }
@@ -175,28 +175,24 @@ mod tests {
     }
 
     #[test]
-    fn one_pool_is_its_own_limit() {
+    fn single_pool_is_the_limit() {
         assert_eq!(amounts(&[local("a", 4, 30, &[])]), (4, 30));
-        assert_eq!(amounts(&[local("a", 32, 300, &[])]), (32, 300), "whoever writes more than there is gets it");
+        assert_eq!(amounts(&[local("a", 32, 300, &[])]), (32, 300), "a pool may exceed the machine");
     }
 
     #[test]
-    fn pools_add_up_to_the_machine_and_none_is_larger_than_it() {
+    fn pools_add_up_to_at_most_the_machine() {
         assert_eq!(amounts(&[local("a", 8, 50, &[]), local("b", 8, 50, &[])]), (16, 100), "parts");
         assert_eq!(amounts(&[local("a", 16, 100, &[]), local("b", 16, 100, &[])]), (16, 100), "twice the same");
         assert_eq!(amounts(&[local("a", 1, 10, &[]), local("b", 2, 20, &[])]), (3, 30));
-        assert_eq!(
-            amounts(&[local("a", 1, 10, &[]), local("b", 20, 200, &[])]),
-            (20, 200),
-            "what is granted can be had"
-        );
+        assert_eq!(amounts(&[local("a", 1, 10, &[]), local("b", 20, 200, &[])]), (20, 200), "every grant is possible");
         assert_eq!(amounts(&[local("a", 1, 0, &[]), local("b", 2, 20, &[])]), (3, 0), "unknown admits any request");
         let machine = this_machine(&[local("a", 1, 0, &[1]), local("b", 1, 0, &[0, 1])], 16, 0).unwrap();
         assert_eq!(machine.gpus.iter().map(|g| g.index).collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]
-    fn pools_elsewhere_are_no_part_of_this_machine() {
+    fn remote_pools_are_excluded() {
         let executors = trainyard_runtime::executors::kinds();
         let elsewhere = MachinePool { executor: "slurm".into(), ..local("a", 64, 0, &[]) };
         assert!(this_machine(&local_pools(std::slice::from_ref(&elsewhere), &executors), 16, 100).is_none());

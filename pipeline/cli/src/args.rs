@@ -1,4 +1,4 @@
-//! The grammar of the command line; doc comments are the help texts. Each command is a file in `commands/`.
+//! Command line arguments; doc comments are the help texts. Each command is a file in `commands/`.
 
 mod artifacts;
 mod conformance;
@@ -24,15 +24,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Turns a base language model into a tool-using agent by one YAML file.
+/// Turn a base language model into a tool-using agent with one YAML file.
 #[derive(Debug, Parser)]
 #[command(name = "trainyard", version, about, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "Examples:
   trainyard init agent                      write a first workflow into the folder agent
   trainyard check agent/workflow.yaml       report every mistake at once
-  trainyard run agent/workflow.yaml         run it; the second time all comes from the cache
+  trainyard run agent/workflow.yaml         run it; unchanged stages come from the cache
   trainyard artifacts show latest/rl/trajectories --row 0
-  trainyard stages rl                       options, ports and parts of a stage kind")]
+  trainyard stages rl                       show the options, ports and parts of a stage kind")]
 pub struct Cli {
     #[command(flatten)]
     pub log: LogArgs,
@@ -43,16 +43,16 @@ pub struct Cli {
 /// Diagnostics on stderr.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LogArgs {
-    /// Filter of the diagnostics on stderr: a level, or levels for single modules, as in `info,trainyard_store=debug`.
+    /// Filter for the diagnostics on stderr: a level, or levels of modules, such as `info,trainyard_store=debug`.
     /// Attempts inherit it. [env: TRAINYARD_LOG] [default: warn]
     #[arg(long, value_name = "FILTER", global = true)]
     pub log: Option<String>,
-    /// Format of the diagnostics: lines of text or of JSON. [env: TRAINYARD_LOG_FORMAT] [default: text]
+    /// Format of the diagnostics on stderr: lines of text, or of JSON. [env: TRAINYARD_LOG_FORMAT] [default: text]
     #[arg(long, value_name = "FORMAT", value_enum, global = true)]
     pub log_format: Option<LogFormat>,
 }
 
-/// Form of the diagnostics on stderr.
+/// Format of the diagnostics on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     Text,
@@ -61,21 +61,21 @@ pub enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
-    /// Run a workflow; unchanged stages come from the cache, an interrupted run resumes.
+    /// Run a workflow: unchanged stages come from the cache, and an interrupted run resumes.
     #[command(after_help = "Examples:
   trainyard run agent.yaml -p steps=400 -p seed=2
   trainyard run agent.yaml --until sft --store s3://bucket/agent
   trainyard run agent.yaml --rerun rl")]
     Run(RunArgs),
-    /// Report every mistake in workflow and site files at once.
+    /// Check workflow and site files, and report every mistake at once.
     #[command(after_help = "Example:
   trainyard check *.yaml --format json")]
     Check(CheckArgs),
-    /// Show for every stage whether it would run or come from the cache, and why.
+    /// Show which stages would run, which would come from the cache, and why.
     #[command(after_help = "Example:
   trainyard plan agent.yaml -p steps=400")]
     Plan(PlanArgs),
-    /// Play a few episodes of a stage with its environment, tools and rewards, before anything is trained.
+    /// Play a few episodes of a stage with its environment, tools and rewards, without training.
     #[command(after_help = "Examples:
   trainyard try agent.yaml --stage rl -n 3
   trainyard try agent.yaml --stage rl -n 3 --model latest/sft/model")]
@@ -88,7 +88,7 @@ pub enum CliCommand {
     #[command(after_help = "Example:
   trainyard explain latest rl")]
     Explain(ExplainArgs),
-    /// List, show, query, export and pin artifacts; collect garbage.
+    /// List, show, query, export and pin artifacts, and collect garbage.
     #[command(after_help = "Examples:
   trainyard artifacts show latest/rl/trajectories --row 0
   trainyard artifacts query latest/rl/trajectories \"select level, avg(reward) from self group by level\"
@@ -101,71 +101,70 @@ pub enum CliCommand {
 An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTPUT with
 a stage digest or its first digits, as a run prints them.")]
     Artifacts(ArtifactsArgs),
-    /// Start the runs of schedules when they are due, and serve an HTTP API.
+    /// Run scheduled workflows, and serve the HTTP API.
     #[command(after_help = "Examples:
   trainyard serve --workflows workflows
   trainyard serve --workflows workflows --store s3://bucket/agent --bind 0.0.0.0:8675 --token-file tokens")]
     Serve(ServeArgs),
-    /// Serve a model over the APIs that agents use: OpenAI's chat completions, completions and responses, Anthropic's
-    /// messages.
+    /// Serve a model over HTTP, with the APIs of OpenAI (chat completions, completions, responses) and Anthropic
+    /// (messages).
     #[command(after_help = "Examples:
   trainyard serve-model latest/rl/model
   trainyard serve-model model --name agent --bind 0.0.0.0:8000 --key-file key
 
 Clients then use http://127.0.0.1:8000/v1 (OpenAI) or http://127.0.0.1:8000 (Anthropic) as their base URL.")]
     ServeModel(ServeModelArgs),
-    /// Serve tools to any client of the Model Context Protocol, on standard input and output.
+    /// Serve tools over the Model Context Protocol (MCP), on standard input and output.
     #[command(after_help = "Examples:
   trainyard serve-tools calculator python
   trainyard serve-tools '{kind: process, command: [python3, my_tools.py]}'")]
     ServeTools(ServeToolsArgs),
-    /// List, show, pause and resume schedules; run the ticks of a range.
+    /// List, show, pause, resume, trigger and backfill schedules.
     #[command(after_help = "Examples:
   trainyard schedules
   trainyard schedules pause nightly --why \"the cluster is down\"
   trainyard schedules backfill nightly --from 2026-11-01 --to 2026-11-07 --concurrency 2")]
     Schedules(SchedulesArgs),
-    /// Document stage kinds, parts and executors: options, ports, formulas, sources.
+    /// Show the documentation of stage kinds, parts and executors: options, ports, formulas, sources.
     #[command(after_help = "Examples:
   trainyard stages
   trainyard stages sft
   trainyard stages losses
   trainyard stages losses/clip")]
     Stages(StagesArgs),
-    /// Published systems, each a recipe that shows its mechanism act: list them, run them both ways, write the table of
-    /// effects.
+    /// List and run the recipes of published systems, and document their effects.
     Recipes(RecipesArgs),
     /// Print the JSON Schema of workflow files for editors.
     Schema(SchemaArgs),
-    /// Write a first workflow file, a site file and the schema into a folder.
+    /// Write a first workflow file, a site file and the JSON Schema into a folder.
     Init(InitArgs),
     /// Check this machine, the site file and the store.
     Doctor(DoctorArgs),
-    /// Report which rules a custom environment keeps, and which requirements it misses.
+    /// Test a custom environment against the rules for all environments.
     #[command(after_help = "Example:
   trainyard conformance environment shop-script.yaml")]
     Conformance(ConformanceArgs),
-    /// Recompute stored vectors of RL algorithms with the parts of this build.
+    /// Compare the RL algorithms of this build with reference values.
     Parity(ParityArgs),
-    /// Print completions for a shell.
+    /// Print the completion script of a shell.
     #[command(after_help = "Example:
   trainyard completions bash > ~/.local/share/bash-completion/completions/trainyard")]
     Completions(CompletionsArgs),
     /// Run one attempt of a stage (started by executors).
     #[command(hide = true)]
     Attempt(AttemptArgs),
-    /// Answer one statement of `artifacts query` (started by it).
+    /// Run one statement of `artifacts query` (started by that command).
     #[command(hide = true)]
     QueryWorker,
     /// Serve tool calls on standard input and output (started by environments).
     #[command(hide = true)]
     ToolWorker {
         /// Start parameters of a sandboxed interpreter (set by a worker).
-        order: Option<String>,
+        parameters: Option<String>,
     },
 }
 
-/// How results are printed.
+/// Format of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
 pub enum OutputFormat {
     #[default]
@@ -173,13 +172,13 @@ pub enum OutputFormat {
     Json,
 }
 
-/// Site: store and pools.
+/// Selects the store and the site file.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SiteArgs {
     /// Store: a folder, `s3://bucket/prefix`, `az://container/prefix` or `gs://bucket/prefix`. Overrides the site file.
     #[arg(long, value_name = "URL", global = true)]
     pub store: Option<String>,
-    /// Site file. Without it, `trainyard.yaml` in the working directory or the nearest folder above.
+    /// Site file; default: `trainyard.yaml` in the working directory or its nearest parent that has one.
     #[arg(long, value_name = "FILE", global = true)]
     pub site: Option<PathBuf>,
 }
@@ -195,7 +194,7 @@ pub struct WorkflowArgs {
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct ParamArgs {
-    /// Parameter `name=value`, or `@file` with one YAML map of parameters. May be repeated.
+    /// Parameter `name=value`, or `@file` with a YAML map of parameters. May be repeated.
     #[arg(short = 'p', long = "param", value_name = "NAME=VALUE|@FILE")]
     pub params: Vec<String>,
 }
@@ -221,32 +220,33 @@ pub struct RunArgs {
     /// Start a new run even if an interrupted one of the same plan exists.
     #[arg(long)]
     pub new: bool,
-    /// Take over an interrupted run although its writer may still be alive.
+    /// Take over an interrupted run even if its writer may still be alive.
     #[arg(long)]
     pub take_over: bool,
-    /// Time of the schedule's tick that the run is for, in RFC 3339: the value of a param `tick`, if the file declares
-    /// one.
+    /// Scheduled time of the run, in RFC 3339: the value of the parameter `tick`, if the file declares one.
     #[arg(long, value_name = "TIME")]
     pub tick: Option<String>,
-    /// Begin or resume the run of this id (set by `serve`).
+    /// Start or resume the run of this id (set by `serve`).
     #[arg(long, value_name = "ID", hide = true)]
     pub run_id: Option<String>,
     /// Read the file, its parents and embedded files from this object of the store (set by `serve`).
     #[arg(long, value_name = "PATH", hide = true)]
     pub texts: Option<String>,
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]
 pub struct CheckArgs {
-    /// Workflow files; a site file among them is checked as one.
+    /// Workflow files and site files.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub params: ParamArgs,
     #[command(flatten)]
     pub site: SiteArgs,
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,
 }
@@ -260,11 +260,12 @@ pub struct PlanArgs {
     pub show_file: bool,
     #[command(flatten)]
     pub site: SiteArgs,
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: PlanFormat,
 }
 
-/// How a plan is printed.
+/// Format of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum PlanFormat {
     #[default]
@@ -278,15 +279,14 @@ pub enum PlanFormat {
 pub struct LogsArgs {
     /// Run id, a unique prefix of it, or `latest`.
     pub run: String,
-    /// Only this stage.
+    /// Print only the logs of this stage.
     pub stage: Option<String>,
     #[command(flatten)]
     pub site: SiteArgs,
-    /// Print the raw text with colors and other terminal codes. By default colors are removed and other codes are
-    /// escaped.
+    /// Print the raw text with colors and other terminal codes. By default, colors are removed and other codes escaped.
     #[arg(long)]
     pub raw: bool,
-    /// `json` prints one document for each record: stage, attempt, at, level, text.
+    /// Output format; `json` prints one object per record: stage, attempt, at, level, text.
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,
 }
@@ -299,25 +299,28 @@ pub struct ExplainArgs {
     pub stage: String,
     #[command(flatten)]
     pub site: SiteArgs,
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]
 pub struct StagesArgs {
-    /// Kind (`sft`), family (`losses`), part (`losses/clip`, `grpo`) or executor; without it, one line for each.
+    /// Stage kind (`sft`), family (`losses`), part (`losses/clip`, `grpo`) or executor; default: list all of them.
     pub kind: Option<String>,
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]
 pub struct SchemaArgs {
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: SchemaFormat,
 }
 
-/// How a schema is printed: it has one form.
+/// Format of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum SchemaFormat {
     #[default]
@@ -328,21 +331,23 @@ pub enum SchemaFormat {
 pub struct DoctorArgs {
     #[command(flatten)]
     pub site: SiteArgs,
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]
 pub struct ParityArgs {
-    /// JSON: `{cases: [{kind, name, inputs, config, expected}]}`.
+    /// JSON file of reference values: `{cases: [{kind, name, inputs, config, expected}]}`.
     pub file: PathBuf,
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Args)]
 pub struct CompletionsArgs {
-    /// Shell to complete for.
+    /// Shell of the script.
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
 }

@@ -22,8 +22,8 @@ pub fn file(path: &Path, params: &[String], kinds: &dyn StageKinds, site: &Site)
 
 fn require(files: &dyn FileSystem, path: &Path) -> Result<()> {
     if !files.exists(&absolute(&working_directory()?, &path.to_string_lossy())) || path.is_dir() {
-        let what = if path.is_dir() { "a folder, not a workflow file" } else { "not there" };
-        return Err(Error::invalid(format!("{} is {what}", path.display()))
+        let problem = if path.is_dir() { "is a folder, not a workflow file" } else { "does not exist" };
+        return Err(Error::invalid(format!("{} {problem}", path.display()))
             .help("name a workflow file; `trainyard init FOLDER` writes a first one"));
     }
     Ok(())
@@ -52,12 +52,12 @@ pub fn plan(args: &WorkflowArgs, kinds: &dyn StageKinds, site: &Site) -> Result<
 /// stdout.
 pub fn plan_or_json(
     args: &WorkflowArgs,
-    reading: WorkflowSource<'_>,
+    source: WorkflowSource<'_>,
     kinds: &dyn StageKinds,
     site: &Site,
     json: bool,
 ) -> Result<Plan> {
-    let WorkflowSource { files, tick } = reading;
+    let WorkflowSource { files, tick } = source;
     require(files, &args.file)?;
     let mut compiled = workflow::compiled_for_tick(files, &args.file, (&args.params.params, tick), kinds, site)?;
     compiled.diagnostics.retain(|d| d.severity != Severity::Note);

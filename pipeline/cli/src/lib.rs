@@ -31,8 +31,8 @@ use trainyard_core::Error;
 
 /// Parses the command line, runs one command, and returns its exit code (`docs/workflows.md`).
 ///
-/// A program starts itself again as an attempt, a query or a tool worker; these also start here, so the program must
-/// not run anything else.
+/// The program starts itself again as an attempt, a query worker or a tool worker. These start here too, so the program
+/// must not run anything else.
 pub fn main(builder: CatalogueBuilder) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typing_mistake_is_not_a_module() {
+    fn typos_are_rejected() {
         for (text, word) in [("inof", "`inof`"), ("trainyard_store=debgu", "debgu"), ("", "``")] {
             let error = parse(text).unwrap_err();
             assert!(error.message.contains(word) && error.help.is_some(), "{text}: {error}");

@@ -13,7 +13,7 @@ pub async fn run(store: &Store, name: &str) -> Result<RunId> {
     let mut runs = store.list_runs().await?;
     if name == "latest" {
         return runs.pop().ok_or_else(|| {
-            Error::invalid(format!("the store {} holds no run", store.url()))
+            Error::invalid(format!("the store {} contains no runs", store.url()))
                 .help("start one with `trainyard run FILE`")
         });
     }
@@ -21,8 +21,8 @@ pub async fn run(store: &Store, name: &str) -> Result<RunId> {
     match found.as_slice() {
         [one] => Ok((*one).clone()),
         [] => Err(Error::invalid(format!("no run is called `{name}`")).help("`trainyard runs list` shows them")),
-        many => Err(Error::invalid(format!("`{name}` fits {} runs", many.len()))
-            .help(format!("write more of it, e.g. `{}`", many[0]))),
+        many => Err(Error::invalid(format!("`{name}` matches {} runs", many.len()))
+            .help(format!("use a longer prefix, e.g. `{}`", many[0]))),
     }
 }
 
@@ -51,13 +51,13 @@ impl ResolvedOutput {
     }
 }
 
-/// Least number of digits of a digest prefix.
+/// Minimum number of digits of a digest prefix.
 const FEWEST_DIGITS: usize = 6;
 
 /// Resolves the stage digest of `DIGEST/OUTPUT`, complete or a prefix; `None` if the name has another form.
 async fn digest(store: &Store, first: &str, rest: &str) -> Result<Option<Digest>> {
-    if let Ok(whole) = Digest::try_from(first.to_string()) {
-        return Ok(Some(whole));
+    if let Ok(digest) = Digest::try_from(first.to_string()) {
+        return Ok(Some(digest));
     }
     let digits = first.len() >= FEWEST_DIGITS && first.bytes().all(|byte| byte.is_ascii_hexdigit());
     if rest.contains('/') || !digits {
@@ -70,8 +70,8 @@ async fn digest(store: &Store, first: &str, rest: &str) -> Result<Option<Digest>
         [one] => Ok(Some(one.clone())),
         [] => Err(Error::invalid(format!("no stage digest in the store {} begins with `{first}`", store.url()))
             .help("`trainyard artifacts list` shows them")),
-        many => Err(Error::invalid(format!("`{first}` fits {} stage digests", many.len()))
-            .help(format!("write more of it, e.g. `{}`", many[0].short()))),
+        many => Err(Error::invalid(format!("`{first}` matches {} stage digests", many.len()))
+            .help(format!("use a longer prefix, e.g. `{}`", many[0].short()))),
     }
 }
 

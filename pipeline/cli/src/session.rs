@@ -13,22 +13,23 @@ use trainyard_spec::site::Site;
 ///
 /// Errors: invalid (the site file, the store's URL), lost (the store is unreachable: exit 3).
 pub fn open(args: &SiteArgs, access: Access, catalogue: &Catalogue) -> Result<AppSession> {
-    let mut session = AppSession::open(&place(args), access, catalogue).map_err(drawn)?;
+    let mut session = AppSession::open(&place(args), access, catalogue).map_err(into_error)?;
     session.environment = logging::environment();
     Ok(session)
 }
 
 /// Returns the site named by the arguments, without its store.
 pub fn site(args: &SiteArgs, catalogue: &Catalogue) -> Result<Site> {
-    trainyard_app::session::site(&place(args), catalogue).map_err(drawn)
+    trainyard_app::session::site(&place(args), catalogue).map_err(into_error)
 }
 
 fn place(args: &SiteArgs) -> SessionOptions {
     SessionOptions { store: args.store.clone(), site: args.site.clone() }
 }
 
-fn drawn(refusal: SessionError) -> Error {
-    match refusal {
+/// Prints the diagnostics of a site file, and returns its error.
+fn into_error(error: SessionError) -> Error {
+    match error {
         SessionError::Error(error) => error,
         SessionError::Site { path, found, sources } => {
             diagnostics::print(&found, &sources);

@@ -22,7 +22,7 @@ impl FileSystem for ShippedFiles {
         match name(path) {
             None => LocalFileSystem.read(path),
             Some(name) => text(name).map(str::to_string).ok_or_else(|| {
-                Error::invalid(format!("{}: this build ships no such file", path.display()))
+                Error::invalid(format!("{} is not a file of this build", path.display()))
                     .help("`trainyard recipes` lists the recipes of this build")
             }),
         }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_the_folder_is_shipped_as_it_is() {
+    fn shipped_files_equal_those_on_disk() {
         let folder = Path::new("../../workflows/recipes").canonicalize().unwrap();
         for path in paths() {
             let on_disk = folder.join(path.strip_prefix(FOLDER).unwrap());
@@ -76,6 +76,6 @@ mod tests {
         }
         assert!(paths().any(|p| p.ends_with("filters-and-curricula/simpletir.yaml")));
         assert!(!ShippedFiles.exists(&Path::new(FOLDER).join("absent.yaml")));
-        assert!(ShippedFiles.exists(&folder), "other paths are those of the disk");
+        assert!(ShippedFiles.exists(&folder), "other paths are on disk");
     }
 }

@@ -106,8 +106,8 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
     }
     /// Creates a part with requirements that its stage or environment may not meet.
     pub fn with_needs<O: PartOptions>(build: fn(O, &A) -> Result<Box<T>>, needs: fn(&O) -> Vec<&'static str>) -> Self {
-        let meaning = PartFunctions { kind: O::KIND, check: Box::new(O::check), needs, build: Box::new(build) };
-        Self::from_functions(meaning, O::SUMMARY, O::DOC, O::metrics(), schema::<O>)
+        let functions = PartFunctions { kind: O::KIND, check: Box::new(O::check), needs, build: Box::new(build) };
+        Self::from_functions(functions, O::SUMMARY, O::DOC, O::metrics(), schema::<O>)
     }
     /// Creates a part whose options name extensible things, such as tools: `check` replaces [`PartOptions::check`], and
     /// `fill` adds the names to the schema.
@@ -122,8 +122,8 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
             schema
         };
         let needs = |_: &O| Vec::new();
-        let meaning = PartFunctions { kind: O::KIND, check: Box::new(check), needs, build: Box::new(build) };
-        Self::from_functions(meaning, O::SUMMARY, O::DOC, O::metrics(), schema)
+        let functions = PartFunctions { kind: O::KIND, check: Box::new(check), needs, build: Box::new(build) };
+        Self::from_functions(functions, O::SUMMARY, O::DOC, O::metrics(), schema)
     }
     /// Creates a part without options.
     pub fn plain(
@@ -132,24 +132,24 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
         doc: &'static str,
         build: impl Fn(&A) -> Result<Box<T>> + Send + Sync + 'static,
     ) -> Self {
-        let meaning = PartFunctions {
+        let functions = PartFunctions {
             kind,
             check: Box::new(|_: &NoOptions| Vec::new()),
             needs: |_| Vec::new(),
             build: Box::new(move |_, context: &A| build(context)),
         };
-        Self::from_functions(meaning, summary, doc, Vec::new(), schema::<NoOptions>)
+        Self::from_functions(functions, summary, doc, Vec::new(), schema::<NoOptions>)
     }
     fn from_functions<O: Clone + Serialize + DeserializeOwned + Send + Sync + 'static>(
-        meaning: PartFunctions<O, T, A>,
+        functions: PartFunctions<O, T, A>,
         summary: &'static str,
         doc: &'static str,
         metrics: Vec<MetricInfo>,
         schema: impl Fn() -> Value + Send + Sync + 'static,
     ) -> Self {
-        let (kind, meaning) = (meaning.kind, Arc::new(meaning));
+        let (kind, functions) = (functions.kind, Arc::new(functions));
         let read = move |options| {
-            let typed = TypedOptions { options: parse::<O>(options)?, functions: meaning.clone() };
+            let typed = TypedOptions { options: parse::<O>(options)?, functions: functions.clone() };
             Ok(Box::new(typed) as Box<dyn DynPartOptions<T, A>>)
         };
         Self { kind, summary, doc, metrics, schema: Box::new(schema), read: Box::new(read) }

@@ -49,7 +49,7 @@ impl CheckpointStore for StoredCheckpoints {
             Ok(()) => AttemptMessage::Checkpoint { step },
             // Errors of the store.
             Err(error) if matches!(error.kind, ErrorKind::Retryable | ErrorKind::Invalid | ErrorKind::Lost) => {
-                let text = format!("the resume point of step {step} was not stored, the stage goes on: {error}");
+                let text = format!("the resume point of step {step} was not stored, and the stage continues: {error}");
                 AttemptMessage::Log { level: LogLevel::Warn, text }
             }
             Err(error) => return Err(error),
@@ -75,7 +75,7 @@ impl StoredCheckpoints {
     }
 }
 
-/// Checkpoint store for commands that take no checkpoints.
+/// Checkpoint store of stages without checkpoints.
 pub struct NoCheckpoints;
 
 impl CheckpointStore for NoCheckpoints {
@@ -83,6 +83,6 @@ impl CheckpointStore for NoCheckpoints {
         Ok(None)
     }
     fn save(&self, _: u64, _: &Path) -> Result<()> {
-        Err(Error::bug("a stage that takes no resume points asked for one"))
+        Err(Error::bug("a stage without resume points stored one"))
     }
 }

@@ -1,8 +1,8 @@
 //! The process of a `run:` stage, from its start to the end of all its descendants.
 //!
 //! Output is the log of the stage, line by line, each line bounded. The command ends when its own process ends.
-//! Background processes that it left may still hold the pipes and write into outputs that are being stored, so they get
-//! a short time for their last lines and are then killed. The last line on stderr becomes part of the error.
+//! Remaining background processes may still hold the pipes and write into outputs that are being stored, so they get a
+//! short time for their last lines and are then killed. The last line on stderr becomes part of the error.
 
 use super::memory::{self, Limit};
 use super::pipes::{OutputStream, Pipes};
@@ -42,12 +42,12 @@ impl RunningCommand<'_> {
     /// that started it. Errors: cancelled, data (an exit code other than 0, a signal).
     pub fn wait(mut self, spec: &AttemptSpec, context: &StageContext) -> Result<u64> {
         let pid = Pid::from_child(&self.child);
-        if let Some(family) = self.process_tree {
-            family.started(pid);
+        if let Some(tree) = self.process_tree {
+            tree.started(pid);
         }
         let mut pipes = Pipes::of(&mut self.child);
         let mut last = String::new();
-        let mut see = |stream: OutputStream, line: &str| {
+        let mut on_line = |stream: OutputStream, line: &str| {
             if stream == OutputStream::Err && !line.trim().is_empty() {
                 last = line.trim().to_string();
             }
@@ -55,8 +55,8 @@ impl RunningCommand<'_> {
             context.reporter.report(AttemptMessage::Log { level: LogLevel::Info, text });
         };
         let mut limit = Limit::of(spec, self.child.id());
-        let ended = end(&mut self.child, pid, &mut pipes, &mut see, (context, &mut limit));
-        self.settle(pid, pipes, &mut see, context);
+        let ended = end(&mut self.child, pid, &mut pipes, &mut on_line, (context, &mut limit));
+        self.settle(pid, pipes, &mut on_line, context);
         let (ended, used) = ended.map_err(|e| Error::lost(format!("stage `{}`: {e}", spec.stage)))?;
         context.stop_if_cancelled()?;
         if let Some(used) = used {
@@ -65,18 +65,18 @@ impl RunningCommand<'_> {
         if ended.status.success() { Ok(ended.rusage.maxrss) } else { Err(failure(ended.status, &last, spec)) }
     }
 
-    /// Ends the processes that the command left. Their last lines often explain a failure, so they are read first, for
-    /// a bounded time.
-    fn settle(&self, pid: Pid, mut pipes: Pipes, see: &mut impl FnMut(OutputStream, &str), context: &StageContext) {
+    /// Ends the remaining processes of the command. Their last lines often explain a failure, so they are read first,
+    /// for a bounded time.
+    fn settle(&self, pid: Pid, mut pipes: Pipes, on_line: &mut impl FnMut(OutputStream, &str), context: &StageContext) {
         let cancelled = context.cancel.is_cancelled();
         pipes.clear_exit_fd();
         if !cancelled {
-            drain(&mut pipes, see);
+            drain(&mut pipes, on_line);
         }
         let killed =
-            self.process_tree.map_or_else(|| kill_marked(self.mark), |family| family.kill_leftovers(pid, self.mark));
-        drain(&mut pipes, see);
-        pipes.finish(see);
+            self.process_tree.map_or_else(|| kill_marked(self.mark), |tree| tree.kill_leftovers(pid, self.mark));
+        drain(&mut pipes, on_line);
+        pipes.finish(on_line);
         if killed > 0 && !cancelled {
             context.warn(format!("processes that outlived the command and were killed: {killed}"));
         }
@@ -89,11 +89,11 @@ fn end(
     child: &mut Child,
     pid: Pid,
     pipes: &mut Pipes,
-    see: &mut impl FnMut(OutputStream, &str),
+    on_line: &mut impl FnMut(OutputStream, &str),
     (context, limit): (&StageContext, &mut Option<Limit>),
 ) -> std::io::Result<(ResUse, Option<u64>)> {
     let clock = SystemClock::new();
-    let (mut asked, mut used) = (None, None);
+    let (mut terminated, mut used) = (None, None);
     loop {
         if let Some(ended) = child.try_wait4()? {
             return Ok((ended, used));
@@ -104,7 +104,7 @@ fn end(
             let _ = kill_process(pid, Signal::KILL);
         }
         if context.cancel.is_cancelled() {
-            let since = *asked.get_or_insert_with(|| {
+            let since = *terminated.get_or_insert_with(|| {
                 // The process may have ended in between.
                 let _ = kill_process(pid, Signal::TERM);
                 clock.monotonic()
@@ -114,23 +114,23 @@ fn end(
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
-        pipes.wait(POLL_INTERVAL, see);
+        pipes.wait(POLL_INTERVAL, on_line);
     }
 }
 
 /// Reads the pipes until they are empty and closed, or `DRAIN` has passed.
-fn drain(pipes: &mut Pipes, see: &mut impl FnMut(OutputStream, &str)) {
+fn drain(pipes: &mut Pipes, on_line: &mut impl FnMut(OutputStream, &str)) {
     if pipes.are_closed() {
         return;
     }
     let clock = SystemClock::new();
     let until = clock.monotonic() + DRAIN;
     while !pipes.are_closed() {
-        let left = until.saturating_sub(clock.monotonic());
-        if left.is_zero() {
+        let remaining = until.saturating_sub(clock.monotonic());
+        if remaining.is_zero() {
             return;
         }
-        pipes.wait(left, see);
+        pipes.wait(remaining, on_line);
     }
 }
 

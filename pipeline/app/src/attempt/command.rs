@@ -20,18 +20,23 @@ use trainyard_store::credentials;
 const METRIC: &str = "write lines like {\"name\": \"accuracy\", \"value\": 0.5}";
 
 /// Starts the process, waits for it, and reads its metrics. `url` is the URL of the attempt, which marks the process
-/// and all its descendants; `family` belongs to the host, where one process runs many attempts.
-pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str, family: Option<&HostProcessTree>) -> Result<()> {
+/// and all its descendants; `process_tree` is that of the host, where one process runs many attempts.
+pub fn run(
+    spec: &AttemptSpec,
+    context: &mut StageContext,
+    url: &str,
+    process_tree: Option<&HostProcessTree>,
+) -> Result<()> {
     let metrics = context.scratch.join("metrics.jsonl");
     let mut command = command(spec, context, url)?;
     command.env("TRAINYARD_METRICS", &metrics).env(MARK, url);
-    if family.is_some() {
+    if process_tree.is_some() {
         command.process_group(0).env(GPU_ORDER, BY_INDEX).env(GPUS, format_gpus(&spec.resources.gpus));
     }
     let child = command.spawn().map_err(|e| {
         Error::invalid(format!("stage `{}` could not start {:?}: {e}", spec.stage, command.get_program()))
     })?;
-    let peak = child::RunningCommand { child, mark: url, process_tree: family }.wait(spec, context)?;
+    let peak = child::RunningCommand { child, mark: url, process_tree }.wait(spec, context)?;
     context.measure("peak_memory_bytes", peak);
     read_metrics(&metrics, context)
 }
@@ -89,7 +94,7 @@ fn word(value: &Value, context: &StageContext) -> Result<String> {
     if let Some(port) = value.get("$input").and_then(Value::as_str) {
         return input_path(port, value.get("index").and_then(Value::as_u64), context).map(|p| p.display().to_string());
     }
-    Err(Error::bug(format!("this word of a command is not known: {value}")))
+    Err(Error::bug(format!("unknown word of a command: {value}")))
 }
 
 /// Returns the folder of an artifact; for a list of artifacts, the folder that contains `0`, `1`, ….

@@ -67,7 +67,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     });
     let outcome = runtime.block_on(attempt.end(result.map_err(redaction::error)));
     attempt.log.close();
-    // The task only writes what is left; if it panicked, the log is short.
+    // The task only writes the rest of the log; if it panicked, the log is incomplete.
     let _ = runtime.block_on(writing);
     // A hanging request must not block the exit.
     runtime.shutdown_background();
@@ -87,7 +87,7 @@ async fn open_new(url: &str) -> Result<(Store, AttemptSpec)> {
     let has_result = store.result(&spec.run, &spec.stage, spec.attempt).await?.is_some();
     if has_result || store.failure(&spec.run, &spec.stage, spec.attempt).await?.is_some() {
         return Err(Error::lost(format!("attempt {} of {} has ended already", spec.attempt, spec.stage))
-            .help("nothing is to be done: what it left counts"));
+            .help("no action is needed: its recorded result or failure counts"));
     }
     Ok((store, spec))
 }
@@ -126,8 +126,8 @@ impl DetachedAttempt {
         token: CancelToken,
         (clock, started): (Arc<dyn Clock>, Duration),
     ) -> (Arc<Self>, JoinHandle<()>) {
-        let trouble = |text: &str| tracing::warn!("{text}");
-        let (log, writing) = ChunkWriter::open(&store, &spec, clock.clone(), trouble);
+        let warn = |text: &str| tracing::warn!("{text}");
+        let (log, writing) = ChunkWriter::open(&store, &spec, clock.clone(), warn);
         let this = Arc::new(Self {
             url: url.to_string(),
             direct_store: store.with_outage(Duration::ZERO),
@@ -168,7 +168,7 @@ impl DetachedAttempt {
             match cancel_request(&self.direct_store, &self.spec).await {
                 Ok(Some(request)) => return self.stop_signal.stop(request.into()),
                 Ok(None) => {}
-                Err(error) => tracing::info!(%error, "the request to stop could not be looked for"),
+                Err(error) => tracing::info!(%error, "the request to stop could not be read"),
             }
             tokio::time::sleep(REQUEST_INTERVAL).await;
         }
@@ -183,15 +183,15 @@ impl DetachedAttempt {
         }
         std::thread::sleep(GRACE);
         kill_started(&self.url);
-        let (said, hears) = mpsc::channel();
-        let saying = self.clone();
+        let (sender, receiver) = mpsc::channel();
+        let reporting = self.clone();
         self.handle.spawn(async move {
-            saying.fail(Error::cancelled("the stage did not stop in time")).await;
-            // The receiver is gone only if this took too long.
-            let _ = said.send(());
+            reporting.fail(Error::cancelled("the stage did not stop in time")).await;
+            // The receiver is dropped only if this took too long.
+            let _ = sender.send(());
         });
         // The process must end in any case.
-        let _ = hears.recv_timeout(FAILURE_TIMEOUT);
+        let _ = receiver.recv_timeout(FAILURE_TIMEOUT);
         std::process::exit(1)
     }
 
@@ -218,7 +218,7 @@ impl DetachedAttempt {
     }
     /// Records why there is no result, in the log and in `failure.json`. The first error counts.
     async fn fail(&self, error: Error) -> Error {
-        let said = self.failure.get_or_init(|| async move {
+        let recorded = self.failure.get_or_init(|| async move {
             let stop = self.stop_reason().await;
             let unwanted = stop.as_ref().is_some_and(AttemptStop::is_abandoned);
             let (outcome, error) = match stop {
@@ -242,11 +242,11 @@ impl DetachedAttempt {
                 unwanted,
             };
             if let Err(unstored) = self.store.put_failure(&failure).await {
-                tracing::error!(%unstored, "the reason could not be stored");
+                tracing::error!(%unstored, "the failure could not be stored");
             }
             error
         });
-        said.await.clone()
+        recorded.await.clone()
     }
     /// Returns why the attempt was stopped, if it was. A batch system that was requested to cancel the attempt also
     /// sends a signal.
@@ -265,6 +265,6 @@ impl DetachedAttempt {
 async fn cancel_request(store: &Store, spec: &AttemptSpec) -> Result<Option<CancelRequest>> {
     match store.cancel_request(spec).await {
         Err(error) if error.kind == ErrorKind::Data => Ok(Some(CancelRequest { format: 1, timed_out: false })),
-        answer => answer,
+        response => response,
     }
 }

@@ -1,7 +1,7 @@
 //! Selects which files of an output folder become files of an artifact: regular ones, under names that are valid on
 //! every machine.
 //!
-//! A command may leave anything. A file that cannot be stored and fetched again unchanged is an error; it is never
+//! A command may write anything. A file that cannot be stored and fetched again unchanged is an error; it is never
 //! converted. A link to a file or folder of the same output is stored as its target; any other link would add
 //! unintended files to the artifact.
 
@@ -24,7 +24,7 @@ pub fn files_below(folder: &Path) -> Result<Vec<OutputFile>> {
     let kind = std::fs::symlink_metadata(folder).map_err(|e| io_error(folder, &e))?.file_type();
     if !kind.is_dir() {
         return Err(Error::data(format!("the folder was replaced by {}", describe(kind)))
-            .help("fill the folder that is there; leave it itself in its place"));
+            .help("write files into the output folder, and do not replace the folder itself"));
     }
     let root = folder.canonicalize().map_err(|e| io_error(folder, &e))?;
     let mut walk = OutputWalk { root: &root, found: Vec::new(), open: Vec::new() };
@@ -83,12 +83,12 @@ impl OutputWalk<'_> {
     fn follow(&self, link: &Path, path: &str) -> Result<(PathBuf, FileType)> {
         let refuse = |why: &str, help: &str| Err(Error::data(format!("{path:?} is a link {why}")).help(help));
         let Ok(target) = link.canonicalize() else {
-            return refuse("that leads nowhere", "remove it before the command ends, or make what it points to");
+            return refuse("without a target", "remove it before the command ends, or create its target");
         };
         if !target.starts_with(self.root) {
             return refuse(
                 "to a place outside of the output",
-                "copy what it points to (`cp -L`), or remove it before the command ends",
+                "copy its target (`cp -L`), or remove it before the command ends",
             );
         }
         if self.open.contains(&target) {
@@ -137,7 +137,7 @@ mod tests {
         files_below(folder.path()).unwrap().into_iter().map(|f| f.path).collect()
     }
     #[track_caller]
-    fn refused(folder: &TempDir, words: &[&str]) {
+    fn assert_rejected(folder: &TempDir, words: &[&str]) {
         let error = files_below(folder.path()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Data, "{error}");
         assert!(error.help.is_some() && words.iter().all(|w| error.message.contains(w)), "{error}");
@@ -149,25 +149,25 @@ mod tests {
     }
 
     #[test]
-    fn names_that_would_change_are_refused() {
+    fn unportable_names_are_rejected() {
         let names: [(&[u8], &str); 4] =
             [(b"f\xff", "a/f\\xFF"), (br"a\..\..\b", r"a\\..\\..\\b"), (b"a\nb", "\\n"), (b"\x1b[2J", "u{1b}")];
         for (name, shown) in names {
             let folder = output();
             std::fs::write(folder.path().join("a").join(OsStr::from_bytes(name)), "").unwrap();
-            refused(&folder, &[shown, "name"]);
+            assert_rejected(&folder, &[shown, "name"]);
         }
     }
 
     #[test]
-    fn what_is_not_a_regular_file_is_refused() {
+    fn special_files_are_rejected() {
         let folder = output();
         let _listener = UnixListener::bind(folder.path().join("s")).unwrap();
-        refused(&folder, &["\"s\"", "a socket"]);
+        assert_rejected(&folder, &["\"s\"", "a socket"]);
     }
 
     #[test]
-    fn links_are_followed_inside_of_the_output_only() {
+    fn links_are_followed_only_inside_the_output() {
         let folder = output();
         symlink("../b", folder.path().join("a/file")).unwrap();
         symlink("a", folder.path().join("latest")).unwrap();
@@ -181,27 +181,27 @@ mod tests {
         for target in [other.path(), file.as_path(), Path::new("../..")] {
             let folder = output();
             symlink(target, folder.path().join("a/out")).unwrap();
-            refused(&folder, &["\"a/out\"", "outside of the output"]);
+            assert_rejected(&folder, &["\"a/out\"", "outside of the output"]);
         }
     }
 
     #[test]
-    fn links_that_lead_nowhere_or_around_are_refused() {
+    fn dangling_and_cyclic_links_are_rejected() {
         let folder = output();
         symlink("none", folder.path().join("gone")).unwrap();
-        refused(&folder, &["\"gone\"", "leads nowhere"]);
+        assert_rejected(&folder, &["\"gone\"", "without a target"]);
         let folder = output();
         symlink(".", folder.path().join("a/self")).unwrap();
-        refused(&folder, &["\"a/self\"", "a folder that it is in"]);
+        assert_rejected(&folder, &["\"a/self\"", "a folder that it is in"]);
         let folder = output();
         std::fs::create_dir(folder.path().join("c")).unwrap();
         symlink("../c", folder.path().join("a/c")).unwrap();
         symlink("../a", folder.path().join("c/a")).unwrap();
-        refused(&folder, &["a folder that it is in"]);
+        assert_rejected(&folder, &["a folder that it is in"]);
     }
 
     #[test]
-    fn the_folder_itself_must_be_one() {
+    fn replaced_output_folder_is_rejected() {
         let (folder, other) = (output(), output());
         let port = folder.path().join("o");
         symlink(other.path(), &port).unwrap();

@@ -1,7 +1,7 @@
 //! Scratch folders of the attempts of a host.
 //!
-//! A folder that an attempt left empty is reused: most commands write nothing there, and creating and removing folders
-//! costs more than a small command.
+//! A folder that is empty after its attempt is reused: most commands write nothing there, and creating and removing
+//! folders costs more than a small command.
 
 use super::runner::WORK;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ impl<'a> Folders<'a> {
     pub fn of(scratch: &'a Path) -> Self {
         Self { scratch, empty: Mutex::default() }
     }
-    /// Returns a folder that is empty but, perhaps, for an empty working directory. `id` is unique to the attempt.
+    /// Returns a folder that is empty or has only an empty working directory. `id` is unique to the attempt.
     pub fn take(&self, id: u64) -> Result<AttemptFolder<'_>> {
         if let Some(path) = self.empty().pop() {
             return Ok(AttemptFolder { path, folders: self });
@@ -75,38 +75,38 @@ mod tests {
     use std::fs::{Permissions, create_dir, set_permissions, write};
     use std::os::unix::fs::PermissionsExt as _;
 
-    /// Runs `does` as an attempt in its folder; returns whether the next attempt gets the same folder.
-    fn is_given_again(does: impl FnOnce(&Path)) -> bool {
+    /// Runs `work` as an attempt in its folder; returns whether the next attempt gets the same folder.
+    fn is_reused(work: impl FnOnce(&Path)) -> bool {
         let scratch = tempfile::tempdir().unwrap();
         let folders = Folders::of(scratch.path());
         let first = folders.take(1).unwrap();
-        does(first.path());
+        work(first.path());
         let before = first.path().to_path_buf();
         drop(first);
         let next = folders.take(2).unwrap();
-        assert!(is_as_new(next.path()).unwrap(), "whatever the first did");
+        assert!(is_as_new(next.path()).unwrap(), "empty after any work");
         assert!(next.path() == before || !before.exists());
         next.path() == before
     }
 
     #[test]
-    fn only_what_was_left_as_it_was_serves_another() {
-        assert!(is_given_again(|_| {}));
-        assert!(is_given_again(|folder| create_dir(folder.join(WORK)).unwrap()));
-        assert!(!is_given_again(|folder| create_dir(folder.join("outputs")).unwrap()));
-        assert!(!is_given_again(|folder| write(folder.join(WORK), "a file").unwrap()));
-        assert!(!is_given_again(|folder| {
+    fn only_unchanged_folders_are_reused() {
+        assert!(is_reused(|_| {}));
+        assert!(is_reused(|folder| create_dir(folder.join(WORK)).unwrap()));
+        assert!(!is_reused(|folder| create_dir(folder.join("outputs")).unwrap()));
+        assert!(!is_reused(|folder| write(folder.join(WORK), "a file").unwrap()));
+        assert!(!is_reused(|folder| {
             create_dir(folder.join(WORK)).unwrap();
             write(folder.join(WORK).join(".hidden"), "").unwrap();
         }));
-        assert!(!is_given_again(|folder| {
+        assert!(!is_reused(|folder| {
             create_dir(folder.join(WORK)).unwrap();
             set_permissions(folder.join(WORK), Permissions::from_mode(0o500)).unwrap();
         }));
     }
 
     #[test]
-    fn two_attempts_at_one_time_have_two_folders() {
+    fn concurrent_attempts_have_separate_folders() {
         let scratch = tempfile::tempdir().unwrap();
         let folders = Folders::of(scratch.path());
         drop(folders.take(1).unwrap());

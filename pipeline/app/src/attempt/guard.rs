@@ -2,7 +2,7 @@
 //! attempt be killed.
 //!
 //! An attempt ends its commands itself, but SIGKILL leaves it no time and may reach the attempt alone: Ray does so when
-//! it loses a node. The guard has one end of a pipe from the attempt, which closes when the attempt is gone. Its
+//! it loses a node. The guard has one end of a pipe from the attempt, which closes when the attempt ends. Its
 //! arguments contain neither the attempt's mark nor its URL, so it is not mistaken for a part of the attempt.
 
 use std::io::{BufRead as _, Read as _, Write as _};
@@ -24,7 +24,7 @@ pub fn main() -> Result<()> {
     let mut mark = String::new();
     input.read_line(&mut mark).map_err(broken)?;
     let mut rest = Vec::new();
-    // The attempt is gone, however the input ends.
+    // The attempt has ended, however the input ends.
     let _ = input.read_to_end(&mut rest);
     let mark = mark.trim_end();
     if !mark.is_empty() {

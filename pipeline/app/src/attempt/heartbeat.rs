@@ -104,11 +104,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_of_phase_is_told_at_once_with_all_that_is_known() {
+    async fn phase_change_triggers_a_complete_heartbeat() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let (beats, clock) = (Arc::new(HeartbeatPublisher::default()), ManualClock::at_millis(42));
-        let (kept, keeping) = (beats.clone(), store.clone());
-        let task = tokio::spawn(async move { kept.publish(&keeping, &spec(), &clock).await });
+        let (publisher, published) = (beats.clone(), store.clone());
+        let task = tokio::spawn(async move { publisher.publish(&published, &spec(), &clock).await });
         let first = wait_for(&store, |_| true).await;
         assert_eq!((first.beat, first.at, first.phase, first.checkpoint), (1, 42, Phase::Fetching, None));
         let progress = |done| AttemptMessage::Progress {
@@ -128,26 +128,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn numbers_go_on_behind_those_of_a_process_before() {
+    async fn numbers_continue_after_a_restart() {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let (beats, clock) = (HeartbeatPublisher::default(), ManualClock::at_millis(0));
         store.put_heartbeat(&spec(), &beats.heartbeat(7, &clock)).await.unwrap();
         let spec = spec();
         tokio::select! {
-            () = beats.publish(&store, &spec, &clock) => panic!("it beats for ever"),
+            () = beats.publish(&store, &spec, &clock) => panic!("publish never returns"),
             next = wait_for(&store, |found| found.beat != 7) => assert_eq!(next.beat, 8),
         }
     }
 
     #[tokio::test]
-    async fn a_heartbeat_that_cannot_be_stored_is_no_error() {
+    async fn failed_heartbeat_is_not_an_error() {
         let open =
             |read_only| Store::open("memory://heartbeats", StoreOptions { read_only, ..StoreOptions::default() });
-        let (store, refusing) = (open(false).await.unwrap(), open(true).await.unwrap());
+        let (store, read_only_store) = (open(false).await.unwrap(), open(true).await.unwrap());
         let (beats, spec) = (HeartbeatPublisher::default(), spec());
         let clock = ManualClock::at_millis(0);
-        let keeping = tokio::time::timeout(Duration::from_millis(50), beats.publish(&refusing, &spec, &clock));
-        assert!(keeping.await.is_err(), "it goes on");
+        let publishing =
+            tokio::time::timeout(Duration::from_millis(50), beats.publish(&read_only_store, &spec, &clock));
+        assert!(publishing.await.is_err(), "publish continues");
         assert_eq!(stored(&store).await, None);
     }
 }

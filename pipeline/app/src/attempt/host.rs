@@ -1,9 +1,9 @@
 //! One process that runs the commands of many attempts: `trainyard attempt <store-url>#host-<name>`.
 //!
-//! The engine that started it sends orders; each attempt has a thread. The end of the orders means that the engine has
-//! died or no longer needs the host: within 2 s all processes that attempts started are killed, including those that
-//! left their process group, lost their parent, or ignore SIGTERM. The main thread starts no process, so that orphans
-//! adopted by it are distinguishable from commands.
+//! The engine that started it sends requests; each attempt has a thread. The end of the requests means that the engine
+//! has died or no longer needs the host: within 2 s all processes that attempts started are killed, including those
+//! that left their process group, lost their parent, or ignore SIGTERM. The main thread starts no process, so that
+//! orphans adopted by it are distinguishable from commands.
 
 use super::folders::Folders;
 use super::process_tree::HostProcessTree;
@@ -31,10 +31,10 @@ use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::{HostReport, HostRequest, kill_marked};
 use trainyard_store::Store;
 
-/// Grace period for attempts when the orders end.
+/// Grace period for attempts when the requests end.
 const GRACE: Duration = Duration::from_millis(1_500);
 
-/// Runs attempts until the orders end.
+/// Runs attempts until the requests end.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let runtime = runtime()?;
     let scratch = ScratchFolder::new()?;
@@ -87,10 +87,10 @@ struct RunningAttempt {
 
 impl AttemptHost<'_> {
     fn serve_requests<'s>(&'s self, threads: &'s Scope<'s, '_>) -> Result<()> {
-        let mut orders = HostRequestReader::from(std::io::stdin());
-        let crew = ThreadPool::new(threads);
-        while let Some((order, lock)) = orders.next()? {
-            match order {
+        let mut requests = HostRequestReader::from(std::io::stdin());
+        let pool = ThreadPool::new(threads);
+        while let Some((request, lock)) = requests.next()? {
+            match request {
                 HostRequest::Start { id, url, spec, .. } => {
                     let running = Arc::new(RunningAttempt {
                         url,
@@ -99,8 +99,8 @@ impl AttemptHost<'_> {
                         killed: watch::Sender::new(false),
                     });
                     self.running().insert(id, running.clone());
-                    let carry = move || self.run_attempt(id, &running, &spec, lock);
-                    if let Err(error) = crew.submit(Box::new(carry)) {
+                    let job = move || self.run_attempt(id, &running, &spec, lock);
+                    if let Err(error) = pool.submit(Box::new(job)) {
                         let error = Error::retryable(format!("no thread for the attempt: {error}"));
                         self.report_end(id, Err(error));
                     }
@@ -127,23 +127,23 @@ impl AttemptHost<'_> {
     /// Runs one attempt to its end.
     fn run_attempt(&self, id: u64, running: &RunningAttempt, spec: &AttemptSpec, lock: Option<OwnedFd>) {
         let _span = span(spec).entered();
-        let carried = catch_unwind(AssertUnwindSafe(|| self.attempt(id, running, spec)))
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.attempt(id, running, spec)))
             .unwrap_or_else(|panic| Err(Error::bug(format!("the attempt panicked: {}", panic_text(&panic)))));
         drop(lock);
         let timed_out = running.timed_out.load(Ordering::SeqCst);
-        self.report_end(id, carried.map_err(|error| redaction::error(name_timeout(error, timed_out))));
+        self.report_end(id, outcome.map_err(|error| redaction::error(name_timeout(error, timed_out))));
     }
 
     /// Reports the end of an attempt.
-    fn report_end(&self, id: u64, carried: Result<AttemptResult>) {
-        let said = match carried {
+    fn report_end(&self, id: u64, outcome: Result<AttemptResult>) {
+        let report = match outcome {
             Ok(result) => HostReport::Ended { id, stored: true, result: Some(Box::new(result)), error: None },
             Err(error) => {
                 write_message(&HostReport::Message { id, message: AttemptMessage::Error { error: error.clone() } });
                 HostReport::Ended { id, stored: false, result: None, error: Some(error) }
             }
         };
-        write_message(&said);
+        write_message(&report);
         self.running().remove(&id);
         self.ended.notify_all();
     }
@@ -186,7 +186,7 @@ impl AttemptHost<'_> {
     fn stop_all(&self) {
         self.running().values().for_each(|running| running.cancel.cancel());
     }
-    /// Waits until every attempt is over. Returns whether all ended within `limit`.
+    /// Waits until every attempt has ended. Returns whether all ended within `limit`.
     fn all_ended_within(&self, limit: Duration) -> bool {
         let some = |running: &mut HashMap<u64, Arc<RunningAttempt>>| !running.is_empty();
         let waited = self.ended.wait_timeout_while(self.running(), limit, some);
@@ -209,8 +209,8 @@ impl Reporter for HostReporter {
     }
 }
 
-/// Writes one line. A broken pipe means that the engine died, which the end of the orders reveals too.
-fn write_message(said: &HostReport) {
+/// Writes one line. A broken pipe means that the engine died, which the end of the requests reveals too.
+fn write_message(report: &HostReport) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(&said.to_line()).and_then(|()| out.flush());
+    let _ = out.write_all(&report.to_line()).and_then(|()| out.flush());
 }

@@ -40,6 +40,6 @@ pub async fn materialize(
 /// Chooses between links and copies. A link shares its bytes with the published file. Built-in kinds only read; any
 /// other command is stopped by the permissions of stored files, except root, which ignores them.
 fn mode(spec: &AttemptSpec) -> FetchMode {
-    let laid_open = spec.kind == RUN_KIND && rustix::process::geteuid().is_root();
-    if laid_open { FetchMode::Copy } else { FetchMode::Link }
+    let ignores_permissions = spec.kind == RUN_KIND && rustix::process::geteuid().is_root();
+    if ignores_permissions { FetchMode::Copy } else { FetchMode::Link }
 }

@@ -1,5 +1,5 @@
 //! A process of a multi-node attempt other than the first: it runs the command and records in the store how that ended.
-//! It stops when the attempt is over, which it learns from the store.
+//! It stops when the attempt has ended, which it reads from the store.
 
 use super::nodes::mark;
 use super::redaction::{self, RedactingReporter};
@@ -78,12 +78,13 @@ fn explained(error: Error, stops: &StopSignal, spec: &AttemptSpec) -> Error {
     }
 }
 
-/// Stops when the attempt has ended or is to stop, or its run is over.
+/// Stops the process when the attempt has ended or must stop, or its run has ended.
 fn watch_end(store: &Store, spec: &AttemptSpec, stops: &Arc<StopSignal>) {
-    let impatient = store.with_outage(Duration::ZERO);
-    let (looks, leased) = ((impatient.clone(), spec.clone(), stops.clone()), (impatient, spec.clone(), stops.clone()));
+    let direct_store = store.with_outage(Duration::ZERO);
+    let (polled, leased) =
+        ((direct_store.clone(), spec.clone(), stops.clone()), (direct_store, spec.clone(), stops.clone()));
     tokio::spawn(async move {
-        let (store, spec, stops) = looks;
+        let (store, spec, stops) = polled;
         while !is_over(&store, &spec).await {
             tokio::time::sleep(POLL_INTERVAL).await;
         }

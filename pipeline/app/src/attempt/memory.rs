@@ -50,8 +50,8 @@ impl Limit {
 /// Returns the error of a stage that used this many bytes.
 pub fn exceeded(spec: &AttemptSpec, used: u64) -> Error {
     let (used, limit) = (format_size(used), format_size(spec.resources.memory));
-    Error::invalid(format!("stage `{}` ran out of memory: it used {used} of the {limit} that it asked for", spec.stage))
-        .help("ask for more under `resources: {memory: …}`, or let the stage use less")
+    Error::invalid(format!("stage `{}` ran out of memory: it used {used} of the requested {limit}", spec.stage))
+        .help("request more under `resources: {memory: …}`, or reduce the memory that the stage uses")
 }
 
 /// Runs a stage in this process and cancels it if this process tree exceeds the limit.
@@ -98,7 +98,7 @@ fn numbers(list: &str) -> Vec<u32> {
     list.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Returns resident bytes, shared pages counted whole; `None` if the process is gone.
+/// Returns resident bytes, shared pages counted whole; `None` if the process has ended.
 fn resident(process: u32) -> Option<u64> {
     let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
     let pages: u64 = pages.split_ascii_whitespace().nth(1)?.parse().ok()?;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_started_counts_too() {
+    fn descendants_are_counted() {
         let hog = hog();
         let limit = |bytes| Limit { bytes, process: hog.id(), clock: SystemClock::new(), next: Duration::ZERO };
         let used = limit(50 << 20).exceeded();
@@ -156,32 +156,32 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_once_a_second() {
+    fn measurements_are_rate_limited() {
         let mut limit =
             Limit { bytes: 1, process: std::process::id(), clock: SystemClock::new(), next: Duration::ZERO };
         assert!(limit.exceeded().is_some(), "this process uses more than a byte");
-        assert_eq!(limit.exceeded(), None, "and was looked at just now");
+        assert_eq!(limit.exceeded(), None, "it was measured just now");
     }
 
     #[test]
-    fn a_process_that_is_gone_uses_nothing() {
+    fn ended_process_uses_nothing() {
         let mut child = Command::new("true").spawn().unwrap();
         let id = child.id();
         child.wait().unwrap();
         assert_eq!((resident(id), proportional(id), tree(id)), (None, None, vec![id]));
     }
 
-    fn asking_for(memory: u64) -> AttemptSpec {
+    fn requesting(memory: u64) -> AttemptSpec {
         AttemptSpec { resources: AttemptResources { memory, ..Default::default() }, ..spec() }
     }
 
     #[test]
-    fn a_stage_of_this_process_is_stopped_and_the_error_says_why() {
+    fn stage_over_its_limit_is_stopped() {
         let cancel = CancelToken::default();
-        let outcome = limited(&asking_for(1), &cancel, || {
+        let outcome = limited(&requesting(1), &cancel, || {
             for _ in 0..1_000 {
                 if cancel.is_cancelled() {
-                    return Err(Error::cancelled("asked to stop"));
+                    return Err(Error::cancelled("stopped"));
                 }
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_that_asked_for_no_amount_or_stays_below_it_ends_by_itself() {
+    fn stage_within_its_limit_is_not_stopped() {
         for memory in [0, 1 << 50] {
             let cancel = CancelToken::default();
             let sleep = |time| {
                 std::thread::sleep(time);
                 Ok(())
             };
-            limited(&asking_for(memory), &cancel, || sleep(POLL_INTERVAL + POLL_INTERVAL / 2)).unwrap();
+            limited(&requesting(memory), &cancel, || sleep(POLL_INTERVAL + POLL_INTERVAL / 2)).unwrap();
             assert!(!cancel.is_cancelled());
         }
     }

@@ -47,14 +47,14 @@ impl PeerNodes {
         let over = CancelToken::default();
         let (this, ends) = (self.clone(), (cancel.clone(), stop.clone(), over.clone()));
         let watching = std::thread::spawn(move || this.watch(&ends.0, &ends.1, &ends.2));
-        let worked = work();
+        let outcome = work();
         over.cancel();
         // The thread only watches; if it panicked, the others are still waited for below.
         let _ = watching.join();
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        worked?;
+        outcome?;
         self.wait(cancel)
     }
 
@@ -62,7 +62,7 @@ impl PeerNodes {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Watches the others until the work is over or one of them has failed.
+    /// Watches the others until the work has ended or one of them has failed.
     fn watch(&self, cancel: &CancelToken, stop: &CancelToken, over: &CancelToken) {
         while !over.is_cancelled() {
             if cancel.is_cancelled() || self.poll().is_err() {
@@ -96,7 +96,7 @@ impl PeerNodes {
                 }
                 Ok(None) => all = false,
                 Err(error) => {
-                    tracing::info!(rank, %error, "how a node ended could not be looked for");
+                    tracing::info!(rank, %error, "the end of a node could not be read");
                     all = false;
                 }
             }

@@ -50,16 +50,16 @@ impl Pipes {
     pub fn are_closed(&self) -> bool {
         self.open.is_empty()
     }
-    /// Waits up to `limit` for a line, the end of the process or the end of a pipe; calls `see` for each line.
-    pub fn wait(&mut self, limit: Duration, see: &mut impl FnMut(OutputStream, &str)) {
+    /// Waits up to `limit` for a line, the end of the process or the end of a pipe; calls `on_line` for each line.
+    pub fn wait(&mut self, limit: Duration, on_line: &mut impl FnMut(OutputStream, &str)) {
         let limit = if self.exit_fd.is_some() { limit } else { limit.min(POLL_INTERVAL) };
         let mut ready = self.poll(limit).into_iter();
         let mut open = Vec::with_capacity(self.open.len());
         for mut pipe in std::mem::take(&mut self.open) {
-            if !ready.next().unwrap_or(false) || pipe.read(&mut self.buffer, see) {
+            if !ready.next().unwrap_or(false) || pipe.read(&mut self.buffer, on_line) {
                 open.push(pipe);
             } else {
-                pipe.lines.finish(&mut |line| see(pipe.stream, line));
+                pipe.lines.finish(&mut |line| on_line(pipe.stream, line));
             }
         }
         self.open = open;
@@ -69,9 +69,9 @@ impl Pipes {
         self.exit_fd = None;
     }
     /// Passes on lines without a line end.
-    pub fn finish(self, see: &mut impl FnMut(OutputStream, &str)) {
+    pub fn finish(self, on_line: &mut impl FnMut(OutputStream, &str)) {
         for pipe in self.open {
-            pipe.lines.finish(&mut |line| see(pipe.stream, line));
+            pipe.lines.finish(&mut |line| on_line(pipe.stream, line));
         }
     }
 
@@ -88,11 +88,11 @@ impl Pipes {
 
 impl Pipe {
     /// Reads available bytes. Returns whether more may follow.
-    fn read(&mut self, piece: &mut [u8], see: &mut impl FnMut(OutputStream, &str)) -> bool {
-        match self.file.read(piece) {
+    fn read(&mut self, buffer: &mut [u8], on_line: &mut impl FnMut(OutputStream, &str)) -> bool {
+        match self.file.read(buffer) {
             Ok(0) => false,
             Ok(size) => {
-                self.lines.feed(&piece[..size], &mut |line| see(self.stream, line));
+                self.lines.feed(&buffer[..size], &mut |line| on_line(self.stream, line));
                 true
             }
             // A broken pipe ends the log like any other end; the exit status shows how the process ended.
@@ -108,6 +108,6 @@ fn exit_fd(child: &Child) -> Option<OwnedFd> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn end_of(_: &Child) -> Option<OwnedFd> {
+fn exit_fd(_: &Child) -> Option<OwnedFd> {
     None
 }

@@ -1,4 +1,4 @@
-//! Finds the processes that a command left when its own process has ended, without a scan of all processes of the
+//! Finds the remaining processes of a command whose own process has ended, without a scan of all processes of the
 //! machine.
 //!
 //! A host is a subreaper: orphans become its children. So every live process that a command started is in the command's
@@ -24,7 +24,7 @@ impl HostProcessTree {
     pub fn adopt() -> Self {
         #[cfg(target_os = "linux")]
         if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-            tracing::debug!(%error, "orphans do not come to this process");
+            tracing::debug!(%error, "this process cannot become a subreaper");
         }
         Self::default()
     }
@@ -49,14 +49,14 @@ impl HostProcessTree {
     /// Whether a live orphan was adopted; reaps the dead ones. Orphans become children of the main thread, commands are
     /// started by others.
     fn has_adopted(&self) -> bool {
-        let own = std::process::id();
-        let Ok(children) = std::fs::read_to_string(format!("/proc/self/task/{own}/children")) else { return true };
+        let pid = std::process::id();
+        let Ok(children) = std::fs::read_to_string(format!("/proc/self/task/{pid}/children")) else { return true };
         let adopted: Vec<Pid> = {
             let commands = self.commands();
             let numbers = children.split_ascii_whitespace().filter_map(|word| word.parse().ok());
             numbers.filter(|number| !commands.contains(number)).filter_map(Pid::from_raw).collect()
         };
-        adopted.into_iter().filter(|pid| matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(None))).count() > 0
+        adopted.into_iter().filter(|child| matches!(waitpid(Some(*child), WaitOptions::NOHANG), Ok(None))).count() > 0
     }
     fn commands(&self) -> MutexGuard<'_, BTreeSet<i32>> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
@@ -77,26 +77,26 @@ mod tests {
 
     /// Runs a script as a host runs a command; returns how many processes it left, and how many with its mark survive.
     fn left_by(script: &str, mark: &str) -> (usize, usize) {
-        let family = HostProcessTree::adopt();
+        let tree = HostProcessTree::adopt();
         let mut command = Command::new("sh");
         command.args(["-c", script]).env(MARK, mark).process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let pid = Pid::from_child(&child);
-        family.started(pid);
+        tree.started(pid);
         child.wait().unwrap();
-        (family.kill_leftovers(pid, mark), kill_marked(mark))
+        (tree.kill_leftovers(pid, mark), kill_marked(mark))
     }
 
     /// One test, since adopted orphans are shared by the whole process.
     #[test]
-    fn what_a_command_leaves_is_found_and_one_that_leaves_nothing_costs_no_scan() {
+    fn leftovers_are_found_and_clean_commands_cost_no_scan() {
         // With the mark of a live process, a scan would find that process.
         let mark = format!("memory://#{}-quiet", std::process::id());
         let mut other = Command::new("sleep").arg("100").env(MARK, &mark).spawn().unwrap();
         let (found, living) = left_by("true", &mark);
         other.kill().unwrap();
         other.wait().unwrap();
-        assert_eq!((found, living), (0, 1), "nobody looked");
+        assert_eq!((found, living), (0, 1), "no scan");
         for (name, script) in [
             ("group", "sleep 100 &"),
             ("session", "setsid sleep 100 & sleep 0.2"),

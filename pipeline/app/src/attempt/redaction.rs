@@ -48,16 +48,16 @@ pub fn error(mut error: Error) -> Error {
 pub struct RedactingReporter<R>(pub R);
 
 impl<R: Reporter> Reporter for RedactingReporter<R> {
-    fn report(&self, said: AttemptMessage) {
-        self.0.report(message(said));
+    fn report(&self, original: AttemptMessage) {
+        self.0.report(message(original));
     }
 }
 
 /// Redacts a message.
 pub fn message(message: AttemptMessage) -> AttemptMessage {
     match message {
-        AttemptMessage::Log { level, text: said } => AttemptMessage::Log { level, text: text(&said).into_owned() },
-        AttemptMessage::Error { error: said } => AttemptMessage::Error { error: error(said) },
+        AttemptMessage::Log { level, text: line } => AttemptMessage::Log { level, text: text(&line).into_owned() },
+        AttemptMessage::Error { error: original } => AttemptMessage::Error { error: error(original) },
         AttemptMessage::Metric { name, step, value } => {
             AttemptMessage::Metric { name: text(&name).into_owned(), step, value }
         }
@@ -70,19 +70,19 @@ pub fn message(message: AttemptMessage) -> AttemptMessage {
 }
 
 fn redact<'a>(text: &'a str, secrets: &[(String, String)]) -> Cow<'a, str> {
-    let mut said = Cow::Borrowed(text);
+    let mut redacted = Cow::Borrowed(text);
     for (value, name) in secrets {
-        if said.contains(value.as_str()) {
-            said = Cow::Owned(said.replace(value.as_str(), &mark(name)));
+        if redacted.contains(value.as_str()) {
+            redacted = Cow::Owned(redacted.replace(value.as_str(), &mark(name)));
         }
         // A truncated line may end in the beginning of a value.
         if text.len() + 4 > TEXT_LIMIT
-            && let Some(length) = beginning(value).find(|length| said.ends_with(&value[..*length]))
+            && let Some(length) = beginning(value).find(|length| redacted.ends_with(&value[..*length]))
         {
-            said = Cow::Owned(format!("{}{}", &said[..said.len() - length], mark(name)));
+            redacted = Cow::Owned(format!("{}{}", &redacted[..redacted.len() - length], mark(name)));
         }
     }
-    said
+    redacted
 }
 
 /// Returns the lengths of prefixes that still reveal a truncated value, longest first.
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn values_become_their_names_wherever_they_stand() {
+    fn values_are_replaced_by_names() {
         let secrets = secrets(&[("hunter2-hunter2", "TOKEN"), ("hunter2-hunter2-more", "LONG")]);
         assert_eq!(redact("no secret", &secrets), "no secret");
         assert_eq!(redact("ahunter2-hunter2bhunter2-hunter2", &secrets), "a[secret TOKEN]b[secret TOKEN]");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_within_a_value_gives_nothing_away() {
+    fn truncated_values_are_redacted() {
         let secrets = secrets(&[("abcdefghijklmnop", "TOKEN")]);
         let cut = format!("{}abcdefghijkl", "x".repeat(TEXT_LIMIT - 12));
         assert!(redact(&cut, &secrets).ends_with("x[secret TOKEN]"));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_leaves_an_attempt_holds_a_value() {
+    fn all_messages_are_redacted() {
         keep("KEY", "-----BEGIN-----\nline one of it\nshort\n-----END-----\n");
         keep("PIN", "1234567");
         let reporter = RedactingReporter(MessageRecorder(Mutex::default()));
@@ -148,12 +148,12 @@ mod tests {
             metric: Some((name.into(), 0.5)),
         };
         reporter.report(progress("line one of it"));
-        let heard = reporter.0.0.into_inner().unwrap();
-        assert_eq!(heard[0], line("it says [secret KEY], short, 1234567"), "short values are ordinary words");
-        let AttemptMessage::Error { error } = &heard[1] else { panic!("{heard:?}") };
+        let messages = reporter.0.0.into_inner().unwrap();
+        assert_eq!(messages[0], line("it says [secret KEY], short, 1234567"), "short values are ordinary words");
+        let AttemptMessage::Error { error } = &messages[1] else { panic!("{messages:?}") };
         assert_eq!(error.to_string(), "ends: [secret KEY]; ask [secret KEY]");
         assert_eq!(error.causes().collect::<Vec<_>>(), ["bad [secret KEY]"]);
-        assert_eq!(heard[2], AttemptMessage::Metric { name: "[secret KEY]".into(), step: 1, value: 0.5 });
-        assert_eq!(heard[3], progress("[secret KEY]"));
+        assert_eq!(messages[2], AttemptMessage::Metric { name: "[secret KEY]".into(), step: 1, value: 0.5 });
+        assert_eq!(messages[3], progress("[secret KEY]"));
     }
 }

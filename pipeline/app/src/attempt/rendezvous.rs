@@ -23,13 +23,13 @@ const REMOTE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns the rank of this process in its attempt; 0 for the first or only one.
 pub fn rank(url: &str) -> u32 {
-    let told = std::env::var(NODE).unwrap_or_default();
-    rank_in(&told, url)
+    let value = std::env::var(NODE).unwrap_or_default();
+    rank_in(&value, url)
 }
 
 /// Parses the rank. Commands inherit the variable, so it counts only together with the attempt's own URL.
-fn rank_in(told: &str, url: &str) -> u32 {
-    told.split_once(' ').filter(|(_, of)| *of == url).and_then(|(rank, _)| rank.parse().ok()).unwrap_or(0)
+fn rank_in(value: &str, url: &str) -> u32 {
+    value.split_once(' ').filter(|(_, of)| *of == url).and_then(|(rank, _)| rank.parse().ok()).unwrap_or(0)
 }
 
 /// Returns the number of machines that the attempt runs on.
@@ -37,7 +37,7 @@ pub fn nodes(spec: &AttemptSpec) -> u32 {
     spec.peers.iter().find(|peer| peer.stage == spec.stage).map_or(1, |peer| peer.nodes)
 }
 
-/// A process that is to meet its peers.
+/// A process that waits for its peers.
 pub struct Rendezvous<'a> {
     /// Store of the rendezvous.
     pub store: &'a Store,
@@ -62,7 +62,7 @@ impl Rendezvous<'_> {
         }
         let own = self.announce()?;
         let all = self.wait_for_all()?;
-        tracing::info!(processes = all.len(), "all that run at the same time are there");
+        tracing::info!(processes = all.len(), "all peers have arrived");
         Ok(variables(self.spec, &own, &all))
     }
 
@@ -76,10 +76,10 @@ impl Rendezvous<'_> {
 
     fn wait_for_all(&self) -> Result<BTreeMap<(String, u32), NodeAddress>> {
         let clock = SystemClock::new();
-        let patience =
+        let limit =
             self.spec.wait_millis.map_or(DEFAULT_PEER_WAIT, |wait| Duration::from_millis(wait).min(DEFAULT_PEER_WAIT));
         let pause = if self.store.local_root().is_some() { LOCAL_POLL_INTERVAL } else { REMOTE_POLL_INTERVAL };
-        let began = clock.monotonic();
+        let started = clock.monotonic();
         let mut found = BTreeMap::new();
         loop {
             for (peer, rank) in processes(&self.spec.peers) {
@@ -87,8 +87,8 @@ impl Rendezvous<'_> {
                 if found.contains_key(&name) {
                     continue;
                 }
-                let asked = self.store.address(&self.spec.run, &peer.stage, peer.attempt, rank);
-                if let Some(address) = self.handle.block_on(asked)? {
+                let lookup = self.store.address(&self.spec.run, &peer.stage, peer.attempt, rank);
+                if let Some(address) = self.handle.block_on(lookup)? {
                     found.insert(name, address);
                 }
             }
@@ -102,10 +102,10 @@ impl Rendezvous<'_> {
             if self.cancel.is_cancelled() {
                 return Err(Error::cancelled("stopped while it waited for its peers"));
             }
-            if clock.monotonic().saturating_sub(began) >= patience {
-                let (missing, time) = (missing.join(", "), format_duration(patience));
+            if clock.monotonic().saturating_sub(started) >= limit {
+                let (missing, time) = (missing.join(", "), format_duration(limit));
                 return Err(Error::retryable(format!("did not start within {time}: {missing}"))
-                    .help("they have to run at the same time; `trainyard explain` says what they wait for"));
+                    .help("peers must run at the same time; `trainyard explain` shows what they wait for"));
             }
             std::thread::sleep(pause);
         }
@@ -157,11 +157,11 @@ fn port() -> Result<u16> {
 /// Returns the source address of this machine's packets. Connecting a datagram socket sends no packet; it only looks up
 /// the route.
 fn own_ip() -> IpAddr {
-    let asked = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+    let local = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
         socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
         socket.local_addr()
     });
-    asked.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
+    local.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
 }
 
 #[cfg(test)]
@@ -182,13 +182,13 @@ mod tests {
     }
     async fn meet(store: &Store, spec: AttemptSpec, rank: u32) -> Result<BTreeMap<String, String>> {
         let (store, handle) = (store.clone(), Handle::current());
-        let meeting =
+        let join =
             move || Rendezvous { store: &store, spec: &spec, rank, handle, cancel: &CancelToken::default() }.join();
-        tokio::task::spawn_blocking(meeting).await.unwrap()
+        tokio::task::spawn_blocking(join).await.unwrap()
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_group_is_told_of_each_other() {
+    async fn peers_receive_all_addresses() {
         let store = store().await;
         let peers = [peer("train", 2), peer("rollout_server", 1)];
         let (first, second, server) = tokio::join!(
@@ -203,25 +203,25 @@ mod tests {
         assert_eq!(first["TRAINYARD_NODE_ADDRESSES"], format!("{},{}", at(&first), at(&second)));
         assert_eq!(first["TRAINYARD_ADDRESS_ROLLOUT_SERVER"], at(&server));
         assert_eq!(server["TRAINYARD_ADDRESS_TRAIN"], first["TRAINYARD_NODE_ADDRESSES"]);
-        assert!(!server.contains_key("TRAINYARD_NODES"), "it runs on one machine");
+        assert!(!server.contains_key("TRAINYARD_NODES"), "a stage on one machine has no nodes");
         let again = meet(&store, of("train", &peers, None), 1).await.unwrap_err();
         assert_eq!(again.kind, ErrorKind::Lost, "a second process of one rank: {again}");
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn who_does_not_come_is_named_and_not_waited_for_for_ever() {
+    async fn missing_peers_are_reported_after_the_timeout() {
         let store = store().await;
         let error = meet(&store, of("a", &[peer("a", 1), peer("b", 2)], Some(20)), 0).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Retryable);
         assert!(error.message.contains("`b` on node 0, `b` on node 1"), "{error}");
-        assert!(meet(&store, of("a", &[], None), 0).await.unwrap().is_empty(), "an attempt alone meets nobody");
+        assert!(meet(&store, of("a", &[], None), 0).await.unwrap().is_empty(), "an attempt without peers");
     }
 
     #[test]
-    fn a_rank_counts_for_its_own_attempt_only() {
+    fn rank_of_another_attempt_is_ignored() {
         assert_eq!(rank_in("3 file:///s#a/1", "file:///s#a/1"), 3);
-        for told in ["3 file:///s#b/1", "", "x file:///s#a/1", "3"] {
-            assert_eq!(rank_in(told, "file:///s#a/1"), 0, "{told}");
+        for value in ["3 file:///s#b/1", "", "x file:///s#a/1", "3"] {
+            assert_eq!(rank_in(value, "file:///s#a/1"), 0, "{value}");
         }
     }
 }

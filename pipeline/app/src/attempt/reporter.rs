@@ -18,7 +18,7 @@ impl Reporter for LineReporter {
         if let Ok(mut line) = serde_json::to_vec(&message) {
             line.push(b'\n');
             let mut out = std::io::stdout().lock();
-            // The engine's death is noticed on stdin, not here.
+            // The engine's death is detected on stdin, not here.
             let _ = out.write_all(&line).and_then(|()| out.flush());
         }
     }

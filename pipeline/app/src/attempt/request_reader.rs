@@ -1,4 +1,4 @@
-//! Orders of a host: JSON Lines from a socket, some with the lock of an attempt's slots.
+//! Requests to a host: JSON Lines from a socket, some with the lock of an attempt's slots.
 //!
 //! The commands that the host starts inherit the locks. Should the engine and the host both be killed, the locks last
 //! as long as any of their commands; in all other cases the owner of the slots releases them.
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::HostRequest;
 
-/// Locks that one read may receive.
+/// Maximum number of locks received by one read.
 const LOCKS: usize = 64;
 /// Read buffer size in bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -30,17 +30,20 @@ impl<S: AsFd> HostRequestReader<S> {
     pub fn from(socket: S) -> Self {
         Self { socket, buffer: Vec::new(), searched: 0, locks: VecDeque::new() }
     }
-    /// Waits for the next order and its lock; returns `None` at the end. Errors: bug (the order cannot be read).
+    /// Waits for the next request and its lock; returns `None` at the end. Errors: bug (the request cannot be read).
     pub fn next(&mut self) -> Result<Option<(HostRequest, Option<OwnedFd>)>> {
         loop {
             if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.buffer.drain(..=self.searched + end).collect();
                 self.searched = 0;
-                let order = serde_json::from_slice(&line)
-                    .map_err(|e| Error::bug("an order of the engine cannot be read").caused_by(&e))?;
-                let lock =
-                    if matches!(order, HostRequest::Start { lock: true, .. }) { self.locks.pop_front() } else { None };
-                return Ok(Some((order, lock)));
+                let request = serde_json::from_slice(&line)
+                    .map_err(|e| Error::bug("a request of the engine cannot be read").caused_by(&e))?;
+                let lock = if matches!(request, HostRequest::Start { lock: true, .. }) {
+                    self.locks.pop_front()
+                } else {
+                    None
+                };
+                return Ok(Some((request, lock)));
             }
             self.searched = self.buffer.len();
             if !self.read()? {
@@ -58,7 +61,7 @@ impl<S: AsFd> HostRequestReader<S> {
         let received = match recvmsg(&self.socket, &mut parts, &mut ancillary, RecvFlags::empty()) {
             Ok(received) => received,
             Err(rustix::io::Errno::INTR) => return Ok(true),
-            Err(e) => return Err(Error::bug(format!("the orders of the engine cannot be read: {e}"))),
+            Err(e) => return Err(Error::bug(format!("the requests of the engine cannot be read: {e}"))),
         };
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(locks) = message {
@@ -80,8 +83,8 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     fn start(id: u64, lock: bool) -> Vec<u8> {
-        let order = HostRequest::Start { id, url: "memory://#x".into(), spec: Box::new(spec()), lock };
-        [serde_json::to_vec(&order).unwrap(), b"\n".to_vec()].concat()
+        let request = HostRequest::Start { id, url: "memory://#x".into(), spec: Box::new(spec()), lock };
+        [serde_json::to_vec(&request).unwrap(), b"\n".to_vec()].concat()
     }
 
     /// Sends bytes along with a file descriptor.
@@ -94,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn each_order_gets_its_own_lock_however_the_lines_are_cut() {
+    fn each_request_gets_its_lock() {
         let folder = tempfile::tempdir().unwrap();
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         for (id, name) in [(1, "one"), (2, "two")] {
@@ -106,13 +109,13 @@ mod tests {
         }
         ours.write_all(b"{\"stop\":{\"id\":1,\"timed_out\":true}}\n").unwrap();
         drop(ours);
-        let (mut orders, mut seen) = (HostRequestReader::from(theirs), Vec::new());
-        while let Some((order, lock)) = orders.next().unwrap() {
+        let (mut reader, mut seen) = (HostRequestReader::from(theirs), Vec::new());
+        while let Some((request, lock)) = reader.next().unwrap() {
             let mut text = String::new();
             if let Some(lock) = lock {
                 File::from(lock).read_to_string(&mut text).unwrap();
             }
-            seen.push(match order {
+            seen.push(match request {
                 HostRequest::Start { id, .. } => format!("{id} {text}"),
                 HostRequest::Stop { id, timed_out } => format!("stop {id} {timed_out}"),
                 HostRequest::Kill { id } => format!("kill {id}"),
@@ -122,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_cannot_be_read_is_an_error() {
+    fn invalid_request_is_an_error() {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         ours.write_all(b"{\"dance\":{}}\n").unwrap();
         let error = HostRequestReader::from(theirs).next().unwrap_err();

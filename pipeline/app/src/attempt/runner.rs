@@ -150,7 +150,7 @@ impl AttemptRunner<'_> {
         self.handle.block_on(async {
             tokio::select! {
                 biased;
-                answer = request => answer,
+                response = request => response,
                 Ok(_) = killed.wait_for(|killed| *killed) => Err(Error::cancelled("the attempt was stopped")),
             }
         })
@@ -158,7 +158,7 @@ impl AttemptRunner<'_> {
 }
 
 /// Returns the context of a stage: fetched inputs, and one empty folder for each output. Responses of services are not
-/// kept.
+/// stored.
 pub fn context(
     spec: &AttemptSpec,
     inputs: BTreeMap<String, Vec<InputArtifact>>,

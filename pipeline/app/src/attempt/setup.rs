@@ -8,8 +8,8 @@ use trainyard_store::{MissingFolder, Store, StoreOptions};
 
 /// Returns the runtime of an attempt. Its worker does the background work; the stage runs on the calling thread.
 pub fn runtime() -> Result<Runtime> {
-    let made = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    made.map_err(|e| Error::retryable(format!("no runtime: {e}")))
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.map_err(|e| Error::retryable(format!("no runtime: {e}")))
 }
 
 /// Opens the store and the spec that an attempt's URL names. Durability and the longest tolerated outage of the store
@@ -26,8 +26,8 @@ pub async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
     Ok((store.with_outage(outage(&spec)), spec))
 }
 
-/// Opens the store of an attempt. The engine that started the attempt verified the store; if it is gone by now, it must
-/// not be created again.
+/// Opens the store of an attempt. The engine that started the attempt verified the store; if it no longer exists, it
+/// must not be created again.
 pub async fn open_store(url: &str, fsync: bool) -> Result<Store> {
     let options = StoreOptions {
         probe: false,

@@ -13,16 +13,16 @@ use trainyard_spec::files::{digest_path, source_exists};
 /// Runs the work between two checks of the sources. Uploaded sources are in their `places`, all others at the paths in
 /// the spec.
 pub fn guard_sources(spec: &AttemptSpec, places: &UploadPaths, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    verify(spec, places, "run the command again: it makes a new plan")?;
+    verify(spec, places, "run the command again to make a new plan")?;
     work()?;
-    verify(spec, places, "run the command again; if the stage itself writes there, let it write to its outputs")
+    verify(spec, places, "run the command again; if the stage itself writes there, make it write to its outputs")
 }
 
 fn verify(spec: &AttemptSpec, places: &UploadPaths, help: &str) -> Result<()> {
     for (location, planned) in &spec.sources {
         let path = places.get(location).map_or(Path::new(location), |place| place.as_path());
         if !source_exists(path) {
-            return Err(Error::invalid(format!("{location} is gone since the plan was made")).help(help));
+            return Err(Error::invalid(format!("{location} was removed since the plan was made")).help(help));
         }
         if digest_path(path)? != *planned {
             return Err(Error::invalid(format!("{location} changed since the plan was made")).help(help));

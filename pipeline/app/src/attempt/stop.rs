@@ -51,13 +51,13 @@ impl AttemptStop {
                 let limit = spec.timeout_millis.map(|limit| format_duration(Duration::from_millis(limit)));
                 let limit = limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
                 let error = Error::retryable(format!("the attempt did not end within its timeout{limit}"))
-                    .help("raise `timeout`, or let the stage do less");
+                    .help("raise `timeout`, or reduce the work of the stage");
                 (AttemptOutcome::TimedOut, error)
             }
             Self::Orphaned(silence) => {
                 let silence = format_duration(*silence);
                 let error = Error::lost(format!("its run has had no living writer for {silence}"))
-                    .help(format!("`trainyard runs resume {}` goes on with the run", spec.run));
+                    .help(format!("`trainyard runs resume {}` resumes the run", spec.run));
                 (AttemptOutcome::Lost, error)
             }
             Self::RunEnded => (AttemptOutcome::Lost, Error::lost("its run is over")),
@@ -79,7 +79,7 @@ pub fn outcome_of(error: &Error) -> AttemptOutcome {
 
 /// Returns the error of a second result.
 pub fn stale(spec: &AttemptSpec) -> Error {
-    Error::lost(format!("attempt {} of {} was ended by somebody else; this one is stale", spec.attempt, spec.stage))
+    Error::lost(format!("attempt {} of {} was ended by another process; this one is stale", spec.attempt, spec.stage))
 }
 
 /// Collects reasons to stop an attempt; the first one counts.
@@ -137,7 +137,7 @@ mod tests {
         let token = CancelToken::default();
         let stops = StopSignal::new(token.clone());
         assert_eq!((stops.reason(), token.is_cancelled()), (None, false));
-        assert!(!stops.wait(Some(Duration::ZERO)), "nobody has stopped it");
+        assert!(!stops.wait(Some(Duration::ZERO)), "not stopped yet");
         stops.stop(AttemptStop::Signal("SIGTERM"));
         stops.stop(AttemptStop::TimedOut);
         assert_eq!((stops.reason(), token.is_cancelled()), (Some(AttemptStop::Signal("SIGTERM")), true));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_hears_of_a_stop() {
+    fn stop_wakes_waiters() {
         let stops = Arc::new(StopSignal::new(CancelToken::default()));
         let waiting = stops.clone();
         let waiter = std::thread::spawn(move || waiting.wait(None));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_its_reason() {
+    fn cancel_request_becomes_a_reason() {
         for (timed_out, stop) in [(true, AttemptStop::TimedOut), (false, AttemptStop::Cancelled)] {
             assert_eq!(AttemptStop::from(CancelRequest { format: 1, timed_out }), stop);
         }

@@ -40,7 +40,7 @@ pub fn spec() -> AttemptSpec {
 }
 
 #[tokio::test]
-async fn the_spec_says_how_the_store_is_kept_whatever_its_path_holds() {
+async fn store_options_come_from_the_spec() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("c#/st#1");
     let store = Store::open(place.to_str().unwrap(), StoreOptions::default()).await.unwrap();
@@ -58,7 +58,7 @@ async fn the_spec_says_how_the_store_is_kept_whatever_its_path_holds() {
 }
 
 #[test]
-fn a_spec_without_the_newer_fields_is_read() {
+fn spec_without_newer_fields_is_read() {
     let older = serde_json::to_value(spec()).unwrap();
     for newer in ["sources", "uploaded", "orphan_timeout_millis", "fsync", "store_outage_millis"] {
         assert!(older.get(newer).is_none(), "{older}");
@@ -67,7 +67,7 @@ fn a_spec_without_the_newer_fields_is_read() {
 }
 
 #[test]
-fn sources_are_held_against_the_plan_before_the_work_and_after_it() {
+fn sources_are_verified_before_and_after_the_work() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("train.py");
     std::fs::write(&file, "old").unwrap();
@@ -78,7 +78,8 @@ fn sources_are_held_against_the_plan_before_the_work_and_after_it() {
         Ok(())
     };
     let after = guard_sources(&spec, &UploadPaths::new(), edit).unwrap_err();
-    let before = guard_sources(&spec, &UploadPaths::new(), || panic!("the work began with other content")).unwrap_err();
+    let before =
+        guard_sources(&spec, &UploadPaths::new(), || panic!("the work started with other content")).unwrap_err();
     for error in [after, before] {
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.message.ends_with("train.py changed since the plan was made") && error.help.is_some(), "{error}");
@@ -88,11 +89,11 @@ fn sources_are_held_against_the_plan_before_the_work_and_after_it() {
         guard_sources(&spec, &UploadPaths::new(), || Ok(()))
             .unwrap_err()
             .message
-            .ends_with("is gone since the plan was made")
+            .ends_with("was removed since the plan was made")
     );
 }
 
-/// Keeps all reported messages.
+/// Reporter that records all messages.
 #[derive(Default)]
 struct RecordingReporter(Mutex<Vec<AttemptMessage>>);
 
@@ -103,7 +104,7 @@ impl Reporter for RecordingReporter {
 }
 
 #[test]
-fn a_resume_point_that_the_store_does_not_take_is_a_warning() {
+fn unstored_resume_point_is_a_warning() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let scratch = tempfile::tempdir().unwrap();
     let (files, restored) = (scratch.path().join("files"), scratch.path().join("restored"));
@@ -113,21 +114,21 @@ fn a_resume_point_that_the_store_does_not_take_is_a_warning() {
         let options = StoreOptions { read_only, ..StoreOptions::default() };
         runtime.block_on(Store::open("memory://resume-points", options)).unwrap()
     };
-    let heard = Arc::new(RecordingReporter::default());
+    let reporter = Arc::new(RecordingReporter::default());
     let points = |read_only| {
         let handle = runtime.handle().clone();
-        StoredCheckpoints::new(open(read_only), handle, &spec(), restored.clone(), heard.clone())
+        StoredCheckpoints::new(open(read_only), handle, &spec(), restored.clone(), reporter.clone())
     };
     points(true).save(1, &files).unwrap();
     assert_eq!(points(true).latest().unwrap(), None);
     points(false).save(2, &files).unwrap();
     assert_eq!(points(true).latest().unwrap().map(|(step, _)| step), Some(2));
     let missing = points(false).save(3, &scratch.path().join("none"));
-    assert!(missing.is_err(), "a folder that is not there is no fault of the store");
-    let heard = heard.0.lock().unwrap();
-    let [AttemptMessage::Log { level: LogLevel::Warn, text }, AttemptMessage::Checkpoint { step: 2 }] = &heard[..]
+    assert!(missing.is_err(), "a missing folder is an error");
+    let messages = reporter.0.lock().unwrap();
+    let [AttemptMessage::Log { level: LogLevel::Warn, text }, AttemptMessage::Checkpoint { step: 2 }] = &messages[..]
     else {
-        panic!("{heard:?}")
+        panic!("{messages:?}")
     };
     assert!(text.starts_with("the resume point of step 1 was not stored") && text.contains("read-only"), "{text}");
 }

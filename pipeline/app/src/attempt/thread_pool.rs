@@ -28,8 +28,8 @@ impl<'s, 'e> ThreadPool<'s, 'e> {
     /// Creates a pool without threads.
     pub fn new(threads: &'s Scope<'s, 'e>) -> Self {
         let (jobs, receiver) = channel();
-        let waiting = Arc::new(JobQueue { jobs: Mutex::new(receiver), idle: AtomicUsize::new(0) });
-        Self { threads, jobs, queue: waiting }
+        let queue = Arc::new(JobQueue { jobs: Mutex::new(receiver), idle: AtomicUsize::new(0) });
+        Self { threads, jobs, queue }
     }
 
     /// Runs a job at once, on an idle thread or else on a new one. The job must not panic. Errors: no thread could be
@@ -38,8 +38,8 @@ impl<'s, 'e> ThreadPool<'s, 'e> {
         if self.queue.idle.load(Ordering::SeqCst) > 0 {
             self.queue.idle.fetch_sub(1, Ordering::SeqCst);
         } else {
-            let waiting = self.queue.clone();
-            Builder::new().spawn_scoped(self.threads, move || waiting.run())?;
+            let queue = self.queue.clone();
+            Builder::new().spawn_scoped(self.threads, move || queue.run())?;
         }
         self.jobs.send(job).map_err(|_| io::Error::other("the threads ended"))
     }
@@ -64,26 +64,26 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn jobs_at_one_time_have_a_thread_each_and_later_ones_take_them_over() {
+    fn concurrent_jobs_have_threads_that_are_reused() {
         let (done, barrier) = (AtomicUsize::new(0), Barrier::new(4));
         scope(|threads| {
-            let crew = ThreadPool::new(threads);
+            let pool = ThreadPool::new(threads);
             for _ in 0..2 {
                 for _ in 0..3 {
                     let job = || {
                         barrier.wait();
                         done.fetch_add(1, Ordering::SeqCst);
                     };
-                    crew.submit(Box::new(job)).unwrap();
+                    pool.submit(Box::new(job)).unwrap();
                 }
                 // Each of the three waits for the others: two on one thread would deadlock.
                 barrier.wait();
-                while crew.queue.idle.load(Ordering::SeqCst) < 3 {
+                while pool.queue.idle.load(Ordering::SeqCst) < 3 {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
             assert_eq!(
-                (done.load(Ordering::SeqCst), crew.queue.idle.load(Ordering::SeqCst)),
+                (done.load(Ordering::SeqCst), pool.queue.idle.load(Ordering::SeqCst)),
                 (6, 3),
                 "six jobs, three threads"
             );

@@ -51,7 +51,7 @@ async fn fetch_one(
         _ => Path::new(source).file_name().and_then(|name| name.to_str()),
     };
     let name =
-        name.ok_or_else(|| Error::invalid("it has no name of its own").help("name a file or a folder below it"))?;
+        name.ok_or_else(|| Error::invalid("the path has no base name").help("name a file or a folder below it"))?;
     let place = folder.join(name);
     if let [file] = files
         && file.path.is_empty()

@@ -92,7 +92,7 @@ fn quoting() -> Catalogue {
 }
 
 #[test]
-fn a_tool_a_format_and_a_verifier_of_a_program_are_used_by_its_environments() {
+fn added_tool_format_and_verifier_are_used() {
     let catalogue = quoting();
     let mut options = json!({"kind": "math-problems", "tools": ["echo"], "format": "quote"});
     let slot: EnvironmentSlot = Slot::read(&catalogue.parts.envs.environments, "/environment", &mut options);
@@ -112,7 +112,7 @@ fn a_tool_a_format_and_a_verifier_of_a_program_are_used_by_its_environments() {
 }
 
 #[test]
-fn what_names_tools_and_formats_knows_those_of_the_program() {
+fn schemas_include_added_tools_and_formats() {
     let catalogue = quoting();
     for name in ["tools/echo", "formats/quote", "verifiers/as_long"] {
         assert!(matches!(catalogue.find(name), Ok(CatalogueEntry::Part(page)) if page.name == name), "{name}");
@@ -139,7 +139,7 @@ fn what_names_tools_and_formats_knows_those_of_the_program() {
 }
 
 #[test]
-fn names_of_tools_formats_and_verifiers_are_taken_once() {
+fn duplicate_parts_are_rejected() {
     let echo = || Catalogue::builder().tool("", "", || Box::new(Echo));
     let error = echo().tool("", "", || Box::new(Echo)).build().err().unwrap();
     assert!(error.message.contains("`tools/echo`"), "{error}");
@@ -170,7 +170,7 @@ impl ImportFormat for Lines {
 }
 
 #[test]
-fn an_import_format_of_a_program_is_an_option_of_data_import() {
+fn added_import_format_is_an_option() {
     let catalogue = Catalogue::builder().import_format(&Lines).build().unwrap();
     let stage = ImportStage { formats: catalogue.data.import.clone() };
     let options = json!({"source": "chats.txt", "format": "lines"});
@@ -214,7 +214,7 @@ impl SynthesisMethod for Given {
 }
 
 #[test]
-fn a_synthesis_method_of_a_program_is_an_option_of_data_synthesize() {
+fn added_synthesis_method_is_an_option() {
     let catalogue = Catalogue::builder().synthesis_method(&Given).build().unwrap();
     let stage = SynthesizeStage { methods: catalogue.data.synthesize.clone(), envs: catalogue.data.envs.clone() };
     let prepared = stage.prepare(json!({"method": "given"})).unwrap();

@@ -190,8 +190,8 @@ impl CatalogueBuilder {
         let name = kind.name;
         self.executors.push(kind);
         self.executors.sort_by_key(|kind| kind.name);
-        let twice = || Error::invalid(format!("two executors are called `{name}`")).help("give yours another name");
-        self.note(if taken { Err(twice()) } else { Ok(()) })
+        let duplicate = || Error::invalid(format!("two executors are called `{name}`")).help("give yours another name");
+        self.note(if taken { Err(duplicate()) } else { Ok(()) })
     }
 
     /// Adds a tracker that site files may name under `tracking`.
@@ -254,13 +254,13 @@ impl CatalogueBuilder {
             step_scorers: Arc::new(step_scorers),
             synthesize: Arc::new(synthesize),
         });
-        let rooms = [
+        let stage_groups = [
             trainyard_data::registry::stages(&data),
             trainyard_trainers::stages(&data),
             trainyard_lm::registry::stages(),
             trainyard_train::registry::stages(&parts),
         ];
-        let mut stages = Stages::new(rooms.into_iter().flatten())?;
+        let mut stages = Stages::new(stage_groups.into_iter().flatten())?;
         for make in self.stages {
             stages.add(make(&parts))?;
         }

@@ -7,7 +7,7 @@ fn standard() -> Catalogue {
 }
 
 #[test]
-fn every_member_of_every_family_has_a_page_of_its_own() {
+fn every_part_has_a_page() {
     let catalogue = standard();
     let mut names = BTreeSet::new();
     for family in catalogue.families() {
@@ -25,7 +25,7 @@ fn every_member_of_every_family_has_a_page_of_its_own() {
 }
 
 #[test]
-fn families_that_stages_name_are_there() {
+fn families_of_stages_exist() {
     let catalogue = standard();
     for stage in catalogue.stages() {
         assert!(stage.families.is_sorted(), "{}", stage.name);
@@ -35,7 +35,7 @@ fn families_that_stages_name_are_there() {
 }
 
 #[test]
-fn names_are_found_in_every_form() {
+fn names_are_resolved_in_every_form() {
     let catalogue = standard();
     let part = |name: &str| match catalogue.find(name) {
         Ok(CatalogueEntry::Part(page)) => page.name,
@@ -58,7 +58,7 @@ fn names_are_found_in_every_form() {
 }
 
 #[test]
-fn full_names_of_recipes_are_judged() {
+fn full_names_are_checked() {
     let catalogue = standard();
     for good in
         ["filters/void_turn", "losses/clip", "replay/none", "rewards/answer", "rules/void_turn", "stages/data/filter"]
@@ -71,7 +71,7 @@ fn full_names_of_recipes_are_judged() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_refused() {
+fn duplicate_names_are_rejected() {
     let again = |name| {
         ExecutorKind::new(name, "again", |with, options: LocalOptions| {
             Ok(Arc::new(LocalExecutor::new(with.launcher.clone(), with.slots.clone(), options)))

@@ -32,7 +32,7 @@ pub fn list_gpus() -> Result<Vec<GpuInfo>, String> {
 
 /// Returns the GPUs in the form of a pool; empty without a library.
 pub fn gpus() -> Vec<SiteGpu> {
-    let of = |reading: &GpuInfo| SiteGpu { index: reading.index, memory: reading.memory };
+    let of = |gpu: &GpuInfo| SiteGpu { index: gpu.index, memory: gpu.memory };
     list_gpus().unwrap_or_default().iter().map(of).collect()
 }
 
@@ -121,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn a_library_is_asked_for_what_there_is() {
+    fn gpus_are_read_from_the_library() {
         let folder = tempfile::tempdir().unwrap();
         let Some(library) = library(folder.path(), LIBRARY) else { return eprintln!("skipped: no `cc`") };
         assert_eq!(read_first(&[OsStr::new("libnowhere.so.9"), library.as_os_str()]), Ok(both()));
     }
 
     #[test]
-    fn a_machine_without_a_driver_has_no_gpu_and_says_so() {
+    fn missing_and_broken_drivers_are_reported() {
         let error = read_first(&[OsStr::new("libnowhere.so.9")]).unwrap_err();
         assert!(error.contains("no driver library"), "{error}");
         let folder = tempfile::tempdir().unwrap();
@@ -138,13 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn only_those_that_the_environment_lists_may_be_used() {
+    fn visible_devices_restrict_the_gpus() {
         let indices = |visible| may_use(both(), visible).iter().map(|gpu| gpu.index).collect::<Vec<_>>();
         assert_eq!(indices(None), [0, 1]);
         assert_eq!(indices(Some("1, 0")), [0, 1]);
         assert_eq!(indices(Some("GPU-bbbb")), [1]);
         assert_eq!(indices(Some("")), [0u32; 0]);
-        assert_eq!(indices(Some("1,7,0")), [1], "the list ends at what is not there");
+        assert_eq!(indices(Some("1,7,0")), [1], "the list ends at the first invalid entry");
         assert_eq!(indices(Some("NoDevFiles")), [0u32; 0]);
     }
 }

@@ -35,8 +35,8 @@ async fn post(webhook: &str, body: &str) -> Result<()> {
     loop {
         let reason = match try_once(&client, url.clone(), body).await {
             Ok(status) if status.is_success() => return Ok(()),
-            Ok(status) => format!("the server answered {status}"),
-            Err(error) => format!("no answer: {}", innermost(&error.without_url())),
+            Ok(status) => format!("the server responded with {status}"),
+            Err(error) => format!("no response: {}", innermost(&error.without_url())),
         };
         if tries == TRIES {
             return Err(not_delivered(&place, &reason));
@@ -54,7 +54,7 @@ pub fn address(webhook: &str) -> Result<Url> {
             Error::invalid(format!("the variable {variable} is not set")).help("set it to the webhook's address")
         })?,
     };
-    Url::parse(&text).map_err(|e| Error::invalid(format!("its webhook is not an address: {e}")))
+    Url::parse(&text).map_err(|e| Error::invalid(format!("the webhook is not a URL: {e}")))
 }
 
 /// Passes the body to a program and waits for its end.
@@ -63,7 +63,7 @@ async fn run(words: &[String], body: &str) -> Result<()> {
     let place = format!("the notification to the command {program}");
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-    let told = async {
+    let delivery = async {
         let mut child = command.spawn().map_err(|e| e.to_string())?;
         if let Some(mut stdin) = child.stdin.take() {
             // A program may exit without reading all of it.
@@ -75,7 +75,7 @@ async fn run(words: &[String], body: &str) -> Result<()> {
             Err(e) => Err(e.to_string()),
         }
     };
-    match tokio::time::timeout(COMMAND_TIMEOUT, told).await {
+    match tokio::time::timeout(COMMAND_TIMEOUT, delivery).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(reason)) => Err(not_delivered(&place, &reason)),
         Err(_) => Err(not_delivered(&place, &format!("it took longer than {} s", COMMAND_TIMEOUT.as_secs()))),
@@ -83,7 +83,7 @@ async fn run(words: &[String], body: &str) -> Result<()> {
 }
 
 fn not_delivered(place: &str, reason: &str) -> Error {
-    Error::retryable(format!("{place} was not delivered: {reason}")).help("see `notifications` in the site file")
+    Error::retryable(format!("{place} was not delivered: {reason}")).help("check `notifications` in the site file")
 }
 
 fn client() -> std::result::Result<Client, reqwest::Error> {

@@ -1,4 +1,4 @@
-//! The owner's side of a statement: starts the worker, waits up to the limit, and reports why there is no answer.
+//! Runs a statement in a worker: starts it, waits up to the limit, and reports why there is no response.
 
 use super::{QueryRequest, QueryResponse, too_large};
 use crate::wiring;
@@ -14,12 +14,12 @@ use trainyard_envs::tools::confinement;
 
 /// Returns the output of a statement. Errors: those of the statement; data (more time or memory than allowed); lost
 /// (killed from outside). The worker dies with the calling thread.
-pub async fn run_query(order: &QueryRequest, timeout: Duration) -> Result<String> {
-    let text = serde_json::to_vec(order).map_err(|e| Error::bug(format!("no JSON for this statement: {e}")))?;
+pub async fn run_query(request: &QueryRequest, timeout: Duration) -> Result<String> {
+    let text = serde_json::to_vec(request).map_err(|e| Error::bug(format!("no JSON for this statement: {e}")))?;
     let mut worker = start()?;
     let exchanged = tokio::time::timeout(timeout, exchange(&mut worker, &text)).await;
     match exchanged {
-        Ok(Ok((status, reply))) => read(status, &reply, order.memory),
+        Ok(Ok((status, response))) => read(status, &response, request.memory),
         Ok(Err(e)) => {
             Err(Error::lost(format!("the statement's process cannot be reached: {e}")).help("run the command again"))
         }
@@ -38,36 +38,36 @@ fn start() -> Result<Child> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
     command.spawn().map_err(|e| {
         Error::lost(format!("cannot start {} for the statement: {e}", program.display()))
-            .help("see that the program exists and may be executed")
+            .help("check that the program exists and is executable")
     })
 }
 
-/// Sends the order and waits for the worker to end.
-async fn exchange(worker: &mut Child, order: &[u8]) -> io::Result<(ExitStatus, Vec<u8>)> {
+/// Sends the request and waits for the worker to end.
+async fn exchange(worker: &mut Child, request: &[u8]) -> io::Result<(ExitStatus, Vec<u8>)> {
     if let Some(mut stdin) = worker.stdin.take() {
         // If the worker ended before it read this, its exit status gives the reason.
-        let _ = stdin.write_all(order).await;
+        let _ = stdin.write_all(request).await;
     }
-    let mut reply = Vec::new();
+    let mut response = Vec::new();
     if let Some(mut stdout) = worker.stdout.take() {
-        stdout.read_to_end(&mut reply).await?;
+        stdout.read_to_end(&mut response).await?;
     }
-    Ok((worker.wait().await?, reply))
+    Ok((worker.wait().await?, response))
 }
 
-/// Returns the worker's reply, or the error that its exit status implies. A worker that runs out of memory dies of a
+/// Returns the worker's response, or the error that its exit status implies. A worker that runs out of memory dies of a
 /// failed allocation.
-fn read(status: ExitStatus, reply: &[u8], memory: u64) -> QueryResponse {
+fn read(status: ExitStatus, response: &[u8], memory: u64) -> QueryResponse {
     if status.success() {
-        return serde_json::from_slice::<QueryResponse>(reply)
-            .unwrap_or_else(|e| Err(Error::bug(format!("the statement's process gave no answer: {e}"))));
+        return serde_json::from_slice::<QueryResponse>(response)
+            .unwrap_or_else(|e| Err(Error::bug(format!("the statement's process sent no response: {e}"))));
     }
     if confinement::crashed(status) {
         return Err(too_large(memory));
     }
     let how =
         status.code().map_or_else(|| format!("signal {}", status.signal().unwrap_or(0)), |c| format!("exit code {c}"));
-    Err(Error::lost(format!("the statement's process ended with {how}, without an answer"))
+    Err(Error::lost(format!("the statement's process ended with {how}, without a response"))
         .help("if this machine ran out of memory, bound the statement with a smaller `--memory`"))
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use trainyard_core::ErrorKind;
 
     #[test]
-    fn an_end_without_an_answer_is_told_by_its_cause() {
+    fn missing_responses_are_explained_by_the_exit_status() {
         let error = |raw| read(ExitStatus::from_raw(raw), b"", 64 << 20).unwrap_err();
         // SIGABRT, SIGKILL, exit code 2, success.
         let kinds = [6, 9, 2 << 8, 0].map(|raw| error(raw).kind);
@@ -95,11 +95,11 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_through_as_they_were() {
+    fn responses_are_returned_unchanged() {
         let done = ExitStatus::from_raw(0);
         let wrong: QueryResponse = Err(Error::invalid("no such column").help("there are others"));
-        for answer in [Ok("a\n─\n1.0".to_string()), wrong] {
-            assert_eq!(read(done, &serde_json::to_vec(&answer).unwrap(), 0), answer);
+        for response in [Ok("a\n─\n1.0".to_string()), wrong] {
+            assert_eq!(read(done, &serde_json::to_vec(&response).unwrap(), 0), response);
         }
     }
 }

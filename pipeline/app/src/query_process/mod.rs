@@ -1,8 +1,8 @@
 //! Runs a statement of `artifacts query` in a separate process: this program again, as `trainyard query-worker`.
 //!
 //! A join multiplies its inputs, and a running query engine neither checks a clock nor releases memory. Only the end of
-//! its process bounds a statement without side effects. The [`host`] writes one [`QueryRequest`] to the worker's stdin as
-//! JSON; the [`worker`] writes formatted text, or an error, to its stdout, so that a number is printed as it was
+//! its process bounds a statement without side effects. The [`host`] writes one [`QueryRequest`] to the worker's stdin
+//! as JSON; the [`worker`] writes formatted text, or an error, to its stdout, so that a number is printed as it was
 //! computed.
 
 pub mod host;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use trainyard_core::units::format_size;
 use trainyard_core::{Error, Result};
 
-/// Output format of an answer.
+/// Output format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerFormat {
     /// Human-readable table.
@@ -25,12 +25,12 @@ pub enum AnswerFormat {
 /// Input of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct QueryRequest {
-    /// Process that waits for the answer.
+    /// Process that waits for the response.
     pub owner: u32,
     /// Parquet file; statements call it `self`.
     pub table: PathBuf,
     pub statement: String,
-    /// Maximum rows of the answer.
+    /// Maximum number of rows in the response.
     pub rows: usize,
     pub format: AnswerFormat,
     /// Bytes that the statement may add to the worker's address space.

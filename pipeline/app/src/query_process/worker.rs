@@ -1,4 +1,4 @@
-//! The worker's side: reads its order, confines itself, answers, ends.
+//! The worker: reads its request, confines itself, writes its response, and ends.
 
 use super::{AnswerFormat, QueryRequest, QueryResponse, too_large};
 use crate::attempt::panic_text;
@@ -12,33 +12,33 @@ use trainyard_query::{QueryLimits, is_out_of_memory, query};
 /// The table's name in statements.
 const SELF: &str = "self";
 
-/// Runs a worker. The exit code is 0 with an answer, which may be an error, and 2 without one.
+/// Runs a worker. The exit code is 0 with a response, which may be an error, and 2 without one.
 pub fn main() -> u8 {
     serve().map_or(2, |()| 0)
 }
 
 fn serve() -> io::Result<()> {
-    let order: QueryRequest = serde_json::from_reader(io::stdin().lock())?;
-    confine(order.memory)?;
+    let request: QueryRequest = serde_json::from_reader(io::stdin().lock())?;
+    confine(request.memory)?;
     // If the owner died before the line above, no signal will come.
-    if std::os::unix::process::parent_id() != order.owner {
-        return Err(io::Error::other("nobody waits for the answer"));
+    if std::os::unix::process::parent_id() != request.owner {
+        return Err(io::Error::other("the process that sent the request has ended"));
     }
-    let answered = catch_unwind(AssertUnwindSafe(|| answer(&order)))
+    let response = catch_unwind(AssertUnwindSafe(|| run(&request)))
         .unwrap_or_else(|panic| Err(Error::bug(format!("the statement panicked: {}", panic_text(&panic)))));
     let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, &answered)?;
+    serde_json::to_writer(&mut out, &response)?;
     out.flush()
 }
 
-fn answer(order: &QueryRequest) -> QueryResponse {
-    let limits = QueryLimits { rows: order.rows, ..QueryLimits::default() };
-    let result = query(&[(SELF, order.table.as_path())], &order.statement, limits)
-        .map_err(|e| if is_out_of_memory(&e) { too_large(order.memory) } else { e })?;
-    match order.format {
+fn run(request: &QueryRequest) -> QueryResponse {
+    let limits = QueryLimits { rows: request.rows, ..QueryLimits::default() };
+    let result = query(&[(SELF, request.table.as_path())], &request.statement, limits)
+        .map_err(|e| if is_out_of_memory(&e) { too_large(request.memory) } else { e })?;
+    match request.format {
         AnswerFormat::Json => {
-            let answer = json!({"columns": result.columns, "rows": result.rows, "truncated": result.truncated});
-            serde_json::to_string_pretty(&answer).map_err(|e| Error::bug(format!("no JSON for this result: {e}")))
+            let document = json!({"columns": result.columns, "rows": result.rows, "truncated": result.truncated});
+            serde_json::to_string_pretty(&document).map_err(|e| Error::bug(format!("no JSON for this result: {e}")))
         }
         AnswerFormat::Text => Ok(result.to_string()),
     }

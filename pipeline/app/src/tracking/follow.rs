@@ -21,7 +21,7 @@ const MAX_BATCH: usize = 1_000;
 const BATCH_WINDOW: Duration = Duration::from_millis(500);
 /// Consecutive failures after which a tracker is disabled.
 const MAX_FAILURES: u32 = 5;
-/// Time for the trackers to take the remaining events when a run is over.
+/// Time for the trackers to take the remaining events when a run has ended.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Observer that forwards events to trackers in addition to another observer.
@@ -42,57 +42,57 @@ struct TrackerHandle {
 /// Starts the trackers of a site. Errors: invalid (the options of a tracker), with its index in the list.
 pub fn follow(
     family: &Trackers,
-    wanted: &[Value],
-    around: &TrackerContext,
+    trackers: &[Value],
+    context: &TrackerContext,
     clock: Arc<dyn Clock>,
     inner: Arc<dyn Observer>,
 ) -> Result<Arc<TrackingObserver>> {
-    let mut threads = Vec::new();
-    for (place, options) in wanted.iter().enumerate() {
-        let tracker = family.build(options, around).at(format!("tracking[{place}]"))?;
+    let mut handles = Vec::new();
+    for (place, options) in trackers.iter().enumerate() {
+        let tracker = family.build(options, context).at(format!("tracking[{place}]"))?;
         let kind = options.get("kind").or(Some(options)).and_then(Value::as_str).unwrap_or("tracker").to_string();
-        threads.push(TrackerHandle::start(kind, tracker, clock.clone(), inner.clone())?);
+        handles.push(TrackerHandle::start(kind, tracker, clock.clone(), inner.clone())?);
     }
-    Ok(Arc::new(TrackingObserver { inner, clock, handles: Mutex::new(threads) }))
+    Ok(Arc::new(TrackingObserver { inner, clock, handles: Mutex::new(handles) }))
 }
 
 impl TrackerHandle {
     fn start(kind: String, tracker: Box<dyn Tracker>, clock: Arc<dyn Clock>, notes: Arc<dyn Observer>) -> Result<Self> {
-        let (news, heard) = sync_channel(QUEUE_CAPACITY);
-        let (ended, over) = channel();
+        let (sender, receiver) = sync_channel(QUEUE_CAPACITY);
+        let (done_sender, done) = channel();
         let name = kind.clone();
         let work = move || {
-            serve(tracker, &heard, &*clock, |error, last| {
-                let more = if last { "; it is told no more" } else { "" };
-                notes.note(&format!("the tracker `{name}` was not told what happened: {error}{more}"));
+            serve(tracker, &receiver, &*clock, |error, last| {
+                let more = if last { "; the tracker is disabled" } else { "" };
+                notes.note(&format!("the tracker `{name}` lost events: {error}{more}"));
             });
             // The receiver is gone if the final wait took too long.
-            ended.send(()).ok();
+            done_sender.send(()).ok();
         };
         let thread = std::thread::Builder::new().name(format!("tracker-{kind}")).spawn(work);
         thread.map_err(|e| Error::retryable(format!("no thread for the tracker `{kind}`: {e}")))?;
-        Ok(Self { kind, sender: news, done: over, dropped: Arc::default() })
+        Ok(Self { kind, sender, done, dropped: Arc::default() })
     }
 }
 
 /// Forwards events to a tracker until the channel is closed or the tracker failed too often.
 fn serve(
     mut tracker: Box<dyn Tracker>,
-    news: &Receiver<Arc<TrackerEvent>>,
+    events: &Receiver<Arc<TrackerEvent>>,
     clock: &dyn Clock,
-    complain: impl Fn(&Error, bool),
+    on_failure: impl Fn(&Error, bool),
 ) {
     let mut failed = 0;
-    while let Ok(first) = news.recv() {
-        let together = collect_batch(first, news, clock);
-        let seen: Vec<&TrackerEvent> = together.iter().map(|seen| &**seen).collect();
-        match tracker.take(&seen) {
+    while let Ok(first) = events.recv() {
+        let batch = collect_batch(first, events, clock);
+        let references: Vec<&TrackerEvent> = batch.iter().map(|event| &**event).collect();
+        match tracker.take(&references) {
             Ok(()) => failed = 0,
             Err(error) => {
                 failed += 1;
                 let last = failed == MAX_FAILURES;
                 if failed == 1 || last {
-                    complain(&error, last);
+                    on_failure(&error, last);
                 }
                 if last {
                     return;
@@ -104,50 +104,50 @@ fn serve(
 
 fn collect_batch(
     first: Arc<TrackerEvent>,
-    news: &Receiver<Arc<TrackerEvent>>,
+    events: &Receiver<Arc<TrackerEvent>>,
     clock: &dyn Clock,
 ) -> Vec<Arc<TrackerEvent>> {
     let until = clock.monotonic() + BATCH_WINDOW;
-    let mut together = vec![first];
-    while together.len() < MAX_BATCH {
-        match news.recv_timeout(until.saturating_sub(clock.monotonic())) {
-            Ok(next) => together.push(next),
+    let mut batch = vec![first];
+    while batch.len() < MAX_BATCH {
+        match events.recv_timeout(until.saturating_sub(clock.monotonic())) {
+            Ok(next) => batch.push(next),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
-    together
+    batch
 }
 
 impl TrackingObserver {
-    fn publish(&self, seen: impl FnOnce() -> TrackerEvent) {
-        let threads = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        if threads.is_empty() {
+    fn publish(&self, event: impl FnOnce() -> TrackerEvent) {
+        let handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        if handles.is_empty() {
             return;
         }
-        let seen = Arc::new(seen());
-        for thread in threads.iter() {
-            if let Err(TrySendError::Full(_)) = thread.sender.try_send(seen.clone()) {
-                thread.dropped.fetch_add(1, Ordering::Relaxed);
+        let event = Arc::new(event());
+        for handle in handles.iter() {
+            if let Err(TrySendError::Full(_)) = handle.sender.try_send(event.clone()) {
+                handle.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
-    /// Waits for a limited time until the trackers have taken the remaining events. Call it when the run is over.
+    /// Waits for a limited time until the trackers have taken the remaining events. Call it when the run has ended.
     pub fn end(&self) {
-        let threads = std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut left = SHUTDOWN_TIMEOUT;
-        for TrackerHandle { kind, sender: news, done: over, dropped: left_out } in threads {
-            drop(news);
+        let handles = std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut remaining = SHUTDOWN_TIMEOUT;
+        for TrackerHandle { kind, sender, done, dropped } in handles {
+            drop(sender);
             let start = self.clock.monotonic();
-            if over.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+            if done.recv_timeout(remaining) == Err(RecvTimeoutError::Timeout) {
                 self.inner.note(&format!(
-                    "the tracker `{kind}` was not told the end within {} s",
+                    "the tracker `{kind}` did not take the last events within {} s",
                     SHUTDOWN_TIMEOUT.as_secs()
                 ));
             }
-            left = left.saturating_sub(self.clock.monotonic() - start);
-            let left_out = left_out.load(Ordering::Relaxed);
-            if left_out > 0 {
-                self.inner.note(&format!("the tracker `{kind}` was too slow: it was not told {left_out} things"));
+            remaining = remaining.saturating_sub(self.clock.monotonic() - start);
+            let dropped = dropped.load(Ordering::Relaxed);
+            if dropped > 0 {
+                self.inner.note(&format!("the tracker `{kind}` was too slow: {dropped} events were dropped"));
             }
         }
     }
@@ -195,12 +195,12 @@ mod tests {
     }
 
     impl Tracker for FailingTracker {
-        fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()> {
+        fn take(&mut self, events: &[&TrackerEvent]) -> Result<()> {
             if self.failures > 0 {
                 self.failures -= 1;
                 return Err(Error::retryable("away"));
             }
-            self.taken.lock().unwrap().push(seen.len());
+            self.taken.lock().unwrap().push(events.len());
             Ok(())
         }
     }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn news_are_told_together_and_all_of_them() {
+    fn events_are_delivered_in_batches() {
         let (tracking, taken, notes) = tracking(0);
         tracking.publish(|| TrackerEvent::Opened(opened("r")));
         for step in 0..2_500 {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tracker_that_fails_is_one_note_and_goes_on() {
+    fn failed_tracker_is_noted_once_and_continues() {
         let (tracking, taken, notes) = tracking(1);
         for _ in 0..2 {
             tracking.publish(|| TrackerEvent::Opened(opened("r")));

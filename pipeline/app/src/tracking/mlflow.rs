@@ -45,9 +45,9 @@ impl PartOptions for MlflowOptions {
     const KIND: &'static str = "mlflow";
     const SUMMARY: &'static str = "runs of an MLflow server";
     const DOC: &'static str = "Each run is a run of MLflow with the workflow's parameters. Its metrics are \
-        `<stage>/<metric>`, with the steps of the stage; what a stage ends with is `<stage>/final/<metric>`. A run \
-        that another process goes on with is found again by its tag `trainyard.run`. Characters that MLflow does not \
-        take in names become `.`, and numbers that are not finite are left out.";
+        `<stage>/<metric>`, with the steps of the stage; final metrics of a stage are `<stage>/final/<metric>`. A \
+        resumed run is found by its tag `trainyard.run`. Characters that MLflow does not accept in names become `.`, \
+        and numbers that are not finite are left out.";
     fn check(&self) -> Vec<OptionProblem> {
         let url = BaseUrl::read(&self.url).err().map(|e| OptionProblem::new("/url", e.message));
         let token = self.token.as_ref().filter(|token| !token.starts_with("env:")).map(|_| {
@@ -70,8 +70,8 @@ impl Mlflow {
     /// Creates the tracker without a request. Errors: invalid (the address, a variable that is not set).
     pub fn new(options: MlflowOptions) -> Result<Self> {
         let token = options.token.as_deref().and_then(|token| token.strip_prefix("env:")).map(secret).transpose()?;
-        let desk = HttpClient::open(BaseUrl::read(&options.url)?, token, LIMITS)?;
-        Ok(Self { client: desk, experiment: options.experiment, opened: None, run: None })
+        let client = HttpClient::open(BaseUrl::read(&options.url)?, token, LIMITS)?;
+        Ok(Self { client, experiment: options.experiment, opened: None, run: None })
     }
     fn post(&self, path: &'static str, body: Value) -> Result<Value> {
         Ok(self.client.request(JsonRequest::post(path, body))?)
@@ -81,7 +81,7 @@ impl Mlflow {
         if let Some(run) = &self.run {
             return Ok(run.clone());
         }
-        let opened = self.opened.clone().ok_or_else(|| Error::bug("news came before their run was opened"))?;
+        let opened = self.opened.clone().ok_or_else(|| Error::bug("events arrived before their run was opened"))?;
         let experiment = self.experiment(self.experiment.as_deref().unwrap_or(&opened.workflow))?;
         let found = if opened.resumed { self.find_run(&experiment, &opened)? } else { None };
         let run = match found {
@@ -97,8 +97,8 @@ impl Mlflow {
         if let Some(id) = found.pointer("/experiments/0/experiment_id").and_then(Value::as_str) {
             return Ok(id.to_string());
         }
-        let made = self.post("/api/2.0/mlflow/experiments/create", json!({"name": name.replace('\'', "")}))?;
-        text(&made, "/experiment_id")
+        let created = self.post("/api/2.0/mlflow/experiments/create", json!({"name": name.replace('\'', "")}))?;
+        text(&created, "/experiment_id")
     }
     fn find_run(&self, experiment: &str, opened: &RunStart) -> Result<Option<String>> {
         let filter = format!("tags.`{RUN}` = '{}'", opened.run);
@@ -108,7 +108,7 @@ impl Mlflow {
     }
     fn create(&self, experiment: &str, opened: &RunStart) -> Result<String> {
         let tag = |key: &str, value: &str| json!({"key": key, "value": value});
-        let made = self.post(
+        let created = self.post(
             "/api/2.0/mlflow/runs/create",
             json!({
                 "experiment_id": experiment,
@@ -117,7 +117,7 @@ impl Mlflow {
                 "tags": [tag(RUN, &opened.run.0), tag("trainyard.workflow", &opened.workflow)],
             }),
         )?;
-        let run = text(&made, "/run/info/run_id")?;
+        let run = text(&created, "/run/info/run_id")?;
         let params: Vec<Value> = opened.params.iter().map(|(name, value)| parameter(name, value)).collect();
         for params in params.chunks(PARAMS) {
             self.post("/api/2.0/mlflow/runs/log-batch", json!({"run_id": run, "params": params}))?;
@@ -127,10 +127,10 @@ impl Mlflow {
 }
 
 impl Tracker for Mlflow {
-    fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()> {
+    fn take(&mut self, events: &[&TrackerEvent]) -> Result<()> {
         let (mut metrics, mut end) = (Vec::new(), None);
-        for seen in seen {
-            match seen {
+        for event in events {
+            match event {
                 TrackerEvent::Opened(opened) => self.opened = Some(opened.clone()),
                 TrackerEvent::Point(p) => {
                     metrics.extend(metric(&format!("{}/{}", p.stage, p.name), p.value, p.at, p.step))
@@ -165,9 +165,10 @@ fn secret(variable: &str) -> Result<Secret> {
     Ok(Secret::new(value))
 }
 
-fn text(answer: &Value, at: &str) -> Result<String> {
-    answer.pointer(at).and_then(Value::as_str).map(str::to_string).ok_or_else(|| {
-        Error::data(format!("the MLflow server answers without `{at}`")).help("check what kind of server it is")
+fn text(response: &Value, at: &str) -> Result<String> {
+    response.pointer(at).and_then(Value::as_str).map(str::to_string).ok_or_else(|| {
+        Error::data(format!("the response of the MLflow server has no `{at}`"))
+            .help("check that `url` is an MLflow server")
     })
 }
 
@@ -202,14 +203,14 @@ mod tests {
 
     fn server() -> RecordingServer {
         RecordingServer::start(|path, _| {
-            let answer = match path.rsplit("mlflow/").next().unwrap() {
+            let response = match path.rsplit("mlflow/").next().unwrap() {
                 "experiments/search" => json!({}),
                 "experiments/create" => json!({"experiment_id": "7"}),
                 "runs/search" => json!({"runs": [{"info": {"run_id": "old"}}]}),
                 "runs/create" => json!({"run": {"info": {"run_id": "new"}}}),
                 _ => json!({}),
             };
-            answer.to_string()
+            response.to_string()
         })
     }
 
@@ -218,9 +219,9 @@ mod tests {
     }
 
     /// Returns metrics by key.
-    fn logged_metrics(asked: &[(String, String)]) -> BTreeMap<String, Vec<(u64, f64)>> {
+    fn logged_metrics(requests: &[(String, String)]) -> BTreeMap<String, Vec<(u64, f64)>> {
         let mut found: BTreeMap<String, Vec<(u64, f64)>> = BTreeMap::new();
-        for (_, body) in asked.iter().filter(|(path, _)| path.ends_with("log-batch")) {
+        for (_, body) in requests.iter().filter(|(path, _)| path.ends_with("log-batch")) {
             let body: Value = serde_json::from_str(body).unwrap();
             for metric in body["metrics"].as_array().into_iter().flatten() {
                 let at = (metric["step"].as_u64().unwrap(), metric["value"].as_f64().unwrap());
@@ -231,32 +232,32 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_told_with_parameters_metrics_and_its_end() {
+    fn run_is_logged_with_parameters_metrics_and_end() {
         let server = server();
         let run = whole_run();
         tracker(&server).take(&run.iter().collect::<Vec<_>>()).unwrap();
-        let asked = server.requests();
-        let paths: Vec<&str> = asked.iter().map(|(path, _)| path.rsplit("mlflow/").next().unwrap()).collect();
-        let wanted = ["experiments/search", "experiments/create", "runs/create", "runs/log-batch", "runs/log-batch"];
-        assert_eq!(paths[..5], wanted);
+        let requests = server.requests();
+        let paths: Vec<&str> = requests.iter().map(|(path, _)| path.rsplit("mlflow/").next().unwrap()).collect();
+        let expected = ["experiments/search", "experiments/create", "runs/create", "runs/log-batch", "runs/log-batch"];
+        assert_eq!(paths[..5], expected);
         assert_eq!(paths[5..], ["runs/update"]);
-        assert!(asked[3].1.contains(r#"{"key":"steps","value":"3"}"#), "{}", asked[3].1);
-        let metrics = logged_metrics(&asked);
+        assert!(requests[3].1.contains(r#"{"key":"steps","value":"3"}"#), "{}", requests[3].1);
+        let metrics = logged_metrics(&requests);
         assert_eq!(metrics["sft/loss"], [(1, 2.5)], "NaN is left out");
         assert_eq!(metrics["sft/final/accuracy"], [(0, 0.75)]);
         assert_eq!(metrics["rl.seed.1./reward_mean"], [(1, 0.5)]);
-        assert!(asked[5].1.contains("FAILED"));
+        assert!(requests[5].1.contains("FAILED"));
     }
 
     #[test]
-    fn a_run_that_goes_on_is_found_again() {
+    fn resumed_run_is_found_by_its_tag() {
         let server = server();
         let mut tracker = tracker(&server);
         let opened = TrackerEvent::Opened(RunStart { resumed: true, ..opened("r") });
         tracker.take(&[&opened, &TrackerEvent::Point(point("rl", "loss", 4, 1.0))]).unwrap();
-        let asked = server.requests();
-        assert!(!asked.iter().any(|(path, _)| path.ends_with("runs/create")));
-        assert!(asked.last().unwrap().1.contains(r#""run_id":"old""#));
+        let requests = server.requests();
+        assert!(!requests.iter().any(|(path, _)| path.ends_with("runs/create")));
+        assert!(requests.last().unwrap().1.contains(r#""run_id":"old""#));
     }
 
     #[test]

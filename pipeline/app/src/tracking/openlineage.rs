@@ -44,11 +44,11 @@ impl Default for OpenLineageOptions {
 impl PartOptions for OpenLineageOptions {
     const KIND: &'static str = "openlineage";
     const SUMMARY: &'static str = "lineage events for OpenLineage";
-    const DOC: &'static str = "A workflow is a job and so is each of its stages (`<workflow>.<stage>`); a run and each \
-        attempt are runs of theirs. `START` comes when an attempt starts and `COMPLETE` when its result is published, \
-        with the artifacts that it read and wrote as datasets: their namespace is the URL of the store, their name \
-        `<digest of the stage>/<generation>/<output>`, their version the digest of their content, and tables have \
-        their columns. `FAIL` has the error. An attempt whose stage is a cache hit does not exist, and has no event.";
+    const DOC: &'static str = "A workflow is a job, and so is each of its stages (`<workflow>.<stage>`). Runs are runs of the \
+        workflow's job, and attempts are runs of the stage's job. `START` is sent when an attempt starts, and \
+        `COMPLETE` when its result is published, with the artifacts that it read and wrote as datasets: their namespace is the URL of the store, \
+        their name `<digest of the stage>/<generation>/<output>`, their version the digest of their content, and \
+        tables have their columns. `FAIL` has the error. A cache hit has no attempt, and therefore no event.";
     fn check(&self) -> Vec<OptionProblem> {
         let url = self.url.as_ref().and_then(|url| BaseUrl::read(url).err());
         url.map(|e| OptionProblem::new("/url", e.message)).into_iter().collect()
@@ -72,16 +72,16 @@ pub struct OpenLineage {
 
 impl OpenLineage {
     /// Creates the tracker without a request. Errors: invalid (the address).
-    pub fn new(options: OpenLineageOptions, around: &TrackerContext) -> Result<Self> {
+    pub fn new(options: OpenLineageOptions, context: &TrackerContext) -> Result<Self> {
         let target = match &options.url {
             Some(url) => OpenLineageTarget::Server(Box::new(HttpClient::open(BaseUrl::read(url)?, None, LIMITS)?)),
-            None => OpenLineageTarget::File(around.folder.join(&options.file)),
+            None => OpenLineageTarget::File(context.folder.join(&options.file)),
         };
-        let (store, handle) = (around.store.clone(), around.handle.clone());
+        let (store, handle) = (context.store.clone(), context.handle.clone());
         Ok(Self { target, namespace: options.namespace, store, handle, opened: None })
     }
-    fn events(&mut self, seen: &TrackerEvent) -> Result<Option<Value>> {
-        match seen {
+    fn events(&mut self, event: &TrackerEvent) -> Result<Option<Value>> {
+        match event {
             TrackerEvent::Opened(opened) => {
                 self.opened = Some(opened.clone());
                 Ok((!opened.resumed).then(|| self.run_event("START", opened.at, opened)))
@@ -190,8 +190,8 @@ impl OpenLineage {
     }
     fn send(&self, events: &[Value]) -> Result<()> {
         match &self.target {
-            OpenLineageTarget::Server(desk) => events.iter().try_for_each(|event| {
-                Ok(desk.request(JsonRequest::post("/api/v1/lineage", event.clone())).map(drop)?)
+            OpenLineageTarget::Server(client) => events.iter().try_for_each(|event| {
+                Ok(client.request(JsonRequest::post("/api/v1/lineage", event.clone())).map(drop)?)
             }),
             OpenLineageTarget::File(path) => {
                 let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
@@ -203,10 +203,10 @@ impl OpenLineage {
 }
 
 impl Tracker for OpenLineage {
-    fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()> {
+    fn take(&mut self, batch: &[&TrackerEvent]) -> Result<()> {
         let mut events = Vec::new();
-        for seen in seen {
-            events.extend(self.events(seen)?);
+        for event in batch {
+            events.extend(self.events(event)?);
         }
         if events.is_empty() { Ok(()) } else { self.send(&events) }
     }
@@ -238,8 +238,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let store = runtime.block_on(Store::open("memory://", StoreOptions::default())).unwrap();
-        let around = TrackerContext { store, handle: runtime.handle().clone(), folder: home.path().into() };
-        let mut tracker = OpenLineage::new(OpenLineageOptions::default(), &around).unwrap();
+        let context = TrackerContext { store, handle: runtime.handle().clone(), folder: home.path().into() };
+        let mut tracker = OpenLineage::new(OpenLineageOptions::default(), &context).unwrap();
         let run = whole_run();
         tracker.take(&run.iter().collect::<Vec<_>>()).unwrap();
         let text = std::fs::read_to_string(home.path().join("openlineage.jsonl")).unwrap();
@@ -260,14 +260,14 @@ mod tests {
         ];
         assert_eq!(seen, expected);
         assert_eq!(events[1]["run"]["runId"], events[2]["run"]["runId"]);
-        assert_ne!(events[3]["run"]["runId"], events[5]["run"]["runId"], "attempts are runs of their own");
+        assert_ne!(events[3]["run"]["runId"], events[5]["run"]["runId"], "attempts are separate runs");
         assert_eq!(events[1]["run"]["facets"]["parent"]["run"]["runId"], events[0]["run"]["runId"]);
         assert_eq!(events[6]["run"]["facets"]["errorMessage"]["message"], "row 3 is empty");
         assert_eq!(events[1]["eventTime"], "1970-01-01T00:00:01.001Z");
     }
 
     #[test]
-    fn ids_are_uuids_and_follow_from_the_names() {
+    fn ids_are_uuids_determined_by_the_names() {
         let id = uuid(&["a", "b"]);
         assert_eq!(id, uuid(&["a", "b"]));
         assert_ne!(id, uuid(&["a", "c"]));

@@ -41,9 +41,9 @@ impl PartOptions for OpenTelemetryOptions {
     const SUMMARY: &'static str = "spans for an OpenTelemetry collector";
     const DOC: &'static str = "A run is a trace: one span for it, and below that one for each attempt of a stage, sent \
         when it ends, with the attributes `trainyard.run`, `trainyard.stage`, `trainyard.attempt`, `trainyard.pool` \
-        and `trainyard.digest`. A failed attempt's span has the status error with its message. Ids follow from the \
-        names of run, stage and attempt, so a run that another process goes on with stays one trace; its own span then \
-        begins where that process did.";
+        and `trainyard.digest`. A failed attempt's span has the status error with its message. Ids are \
+        determined by run, stage and attempt, so a resumed run stays one trace; the span of the run then starts when \
+        it was resumed.";
     fn check(&self) -> Vec<OptionProblem> {
         BaseUrl::read(&self.url).err().map(|e| OptionProblem::new("/url", e.message)).into_iter().collect()
     }
@@ -67,8 +67,8 @@ pub struct OpenTelemetry {
 impl OpenTelemetry {
     /// Creates the tracker without a request. Errors: invalid (the address).
     pub fn new(options: OpenTelemetryOptions) -> Result<Self> {
-        let desk = HttpClient::open(BaseUrl::read(&options.url)?, None, LIMITS)?;
-        Ok(Self { client: desk, service: options.service, opened: None, attempts: BTreeMap::new() })
+        let client = HttpClient::open(BaseUrl::read(&options.url)?, None, LIMITS)?;
+        Ok(Self { client, service: options.service, opened: None, attempts: BTreeMap::new() })
     }
     /// Returns the span that an event ends.
     fn span(&mut self, record: &EventRecord) -> Option<Value> {
@@ -129,10 +129,10 @@ impl OpenTelemetry {
 }
 
 impl Tracker for OpenTelemetry {
-    fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()> {
+    fn take(&mut self, events: &[&TrackerEvent]) -> Result<()> {
         let mut spans = Vec::new();
-        for seen in seen {
-            match seen {
+        for event in events {
+            match event {
                 TrackerEvent::Opened(opened) => self.opened = Some(opened.clone()),
                 TrackerEvent::Event(record) => spans.extend(self.span(record)),
                 TrackerEvent::Point(_) => {}
@@ -176,9 +176,9 @@ mod tests {
         for piece in whole_run().chunks(3) {
             tracker.take(&piece.iter().collect::<Vec<_>>()).unwrap();
         }
-        let asked = server.requests();
-        assert!(asked.iter().all(|(path, _)| path == "/v1/traces"));
-        let bodies: Vec<Value> = asked.iter().map(|(_, body)| serde_json::from_str(body).unwrap()).collect();
+        let requests = server.requests();
+        assert!(requests.iter().all(|(path, _)| path == "/v1/traces"));
+        let bodies: Vec<Value> = requests.iter().map(|(_, body)| serde_json::from_str(body).unwrap()).collect();
         let all = |body: &Value| body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone();
         let spans: Vec<Value> = bodies.iter().flat_map(all).collect();
         let names: Vec<&str> = spans.iter().filter_map(|span| span["name"].as_str()).collect();

@@ -18,10 +18,10 @@ type TrackerKind = PartKind<dyn Tracker, TrackerContext>;
 pub fn family() -> Trackers {
     let members = vec![
         TrackerKind::new(|options: MlflowOptions, _| Ok(Box::new(Mlflow::new(options)?))),
-        TrackerKind::new(|options: OpenLineageOptions, around| Ok(Box::new(OpenLineage::new(options, around)?))),
+        TrackerKind::new(|options: OpenLineageOptions, context| Ok(Box::new(OpenLineage::new(options, context)?))),
         TrackerKind::new(|options: OpenTelemetryOptions, _| Ok(Box::new(OpenTelemetry::new(options)?))),
-        TrackerKind::new(|options: TensorBoardOptions, around| Ok(Box::new(TensorBoard::new(&options, around)))),
-        TrackerKind::new(|options: WandbOptions, around| Ok(Box::new(Wandb::new(options, around)))),
+        TrackerKind::new(|options: TensorBoardOptions, context| Ok(Box::new(TensorBoard::new(&options, context)))),
+        TrackerKind::new(|options: WandbOptions, context| Ok(Box::new(Wandb::new(options, context)))),
     ];
     Family::new("trackers", "tracker", members)
 }

@@ -34,8 +34,8 @@ impl PartOptions for TensorBoardOptions {
     const KIND: &'static str = "tensorboard";
     const SUMMARY: &'static str = "event files for TensorBoard";
     const DOC: &'static str = "Every stage of a run is a run of TensorBoard: the points of its learning curves are \
-        scalars under the names of the metrics, and what it ends with is under `final/`. The files lie in \
-        `<folder>/<workflow>/<run>/<stage>/`; look at them by `tensorboard --logdir FOLDER`.";
+        scalars under the names of the metrics, and its final metrics are under `final/`. The files are in \
+        `<folder>/<workflow>/<run>/<stage>/`; view them with `tensorboard --logdir FOLDER`.";
 }
 
 /// The tracker `tensorboard`.
@@ -47,12 +47,12 @@ pub struct TensorBoard {
 
 impl TensorBoard {
     /// Creates a tracker that writes below the folder of the options.
-    pub fn new(options: &TensorBoardOptions, around: &TrackerContext) -> Self {
-        Self { folder: around.folder.join(&options.folder), run: None, files: BTreeMap::new() }
+    pub fn new(options: &TensorBoardOptions, context: &TrackerContext) -> Self {
+        Self { folder: context.folder.join(&options.folder), run: None, files: BTreeMap::new() }
     }
     fn file(&mut self, stage: &StageKey) -> Result<&mut File> {
         if !self.files.contains_key(stage) {
-            let run = self.run.as_ref().ok_or_else(|| Error::bug("a point came before its run was opened"))?;
+            let run = self.run.as_ref().ok_or_else(|| Error::bug("a point arrived before its run was opened"))?;
             let folder = self.folder.join(name(&run.workflow)).join(name(&run.run.0)).join(name(&stage.0.to_string()));
             std::fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
             // TensorBoard reads the files of a folder in the order of their names, which begin with the time.
@@ -62,7 +62,7 @@ impl TensorBoard {
             file.write_all(&record(&version(run.at))).map_err(|e| io_error(&path, &e))?;
             self.files.insert(stage.clone(), file);
         }
-        self.files.get_mut(stage).ok_or_else(|| Error::bug("a file that was opened is gone"))
+        self.files.get_mut(stage).ok_or_else(|| Error::bug("an opened file is missing"))
     }
     fn write(&mut self, stage: &StageKey, bytes: &[u8]) -> Result<()> {
         let written = self.file(stage)?.write_all(bytes);
@@ -71,20 +71,20 @@ impl TensorBoard {
 }
 
 impl Tracker for TensorBoard {
-    fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()> {
+    fn take(&mut self, events: &[&TrackerEvent]) -> Result<()> {
         let mut points: BTreeMap<&StageKey, Vec<u8>> = BTreeMap::new();
-        for seen in seen {
-            match seen {
+        for event in events {
+            match event {
                 TrackerEvent::Opened(run) => self.run = Some(run.clone()),
                 TrackerEvent::Point(point) => {
                     let event = scalar(point.at, point.step, &point.name, point.value);
                     points.entry(&point.stage).or_default().extend(record(&event));
                 }
-                TrackerEvent::Event(happened) => {
-                    if let Event::Published { stage, metrics, .. } = &happened.event {
+                TrackerEvent::Event(entry) => {
+                    if let Event::Published { stage, metrics, .. } = &entry.event {
                         let events = metrics
                             .iter()
-                            .map(|(metric, value)| record(&scalar(happened.at, 0, &format!("final/{metric}"), *value)));
+                            .map(|(metric, value)| record(&scalar(entry.at, 0, &format!("final/{metric}"), *value)));
                         points.entry(stage).or_default().extend(events.flatten());
                     }
                 }
@@ -145,13 +145,13 @@ mod tests {
     use crate::tracking::testing::whole_run;
 
     #[test]
-    fn the_checksum_is_that_of_its_standard() {
+    fn checksum_matches_the_standard() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa, "RFC 3720, B.4");
     }
 
     #[test]
-    fn an_event_has_the_bytes_that_protocol_buffers_give_it() {
+    fn event_is_encoded_as_protocol_buffer() {
         let expected = [
             &[0x09][..],
             &2.5_f64.to_le_bytes(),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stage_has_a_folder_with_its_points_and_what_it_ended_with() {
+    fn every_stage_has_a_folder_with_points_and_final_metrics() {
         let home = tempfile::tempdir().unwrap();
         let mut tracker = TensorBoard { folder: home.path().into(), run: None, files: BTreeMap::new() };
         let run = whole_run();

@@ -9,7 +9,7 @@ use trainyard_core::event::{AttemptOutcome, Event, EventRecord, GrantSummary, Ru
 use trainyard_core::{AttemptNumber, Digest, Error, RunId, StageKey};
 use trainyard_runtime::Observer;
 
-/// Observer that keeps user-visible messages.
+/// Observer that records user-visible messages.
 #[derive(Default)]
 pub struct Notes(Mutex<Vec<String>>);
 
@@ -97,11 +97,11 @@ pub struct RecordingServer {
 }
 
 impl RecordingServer {
-    pub fn start(answer: impl Fn(&str, &str) -> String + Send + 'static) -> Self {
+    pub fn start(respond: impl Fn(&str, &str) -> String + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let kept = asked.clone();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let recorded = requests.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(mut stream) = stream else { return };
@@ -131,14 +131,14 @@ impl RecordingServer {
                 let line = String::from_utf8_lossy(&bytes[..head]).into_owned();
                 let path = line.split(' ').nth(1).unwrap_or_default().to_string();
                 let body = String::from_utf8_lossy(&bytes[head..]).into_owned();
-                let text = answer(&path, &body);
-                kept.lock().unwrap().push((path, body));
+                let text = respond(&path, &body);
+                recorded.lock().unwrap().push((path, body));
                 let length = text.len();
                 let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
                 stream.write_all(format!("{head}\r\ncontent-length: {length}\r\n\r\n{text}").as_bytes()).ok();
             }
         });
-        Self { url, requests: asked }
+        Self { url, requests }
     }
     /// Returns path and body of every request so far.
     pub fn requests(&self) -> Vec<(String, String)> {

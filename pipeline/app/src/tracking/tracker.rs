@@ -11,7 +11,7 @@ use trainyard_store::Store;
 /// Follows one run. All calls come from one thread, in chronological order.
 pub trait Tracker: Send {
     /// Takes the events since the last call, at least one. Errors: the events were not taken, and are not sent again.
-    fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()>;
+    fn take(&mut self, events: &[&TrackerEvent]) -> Result<()>;
 }
 
 /// Events that trackers receive.

@@ -51,10 +51,10 @@ impl Default for WandbOptions {
 impl PartOptions for WandbOptions {
     const KIND: &'static str = "wandb";
     const SUMMARY: &'static str = "offline runs of Weights & Biases";
-    const DOC: &'static str = "Each run is an offline run, in `<folder>/wandb/offline-run-<time>-<run>`: upload it by \
-        `wandb sync FOLDER`. Its config are the workflow's parameters, its metrics `<stage>/<metric>` over \
-        `<stage>/step`, and its summary has what each stage ended with as `<stage>/final/<metric>`. A run that another \
-        process goes on with is another one of the same group, which has the name of the run.";
+    const DOC: &'static str = "Each run is an offline run in `<folder>/wandb/offline-run-<time>-<run>`: upload it with \
+        `wandb sync FOLDER`. Its config has the workflow's parameters, its metrics are `<stage>/<metric>` over \
+        `<stage>/step`, and its summary has the final metrics of each stage as `<stage>/final/<metric>`. A resumed run \
+        is another offline run of the same group, which has the name of the run.";
 }
 
 /// The tracker `wandb`.
@@ -72,15 +72,15 @@ pub struct Wandb {
 
 impl Wandb {
     /// Creates a tracker that writes below the folder of the options.
-    pub fn new(options: WandbOptions, around: &TrackerContext) -> Self {
-        let folder = around.folder.join(&options.folder).join("wandb");
+    pub fn new(options: WandbOptions, context: &TrackerContext) -> Self {
+        let folder = context.folder.join(&options.folder).join("wandb");
         Self { options, folder, opened: None, log: None, rows: 0, defined: BTreeSet::new() }
     }
     fn create(&self) -> Result<WandbLog> {
-        let opened = self.opened.as_ref().ok_or_else(|| Error::bug("news came before their run was opened"))?;
-        let begun = jiff::Timestamp::from_millisecond(opened.at).unwrap_or_default().to_zoned(TimeZone::UTC);
+        let opened = self.opened.as_ref().ok_or_else(|| Error::bug("events arrived before their run was opened"))?;
+        let started = jiff::Timestamp::from_millisecond(opened.at).unwrap_or_default().to_zoned(TimeZone::UTC);
         let id = id(opened);
-        let folder = self.folder.join(format!("offline-run-{}-{id}", begun.strftime("%Y%m%d_%H%M%S")));
+        let folder = self.folder.join(format!("offline-run-{}-{id}", started.strftime("%Y%m%d_%H%M%S")));
         let mut log = WandbLog::create(&folder, &format!("run-{id}.wandb"))?;
         let version = concat!("trainyard ", env!("CARGO_PKG_VERSION"));
         // The second version is that of the oldest client that can read the file.
@@ -160,10 +160,10 @@ impl Wandb {
 }
 
 impl Tracker for Wandb {
-    fn take(&mut self, seen: &[&TrackerEvent]) -> Result<()> {
+    fn take(&mut self, events: &[&TrackerEvent]) -> Result<()> {
         let mut row: Vec<&Point> = Vec::new();
-        for seen in seen {
-            if let TrackerEvent::Point(point) = seen {
+        for event in events {
+            if let TrackerEvent::Point(point) = event {
                 // Metrics of one step are one row.
                 let together = row.last().is_some_and(|last| {
                     (&last.stage, last.attempt, last.step) == (&point.stage, point.attempt, point.step)
@@ -175,7 +175,7 @@ impl Tracker for Wandb {
                 continue;
             }
             self.row(&std::mem::take(&mut row))?;
-            match seen {
+            match event {
                 TrackerEvent::Opened(opened) => self.opened = Some(opened.clone()),
                 TrackerEvent::Event(record) => self.event(record.at, &record.event)?,
                 TrackerEvent::Point(_) => {}
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_one_file_with_its_rows_summary_and_end() {
+    fn run_is_one_file_with_rows_summary_and_end() {
         let home = tempfile::tempdir().unwrap();
         let run = whole_run();
         tracker(home.path()).take(&run.iter().collect::<Vec<_>>()).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_of_one_step_are_one_row_and_a_run_that_goes_on_is_another_of_its_group() {
+    fn steps_are_rows_and_a_resumed_run_is_a_new_file() {
         let home = tempfile::tempdir().unwrap();
         let mut tracker = tracker(home.path());
         let seen = [

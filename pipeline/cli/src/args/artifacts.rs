@@ -12,6 +12,7 @@ pub struct ArtifactsArgs {
     pub command: ArtifactsCommand,
     #[command(flatten)]
     pub site: SiteArgs,
+    /// Output format.
     #[arg(long, value_enum, default_value_t, global = true)]
     pub format: OutputFormat,
 }
@@ -26,18 +27,18 @@ pub enum ArtifactsCommand {
         #[arg(default_value = "latest")]
         run: String,
     },
-    /// Show files, schema, column statistics, provenance and a preview.
+    /// Show the files, schema, column statistics, provenance and a preview of an artifact.
     Show {
         /// RUN/STAGE/OUTPUT, e.g. `latest/rl/trajectories`, or DIGEST/OUTPUT.
         artifact: String,
-        /// Rows of the preview.
+        /// Number of rows in the preview.
         #[arg(long, default_value_t = 5)]
         rows: usize,
-        /// Print this row in full, counted from 0; a trajectory as a conversation.
+        /// Print row N in full, counted from 0; a trajectory is printed as a conversation.
         #[arg(long, value_name = "N", conflicts_with = "rows")]
         row: Option<usize>,
     },
-    /// Run one read-only SQL statement over a table artifact, named `self` in it.
+    /// Run a read-only SQL statement over a table artifact, which the statement names `self`.
     Query(QueryArgs),
     /// Copy an artifact's files into a folder, or a table into a `.csv`, `.jsonl` or `.parquet` file; `--as` converts
     /// rows to the format of another program.
@@ -46,7 +47,7 @@ pub enum ArtifactsCommand {
     ///
     /// Objects reachable from an unfinished run, the newest run of a schedule, a pin or a recent attempt are kept.
     Gc(GcArgs),
-    /// Keep an artifact, its stage's other outputs, and all their inputs, with any options of `gc`.
+    /// Pin an artifact: `gc` keeps it, the other outputs of its stage, and all their inputs.
     Pin {
         /// RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT.
         artifact: String,
@@ -72,12 +73,12 @@ pub struct GcArgs {
     /// Minimum age of removed objects; at least `1h`.
     #[arg(long, value_name = "TIME", default_value = "1d", value_parser = parse_duration)]
     pub older_than: Duration,
-    /// For each stage of each workflow, keep the N results that runs used last, with their inputs; remove the files of
-    /// the others. By default, all results are kept.
+    /// Keep only the N most recently used results of each stage of each workflow, with their inputs. By default, all
+    /// results are kept.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep_last: Option<u32>,
-    /// Remove finished runs without writes for this long, with their logs, and resume points of this age from stages
-    /// that never finished. By default, all runs are kept.
+    /// Remove finished runs that were not written to for this long, with their logs, and resume points of this age from
+    /// stages that never finished. By default, all runs are kept.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub runs_older_than: Option<Duration>,
 }
@@ -86,9 +87,10 @@ pub struct GcArgs {
 pub struct ExportArgs {
     /// RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT.
     pub artifact: String,
-    /// A new folder, or a file that ends in .csv, .jsonl or .parquet.
+    /// Destination: a new folder, or a file that ends in .csv, .jsonl or .parquet.
     pub to: PathBuf,
-    /// Columns of a table file, separated by commas. Without it .csv and .jsonl leave out those with a value per token.
+    /// Columns of a table file, separated by commas; default: all, but .csv and .jsonl omit
+    /// those with a value per token.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Write into a folder that is not empty.
@@ -109,16 +111,16 @@ pub struct ExportArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct QueryArgs {
-    /// The artifact and the statement.
+    /// Artifact, and SQL statement over it.
     #[arg(required = true, num_args = 2, value_names = ["ARTIFACT", "SQL"])]
     pub words: Vec<String>,
-    /// Most rows returned.
+    /// Maximum number of rows returned.
     #[arg(long, default_value_t = 1000)]
     pub limit: usize,
     /// Timeout of the statement, e.g. `5m`.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub timeout: Duration,
-    /// Memory limit of the statement, e.g. `8GiB`; default: half of this machine's.
+    /// Memory limit of the statement, e.g. `8GiB`; default: half of this machine's memory.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
 }

@@ -10,16 +10,17 @@ pub struct ConformanceArgs {
     pub command: ConformanceCommand,
     #[command(flatten)]
     pub site: SiteArgs,
+    /// Output format.
     #[arg(long, value_enum, default_value_t, global = true)]
     pub format: OutputFormat,
 }
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum ConformanceCommand {
-    /// Check an environment against the rules for all environments, by the script of an agent that solves a problem in
-    /// it.
+    /// Test an environment with the script of an agent that solves a problem in it.
     Environment {
-        /// YAML: `environment` as in a stage, `problem: {prompt, answer, verifier}`, `turns`, and `disturbance`.
+        /// YAML file: `environment` as in a stage, `problem: {prompt, answer, verifier}`, `turns`, and an
+        /// optional `disturbance`.
         file: PathBuf,
     },
 }

@@ -1,4 +1,4 @@
-//! The grammar of `init`.
+//! Arguments of `trainyard init`.
 
 use super::OutputFormat;
 use clap::{Args, ValueEnum};
@@ -15,14 +15,15 @@ pub struct InitArgs {
     /// Write the files that install `trainyard serve` instead: a systemd unit and a Containerfile.
     #[arg(long, conflicts_with = "recipe")]
     pub serve: bool,
-    /// Write `trainyard_bridge.py` instead, with which Python functions become rewards, filter rules and verifiers, and
-    /// `trainyard_serve.py`, with which they are served over HTTP.
+    /// Write the bridge for Python instead: `trainyard_bridge.py` turns Python functions into rewards, filter rules and
+    /// verifiers, and `trainyard_serve.py` serves them over HTTP.
     #[arg(long, conflicts_with_all = ["recipe", "serve"])]
     pub python: bool,
     /// Also write an adapter, a program that turns environments of a package into Trainyard environments: `gymnasium`,
     /// `openenv`, `textworld` or `verifiers`. May be repeated.
     #[arg(long = "with", value_name = "PACKAGE", requires = "python", value_enum)]
     pub adapters: Vec<AdapterPackage>,
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,
 }

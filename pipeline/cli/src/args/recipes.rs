@@ -1,4 +1,4 @@
-//! Arguments of `recipes`.
+//! Arguments of `trainyard recipes`.
 
 use super::{OutputFormat, SiteArgs};
 use clap::{Args, Subcommand};
@@ -11,8 +11,8 @@ pub struct RecipesArgs {
     /// Folder of custom recipe files, including subfolders; default: the recipes of this build.
     #[arg(long, value_name = "FOLDER", global = true)]
     pub folder: Option<PathBuf>,
-    /// Write an index of all systems with the effects in this store to a Markdown file, and a page for each into the
-    /// same folder.
+    /// Write a Markdown index of all systems, with their effects in this store, and a page for each system into a
+    /// folder of the same name without the extension.
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
     /// Parameter of every recipe, `name=value` or `@file`. May be repeated.
@@ -20,6 +20,7 @@ pub struct RecipesArgs {
     pub params: Vec<String>,
     #[command(flatten)]
     pub site: SiteArgs,
+    /// Output format.
     #[arg(long, value_enum, default_value_t, global = true)]
     pub format: OutputFormat,
 }
@@ -29,7 +30,7 @@ pub enum RecipesCommand {
     /// Run recipes with their mechanism on, then off: on, every check must hold; off, every mechanism check must fail,
     /// every guard must hold, and nothing may be trained again.
     Run {
-        /// File names without `.yaml`; all by default.
+        /// Recipe names: file names without `.yaml`; default: all recipes.
         names: Vec<String>,
         #[command(flatten)]
         seeds: SeedArgs,
@@ -38,20 +39,20 @@ pub enum RecipesCommand {
     Show {
         /// File name of the recipe without `.yaml`.
         name: String,
-        /// With its parents (`extends`) merged in.
+        /// Merge the parents of the file (`extends`) into it.
         #[arg(long)]
         merged: bool,
     },
 }
 
-/// Seeds whose results are pooled.
+/// Arguments of pooled seeds.
 #[derive(Debug, Clone, Args)]
 pub struct SeedArgs {
     /// Judge the claim on several seeds, such as `41..45` (inclusive) or `41,43`; fails unless they confirm the
     /// recipe's declared `result`. Seeds with a result file are not computed again.
     #[arg(long, value_name = "SEEDS")]
     pub seeds: Option<String>,
-    /// Seeds computed at the same time; with more than one, stages take one CPU each.
+    /// Number of seeds computed concurrently; with more than one, each stage takes one CPU.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "seeds")]
     pub jobs: usize,
     /// Folder of the result files, `FOLDER/NAME/SEED.json`.

@@ -9,6 +9,7 @@ pub struct RunsArgs {
     pub command: Option<RunsCommand>,
     #[command(flatten)]
     pub site: SiteArgs,
+    /// Output format.
     #[arg(long, value_enum, default_value_t, global = true)]
     pub format: OutputFormat,
 }
@@ -17,7 +18,7 @@ pub struct RunsArgs {
 pub enum RunsCommand {
     /// List all runs of the store, newest first.
     List {
-        /// Most runs shown.
+        /// Maximum number of runs shown.
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
@@ -25,11 +26,11 @@ pub enum RunsCommand {
     Show {
         /// Run id, a unique prefix of it, or `latest`.
         run: String,
-        /// Print again whenever it changes, until the run ends.
+        /// Print the run again whenever it changes, until it ends.
         #[arg(long)]
         watch: bool,
-        /// Show the learning curves of this stage instead: for each, its points, first, last, least and greatest value.
-        /// `--format json` prints all points.
+        /// Show the learning curves of this stage instead: number of points, and first, last, minimum and maximum
+        /// value. `--format json` prints all points.
         #[arg(long, value_name = "STAGE", conflicts_with = "watch")]
         curves: Option<String>,
     },
@@ -46,8 +47,8 @@ pub enum RunsCommand {
         #[arg(long)]
         take_over: bool,
     },
-    /// Discard the resume points of a stage, so that its next attempt starts from the beginning. For resume points that
-    /// this program cannot read.
+    /// Discard the resume points of a stage, so that its next attempt starts from the beginning. Required if this
+    /// version cannot read them.
     Afresh {
         /// Run id, a unique prefix of it, or `latest`.
         run: String,

@@ -1,4 +1,4 @@
-//! The arguments of `serve` and `schedules`.
+//! Arguments of `trainyard serve` and `trainyard schedules`.
 
 use super::{OutputFormat, SiteArgs};
 use clap::{Args, Subcommand, ValueEnum};
@@ -12,14 +12,14 @@ pub struct ServeArgs {
     pub workflows: PathBuf,
     #[command(flatten)]
     pub site: SiteArgs,
-    /// Address of the HTTP API, with its port.
+    /// Address and port of the HTTP API.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8675")]
     pub bind: SocketAddr,
-    /// File of tokens: lines of a role (viewer, operator), a name and a token. Without it, only this machine may send
-    /// requests.
+    /// File of API tokens, one per line: role (`viewer` or `operator`), name, token. Without it, only this machine may
+    /// send requests.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Effect of SIGTERM and Ctrl-C on active runs: `leave` them running, to be found again later, or `stop` them.
+    /// Effect of SIGTERM and Ctrl-C on active runs: `leave` them running for the next daemon, or `stop` them.
     #[arg(long, value_enum, default_value_t)]
     pub on_stop: OnStop,
 }
@@ -38,6 +38,7 @@ pub struct SchedulesArgs {
     pub command: Option<SchedulesCommand>,
     #[command(flatten)]
     pub site: SiteArgs,
+    /// Output format.
     #[arg(long, value_enum, default_value_t, global = true)]
     pub format: OutputFormat,
 }
@@ -51,7 +52,7 @@ pub enum SchedulesCommand {
         /// Name of the workflow.
         name: String,
     },
-    /// Start no more runs of a schedule; active runs continue.
+    /// Pause a schedule: it starts no more runs, and active runs continue.
     Pause {
         /// Name of the workflow.
         name: String,
@@ -59,7 +60,7 @@ pub enum SchedulesCommand {
         #[arg(long, value_name = "TEXT")]
         why: Option<String>,
     },
-    /// Start runs of a schedule again. Ticks that passed meanwhile are not caught up.
+    /// Resume a paused schedule. Ticks that passed meanwhile are skipped.
     Resume {
         /// Name of the workflow.
         name: String,
@@ -69,7 +70,7 @@ pub enum SchedulesCommand {
         /// Name of the workflow.
         name: String,
     },
-    /// Run the ticks of a range that had no run yet, or stop such a backfill.
+    /// Run the ticks of a range that had no run yet, or cancel such a backfill.
     Backfill(BackfillArgs),
 }
 
@@ -80,16 +81,16 @@ pub struct BackfillArgs {
     /// First tick: a day in the schedule's zone (2026-11-01), or an instant (2026-11-01T02:00:00Z).
     #[arg(long, value_name = "TIME", required_unless_present = "cancel")]
     pub from: Option<String>,
-    /// Last tick: a day, which counts as a whole, or an instant.
+    /// Last tick: a day, which is included, or an instant.
     #[arg(long, value_name = "TIME", required_unless_present = "cancel")]
     pub to: Option<String>,
-    /// Number of runs at the same time.
+    /// Maximum number of concurrent runs.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub concurrency: u32,
     /// Also run ticks that had a run.
     #[arg(long)]
     pub again: bool,
-    /// Start no more runs of this backfill.
+    /// Cancel the backfill of this id: it starts no more runs.
     #[arg(long, value_name = "ID", conflicts_with_all = ["from", "to", "again"])]
     pub cancel: Option<String>,
 }

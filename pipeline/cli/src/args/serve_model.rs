@@ -1,4 +1,4 @@
-//! The arguments of `serve-model`.
+//! Arguments of `trainyard serve-model`.
 
 use super::SiteArgs;
 use clap::Args;
@@ -12,25 +12,25 @@ pub struct ServeModelArgs {
     pub model: String,
     #[command(flatten)]
     pub site: SiteArgs,
-    /// Address to listen on, with its port; port 0 = any free port.
+    /// Address and port to listen on; port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     pub bind: SocketAddr,
     /// Model name in requests; default: that of the artifact or the folder.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// File with the key that every request must carry. Without it, only this machine may send requests.
+    /// File with the API key that every request must carry. Without it, only this machine may send requests.
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// Compute backend, as in stages: `cpu`, `candle`, or `{kind: candle, device: cuda}`.
     #[arg(long, value_name = "BACKEND", default_value = "cpu")]
     pub backend: String,
-    /// Responses sampled in one batch; further requests wait.
+    /// Maximum number of responses sampled in one batch; further requests wait.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub max_batch: u32,
-    /// Most waiting requests; further ones are rejected with status 429.
+    /// Maximum number of waiting requests; further ones are rejected with status 429.
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub max_waiting: u32,
-    /// Decoding threads; default: all cores. Responses do not depend on it.
+    /// Number of decoding threads; default: all cores. Responses do not depend on it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
     /// Format of tool calls, such as `hermes`, instead of the one in the model's template: the tools are then described

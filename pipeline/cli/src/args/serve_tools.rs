@@ -6,13 +6,13 @@ use trainyard_core::units::parse_duration;
 
 #[derive(Debug, Clone, Args)]
 pub struct ServeToolsArgs {
-    /// Names of tools, or tools with options as in an environment: `{kind: python, interpreter: cpython}`.
+    /// Tools: names, or maps of options as in an environment: `{kind: python, interpreter: cpython}`.
     #[arg(required = true, value_name = "TOOL")]
     pub tools: Vec<String>,
     /// Timeout of one call.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub time: Duration,
-    /// Most bytes returned by one call.
+    /// Maximum number of bytes returned by one call.
     #[arg(long, value_name = "BYTES", default_value_t = 65_536)]
     pub output_bytes: u64,
 }

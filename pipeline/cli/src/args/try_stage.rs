@@ -9,10 +9,10 @@ pub struct TryArgs {
     pub workflow: WorkflowArgs,
     #[command(flatten)]
     pub site: SiteArgs,
-    /// Stage to try, such as `rl`; one instance of several as `rl[seed=1]`.
+    /// Stage to try, such as `rl`, or one of its instances, such as `rl[seed=1]`.
     #[arg(long, value_name = "STAGE")]
     pub stage: String,
-    /// Episodes to play.
+    /// Number of episodes.
     #[arg(short = 'n', long = "episodes", value_name = "N", default_value_t = 3,
         value_parser = clap::value_parser!(u32).range(1..))]
     pub episodes: u32,
@@ -22,6 +22,7 @@ pub struct TryArgs {
     /// Seed to use instead of the stage's own.
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,
 }

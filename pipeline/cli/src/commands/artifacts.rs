@@ -22,9 +22,9 @@ pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> 
         ArtifactsCommand::List { run } => list::run(&session, run, args.format),
         ArtifactsCommand::Show { artifact, row: Some(row), .. } => show::row(&session, artifact, *row, args.format),
         ArtifactsCommand::Show { artifact, rows, .. } => show::run(&session, artifact, *rows, args.format),
-        ArtifactsCommand::Query(asked) => query::run(&session, asked, args.format),
-        ArtifactsCommand::Export(asked) => export::run(&session, asked, catalogue, args.format),
-        ArtifactsCommand::Gc(asked) => gc::run(&session, asked, args.format),
+        ArtifactsCommand::Query(options) => query::run(&session, options, args.format),
+        ArtifactsCommand::Export(options) => export::run(&session, options, catalogue, args.format),
+        ArtifactsCommand::Gc(options) => gc::run(&session, options, args.format),
         ArtifactsCommand::Pin { artifact, note } => pins::pin(&session, artifact, note.clone(), args.format),
         ArtifactsCommand::Unpin { artifact } => pins::unpin(&session, artifact, args.format),
         ArtifactsCommand::Pins => pins::list(&session, args.format),
@@ -33,7 +33,7 @@ pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> 
 
 fn access(command: &ArtifactsCommand) -> Access {
     match command {
-        ArtifactsCommand::Gc(asked) if asked.dry_run => Access::Read,
+        ArtifactsCommand::Gc(options) if options.dry_run => Access::Read,
         ArtifactsCommand::Gc(_) | ArtifactsCommand::Pin { .. } | ArtifactsCommand::Unpin { .. } => Access::Write,
         _ => Access::Read,
     }

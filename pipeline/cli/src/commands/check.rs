@@ -1,4 +1,4 @@
-//! `trainyard check PROBLEM_FILE…`: every mistake of every file at once.
+//! `trainyard check FILE…`: every mistake of every file at once.
 
 use crate::args::{CheckArgs, OutputFormat};
 use crate::exit::CliExit;

@@ -1,4 +1,4 @@
-//! `trainyard conformance environment PROBLEM_FILE`: the rules that an environment keeps, and the requirements that it misses.
+//! `trainyard conformance environment FILE`: the rules that an environment keeps, and the requirements that it misses.
 
 use crate::args::{ConformanceArgs, ConformanceCommand, OutputFormat};
 use crate::exit::CliExit;
@@ -18,7 +18,7 @@ pub fn run(args: &ConformanceArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit
     let ConformanceCommand::Environment { file } = &args.command;
     let providers = || Ok(session::site(&args.site, catalogue)?.secrets);
     let findings = check(catalogue, file, Arc::new(|_, line| print_note(line)), providers);
-    let findings = findings.map_err(|e| drawn(e, file))?;
+    let findings = findings.map_err(|e| into_error(e, file))?;
     match args.format {
         OutputFormat::Json => print_json(&document(&findings))?,
         OutputFormat::Text => findings.iter().for_each(|finding| print_text(&line(finding))),
@@ -27,8 +27,9 @@ pub fn run(args: &ConformanceArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit
     Ok(if broken { CliExit::Failed } else { CliExit::Done })
 }
 
-fn drawn(refusal: ConformanceError, file: &Path) -> Error {
-    match refusal {
+/// Prints the diagnostics of a file that cannot be read, and returns its error.
+fn into_error(error: ConformanceError, file: &Path) -> Error {
+    match error {
         ConformanceError::Error(error) => error,
         ConformanceError::Text(found, sources) => {
             diagnostics::print(&found, &sources);

@@ -154,12 +154,12 @@ fn secret(name: &str, provider: &str) -> DoctorFinding {
 
 /// Starts a tool worker, computes 6 × 7 with it, and stops it.
 fn tool() -> DoctorFinding {
-    let answer =
+    let response =
         ToolHost::new(1).open(&ToolLimits::default()).map(|session| session.submit("print(6 * 7)").wait(TOOL_TIMEOUT));
-    let (good, detail) = match answer {
+    let (good, detail) = match response {
         Ok(Some(result)) if result.text == "42" => (true, "a worker process computes".to_string()),
         Ok(Some(result)) => (false, result.text),
-        Ok(None) => (false, "the worker process does not answer".into()),
+        Ok(None) => (false, "the worker process does not respond".into()),
         Err(error) => (false, error.to_string()),
     };
     DoctorFinding::new("python tool", good, detail)
@@ -167,14 +167,14 @@ fn tool() -> DoctorFinding {
 
 /// Checks whether this kernel can confine programs, which only `interpreter: cpython` requires.
 fn cpython() -> DoctorFinding {
-    let lacks = missing_for_cpython();
-    if lacks.is_empty() {
+    let missing = missing_for_cpython();
+    if missing.is_empty() {
         let detail = "Landlock and seccomp can confine it (`interpreter: cpython`)".to_string();
         return DoctorFinding::new("python sandbox", true, detail);
     }
     let detail = format!(
         "`interpreter: cpython` cannot run on this machine, which lacks {}; `interpreter: monty` can",
-        lacks.join(" and ")
+        missing.join(" and ")
     );
     DoctorFinding { warning: true, ..DoctorFinding::new("python sandbox", true, detail) }
 }

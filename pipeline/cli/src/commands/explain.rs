@@ -30,7 +30,7 @@ pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
             lines.extend(origin(&session.store, stage).await?);
         }
         lines.extend(resource_usage::lines(&view, stage, &run.0, slots.as_ref(), &SystemClock::new()));
-        lines.extend(executor_says(&executors, stage).await);
+        lines.extend(executor_explanation(&executors, stage).await);
         Ok((stage.clone(), lines))
     })?;
     match args.format {
@@ -41,13 +41,13 @@ pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
 }
 
 /// Queries the executor about the open attempt of a stage, if it outlives engines.
-async fn executor_says(executors: &Executors, stage: &StageView) -> Option<String> {
+async fn executor_explanation(executors: &Executors, stage: &StageView) -> Option<String> {
     let attempt = stage.attempts.last().filter(|attempt| attempt.outcome.is_none())?;
     let (handle, executor) = (Handle(attempt.handle.clone()?), executors.get(&attempt.pool).ok()?);
     match executor.explain(&handle).await {
-        Ok(words) => words,
+        Ok(text) => text,
         // The journal's explanation is already printed above.
-        Err(error) => Some(format!("pool {} cannot be asked now: {error}", attempt.pool)),
+        Err(error) => Some(format!("the executor of pool {} cannot be queried: {error}", attempt.pool)),
     }
 }
 

@@ -28,19 +28,19 @@ const SCHEMA_LINE: &str = "# yaml-language-server: $schema=schema.json\n";
 /// Writes a first workflow, the files to install a daemon, or the bridge for Python.
 pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     if args.serve {
-        let next = "read both files; docs/schedules.md says more";
+        let next = "read both files, and docs/schedules.md";
         return write(args, serve(&args.folder)?, next.to_string());
     }
     if args.python {
-        let next = "write `my_reward.py` beside it, and name it in a workflow: \
-                    `rewards: [{kind: process, command: [python3, my_reward.py]}]`; docs/custom-code.md says more";
+        let next = "write `my_reward.py` next to it, and name it in a workflow: \
+                    `rewards: [{kind: process, command: [python3, my_reward.py]}]`; see docs/custom-code.md";
         let bridge = [(BRIDGE_NAME, BRIDGE), (BRIDGE_SERVER_NAME, BRIDGE_SERVER)];
         let mut files = bridge.map(|(name, text)| (name.to_string(), text.to_string())).to_vec();
         files.extend(args.adapters.iter().map(|adapter| adapter_file(*adapter)));
-        let own = files
+        let adapter_next = files
             .get(bridge.len())
-            .map(|(name, _)| format!("read the first lines of {name}; docs/custom-environments.md says more"));
-        return write(args, files, own.unwrap_or_else(|| next.to_string()));
+            .map(|(name, _)| format!("read the first lines of {name}, and docs/custom-environments.md"));
+        return write(args, files, adapter_next.unwrap_or_else(|| next.to_string()));
     }
     let schema = trainyard_spec::schema::workflow_schema(&**catalogue);
     let schema = serde_json::to_string_pretty(&schema)

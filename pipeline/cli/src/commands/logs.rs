@@ -28,12 +28,12 @@ pub fn run(args: &LogsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
 async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
     let run = names::run(store, &args.run).await?;
     let view = names::view(store, &run).await?;
-    let wanted = match &args.stage {
+    let stages = match &args.stage {
         Some(name) => vec![names::stage(&view, name)?],
         None => view.stages.iter().collect(),
     };
     let mut is_empty = true;
-    for (stage, attempt) in wanted.into_iter().flat_map(attempts) {
+    for (stage, attempt) in stages.into_iter().flat_map(attempts) {
         let mut page = LogPrinter { stage, attempt, is_begun: false, rest: Vec::new(), args };
         let mut chunks = store.chunks(&run, stage, attempt, AttemptStream::Log, 0);
         while let Some(chunk) = chunks.next().await? {
@@ -73,8 +73,8 @@ impl LogPrinter<'_> {
     /// Prints the records of one more chunk; returns whether the output is still open.
     fn add(&mut self, chunk: &[u8]) -> bool {
         self.rest.extend_from_slice(chunk);
-        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let rest = self.rest.split_off(whole);
+        let complete = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let rest = self.rest.split_off(complete);
         let lines = std::mem::replace(&mut self.rest, rest);
         self.print(&lines)
     }
@@ -127,12 +127,12 @@ fn line(record: &LogRecord) -> String {
 /// Explains why there is no log.
 fn no_logs_text(view: &RunView) -> String {
     let hits = view.stages.iter().filter(|s| s.status == StageStatus::Hit).count();
-    let of = view.stages.len();
+    let total = view.stages.len();
     match hits {
         0 => "no log lines".into(),
         _ => {
-            let told = format!("no log lines: {hits} of {of} stages came from the cache");
-            format!("{told}; `trainyard explain RUN STAGE` names the run that made one")
+            let text = format!("no log lines: {hits} of {total} stages came from the cache");
+            format!("{text}; `trainyard explain RUN STAGE` names the run that computed one")
         }
     }
 }
@@ -143,7 +143,7 @@ mod tests {
     use trainyard_core::attempt::LogLevel;
 
     #[test]
-    fn lines_have_times_and_levels_unless_they_are_old() {
+    fn lines_have_times_and_levels() {
         let record = LogRecord { at: Some(1_795_234_530_042), level: LogLevel::Warn, text: "slow".into() };
         assert_eq!(line(&record), "2026-11-21T04:15:30.042Z warn  slow\n");
         assert_eq!(line(&LogRecord::parse("error: no space")), "error no space\n");

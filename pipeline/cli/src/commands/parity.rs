@@ -1,5 +1,4 @@
-//! `trainyard parity PROBLEM_FILE`: recomputes stored vectors of RL algorithms with the parts of this build, in float64, with
-//! gradients.
+//! `trainyard parity FILE`: compares the RL algorithms of this build with reference values, in float64, with gradients.
 
 use crate::args::{OutputFormat, ParityArgs};
 use crate::exit::CliExit;
@@ -32,7 +31,7 @@ fn rows(cases: &[ParityCase]) -> Vec<Vec<String>> {
         named.entry((&case.kind, &case.name)).or_default().push(case);
     }
     let row = |((kind, name), cases): ((&str, &str), Vec<&ParityCase>)| {
-        let largest = cases.iter().map(|c| c.largest_error).try_fold(0.0, |most: f64, e| e.map(|e| most.max(e)));
+        let largest = cases.iter().map(|c| c.largest_error).try_fold(0.0, |max: f64, e| e.map(|e| max.max(e)));
         let agree = cases.iter().filter(|c| c.agrees()).count();
         let error = largest.map_or_else(|| "no such part".to_string(), |e| format!("{e:.1e}"));
         vec![kind.to_string(), name.to_string(), cases.len().to_string(), agree.to_string(), error]

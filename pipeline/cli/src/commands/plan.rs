@@ -1,4 +1,4 @@
-//! `trainyard plan PROBLEM_FILE`: which stages a run would compute, and why. Writes nothing; a store that does not exist counts
+//! `trainyard plan FILE`: which stages a run would compute, and why. Writes nothing; a store that does not exist counts
 //! as empty.
 
 use super::recipes::show::{merged_text, write_text};
@@ -31,8 +31,8 @@ pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
         print_lines(&trainyard_spec::draw::mermaid(&plan));
         return Ok(CliExit::Done);
     }
-    let world = wiring::run_context(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(NoopObserver))?;
-    let forecasts = session.block_on(trainyard_runtime::forecast::forecast(&RunOptions::default(), &plan, &world))?;
+    let context = wiring::run_context(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(NoopObserver))?;
+    let forecasts = session.block_on(trainyard_runtime::forecast::forecast(&RunOptions::default(), &plan, &context))?;
     match args.format {
         PlanFormat::Json => {
             let stages: Vec<Value> = forecasts.iter().map(stage_json).collect();

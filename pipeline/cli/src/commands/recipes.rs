@@ -36,7 +36,7 @@ pub fn run(args: &RecipesArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     }
 }
 
-/// Exit 2 if a file does not compile or is no sound recipe.
+/// Lists the recipes. Exit code 2 if a file does not compile or does not have the form of a recipe.
 fn list(args: &RecipesArgs, catalogue: &Catalogue) -> Result<CliExit> {
     let site = session::site(&args.site, catalogue)?;
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;

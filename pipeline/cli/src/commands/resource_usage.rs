@@ -8,7 +8,7 @@ use trainyard_core::{Clock, Result};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
 use trainyard_runtime::slots::Slots;
 
-/// Most holders that are named; the rest are counted.
+/// Maximum number of holders that are named; the rest are counted.
 const NAMED: usize = 8;
 
 /// Returns one line for each pool of the run that is in use, and one for other runs on this machine; empty unless the
@@ -20,7 +20,9 @@ pub fn lines(view: &RunView, stage: &StageView, run: &str, slots: Option<&Slots>
     let mut lines = by_pool(view, stage);
     match slots.map(|slots| other_runs(slots, run, clock)) {
         Some(Ok(Some(line))) => lines.push(line),
-        Some(Err(error)) => lines.push(format!("what other runs hold of this machine cannot be read: {error}")),
+        Some(Err(error)) => {
+            lines.push(format!("the resources that other runs hold on this machine cannot be read: {error}"))
+        }
         Some(Ok(None)) | None => {}
     }
     lines
@@ -53,7 +55,7 @@ fn other_runs(slots: &Slots, run: &str, clock: &dyn Clock) -> Result<Option<Stri
         format!("{}: {}", holding.describe(now), amounts(&grant))
     };
     let names: Vec<String> = slots.holdings()?.iter().filter(|h| h.holder.run != run).map(one).collect();
-    Ok((!names.is_empty()).then(|| format!("of this machine, others hold: {}", list(&names))))
+    Ok((!names.is_empty()).then(|| format!("other runs hold on this machine: {}", list(&names))))
 }
 
 fn list(names: &[String]) -> String {
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_named_in_words() {
+    fn amounts_and_holders_are_formatted() {
         let grant = |cpus, memory, gpus: &[u32], machines: usize| GrantSummary {
             cpus,
             memory,

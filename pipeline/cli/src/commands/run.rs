@@ -1,4 +1,4 @@
-//! `trainyard run PROBLEM_FILE`: compiles, runs, prints a summary.
+//! `trainyard run FILE`: compiles, runs, prints a summary.
 
 use crate::args::{OutputFormat, ParamArgs, RunArgs, SiteArgs, WorkflowArgs};
 use crate::compiled::{self, WorkflowSource};
@@ -30,8 +30,8 @@ pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
         named: args.run_id.clone().map(RunId),
         interrupt: Interrupt::default(),
     };
-    let told = DaemonInput { tick: args.tick.as_deref(), texts: args.texts.as_deref() };
-    execute(&args.site, (&args.workflow, told), options, args.format, catalogue)
+    let input = DaemonInput { tick: args.tick.as_deref(), texts: args.texts.as_deref() };
+    execute(&args.site, (&args.workflow, input), options, args.format, catalogue)
 }
 
 /// Input of a run from the daemon, in addition to its file.
@@ -62,17 +62,17 @@ pub fn resume(
 
 fn execute(
     site: &SiteArgs,
-    (workflow, told): (&WorkflowArgs, DaemonInput<'_>),
+    (workflow, input): (&WorkflowArgs, DaemonInput<'_>),
     options: RunOptions,
     format: OutputFormat,
     catalogue: &Arc<Catalogue>,
 ) -> Result<CliExit> {
     let session = session::open(site, Access::Run, catalogue)?;
     let json = format == OutputFormat::Json;
-    let plan = match told.texts {
+    let plan = match input.texts {
         None => {
-            let reading = WorkflowSource { files: &ShippedFiles, tick: told.tick };
-            compiled::plan_or_json(workflow, reading, &**catalogue, &session.site, json)?
+            let source = WorkflowSource { files: &ShippedFiles, tick: input.tick };
+            compiled::plan_or_json(workflow, source, &**catalogue, &session.site, json)?
         }
         Some(path) => {
             let folder = absolute(&compiled::working_directory()?, &workflow.file.to_string_lossy());
@@ -81,7 +81,7 @@ fn execute(
             let files = texts.layered_over(&ShippedFiles);
             compiled::plan_or_json(
                 workflow,
-                WorkflowSource { files: &files, tick: told.tick },
+                WorkflowSource { files: &files, tick: input.tick },
                 &**catalogue,
                 &session.site,
                 json,
@@ -90,25 +90,29 @@ fn execute(
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let progress: Arc<dyn Observer> = Arc::new(ProgressObserver::new(clock.clone()).comparing(&plan));
-    let around = wiring::tracker_context(&session);
-    let tracked = tracking::follow(catalogue.trackers(), &session.site.tracking, &around, clock.clone(), progress)?;
-    let world = wiring::run_context(&session, catalogue, clock.clone(), tracked.clone())?;
+    let trackers = wiring::tracker_context(&session);
+    let tracked = tracking::follow(catalogue.trackers(), &session.site.tracking, &trackers, clock.clone(), progress)?;
+    let context = wiring::run_context(&session, catalogue, clock.clone(), tracked.clone())?;
     let interrupt = options.interrupt.clone();
     let ended = session.block_on(async {
         interrupt.on_signals()?;
-        trainyard_runtime::run(options, plan, world).await
+        trainyard_runtime::run(options, plan, context).await
     });
     tracked.end();
     let summary = ended?;
     print_summary(&session, &summary, clock.as_ref(), format)?;
     let (run, view) = (&summary.run, &summary.view);
     let failed = session.block_on(async {
-        let asked = &session.site.notifications;
-        Ok(match notifications::run_ended(asked, &session.store, run, view, runs::closing_line(run, view)).await {
-            Ok(Some(news)) => notifications::send(asked, &news).await,
-            Ok(None) => Vec::new(),
-            Err(error) => vec![error.at("notifications were not sent")],
-        })
+        let notifications = &session.site.notifications;
+        Ok(
+            match notifications::run_ended(notifications, &session.store, run, view, runs::closing_line(run, view))
+                .await
+            {
+                Ok(Some(message)) => notifications::send(notifications, &message).await,
+                Ok(None) => Vec::new(),
+                Err(error) => vec![error.at("notifications were not sent")],
+            },
+        )
     })?;
     failed.iter().for_each(print_warning);
     exit(&summary)

@@ -55,7 +55,7 @@ fn list(session: &AppSession, limit: usize, format: OutputFormat) -> Result<CliE
         OutputFormat::Text => {
             print_text(&table(&RunSummaryRow::HEADER, &rows.iter().map(RunSummaryRow::cells).collect::<Vec<_>>()));
             if rows.iter().any(RunSummaryRow::is_damaged) {
-                print_text("\n`trainyard runs show RUN` says what is wrong with a damaged one");
+                print_text("\n`trainyard runs show RUN` prints the error of a damaged run");
             }
         }
     }
@@ -96,9 +96,9 @@ fn cancel(session: &AppSession, name: &str, format: OutputFormat) -> Result<CliE
     let chance = wiring::chance(&clock);
     let outcome = session.block_on(cancel_run(&session.store, &run, &clock, &chance, print_note))?;
     let (outcome, text) = match outcome {
-        CancelOutcome::Requested => ("requested", format!("asked run {run} to stop; it will within seconds")),
-        CancelOutcome::Ended => ("ended", format!("run {run} had no writer any more; it is cancelled now")),
-        CancelOutcome::AlreadyFinished => ("already_finished", format!("run {run} was finished before")),
+        CancelOutcome::Requested => ("requested", format!("requested run {run} to stop; it stops within seconds")),
+        CancelOutcome::Ended => ("ended", format!("run {run} had no live writer; it is cancelled now")),
+        CancelOutcome::AlreadyFinished => ("already_finished", format!("run {run} has already finished")),
     };
     match format {
         OutputFormat::Json => print_json(&json!({"run": run, "outcome": outcome}))?,
@@ -121,7 +121,7 @@ fn afresh(session: &AppSession, run: &str, stage: &str, format: OutputFormat) ->
     match format {
         OutputFormat::Json => print_json(&json!({"stage": stage, "removed": removed}))?,
         OutputFormat::Text => {
-            print_text(&format!("{removed} resume points of {stage} removed; its next attempt begins anew"))
+            print_text(&format!("removed {removed} resume points of {stage}; its next attempt starts anew"))
         }
     }
     Ok(CliExit::Done)

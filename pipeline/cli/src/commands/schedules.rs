@@ -15,16 +15,16 @@ use trainyard_daemon::operations::{self, Actor, BackfillRange};
 /// Opens the store, read-only unless the subcommand changes it, and runs the subcommand (`list` by default).
 pub fn run(args: &SchedulesArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let command = args.command.clone().unwrap_or(SchedulesCommand::List);
-    let looks = matches!(command, SchedulesCommand::List | SchedulesCommand::Show { .. });
-    let access = if looks { Access::ReadOrEmpty } else { Access::Write };
+    let reads = matches!(command, SchedulesCommand::List | SchedulesCommand::Show { .. });
+    let access = if reads { Access::ReadOrEmpty } else { Access::Write };
     let session = session::open(&args.site, access, catalogue)?;
     let clock = SystemClock::new();
     let store = &session.store;
     let now = clock.unix_millis();
     // Not the name of a process, so a daemon takes over the requests of this command at once.
-    let by = format!("cli:{}", std::env::var("USER").unwrap_or_else(|_| "somebody".to_string()));
+    let user = format!("cli:{}", std::env::var("USER").unwrap_or_else(|_| "unknown".to_string()));
     let chance = wiring::chance(&clock).child("schedules", &[clock.monotonic().as_nanos() as u64]);
-    let actor = Actor { clock: &clock, chance, name: &by };
+    let actor = Actor { clock: &clock, chance, name: &user };
     match command {
         SchedulesCommand::List => {
             let rows = session.block_on(operations::list(store, now))?;
@@ -36,7 +36,7 @@ pub fn run(args: &SchedulesArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> 
         }
         SchedulesCommand::Pause { name, why } => {
             let changed = session.block_on(operations::pause(store, &name, actor, why))?;
-            let text = if changed { "starts no runs until it is resumed" } else { "was paused before" };
+            let text = if changed { "starts no runs until it is resumed" } else { "was already paused" };
             print_result(args.format, &changed_json(&name, changed), || format!("schedule {name} {text}"))
         }
         SchedulesCommand::Resume { name } => {
@@ -46,28 +46,28 @@ pub fn run(args: &SchedulesArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> 
         }
         SchedulesCommand::Trigger { name } => {
             let tick = session.block_on(operations::trigger(store, &name, actor))?;
-            print_result(args.format, &tick, || format!("run {} is promised; a daemon starts it", tick.run))
+            print_result(args.format, &tick, || format!("run {} is scheduled; a daemon starts it", tick.run))
         }
-        SchedulesCommand::Backfill(asked) => backfill(&session, &asked, actor, args.format),
+        SchedulesCommand::Backfill(options) => backfill(&session, &options, actor, args.format),
     }
 }
 
-fn backfill(session: &AppSession, asked: &BackfillArgs, actor: Actor<'_>, format: OutputFormat) -> Result<CliExit> {
-    let name = &asked.name;
-    if let Some(id) = &asked.cancel {
+fn backfill(session: &AppSession, args: &BackfillArgs, actor: Actor<'_>, format: OutputFormat) -> Result<CliExit> {
+    let name = &args.name;
+    if let Some(id) = &args.cancel {
         let changed = session.block_on(operations::cancel_backfill(&session.store, name, id, actor))?;
-        let text = if changed { "starts no more runs; those that are going go on" } else { "was cancelled before" };
+        let text = if changed { "starts no more runs; active runs continue" } else { "was already cancelled" };
         return print_result(format, &changed_json(name, changed), || format!("backfill {id} of {name} {text}"));
     }
-    let (Some(from), Some(to)) = (asked.from.clone(), asked.to.clone()) else {
-        return Err(Error::invalid("a backfill takes a range").help("give `--from` and `--to`"));
+    let (Some(from), Some(to)) = (args.from.clone(), args.to.clone()) else {
+        return Err(Error::invalid("a backfill needs a range of ticks").help("pass `--from` and `--to`"));
     };
-    let range = BackfillRange { from, to, concurrency: asked.concurrency, again: asked.again };
+    let range = BackfillRange { from, to, concurrency: args.concurrency, again: args.again };
     let row = session.block_on(operations::backfill(&session.store, name, actor, &range))?;
     print_result(format, &row, || {
         format!(
-            "backfill {} of {name}: {} ticks from {} to {}, {} at a time; `trainyard schedules show {name}` shows how \
-             far it is",
+            "backfill {} of {name}: {} ticks from {} to {}, {} at a time; `trainyard schedules show {name}` shows its \
+             progress",
             row.id, row.left, row.from, row.to, row.concurrency
         )
     })

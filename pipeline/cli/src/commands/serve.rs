@@ -76,9 +76,9 @@ fn daemon(
     (started, shared): (&Arc<StartedProcesses>, &Arc<DaemonShared>),
 ) -> Result<Daemon> {
     let folder = WorkflowFolder::new(&args.workflows)?;
-    let own = ProcessId::own();
+    let process = ProcessId::own();
     let nonce = chance.at("daemon", &[]).next_u32();
-    let outside = RunProcesses {
+    let processes = RunProcesses {
         program: wiring::program()?,
         site: args.site.site.as_deref().map(absolute).transpose()?,
         folder: folder.path().to_path_buf(),
@@ -96,9 +96,9 @@ fn daemon(
         store: session.store.with_outage(OUTAGE),
         clock,
         chance,
-        home: format!("{}:{}", host(&own), folder.path().display()),
-        name: format!("{own}:{nonce:08x}"),
-        effects: Arc::new(outside),
+        home: format!("{}:{}", host(&process), folder.path().display()),
+        name: format!("{process}:{nonce:08x}"),
+        effects: Arc::new(processes),
         compile: compiler(catalogue, session.site.clone()),
         folder,
         shared: shared.clone(),
@@ -108,27 +108,27 @@ fn daemon(
 
 /// Returns a function that sends the daemon's notifications without waiting for them.
 fn notifier(session: &AppSession) -> Box<dyn Fn(DaemonNotification) + Send + Sync> {
-    let (asked, handle) = (session.site.notifications.clone(), session.handle());
-    Box::new(move |news| {
-        let (asked, news) = (asked.clone(), notification_message(news));
+    let (recipients, handle) = (session.site.notifications.clone(), session.handle());
+    Box::new(move |notification| {
+        let (recipients, message) = (recipients.clone(), notification_message(notification));
         handle.spawn(async move {
-            for error in notifications::send(&asked, &news).await {
+            for error in notifications::send(&recipients, &message).await {
                 tracing::warn!("{error}");
             }
         });
     })
 }
 
-fn notification_message(news: DaemonNotification) -> notifications::NotificationMessage {
-    match news {
+fn notification_message(notification: DaemonNotification) -> notifications::NotificationMessage {
+    match notification {
         DaemonNotification::Missed { schedule, tick, why, passed_over } => {
-            let before = if passed_over > 0 { format!(", with {passed_over} before it") } else { String::new() };
+            let before = if passed_over > 0 { format!(", and {passed_over} earlier ones") } else { String::new() };
             let what = match why {
                 None => "came late",
-                Some(SkipReason::Missed) => "passed: nothing was there to start it",
-                Some(SkipReason::Overlap) => "passed: the run before is still going",
-                Some(SkipReason::Full) => "passed: too many ticks wait already",
-                Some(SkipReason::Done) => "had its run",
+                Some(SkipReason::Missed) => "was missed: no daemon was running",
+                Some(SkipReason::Overlap) => "was skipped: the previous run is still active",
+                Some(SkipReason::Full) => "was skipped: too many ticks are waiting",
+                Some(SkipReason::Done) => "already had a run",
             };
             notifications::NotificationMessage {
                 events: vec!["missed"],
@@ -138,12 +138,12 @@ fn notification_message(news: DaemonNotification) -> notifications::Notification
         }
         DaemonNotification::NotStarted { schedule, tick, run, why } => notifications::NotificationMessage {
             events: vec!["failed"],
-            text: format!("the run of tick {} of {schedule} did not begin: {why}", tick.id),
+            text: format!("the run of tick {} of {schedule} did not start: {why}", tick.id),
             details: json!({"workflow": schedule, "tick": tick.id, "run": run, "status": "not_started", "why": why}),
         },
         DaemonNotification::Broken { file, why } => notifications::NotificationMessage {
             events: vec!["broken"],
-            text: format!("{file} has mistakes; what it said before stays in force: {why}"),
+            text: format!("{file} has mistakes; its previous version stays in force: {why}"),
             details: json!({"file": file, "why": why}),
         },
     }

@@ -26,7 +26,7 @@ pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit>
     let chance = wiring::chance(clock.as_ref()).child("serve_model", &[clock.monotonic().as_nanos() as u64]);
     let key = args.key_file.as_deref().map(key).transpose()?;
     let mut settings = ModelApiSettings { key, ..ModelApiSettings::new(clock, chance) };
-    // Requests that wait have a connection each, and further ones need one for their refusal.
+    // Requests that wait have a connection each, and further ones need one for their rejection.
     settings.limits.connections += args.max_batch as usize + args.max_waiting as usize;
     // Before minutes of loading: the address may be unavailable.
     let listener = session.block_on(server::bind(args.bind, &settings))?;
@@ -73,8 +73,8 @@ fn key(file: &Path) -> Result<Secret> {
     let text = std::fs::read_to_string(file).map_err(|e| io_error(file, &e))?;
     let key = text.lines().next().unwrap_or_default().trim();
     if key.is_empty() {
-        return Err(Error::invalid(format!("{}: the first line holds no key", file.display()))
-            .help("write the key into it, in one line"));
+        return Err(Error::invalid(format!("{}: the first line contains no key", file.display()))
+            .help("write the key into its first line"));
     }
     Ok(Secret::new(key))
 }

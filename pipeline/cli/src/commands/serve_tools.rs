@@ -28,12 +28,14 @@ pub fn run(args: &ServeToolsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit>
     }
     let mut server = ToolServer::open(&catalogue.toolbox().tools, &chosen, &limits, &host)?;
     for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(|e| Error::data("standard input is no text").caused_by(&e))?;
+        let line = line.map_err(|e| {
+            Error::data("standard input is not UTF-8 text").help("send one JSON message per line").caused_by(&e)
+        })?;
         if line.trim().is_empty() {
             continue;
         }
-        if let Some(answer) = server.answer(&line)
-            && !write_line(&answer)
+        if let Some(response) = server.answer(&line)
+            && !write_line(&response)
         {
             // The client has disconnected.
             break;
@@ -42,7 +44,7 @@ pub fn run(args: &ServeToolsArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit>
     Ok(CliExit::Done)
 }
 
-fn write_line(answer: &Value) -> bool {
+fn write_line(response: &Value) -> bool {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{answer}").and_then(|()| out.flush()).is_ok()
+    writeln!(out, "{response}").and_then(|()| out.flush()).is_ok()
 }

@@ -47,7 +47,7 @@ fn list(catalogue: &Catalogue, format: OutputFormat) -> Result<()> {
         return print_json(&kinds);
     }
     let rows: Vec<Vec<String>> = kinds.iter().map(|k| vec![k.name.to_string(), k.summary.to_string()]).collect();
-    print_text(&table(&["kind", "what it does"], &rows));
+    print_text(&table(&["kind", "summary"], &rows));
     let mut rows: Vec<Vec<String>> =
         catalogue.families().iter().map(|f| vec![f.folder().to_string(), f.kinds().join(", ")]).collect();
     let executors: Vec<&str> = catalogue.executors().iter().map(|kind| kind.name).collect();
@@ -89,15 +89,15 @@ fn part_page(part: &PartPage) -> Result<String> {
     if !part.needs.is_empty() {
         let _ = writeln!(text, "\nneeds\n  {}", part.needs.join(", "));
     }
-    let mut own = part.options.clone();
-    own["properties"].as_object_mut().map(|properties| properties.remove("kind"));
-    if own["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
+    let mut part_options = part.options.clone();
+    part_options["properties"].as_object_mut().map(|properties| properties.remove("kind"));
+    if part_options["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
         text.push_str("\noptions\n");
-        options(&mut text, &own, &own, 1);
+        options(&mut text, &part_options, &part_options, 1);
     }
     metrics(&mut text, "metrics", &part.metrics);
     if let Some(expanded) = &part.expands_to {
-        let _ = writeln!(text, "\nstands for\n{}", indent(&crate::output::human::json(expanded)?, 2));
+        let _ = writeln!(text, "\nexpands to\n{}", indent(&crate::output::human::json(expanded)?, 2));
     }
     Ok(text)
 }
@@ -108,9 +108,10 @@ fn executor_json(kind: &ExecutorKind) -> Value {
 
 /// Formats the options of an executor.
 fn executor_page(kind: &ExecutorKind) -> String {
-    let mut text = format!("executors/{}\n{}\n\nPools of the site file name it.", kind.name, kind.summary);
+    let mut text =
+        format!("executors/{}\n{}\n\nA pool of the site file names it as `executor`.", kind.name, kind.summary);
     if kind.schema["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
-        text.push_str(" Under `with` they may give\n\noptions\n");
+        text.push_str(" Its options are under `with`.\n\noptions\n");
         options(&mut text, &kind.schema, &kind.schema, 1);
     }
     text
@@ -193,8 +194,8 @@ fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
         return target;
     }
     let members = schema.get("anyOf").or_else(|| schema.get("allOf")).and_then(Value::as_array);
-    let mut kept = members.into_iter().flatten().filter(|m| m.get("type").and_then(Value::as_str) != Some("null"));
-    match (kept.next(), kept.next()) {
+    let mut non_null = members.into_iter().flatten().filter(|m| m.get("type").and_then(Value::as_str) != Some("null"));
+    match (non_null.next(), non_null.next()) {
         (Some(only), None) => resolve(root, only),
         _ => schema,
     }

@@ -1,4 +1,4 @@
-//! `trainyard try PROBLEM_FILE --stage STAGE`: a few episodes of a stage, before anything is trained. Stores nothing.
+//! `trainyard try FILE --stage STAGE`: a few episodes of a stage, before anything is trained. Stores nothing.
 
 use super::models;
 use crate::args::{OutputFormat, TryArgs};
@@ -19,7 +19,7 @@ pub fn run(args: &TryArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let json = args.format == OutputFormat::Json;
     let plan = compiled::plan_or_json(&args.workflow, WorkflowSource::PLAIN, &**catalogue, &session.site, json)?;
     let model = args.model.as_deref().map(|name| models::find(&session, name)).transpose()?;
-    let asked = trial::TrialOptions {
+    let options = trial::TrialOptions {
         stage: &args.stage,
         episodes: args.episodes as usize,
         seed: args.seed,
@@ -27,10 +27,10 @@ pub fn run(args: &TryArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
         cancel: CancelToken::default(),
         reporter: Arc::new(TrialReporter),
     };
-    let played = trial::run_trial(&session, catalogue, plan, asked)?;
+    let result = trial::run_trial(&session, catalogue, plan, options)?;
     match args.format {
-        OutputFormat::Json => print_json(&output::document(&played))?,
-        OutputFormat::Text => print_text(&output::text(&played)),
+        OutputFormat::Json => print_json(&output::document(&result))?,
+        OutputFormat::Text => print_text(&output::text(&result)),
     }
     Ok(CliExit::Done)
 }

@@ -7,7 +7,7 @@
 use super::style;
 use std::borrow::Cow;
 
-/// Terminal codes that are kept.
+/// Terminal codes that are not escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowedCodes {
     /// No codes.
@@ -20,16 +20,16 @@ pub enum AllowedCodes {
 
 /// Escapes (as in `\u{1b}`) control characters and characters that change the direction of a line, except line feeds
 /// and tabs; carriage returns before line feeds are dropped.
-pub fn clean(text: &str, kept: AllowedCodes) -> Cow<'_, str> {
-    if !text.contains(is_obeyed) {
+pub fn clean(text: &str, allowed: AllowedCodes) -> Cow<'_, str> {
+    if !text.contains(must_be_escaped) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
     let mut rest = text;
-    while let Some(at) = rest.find(is_obeyed) {
+    while let Some(at) = rest.find(must_be_escaped) {
         let (before, from) = rest.split_at(at);
         shown.push_str(before);
-        let passing = passing(from, kept);
+        let passing = passing(from, allowed);
         let first = from.chars().next().map_or(0, char::len_utf8);
         if passing > 0 {
             shown.push_str(&from[..passing]);
@@ -62,9 +62,9 @@ pub fn without_colors(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Returns the number of bytes of a kept code at the beginning of a text; 0 without one.
-fn passing(text: &str, kept: AllowedCodes) -> usize {
-    match kept {
+/// Returns the number of bytes of an allowed code at the beginning of a text; 0 without one.
+fn passing(text: &str, allowed: AllowedCodes) -> usize {
+    match allowed {
         AllowedCodes::Nothing => 0,
         AllowedCodes::AppColors => {
             style::CODES.iter().find(|code| text.starts_with(**code)).map_or(0, |code| code.len())
@@ -80,7 +80,7 @@ fn color_code(text: &str) -> usize {
     if body[numbers..].starts_with('m') { 2 + numbers + 1 } else { 0 }
 }
 
-fn is_obeyed(c: char) -> bool {
+fn must_be_escaped(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
         // Marks, embeddings, overrides and isolates of bidirectional text.
@@ -94,21 +94,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequences_and_reordering_are_written_out() {
-        let told = clean("\x1b]0;title\x07 a\u{202e}b \u{9b}2J\x08 c\rd", AllowedCodes::Nothing);
-        assert_eq!(told, r"\u{1b}]0;title\u{7} a\u{202e}b \u{9b}2J\u{8} c\u{d}d");
-        assert_eq!(clean(&told, AllowedCodes::Nothing), told, "once is enough");
+    fn control_sequences_and_bidi_marks_are_escaped() {
+        let escaped = clean("\x1b]0;title\x07 a\u{202e}b \u{9b}2J\x08 c\rd", AllowedCodes::Nothing);
+        assert_eq!(escaped, r"\u{1b}]0;title\u{7} a\u{202e}b \u{9b}2J\u{8} c\u{d}d");
+        assert_eq!(clean(&escaped, AllowedCodes::Nothing), escaped, "escaping is idempotent");
     }
 
     #[test]
-    fn other_text_stays_as_it_is() {
+    fn plain_text_is_unchanged() {
         let text = "grüße\t→ 数\n  مرحبا 👩‍🔬\n";
         assert!(matches!(clean(text, AllowedCodes::Nothing), Cow::Borrowed(same) if same == text));
         assert_eq!(clean("dos\r\nlines\r\n", AllowedCodes::Nothing), "dos\nlines\n");
     }
 
     #[test]
-    fn codes_pass_only_where_they_are_ours() {
+    fn only_allowed_codes_pass() {
         let painted = format!("{} \x1b[8mhidden\x1b[2J", style::Style::ON.red("failed"));
         assert_eq!(clean(&painted, AllowedCodes::AppColors), "\x1b[31;1mfailed\x1b[0m \\u{1b}[8mhidden\\u{1b}[2J");
         assert_eq!(clean(&painted, AllowedCodes::Colors), "\x1b[31;1mfailed\x1b[0m \x1b[8mhidden\\u{1b}[2J");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn colors_of_logs_are_dropped() {
+    fn colors_of_logs_are_removed() {
         assert_eq!(without_colors("\x1b[1;38:5:9mred\x1b[0m \x1b[2J\x1b"), "red \x1b[2J\x1b");
     }
 }

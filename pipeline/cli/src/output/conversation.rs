@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// Most items of a list that are shown.
+/// Maximum number of items of a list that are shown.
 const ITEMS: usize = 12;
 /// Columns of a trajectory shown in the head and the verdicts; the rest are listed below.
 const HEAD_COLUMNS: [&str; 12] = [
@@ -170,8 +170,8 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_trajectory_reads_as_a_conversation() {
-        let told = row(&json!({
+    fn trajectory_is_formatted_as_a_conversation() {
+        let text = row(&json!({
             "id": "r1", "problem_id": "p1", "token_ids": [1, 2], "level": 2, "turns": 1, "status": "ok",
             "messages": [
                 {"role": "user", "content": "2+3?", "tool_calls": null},
@@ -188,24 +188,24 @@ mod tests {
                         \x20 → python({\"code\":\"2+3\"})\n\n── tool\n  | 5\n\n\
                         ── end: answer\nreward 1.1 = answer 1.0, format 0.1\nstatus ok  turns 1\n\
                         dropped by void_turn: no call in turn 2\n\nlevel: 2";
-        assert_eq!(told, expected);
+        assert_eq!(text, expected);
     }
 
     #[test]
-    fn other_rows_are_records() {
-        let told = row(&json!({
+    fn other_rows_are_formatted_as_records() {
+        let text = row(&json!({
             "id": "p1", "prompt": [{"role": "user", "content": "a\nb"}],
             "numbers": (0..20).collect::<Vec<_>>(), "x": null,
         }));
         assert_eq!(
-            told,
+            text,
             "id: p1\nnumbers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 20 in all]\n\
              prompt:\n  - content: a b, role: user"
         );
     }
 
     #[test]
-    fn rewards_may_be_a_list_of_names_and_values() {
+    fn rewards_of_a_list_are_formatted() {
         assert_eq!(components(Some(&json!([{"name": "answer", "value": 1.0}]))), " = answer 1.0");
     }
 }

@@ -1,4 +1,4 @@
-//! Diagnostics as snippets of the file, drawn by miette, and as JSON.
+//! Diagnostics as snippets of the file, rendered by miette, and as JSON.
 
 use super::clean::{AllowedCodes, clean};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Severity as Grade};
@@ -7,7 +7,7 @@ use std::io::{IsTerminal as _, Write as _};
 use textwrap::{WordSeparator, WordSplitter};
 use trainyard_spec::{Diagnostic, Severity, Sources};
 
-/// Prints all of them on stderr, with snippets.
+/// Prints diagnostics on stderr, with snippets.
 pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
     let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let terminal = terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| usize::from(width.0));
@@ -15,15 +15,15 @@ pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
     let mut err = std::io::stderr().lock();
     for diagnostic in diagnostics {
         let mut text = String::new();
-        let drawn = handler.render_report(&mut text, report(diagnostic, sources).as_ref());
-        // A report that cannot be drawn is printed in one line; a closed stderr is ignored.
-        let line = if drawn.is_ok() { text } else { sources.line(diagnostic) };
-        let kept = if color { AllowedCodes::Colors } else { AllowedCodes::Nothing };
-        let _ = writeln!(err, "{}", clean(line.trim_end(), kept));
+        let rendered = handler.render_report(&mut text, report(diagnostic, sources).as_ref());
+        // A report that cannot be rendered is printed in one line; a closed stderr is ignored.
+        let line = if rendered.is_ok() { text } else { sources.line(diagnostic) };
+        let allowed = if color { AllowedCodes::Colors } else { AllowedCodes::Nothing };
+        let _ = writeln!(err, "{}", clean(line.trim_end(), allowed));
     }
 }
 
-/// Returns the renderer for a terminal of this width; `None` is a pipe or a file, whose lines are not broken, since
+/// Returns the renderer for a terminal of this width; `None` is a pipe or a file, whose lines are not wrapped, since
 /// piped text is searched and stored.
 fn handler(terminal: Option<usize>, color: bool) -> GraphicalReportHandler {
     let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
@@ -68,16 +68,16 @@ fn report(diagnostic: &Diagnostic, sources: &Sources) -> miette::Report {
         Severity::Warning => Grade::Warning,
         Severity::Note => Grade::Advice,
     };
-    let mut drawn = MietteDiagnostic::new(format!("{}: {}", sources.place(diagnostic.span), diagnostic.message))
+    let mut rendered = MietteDiagnostic::new(format!("{}: {}", sources.place(diagnostic.span), diagnostic.message))
         .with_code(diagnostic.code)
         .with_severity(grade)
         .with_labels(labels);
     if !help.is_empty() {
-        drawn = drawn.with_help(help.join("\n"));
+        rendered = rendered.with_help(help.join("\n"));
     }
     let (name, text) =
         sources.get(diagnostic.span.file).map_or_else(Default::default, |f| (f.name.clone(), f.text.clone()));
-    miette::Report::new(drawn).with_source_code(NamedSource::new(name, text))
+    miette::Report::new(rendered).with_source_code(NamedSource::new(name, text))
 }
 
 /// Whether one snippet shows both places, including every line between them.
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn lines_on_a_terminal_break_between_words() {
-        let drawn = |columns: Option<usize>, message: &str| {
+        let rendered = |columns: Option<usize>, message: &str| {
             let mut text = String::new();
             let diagnostic = MietteDiagnostic::new(message).with_help(message);
             handler(columns, false).render_report(&mut text, &diagnostic).unwrap();
@@ -119,12 +119,12 @@ mod tests {
         };
         let fits = |text: &str| text.lines().all(|line| line.chars().count() <= 40);
         let message = "the stage `cold-start` comes after `held-out-problems`, which reads data/grade-school.jsonl";
-        let narrow = drawn(Some(40), message);
+        let narrow = rendered(Some(40), message);
         assert!(fits(&narrow) && narrow.lines().count() > 4, "{narrow}");
         let words: Vec<&str> = narrow.split_whitespace().collect();
         let broken: Vec<&str> = message.split(' ').filter(|word| !words.contains(word)).collect();
         assert!(broken.is_empty(), "{broken:?}: {narrow}");
-        assert!(fits(&drawn(Some(40), &format!("there is no file /{}", "folder/".repeat(12)))), "too wide for a line");
-        assert!(drawn(None, message).lines().any(|line| line.ends_with(message)));
+        assert!(fits(&rendered(Some(40), &format!("there is no file /{}", "folder/".repeat(12)))), "too wide for a line");
+        assert!(rendered(None, message).lines().any(|line| line.ends_with(message)));
     }
 }

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_stand_below_the_message() {
+    fn causes_follow_the_message() {
         let error = Error::lost("cannot read s3://b/x").help("try again").caused_by(&std::io::Error::other("refused"));
         assert_eq!(with_causes(&error), "cannot read s3://b/x; try again\n  caused by: refused");
     }

@@ -1,15 +1,15 @@
 //! Selection and format of the metrics on a stage's line.
 //!
-//! A stage reports dozens; a line has room for four. First come the main metrics of the stage, with their initial
+//! A stage reports dozens of metrics; a line has room for four: first the main metrics of the stage, with their initial
 //! values, then those that show whether the numbers can be trusted.
 
 use std::collections::BTreeMap;
 use trainyard_core::Comparison;
 
-/// Most metrics on one line.
-const MOST: usize = 4;
+/// Maximum number of metrics on one line.
+const MAX_METRICS: usize = 4;
 /// Metrics that precede all others, in this order.
-const TELLING: [&str; 11] = [
+const LEADING: [&str; 11] = [
     "validation_accuracy",
     "accuracy",
     "validation_loss",
@@ -37,11 +37,11 @@ pub fn line(
         .filter_map(|name| Some((name.as_str(), number(*metrics.get(&format!("accuracy_{name}"))?))))
         .collect();
     if accuracies.len() > 1 {
-        let told: String = accuracies.iter().map(|(name, value)| format!(" {name} {value}")).collect();
-        return format!("  accuracy:{told}");
+        let values: String = accuracies.iter().map(|(name, value)| format!(" {name} {value}")).collect();
+        return format!("  accuracy:{values}");
     }
     if main.is_none() && !comparisons.is_empty() {
-        return comparisons.iter().take(MOST).map(|row| format!("  {}", row_text(row))).collect();
+        return comparisons.iter().take(MAX_METRICS).map(|row| format!("  {}", row_text(row))).collect();
     }
     chosen(metrics, main).into_iter().map(|name| format!("  {name} {}", with_start(metrics, name))).collect()
 }
@@ -56,10 +56,10 @@ pub fn row_text(row: &Comparison) -> String {
 
 fn chosen<'m>(metrics: &'m BTreeMap<String, f64>, main: Option<&str>) -> Vec<&'m str> {
     let mut names: Vec<&str> = Vec::new();
-    let first = main.into_iter().chain(TELLING).filter_map(|name| metrics.get_key_value(name));
+    let first = main.into_iter().chain(LEADING).filter_map(|name| metrics.get_key_value(name));
     let all = first.chain(metrics.iter()).map(|(name, _)| name.as_str()).filter(|name| !is_start(metrics, name));
     for name in all {
-        if !names.contains(&name) && names.len() < MOST {
+        if !names.contains(&name) && names.len() < MAX_METRICS {
             names.push(name);
         }
     }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_main_metric_comes_first_and_starts_are_told_with_their_ends() {
+    fn main_metric_comes_first_with_its_initial_value() {
         let rl = metrics(&[
             ("advantage_mean", 0.1),
             ("kl", 0.004),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_tells_both_sides_and_the_interval_of_at_most_four_rows() {
+    fn comparisons_show_both_sides_and_the_interval() {
         let sides = |name: &str| Comparison { a: Some(0.7), b: Some(0.5), ..Comparison::of(name) };
         let accuracy = Comparison { low: Some(0.1), high: Some(0.3), ..sides("accuracy") };
         let forks = Comparison { a: Some(7.0), ..Comparison::of("forks") };
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_evaluation_tells_the_accuracy_of_every_model_in_its_order() {
+    fn evaluation_shows_the_accuracy_of_each_model() {
         let all =
             metrics(&[("accuracy", 0.89), ("accuracy_rl", 0.89), ("accuracy_sft", 0.745), ("accuracy_untrained", 0.0)]);
         let names = ["untrained", "sft", "rl"].map(String::from);

@@ -25,13 +25,13 @@ use trainyard_spec::plan::Plan;
 use trainyard_spec::{Template, run_stage};
 use words::{check_text, progress_text};
 
-/// Least interval between progress lines of a stage in piped output.
+/// Minimum interval between progress lines of a stage in piped output.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
-/// Most stages of a piped run whose successes are printed.
+/// Maximum number of stages of a piped run whose successes are printed.
 const MANY_PIPED: usize = 200;
-/// Most stages on a terminal whose successes are printed; above it a line of totals is shown.
+/// Maximum number of stages on a terminal whose successes are printed; above it, a line of totals is shown.
 const MANY_SHOWN: usize = 18;
-/// Most lines of a failed command's log that are shown.
+/// Maximum number of lines of a failed command's log that are shown.
 const LAST_LINES: usize = 8;
 
 /// Shows a run on stderr.
@@ -197,7 +197,7 @@ impl ProgressObserver {
     }
 }
 
-/// Escapes a text from elsewhere, without any colors.
+/// Escapes text from outside, without any colors.
 fn foreign(text: &str) -> String {
     clean(text, AllowedCodes::Nothing).into_owned()
 }
@@ -231,14 +231,14 @@ impl Observer for ProgressObserver {
             Event::AttemptStarted { stage, attempt, pool, .. } if pool != "in_process" => {
                 self.start(&mut state, stage, *attempt)
             }
-            // Found again, not started.
+            // Found by a resumed run, not started by it.
             Event::AttemptSubmitted { stage, attempt, handle } if !state.running.contains_key(stage) => {
-                self.print_line(&format!("{stage}: attempt {attempt} goes on as {handle}"));
+                self.print_line(&format!("{stage}: attempt {attempt} continues as {handle}"));
                 self.start(&mut state, stage, *attempt);
             }
             Event::AttemptWaiting { stage, why, .. } => {
                 if let Some(bar) = state.running.get(stage).and_then(|running| running.bar.as_ref()) {
-                    bar.set_message(foreign(&format!("waits: {why}")));
+                    bar.set_message(foreign(&format!("waiting: {why}")));
                 }
             }
             Event::AttemptWorking { stage, .. } => {
@@ -270,13 +270,13 @@ impl Observer for ProgressObserver {
             // A check with a role is shown with any result, since a recipe claims both; another failed check is the
             // stage's error.
             Event::ChecksEvaluated { stage, results } => {
-                let told = results.iter().filter(|r| r.role.is_some() || (!r.passed && !r.gates));
-                told.for_each(|r| self.print_line(&format!("{stage}: {}", check_text(r))));
+                let shown = results.iter().filter(|r| r.role.is_some() || (!r.passed && !r.gates));
+                shown.for_each(|r| self.print_line(&format!("{stage}: {}", check_text(r))));
             }
             // The stage does not wait for a pool but for its inputs or another run.
             Event::Queued { stage, why } => {
-                if let Some((failed, told)) = state.failures.remove(stage) {
-                    self.print_line(&format!("{stage}: attempt {failed} ended: {told}; {why}"));
+                if let Some((failed, error)) = state.failures.remove(stage) {
+                    self.print_line(&format!("{stage}: attempt {failed} ended: {error}; {why}"));
                 }
             }
             Event::RetryScheduled { stage, attempt, .. } => {

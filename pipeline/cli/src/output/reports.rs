@@ -10,10 +10,10 @@ use trainyard_store::Store;
 
 /// File with the text for terminals.
 const TEXT: &str = "report.md";
-/// Most rows of a table that are shown.
+/// Maximum number of rows of a table that are shown.
 const ROWS: usize = 14;
 
-/// The short form of a report.
+/// Summary of a report.
 pub struct ReportHeadline {
     /// `RUN/STAGE/OUTPUT`.
     pub artifact: String,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_stages_are_those_that_none_comes_after() {
+    fn last_stages_have_no_dependents() {
         let key = |name: &str| StageKey(name.into());
         let chain = view(vec![
             ("a".into(), Vec::new()),
@@ -114,11 +114,11 @@ mod tests {
         let names: Vec<&str> = last_stages(&chain).iter().map(|stage| stage.key().0.as_str()).collect();
         assert_eq!(names, ["c", "d"]);
         let wide = view((0..100_000).map(|n| (format!("n{n}"), Vec::new())).collect());
-        assert_eq!(last_stages(&wide).len(), 100_000, "in one pass: comparing each with each would take minutes");
+        assert_eq!(last_stages(&wide).len(), 100_000, "linear time: comparing all pairs would take minutes");
     }
 
     #[test]
-    fn a_headline_is_the_title_and_the_first_table() {
+    fn headline_is_the_title_and_the_first_table() {
         let report = "# Quickstart\n\n## Evaluation\n\nTexts.\n\n### Models\n\n| metric | rl |\n|---|---|\n\
                       | accuracy | 0.9 |\n\n### Levels\n\n| level |\n|---|\n";
         assert_eq!(

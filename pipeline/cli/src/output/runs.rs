@@ -49,7 +49,7 @@ impl RunSummaryRow {
             LoadedSummary::Totals(totals) => (word(totals.outcome), Cow::Borrowed(totals)),
             LoadedSummary::View(view) => (state(view, clock), Cow::Owned(view.totals())),
         };
-        let told = JournalSummary {
+        let summary = JournalSummary {
             workflow: totals.workflow.clone(),
             created: format_time(totals.created),
             seconds: millis(totals.until - totals.created).as_secs_f64(),
@@ -58,7 +58,7 @@ impl RunSummaryRow {
             hits: totals.of(StageStatus::Hit),
             failed: totals.of(StageStatus::Failed),
         };
-        Self { run: run.0.clone(), status, why: None, journal: Some(told) }
+        Self { run: run.0.clone(), status, why: None, journal: Some(summary) }
     }
     /// Creates the row of a run whose journal is damaged, or newer than this program.
     pub fn damaged(run: &RunId, error: &Error) -> Self {
@@ -147,8 +147,8 @@ pub fn text(run: &RunId, view: &RunView, clock: &dyn Clock) -> String {
     }
     for stage in &view.stages {
         // A failed check named in the stage's error was already shown above.
-        let told = |c: &&CheckResult| c.role.is_some() || (!c.passed && (!c.gates || stage.error.is_none()));
-        for check in stage.checks.iter().filter(told) {
+        let is_shown = |c: &&CheckResult| c.role.is_some() || (!c.passed && (!c.gates || stage.error.is_none()));
+        for check in stage.checks.iter().filter(is_shown) {
             let value = check.value.map_or_else(|| "missing".to_string(), |v| format!("{v:.4}"));
             let grade = match (check.passed, check.gates) {
                 (true, _) => "holds",

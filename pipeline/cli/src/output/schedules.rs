@@ -7,7 +7,7 @@ use trainyard_spec::schedule::{ScheduleStart, Trigger};
 
 pub fn list(rows: &[ScheduleRow]) -> String {
     if rows.is_empty() {
-        return "no schedules yet; `trainyard serve --workflows FOLDER` makes them".to_string();
+        return "no schedules yet; `trainyard serve --workflows FOLDER` creates them".to_string();
     }
     let header = ["schedule", "status", "starts", "next (its zone)", "next (UTC)", "last run", "ended"];
     let cells = |row: &ScheduleRow| {

@@ -21,10 +21,10 @@ impl Style {
     pub const ON: Self = Self(true);
 
     pub fn of_stdout() -> Self {
-        Self(std::io::stdout().is_terminal() && is_wanted())
+        Self(std::io::stdout().is_terminal() && is_allowed())
     }
     pub fn of_stderr() -> Self {
-        Self(std::io::stderr().is_terminal() && is_wanted())
+        Self(std::io::stderr().is_terminal() && is_allowed())
     }
     /// Whether colors are enabled.
     pub fn is_on(self) -> bool {
@@ -60,7 +60,7 @@ impl Style {
 }
 
 /// Whether colors are allowed; <https://no-color.org>: set and not empty means no.
-fn is_wanted() -> bool {
+fn is_allowed() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_stays_as_it_is_without_color() {
+    fn text_is_unchanged_without_color() {
         assert_eq!(Style(false).status("failed"), "failed");
         assert_eq!(Style(true).status("failed"), "\x1b[31;1mfailed\x1b[0m");
         assert_eq!(Style(true).status("rl"), "rl", "a word without a color");

@@ -20,9 +20,9 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     draw(header, &rows, width::of_stdout(), Style::of_stdout())
 }
 
-fn draw(header: &[&str], rows: &[Vec<String>], most: Option<usize>, style: Style) -> String {
+fn draw(header: &[&str], rows: &[Vec<String>], max_width: Option<usize>, style: Style) -> String {
     let natural: Vec<usize> = (0..header.len()).map(|column| widest(header, rows, column)).collect();
-    let widths = most.map_or_else(|| natural.clone(), |most| fit(&natural, most));
+    let widths = max_width.map_or_else(|| natural.clone(), |max_width| fit(&natural, max_width));
     let numeric: Vec<bool> = (0..header.len()).map(|column| is_numeric(rows, column)).collect();
     let mut lines = Vec::new();
     let head: Vec<String> = header.iter().map(ToString::to_string).collect();
@@ -68,10 +68,10 @@ fn is_numeric(rows: &[Vec<String>], column: usize) -> bool {
 }
 
 /// Reduces the widest columns, one character at a time, until the table fits.
-fn fit(natural: &[usize], most: usize) -> Vec<usize> {
+fn fit(natural: &[usize], max_width: usize) -> Vec<usize> {
     let mut widths = natural.to_vec();
     let gaps = GAP * widths.len().saturating_sub(1);
-    while widths.iter().sum::<usize>() + gaps > most {
+    while widths.iter().sum::<usize>() + gaps > max_width {
         match widths.iter_mut().max() {
             Some(widest) if *widest > NARROWEST => *widest -= 1,
             _ => break,
@@ -84,27 +84,27 @@ fn fit(natural: &[usize], most: usize) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn plain(header: &[&str], rows: &[Vec<String>], most: Option<usize>) -> String {
-        draw(header, rows, most, Style::of_stdout())
+    fn plain(header: &[&str], rows: &[Vec<String>], max_width: Option<usize>) -> String {
+        draw(header, rows, max_width, Style::of_stdout())
     }
 
     #[test]
-    fn numbers_stand_to_the_right() {
+    fn numbers_are_right_aligned() {
         let rows = vec![vec!["sft".into(), "1.5".into()], vec!["rl".into(), "12".into()]];
         assert_eq!(plain(&["stage", "seconds"], &rows, None), "stage  seconds\nsft        1.5\nrl          12");
     }
 
     #[test]
-    fn a_cell_is_one_line_that_no_terminal_obeys() {
+    fn control_codes_and_line_feeds_of_cells_are_escaped() {
         let rows = vec![vec!["a\x1b[2J\nb".into(), "x".into()]];
-        let told = table(&["file", "size"], &rows);
-        assert!(told.ends_with("\na\\u{1b}[2J⏎b  x"), "{told}");
+        let text = table(&["file", "size"], &rows);
+        assert!(text.ends_with("\na\\u{1b}[2J⏎b  x"), "{text}");
     }
 
     #[test]
-    fn a_wide_column_goes_on_below_between_words() {
+    fn wide_columns_are_wrapped_between_words() {
         let rows = vec![vec!["sft".into(), "fine-tunes a model on demonstrations".into()]];
-        let told = plain(&["kind", "what it does"], &rows, Some(26));
-        assert_eq!(told, "kind  what it does\nsft   fine-tunes a model\n      on demonstrations");
+        let text = plain(&["kind", "what it does"], &rows, Some(26));
+        assert_eq!(text, "kind  what it does\nsft   fine-tunes a model\n      on demonstrations");
     }
 }

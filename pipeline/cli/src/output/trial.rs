@@ -8,25 +8,25 @@ use trainyard_app::trial::TrialResult;
 use trainyard_tables::EpisodeStatus;
 
 /// Formats every episode as a conversation, followed by a summary line.
-pub fn text(played: &TrialResult) -> String {
+pub fn text(result: &TrialResult) -> String {
     let mut text = String::new();
-    for (i, tried) in played.episodes.iter().enumerate() {
-        let _ = writeln!(text, "════ episode {} of {}", i + 1, played.episodes.len());
+    for (i, tried) in result.episodes.iter().enumerate() {
+        let _ = writeln!(text, "════ episode {} of {}", i + 1, result.episodes.len());
         let _ = writeln!(text, "{}\n", episode(tried));
     }
-    text + &summary(played)
+    text + &summary(result)
 }
 
 /// Formats all episodes as JSON.
-pub fn document(played: &TrialResult) -> Value {
+pub fn document(result: &TrialResult) -> Value {
     let one = |tried: &TrialEpisode| {
         json!({
             "episode": cells(tried), "problem": tried.problem, "correct": tried.correct,
             "rewards": tried.components, "tokens": tokens(tried),
         })
     };
-    let episodes: Vec<Value> = played.episodes.iter().map(one).collect();
-    json!({"stage": played.stage, "kind": played.kind, "episodes": episodes})
+    let episodes: Vec<Value> = result.episodes.iter().map(one).collect();
+    json!({"stage": result.stage, "kind": result.kind, "episodes": episodes})
 }
 
 fn episode(tried: &TrialEpisode) -> String {
@@ -75,17 +75,17 @@ fn cells(tried: &TrialEpisode) -> Value {
 
 fn tokens(tried: &TrialEpisode) -> Value {
     let row = &tried.trajectory;
-    let sampled = row.loss_mask.iter().filter(|own| **own).count();
+    let sampled = row.loss_mask.iter().filter(|is_sampled| **is_sampled).count();
     json!({"all": row.token_ids.len(), "prompt": row.prompt_tokens, "sampled": sampled})
 }
 
-fn summary(played: &TrialResult) -> String {
-    let all = &played.episodes;
+fn summary(result: &TrialResult) -> String {
+    let all = &result.episodes;
     let ended: Vec<&TrialEpisode> = all.iter().filter(|t| t.trajectory.status == EpisodeStatus::Ok).collect();
     let right = ended.iter().filter(|t| t.correct).count();
     let mean = ended.iter().map(|t| t.trajectory.reward).sum::<f64>() / ended.len().max(1) as f64;
     let noun = if all.len() == 1 { "episode" } else { "episodes" };
-    let mut text = format!("{} {noun} of {}: {right} right, mean reward {mean:.4}", all.len(), played.stage);
+    let mut text = format!("{} {noun} of {}: {right} right, mean reward {mean:.4}", all.len(), result.stage);
     if ended.len() < all.len() {
         let _ = write!(text, ", {} ended by the infrastructure", all.len() - ended.len());
     }

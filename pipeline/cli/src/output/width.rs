@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_break_between_words_and_keep_their_indentation() {
+    fn long_lines_are_wrapped_and_keep_their_indentation() {
         assert_eq!(wrap("  one two three", 9), "  one two\n  three");
         assert_eq!(wrap("- one two three", 10), "- one two\n  three");
         assert_eq!(wrap("short\n\nnext", 9), "short\n\nnext");
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_hangs_goes_on_indented() {
+    fn hanging_lines_are_indented() {
         assert_eq!(hang("one two three", 13), "one two three");
         assert_eq!(hang("one two three four", 9), "one two\n  three\n  four");
     }

@@ -29,7 +29,7 @@ async fn memory() -> Store {
 }
 
 #[tokio::test]
-async fn files_keep_their_names_and_folders_their_order_of_files() {
+async fn fetched_sources_keep_their_names() {
     let store = memory().await;
     let sources: [(&str, &[(&str, &str)]); 3] = [
         ("/data/a/train.jsonl", &[("", "one")]),
@@ -54,7 +54,7 @@ async fn files_keep_their_names_and_folders_their_order_of_files() {
 }
 
 #[tokio::test]
-async fn an_empty_folder_is_one_too() {
+async fn empty_folder_is_fetched() {
     let store = memory().await;
     let spec = uploaded(&store, &[("/data/empty", &[])]).await;
     let scratch = tempfile::tempdir().unwrap();
@@ -64,7 +64,7 @@ async fn an_empty_folder_is_one_too() {
 }
 
 #[tokio::test]
-async fn scripts_may_be_executed_and_objects_stay_as_they_are() {
+async fn scripts_are_made_executable() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
     let script = "#!/bin/sh\necho hello\n";
@@ -78,7 +78,7 @@ async fn scripts_may_be_executed_and_objects_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_fetched_names_the_source() {
+async fn fetch_errors_name_the_source() {
     let store = memory().await;
     let scratch = tempfile::tempdir().unwrap();
     let mut gone = uploaded(&store, &[("/data/x", &[("", "x")])]).await;
@@ -98,7 +98,7 @@ fn localized(config: Value, places: &[(&str, &str)]) -> Value {
 }
 
 #[test]
-fn whole_texts_are_replaced_wherever_they_stand() {
+fn equal_texts_are_replaced() {
     let config = json!({
         "files": {"train.py": "/w/train.py", "/w/train.py": "/w/lib"},
         "argv": ["python", "/w/train.py", {"$text": ["--at=", "/w/train.py"]}],
@@ -113,13 +113,13 @@ fn whole_texts_are_replaced_wherever_they_stand() {
 }
 
 #[test]
-fn texts_that_only_contain_a_path_stay() {
+fn containing_texts_are_unchanged() {
     let config = json!(["/w/lib/x", "x/w/lib", "/w/li", "/w/lib ", "cat /w/lib", "", "/w"]);
     assert_eq!(localized(config.clone(), &[("/w/lib", "/s/0/lib")]), config);
 }
 
 #[test]
-fn a_place_is_not_replaced_again() {
+fn replacements_are_not_replaced_again() {
     let places = [("/a/x", "/b/x"), ("/b/x", "/c/x")];
     assert_eq!(localized(json!(["/a/x", "/b/x"]), &places), json!(["/b/x", "/c/x"]));
 }
@@ -148,7 +148,7 @@ fn texts(value: &Value) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn exactly_the_texts_that_are_the_path_change(config in configs()) {
+    fn only_equal_texts_change(config in configs()) {
         let here = localized(config.clone(), &[("/w/x", "/s/0/x")]);
         let expected: Vec<String> =
             texts(&config).into_iter().map(|t| if t == "/w/x" { "/s/0/x".into() } else { t }).collect();

@@ -48,12 +48,12 @@ fn framed(offset: usize, mut record: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(record.len() + FRAME);
     let mut first = true;
     loop {
-        let left = BLOCK - (offset + bytes.len()) % BLOCK;
-        if left < FRAME {
-            bytes.resize(bytes.len() + left, 0);
+        let room = BLOCK - (offset + bytes.len()) % BLOCK;
+        if room < FRAME {
+            bytes.resize(bytes.len() + room, 0);
             continue;
         }
-        let (part, rest) = record.split_at(record.len().min(left - FRAME));
+        let (part, rest) = record.split_at(record.len().min(room - FRAME));
         let kind: u8 = match (first, rest.is_empty()) {
             (true, true) => 1,
             (true, false) => 2,
@@ -80,14 +80,14 @@ pub(super) fn fragments(bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     assert_eq!(bytes[..7], HEADER);
     let (mut at, mut found) = (7, Vec::new());
     while at < bytes.len() {
-        let left = BLOCK - at % BLOCK;
-        if left < FRAME {
-            assert!(bytes[at..at + left].iter().all(|byte| *byte == 0));
-            at += left;
+        let room = BLOCK - at % BLOCK;
+        if room < FRAME {
+            assert!(bytes[at..at + room].iter().all(|byte| *byte == 0));
+            at += room;
             continue;
         }
         let length = usize::from(u16::from_le_bytes([bytes[at + 4], bytes[at + 5]]));
-        assert!(FRAME + length <= left, "a fragment crosses a block");
+        assert!(FRAME + length <= room, "a fragment crosses a block");
         let data = &bytes[at + 6..at + FRAME + length];
         assert_eq!(crc32fast::hash(data).to_le_bytes(), bytes[at..at + 4]);
         found.push((bytes[at + 6], data[1..].to_vec()));
@@ -107,15 +107,15 @@ mod tests {
             for (n, length) in lengths.iter().enumerate() {
                 bytes.extend(framed(bytes.len(), &vec![n as u8; *length]));
             }
-            let mut whole: Vec<Vec<u8>> = Vec::new();
+            let mut records: Vec<Vec<u8>> = Vec::new();
             for (kind, data) in fragments(&bytes) {
                 match kind {
-                    1 | 2 => whole.push(data),
-                    _ => whole.last_mut().unwrap().extend(data),
+                    1 | 2 => records.push(data),
+                    _ => records.last_mut().unwrap().extend(data),
                 }
             }
-            let wanted: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(n, length)| vec![n as u8; *length]).collect();
-            assert_eq!(whole, wanted, "{lengths:?}");
+            let expected: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(n, length)| vec![n as u8; *length]).collect();
+            assert_eq!(records, expected, "{lengths:?}");
         }
     }
 }

@@ -34,14 +34,14 @@ pub fn run(session: &AppSession, args: &ExportArgs, catalogue: &Catalogue, forma
     };
     match format {
         OutputFormat::Json => {
-            let mut told = json!({"artifact": args.artifact, "files": exported.files, "rows": exported.rows});
+            let mut document = json!({"artifact": args.artifact, "files": exported.files, "rows": exported.rows});
             if !exported.left_out.is_empty() {
-                told["left_out"] = json!(exported.left_out);
+                document["left_out"] = json!(exported.left_out);
             }
             if !exported.lost.is_empty() {
-                told["lost"] = json!(exported.lost.iter().copied().collect::<BTreeMap<_, _>>());
+                document["lost"] = json!(exported.lost.iter().copied().collect::<BTreeMap<_, _>>());
             }
-            print_json(&told)?;
+            print_json(&document)?;
         }
         OutputFormat::Text => print_text(&text(&exported, &args.to)),
     }

@@ -18,11 +18,11 @@ const LEAST_AGE: Duration = Duration::from_secs(3_600);
 const NAMED: usize = 5;
 
 /// Plans the collection, and removes the objects unless it is a dry run.
-pub fn run(session: &AppSession, asked: &GcArgs, format: OutputFormat) -> Result<CliExit> {
-    let policy = policy(session, asked)?;
+pub fn run(session: &AppSession, args: &GcArgs, format: OutputFormat) -> Result<CliExit> {
+    let policy = policy(session, args)?;
     let (plan, done) = session.block_on(async {
         let plan = session.store.garbage_plan(&policy).await?;
-        let done = if asked.dry_run { None } else { Some(session.store.collect_garbage(&plan).await?) };
+        let done = if args.dry_run { None } else { Some(session.store.collect_garbage(&plan).await?) };
         Ok((plan, done))
     })?;
     match format {
@@ -32,19 +32,19 @@ pub fn run(session: &AppSession, asked: &GcArgs, format: OutputFormat) -> Result
     Ok(CliExit::Done)
 }
 
-fn policy(session: &AppSession, asked: &GcArgs) -> Result<GarbagePolicy> {
+fn policy(session: &AppSession, args: &GcArgs) -> Result<GarbagePolicy> {
     let least = LEAST_AGE.max(session.site.store_outage.saturating_mul(2));
-    if asked.older_than < least {
-        let (given, least) = (format_duration(asked.older_than), format_duration(least));
+    if args.older_than < least {
+        let (given, least) = (format_duration(args.older_than), format_duration(least));
         return Err(Error::invalid(format!("`--older-than {given}` is shorter than {least}")).help(format!(
-            "what is younger than {least} (an hour, or twice the site's `store_outage`) may belong to a stage that is \
-             about to publish"
+            "objects younger than {least} (an hour, or twice the site's `store_outage`) may belong to a stage that is \
+             about to publish: raise `--older-than`"
         )));
     }
     Ok(GarbagePolicy {
-        older_than: asked.older_than,
-        keep_last: asked.keep_last.map(|count| count as usize),
-        runs_older_than: asked.runs_older_than,
+        older_than: args.older_than,
+        keep_last: args.keep_last.map(|count| count as usize),
+        runs_older_than: args.runs_older_than,
     })
 }
 
@@ -86,35 +86,35 @@ fn text(plan: &GarbagePlan, done: Option<&GarbageSummary>) -> String {
         text = sizes(&plan.stages);
         text.push_str("\n\n");
     }
-    text.push_str(&format!("{} objects ({}) stay", plan.kept, format_size(plan.kept_bytes)));
+    text.push_str(&format!("{} objects ({}) are kept", plan.kept, format_size(plan.kept_bytes)));
     if plan.young > 0 {
         let age = format_duration(plan.policy.older_than);
-        text.push_str(&format!("; {} that nothing names are younger than {age}", plan.young));
+        text.push_str(&format!("; {} unreachable ones are younger than {age}", plan.young));
     }
     text.push_str(&holders_text(
         &plan.unfinished,
-        "without an end hold what they reached; `trainyard runs cancel` ends one",
+        "without an end keep the objects that they reached; `trainyard runs cancel` ends one",
     ));
-    text.push_str(&holders_text(&plan.damaged, "with a damaged journal hold what the rest of it names"));
+    text.push_str(&holders_text(&plan.damaged, "with a damaged journal keep the objects that its readable part names"));
     text.push('\n');
     text.push_str(&match done {
         _ if plan.is_empty() => "nothing to remove".to_string(),
         Some(done) => format!("removed {}", amounts(done)),
         None => {
             let files = plan.objects.len() + plan.staged.len() + plan.probes.len();
-            let would = GarbageSummary {
+            let planned = GarbageSummary {
                 files: files as u64,
                 bytes: plan.bytes(),
                 manifests: plan.manifests.len() as u64,
                 resume_points: plan.resume_points.len() as u64,
                 runs: plan.runs.len() as u64,
             };
-            format!("without --dry-run: removes {}", amounts(&would))
+            format!("would remove {}", amounts(&planned))
         }
     });
     if !plan.manifests.is_empty() {
         let age = format_duration(plan.policy.older_than);
-        text.push_str(&format!("\nthe files of the results that are given up now go with a `gc` after {age} or more"));
+        text.push_str(&format!("\nrun `trainyard artifacts gc` again after {age} to remove their files"));
     }
     text
 }
@@ -131,7 +131,7 @@ fn sizes(stages: &[StageSize]) -> String {
         let amounts = [&stage.kept, &stage.given_up, &stage.garbage].map(cell);
         names.into_iter().chain([objects.to_string()]).chain(amounts).collect()
     };
-    let header = ["workflow", "stage", "objects", "stays", "goes later", "goes now"];
+    let header = ["workflow", "stage", "objects", "kept", "removed later", "removed now"];
     table(&header, &stages.iter().map(row).collect::<Vec<Vec<String>>>())
 }
 
@@ -163,13 +163,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_removed_is_told_in_one_line() {
+    fn removed_amounts_are_formatted_in_one_line() {
         let done = GarbageSummary { files: 2, bytes: 2_048, manifests: 3, resume_points: 0, runs: 1 };
         assert_eq!(amounts(&done), "2 files (2.0 KiB), 3 results, 1 run");
     }
 
     #[test]
-    fn runs_that_hold_something_are_named_newest_first() {
+    fn holders_are_listed_newest_first() {
         let runs: Vec<RunId> = (0..7).map(|i| RunId(format!("r{i}"))).collect();
         assert_eq!(holders_text(&runs, "wait"), "\n7 runs wait: r6, r5, r4, r3, r2, …");
         assert_eq!(holders_text(&runs[..1], "waits"), "\n1 run waits: r0");

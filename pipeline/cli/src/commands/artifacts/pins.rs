@@ -44,7 +44,7 @@ pub fn unpin(session: &AppSession, artifact: &str, format: OutputFormat) -> Resu
     })?;
     match format {
         OutputFormat::Json => print_json(&json!({"stage_digest": digest, "pinned": false, "changed": count > 0}))?,
-        OutputFormat::Text => print_text(&format!("pins of {} that are gone: {count}", digest.short())),
+        OutputFormat::Text => print_text(&format!("removed {count} pins of {}", digest.short())),
     }
     Ok(CliExit::Done)
 }
@@ -73,8 +73,8 @@ fn print_pin(
             let what = format!("stage `{stage}` ({}, generation {})", digest.short(), manifest.generation);
             print_text(&match (pinned, changed) {
                 (true, true) => format!("pinned {what}"),
-                (true, false) => format!("{what} was pinned before"),
-                (false, true) => format!("the pin of {what} is gone"),
+                (true, false) => format!("{what} was already pinned"),
+                (false, true) => format!("unpinned {what}"),
                 (false, false) => format!("{what} has no pin"),
             });
         }
@@ -104,11 +104,11 @@ pub fn list(session: &AppSession, format: OutputFormat) -> Result<CliExit> {
 
 impl PinRow {
     fn new(pin: Pin, manifest: Option<Manifest>) -> Self {
-        let made = manifest.as_ref().map(|manifest| &manifest.provenance);
+        let provenance = manifest.as_ref().map(|manifest| &manifest.provenance);
         Self {
-            workflow: made.map(|made| made.workflow.clone()),
-            run: made.map(|made| made.run.0.clone()),
-            stage: made.map(|made| made.stage.0.clone()),
+            workflow: provenance.map(|provenance| provenance.workflow.clone()),
+            run: provenance.map(|provenance| provenance.run.0.clone()),
+            stage: provenance.map(|provenance| provenance.stage.0.clone()),
             bytes: manifest.as_ref().map(|manifest| manifest.outputs.values().map(|output| output.size()).sum()),
             stage_digest: pin.stage_digest,
             generation: pin.generation,

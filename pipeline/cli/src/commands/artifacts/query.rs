@@ -13,9 +13,9 @@ use trainyard_core::{Error, Result};
 /// Memory of a statement if the machine's memory is unknown.
 const MEMORY: u64 = 4 << 30;
 
-/// Runs the query; `asked.words` are the artifact and the statement.
-pub fn run(session: &AppSession, asked: &QueryArgs, format: OutputFormat) -> Result<CliExit> {
-    let [artifact, statement] = asked.words.as_slice() else {
+/// Runs the query; `args.words` are the artifact and the statement.
+pub fn run(session: &AppSession, args: &QueryArgs, format: OutputFormat) -> Result<CliExit> {
+    let [artifact, statement] = args.words.as_slice() else {
         return Err(Error::invalid("a query needs an artifact and a statement").help(
             "e.g. `trainyard artifacts query latest/rl/trajectories \
                  \"select level, avg(reward) from self group by level\"`",
@@ -23,20 +23,20 @@ pub fn run(session: &AppSession, asked: &QueryArgs, format: OutputFormat) -> Res
     };
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     let (_folder, table) = fetch::table(session, artifact, &found)?;
-    let memory = asked.memory.unwrap_or_else(usual_memory);
+    let memory = args.memory.unwrap_or_else(usual_memory);
     let (format, print): (_, fn(&str)) = match format {
         OutputFormat::Text => (AnswerFormat::Text, print_lines),
         OutputFormat::Json => (AnswerFormat::Json, print_raw),
     };
-    let order = QueryRequest {
+    let request = QueryRequest {
         owner: std::process::id(),
         table,
         statement: statement.clone(),
-        rows: asked.limit,
+        rows: args.limit,
         format,
         memory,
     };
-    print(&session.block_on(host::run_query(&order, asked.timeout))?);
+    print(&session.block_on(host::run_query(&request, args.timeout))?);
     Ok(CliExit::Done)
 }
 

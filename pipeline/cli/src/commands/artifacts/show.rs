@@ -43,8 +43,9 @@ pub fn row(session: &AppSession, artifact: &str, row: usize, format: OutputForma
     let (_folder, table) = fetch::table(session, artifact, &found)?;
     let Some(cells) = trainyard_tables::rows_as_json(&table, row, 1)?.pop() else {
         let rows = trainyard_tables::row_count(&table)?;
-        return Err(Error::invalid(format!("{artifact} has {rows} rows, row {row} was asked for"))
-            .help("rows are counted from 0"));
+        return Err(
+            Error::invalid(format!("{artifact} has no row {row}: it has {rows} rows")).help("rows are counted from 0")
+        );
     };
     match format {
         OutputFormat::Json => print_json(&cells)?,
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_named_as_sql_names_them() {
+    fn sql_names_and_types_of_columns() {
         let column = |name: &str, kind: &str| ColumnStats {
             name: name.into(),
             r#type: kind.into(),

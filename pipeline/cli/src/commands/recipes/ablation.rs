@@ -1,8 +1,8 @@
 //! `trainyard recipes run`: every recipe with its mechanism on, then off.
 //!
-//! A check that holds with the mechanism and without it says nothing about the mechanism. On, every check holds. Off,
-//! the arms are one computation, so every mechanism check fails, every guard holds, the run fails for no other reason
-//! (checks of the role `sanity` may), and nothing is trained again.
+//! A check that holds with the mechanism and without it does not test the mechanism. With the mechanism on, every check
+//! must hold. With it off, the arms are one computation, so every mechanism check must fail, every guard must hold, the
+//! run must not fail for another reason (checks of the role `sanity` may), and nothing may be trained again.
 
 use super::loaded_recipe::{self, LoadedRecipe, SWITCH};
 use crate::args::{OutputFormat, ParamArgs, RecipesArgs, WorkflowArgs};
@@ -20,7 +20,7 @@ use trainyard_engine::checks::describe;
 use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_runtime::{Interrupt, RunEnding, RunOptions, RunSummary};
 
-/// Exit 0: all recipes behave both ways. 1: one does not.
+/// Runs every recipe with its mechanism on, then off. Exit code 0 if all recipes behave as required, 1 if one does not.
 pub fn run(args: &RecipesArgs, names: &[String], catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let (session, recipes) = loaded_recipe::open(args, names, catalogue)?;
     let interrupt = Interrupt::default();
@@ -64,7 +64,7 @@ struct AblationRun {
     seconds: f64,
     /// Checks with a role that were evaluated.
     checks: usize,
-    /// Why it is not as it must be; empty if it is.
+    /// Violated requirements; empty if the run is as required.
     problems: Vec<String>,
 }
 
@@ -73,12 +73,12 @@ struct AblationRun {
 struct AblationResult {
     recipe: String,
     on: AblationRun,
-    /// None: left out, because the first run failed for another reason than a check.
+    /// `None` if the first run failed for another reason than a check.
     off: Option<AblationRun>,
 }
 
 impl AblationRunner {
-    /// None: interrupted.
+    /// Runs a recipe both ways; `None` if interrupted.
     fn run_both(&self, recipe: &LoadedRecipe) -> Result<Option<AblationResult>> {
         let Some((on, sound)) = self.run_one(recipe, "on", enabled_problems)? else { return Ok(None) };
         let judge = |outcome: RunOutcome, stages: &[StageView]| disabled_problems(outcome, stages, &*self.catalogue);
@@ -91,7 +91,8 @@ impl AblationRunner {
         Ok(Some(AblationResult { recipe: recipe.name.clone(), on, off }))
     }
 
-    /// One run, and whether no stage failed for another reason than its checks. None: interrupted.
+    /// Runs a recipe once. Returns the run, and whether no stage failed for another reason than its checks; `None` if
+    /// interrupted.
     fn run_one(
         &self,
         recipe: &LoadedRecipe,
@@ -102,7 +103,7 @@ impl AblationRunner {
         params.push(format!("{SWITCH}={switch}"));
         let workflow = WorkflowArgs { file: recipe.path.clone(), params: ParamArgs { params } };
         let plan = compiled::plan(&workflow, &*self.catalogue, &self.session.site)?;
-        let world = wiring::run_context(
+        let context = wiring::run_context(
             &self.session,
             &self.catalogue,
             self.clock.clone(),
@@ -111,7 +112,7 @@ impl AblationRunner {
         let options = RunOptions { interrupt: self.interrupt.clone(), ..RunOptions::default() };
         let started = self.clock.monotonic();
         let RunSummary { run, ending, view, .. } =
-            self.session.block_on(trainyard_runtime::run(options, plan, world))?;
+            self.session.block_on(trainyard_runtime::run(options, plan, context))?;
         let outcome = match ending {
             RunEnding::Finished(RunOutcome::Cancelled) => return Ok(None),
             RunEnding::Finished(outcome) => outcome,
@@ -169,7 +170,7 @@ fn check_text(stage: &StageView, check: &CheckResult) -> String {
     format!("{}: {}", stage.key(), describe(check))
 }
 
-/// Why a stage failed, unless its checks are the reason.
+/// Returns why a stage failed, unless its checks are the reason.
 pub(super) fn stage_failure(stage: &StageView) -> Option<String> {
     let by_checks = stage.checks.iter().any(|c| c.gates && !c.passed);
     let failed = stage.status == StageStatus::Failed && !by_checks;
@@ -184,7 +185,7 @@ impl AblationResult {
         self.on.problems.is_empty() && self.off.as_ref().is_some_and(|d| d.problems.is_empty())
     }
 
-    /// `simpletir: on ok (3 checks, 41.2 s), off ok (3 checks, 0.6 s)`, and a line for each problem.
+    /// Formats `simpletir: on ok (3 checks, 41.2 s), off ok (3 checks, 0.6 s)`, and a line for each problem.
     fn text(&self) -> String {
         let one = |d: &AblationRun| {
             let verdict = if d.problems.is_empty() { "ok" } else { "WRONG" };

@@ -30,7 +30,7 @@ fn stages(arm: StageStatus, compare: StageStatus, mechanism: bool, guard: bool) 
 }
 
 #[test]
-fn on_every_check_holds() {
+fn enabled_run_requires_every_check() {
     assert!(
         enabled_problems(RunOutcome::Succeeded, &stages(StageStatus::Done, StageStatus::Done, true, true)).is_empty()
     );
@@ -40,14 +40,14 @@ fn on_every_check_holds() {
         assert!(problems.len() == 1 && problems[0].contains(role), "{problems:?}");
     }
     let both = enabled_problems(RunOutcome::Failed, &stages(StageStatus::Done, StageStatus::Failed, false, false));
-    assert_eq!(both.len(), 2, "one failed check hides no other");
+    assert_eq!(both.len(), 2, "all failed checks are reported");
     let skipped =
         enabled_problems(RunOutcome::Succeeded, &[stage("compare", "compare", StageStatus::Skipped, Vec::new())]);
     assert!(skipped[0].contains("no check"), "{skipped:?}");
 }
 
 #[test]
-fn off_the_mechanism_fails_and_the_guards_hold() {
+fn disabled_run_requires_failed_mechanism_and_passed_guards() {
     assert!(off(RunOutcome::Failed, &stages(StageStatus::Hit, StageStatus::Failed, false, true)).is_empty());
     let blind = off(RunOutcome::Succeeded, &stages(StageStatus::Hit, StageStatus::Done, true, true));
     assert!(blind.len() == 1 && blind[0].contains("mechanism check holds"), "{blind:?}");
@@ -55,17 +55,17 @@ fn off_the_mechanism_fails_and_the_guards_hold() {
     assert!(harm.len() == 1 && harm[0].contains("guard check failed"), "{harm:?}");
     let mut sane = stages(StageStatus::Hit, StageStatus::Failed, false, true);
     sane[1].checks.push(check("sanity", false));
-    assert!(off(RunOutcome::Failed, &sane).is_empty(), "what follows from configuration is another one when off");
+    assert!(off(RunOutcome::Failed, &sane).is_empty(), "sanity checks may fail when off");
 }
 
 #[test]
-fn off_nothing_is_trained_again() {
+fn disabled_run_rejects_retraining() {
     let again = off(RunOutcome::Failed, &stages(StageStatus::Done, StageStatus::Failed, false, true));
     assert!(again.len() == 1 && again[0].contains("arms[arm=treatment]: was trained again"), "{again:?}");
 }
 
 #[test]
-fn a_stage_that_breaks_is_no_effect() {
+fn broken_stage_is_reported_in_both_directions() {
     let mut list = stages(StageStatus::Failed, StageStatus::Blocked, false, true);
     list[0].error = Some(Error::data("loss is NaN at step 3"));
     list[1].checks.clear();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use trainyard_spec::Plan;
 
-/// Where a config holds parts, and the folder of these parts.
+/// Pointers to parts in a config, and the folders of these parts.
 const PARTS: [(&str, &str); 10] = [
     ("/rollout/strategy", "strategies"),
     ("/filters", "filters"),
@@ -28,6 +28,7 @@ pub struct Arms {
 }
 
 impl Arms {
+    /// Finds the arms of a plan.
     pub fn of(plan: &Plan) -> Option<Self> {
         plan.nodes.iter().find_map(|baseline| {
             let key = baseline
@@ -43,16 +44,16 @@ impl Arms {
         })
     }
 
-    /// The parts that the treatment names anew or sets otherwise, by folder and kind; the stage itself if it changes no
-    /// part. A part that the treatment weighs with 0 acts no more and is left out.
+    /// Returns the parts that the treatment adds or configures differently, by folder and kind; the stage itself if it
+    /// changes no part. A part with weight 0 in the treatment has no effect and is left out.
     pub fn switched(&self) -> Vec<String> {
         let mut names = Vec::new();
         for (pointer, folder) in PARTS {
             let old = parts(&self.baseline, pointer);
             for part in parts(&self.treatment, pointer) {
-                let silent = part.get("weight").and_then(Value::as_f64) == Some(0.0);
+                let is_disabled = part.get("weight").and_then(Value::as_f64) == Some(0.0);
                 let kind = part.get("kind").and_then(Value::as_str).or(part.as_str());
-                if let Some(kind) = kind.filter(|_| !silent && !old.contains(&part)) {
+                if let Some(kind) = kind.filter(|_| !is_disabled && !old.contains(&part)) {
                     names.push(format!("{folder}/{kind}"));
                 }
             }
@@ -64,13 +65,13 @@ impl Arms {
     }
 }
 
-/// [`Arms::switched`] of a plan; empty without arms.
+/// Returns [`Arms::switched`] of a plan; empty without arms.
 pub fn switched(plan: &Plan) -> Vec<String> {
     Arms::of(plan).map(|arms| arms.switched()).unwrap_or_default()
 }
 
-/// The parts at a place of a config: one, or a list of them. An advantage is judged without its modulations, which are
-/// parts themselves.
+/// Returns the parts at a place of a config: one, or a list of them. An advantage is compared without its modulations,
+/// which are parts themselves.
 fn parts(config: &Value, pointer: &str) -> Vec<Value> {
     match config.pointer(pointer) {
         Some(Value::Array(items)) => items.clone(),
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_are_named_or_changed_are_switched() {
+    fn added_and_changed_parts_are_switched() {
         let filters = |list: Value| json!({"filters": list});
         let (void, zero) = (json!({"kind": "void_turn"}), json!({"kind": "zero_variance"}));
         assert_eq!(switched(filters(json!([zero])), filters(json!([void, zero]))), ["filters/void_turn"]);
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_weight_0_acts_no_more() {
+    fn zero_weight_parts_are_not_switched() {
         let rewards = |answer: f64, calls: f64| {
             let (answer, calls) =
                 (json!({"kind": "answer", "weight": answer}), json!({"kind": "calls", "weight": calls}));
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_part_the_stage_itself_is_switched() {
+    fn stage_is_switched_if_no_part_changes() {
         assert_eq!(switched(json!({"epochs": 1}), json!({"epochs": 2})), ["stages/rl"]);
         assert!(switched(json!({"epochs": 1}), json!({"epochs": 1})).is_empty(), "switched off");
     }

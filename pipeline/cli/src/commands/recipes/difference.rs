@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use trainyard_spec::print::inline_value;
 
-/// Empty if both are equal.
+/// Formats the difference of two configs; empty if both are equal.
 pub fn difference(old: &Value, new: &Value) -> String {
     let mut out = String::new();
     if let (Value::Object(old), Value::Object(new)) = (old, new) {
@@ -43,7 +43,7 @@ fn maps(old: &Map<String, Value>, new: &Map<String, Value>, indent: usize, out: 
     }
 }
 
-/// Items in the order of `new`; removed ones come first.
+/// Formats items in the order of `new`; removed ones come first.
 fn lists(old: &[Value], new: &[Value], indent: usize, out: &mut String) {
     let mut item = |sign: char, value: &Value| line(out, sign, indent, &format!("- {}", inline_value(value)));
     old.iter().filter(|v| !new.contains(v)).for_each(|v| item('-', v));
@@ -60,7 +60,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_what_differs_is_shown_under_its_keys() {
+    fn only_differences_are_shown_under_their_keys() {
         let old = json!({
             "seed": 1, "epochs": 1, "filters": [{"kind": "zero_variance"}],
             "loss": {"aggregate": "sum", "terms": [{"kind": "clip", "low": 0.2}, {"kind": "kl"}]},

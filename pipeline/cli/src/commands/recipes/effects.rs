@@ -24,17 +24,17 @@ pub struct Effects {
 pub struct CheckMeasurement {
     /// Role of the check.
     pub role: String,
-    /// As messages call it: `kl`, or `void.difference`.
+    /// Name in messages: `kl`, or `void.difference`.
     pub metric: String,
-    /// The measured value; none if it is missing.
+    /// Measured value; `None` if it is missing.
     pub value: Option<f64>,
     /// Lower bound of the check.
     pub min: Option<f64>,
     /// Upper bound of the check.
     pub max: Option<f64>,
-    /// Whether the value lies within the bounds.
+    /// Whether the value is within the bounds.
     pub passed: bool,
-    /// None if the check is not on a comparison.
+    /// `None` if the check is not on a comparison.
     pub arm_values: Option<ArmValues>,
 }
 
@@ -49,11 +49,11 @@ pub enum GuardEffect {
     Unclear,
 }
 
-/// The effects of the checks with a role; none if one of their stages is not in the store.
-pub async fn effects(plan: &Plan, world: &RunContext) -> Result<Option<Effects>> {
+/// Reads the effects of the checks with a role; `None` if one of their stages is not in the store.
+pub async fn effects(plan: &Plan, context: &RunContext) -> Result<Option<Effects>> {
     let mut found: Option<Effects> = None;
     let with_role = |node: &PlanNode| node.checks.iter().any(|c| c.role.is_some());
-    for (stage, manifest) in manifests(plan, world, with_role).await? {
+    for (stage, manifest) in manifests(plan, context, with_role).await? {
         let Some(manifest) = manifest else { return Ok(None) };
         let Some(node) = plan.nodes.iter().find(|n| n.key.0 == stage) else { return Ok(None) };
         let results = checks::evaluate(&node.checks, &manifest.metrics, &manifest.comparisons);
@@ -65,19 +65,19 @@ pub async fn effects(plan: &Plan, world: &RunContext) -> Result<Option<Effects>>
     Ok(found)
 }
 
-/// The manifests of some stages under the digests that a run would have now, in the order of the plan; `None` where a
-/// stage is not in the store.
+/// Reads the manifests of the selected stages under the digests that a run would have now, in the order of the plan;
+/// `None` where a stage is not in the store.
 pub async fn manifests(
     plan: &Plan,
-    world: &RunContext,
-    wanted: impl Fn(&PlanNode) -> bool,
+    context: &RunContext,
+    selects: impl Fn(&PlanNode) -> bool,
 ) -> Result<Vec<(String, Option<Manifest>)>> {
-    let forecasts = trainyard_runtime::forecast(&RunOptions::default(), plan, world).await?;
+    let forecasts = trainyard_runtime::forecast(&RunOptions::default(), plan, context).await?;
     let mut found = Vec::new();
-    for node in plan.nodes.iter().filter(|node| wanted(node)) {
+    for node in plan.nodes.iter().filter(|node| selects(node)) {
         let forecast = forecasts.iter().find(|f| f.stage == node.key);
         let manifest = match forecast.and_then(|f| f.digest.as_ref().zip(f.generation)) {
-            Some((digest, generation)) => world.store.manifest_at(digest, generation).await?,
+            Some((digest, generation)) => context.store.manifest_at(digest, generation).await?,
             None => None,
         };
         found.push((node.key.0.clone(), manifest));
@@ -118,7 +118,7 @@ impl CheckMeasurement {
         }
     }
 
-    /// `at most -0.001`.
+    /// Formats the bounds: `at most -0.001`.
     pub fn bound(&self) -> String {
         bound(self.min, self.max)
     }
@@ -157,7 +157,7 @@ pub struct ArmValues {
 }
 
 impl ArmValues {
-    /// None if the check is not on a row of `comparisons`.
+    /// Finds the row of a check; `None` if it is not on a row of `comparisons`.
     fn of(check: &CheckResult, comparisons: &[Comparison]) -> Option<Self> {
         check.of?;
         let row = comparisons.iter().find(|row| row.metric == check.metric)?;
@@ -165,7 +165,7 @@ impl ArmValues {
         Some(Self { subject: row.metric.clone(), a: row.a, b: row.b, difference: row.difference, interval })
     }
 
-    /// `` `void` 0.31 → 0 ``, or the treatment's value alone.
+    /// Formats `` `void` 0.31 → 0 ``, or the treatment's value alone.
     pub fn sides(&self) -> String {
         let treatment = value_text(self.a);
         match self.b {
@@ -174,7 +174,7 @@ impl ArmValues {
         }
     }
 
-    /// `-0.11 [-0.2, -0.03]`.
+    /// Formats `-0.11 [-0.2, -0.03]`.
     pub fn difference(&self) -> Option<String> {
         let difference = rounded(self.difference?);
         Some(match self.interval {
@@ -188,7 +188,7 @@ impl ArmValues {
     }
 }
 
-/// `at most -0.001`.
+/// Formats bounds: `at most -0.001`.
 pub fn bound(min: Option<f64>, max: Option<f64>) -> String {
     match (min, max) {
         (Some(min), Some(max)) if min == max => format!("exactly {min}"),
@@ -204,7 +204,7 @@ pub fn value_text(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_string(), rounded)
 }
 
-/// Means of equal numbers differ from them by the last bits, which are no effect.
+/// Formats a number. Means of equal numbers differ by the last bits, which are shown as 0.
 pub fn rounded(value: f64) -> String {
     number(if value.abs() < 1e-12 { 0.0 } else { value })
 }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_of_a_comparison_has_both_sides_and_the_interval() {
+    fn comparison_check_has_both_sides_and_the_interval() {
         let void = row("void", 0.0, 0.25, Some((-0.5, -0.125)));
         for (of, name) in [
             (ComparisonField::Difference, "void.difference"),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_metric_has_no_sides() {
+    fn plain_metric_has_no_sides() {
         let bounds = (None, Some(1.0));
         let kl = check("mechanism", ("kl", None), bounds, Some(0.5), &[row("kl", 0.5, 0.25, None)]);
         assert!(kl.arm_values.is_none() && kl.passed);
@@ -273,9 +273,9 @@ mod tests {
         assert_eq!(missing.metric, "kl.difference");
     }
 
-    /// Harm is written as harm, even where the bound lets it pass.
+    /// Harm is reported even if the check passes.
     #[test]
-    fn a_guard_whose_interval_lies_on_the_bad_side_harms() {
+    fn guard_with_interval_on_the_bad_side_is_harm() {
         let x = |low: f64, high: f64| Comparison {
             difference: Some((low + high) / 2.0),
             ..row("x", 1.0, 1.0, Some((low, high)))

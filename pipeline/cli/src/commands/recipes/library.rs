@@ -1,4 +1,4 @@
-//! Where recipes lie: in the binary, or in a folder that the user names. Subfolders are subjects.
+//! Libraries of recipes: those in the binary, or a folder. Subfolders are subjects.
 
 use crate::shipped::{self, ShippedFiles};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use trainyard_spec::{FileSystem as _, Sources, yaml};
 
 /// Recipe files, and the files that they extend or embed.
 pub struct Library {
-    /// As messages call it.
+    /// Name in messages.
     place: String,
     files: Vec<RecipeFile>,
 }
@@ -22,14 +22,14 @@ pub struct RecipeFile {
     pub name: String,
     /// Folder of the file, if it differs from that of the library.
     pub subject: Option<String>,
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// Holds the key `recipe`, or cannot be read; other files are parts of recipes.
+    /// Whether the file has the key `recipe` or cannot be read; other files are parts of recipes.
     is_recipe: bool,
 }
 
 impl Library {
-    /// The recipes of `folder`, or those of this build. Errors: invalid (no such folder).
+    /// Opens the recipes of `folder`, or those of this build. Errors: invalid (no such folder).
     pub fn open(folder: Option<&Path>, working_directory: &Path) -> Result<Self> {
         let (place, root, paths) = match folder {
             None => ("this build".to_string(), PathBuf::from(shipped::FOLDER), shipped::paths().collect()),
@@ -49,12 +49,12 @@ impl Library {
         &self.place
     }
 
-    /// All recipes, by name.
+    /// Returns all recipes, sorted by name.
     pub fn recipes(&self) -> impl Iterator<Item = &RecipeFile> {
         self.files.iter().filter(|f| f.is_recipe)
     }
 
-    /// The recipe of a name. Errors: invalid (no such recipe, or more than one).
+    /// Finds a recipe by name. Errors: invalid (no such recipe, or more than one).
     pub fn recipe(&self, name: &str) -> Result<&RecipeFile> {
         let mut found = self.recipes().filter(|f| f.name == name);
         match (found.next(), found.next()) {
@@ -90,9 +90,9 @@ fn has_recipe(path: &Path) -> bool {
     yaml::read(&sources, file).0.is_none_or(|tree| tree.get("recipe").is_some())
 }
 
-/// All YAML files below a folder; names that begin with a dot are left out.
+/// Finds all YAML files below a folder; names that begin with a dot are left out.
 fn yaml_files(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-    let help = "say where the recipes are with `--folder`; without it, those of this build are used";
+    let help = "name the folder of the recipes with `--folder`, or leave it out to use those of this build";
     for entry in std::fs::read_dir(folder).map_err(|e| io_error(folder, &e).help(help))? {
         let path = entry.map_err(|e| io_error(folder, &e))?.path();
         let hidden = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));

@@ -18,14 +18,14 @@ use trainyard_spec::plan::CheckSeverity;
 use trainyard_spec::site::Site;
 use trainyard_spec::{Plan, RecipeHeader};
 
-/// The param that switches the mechanism.
+/// Parameter that switches the mechanism.
 pub const SWITCH: &str = "mechanism";
 /// Roles that a recipe must have, if it shows its mechanism alone.
 const REQUIRED_ROLES: [&str; 2] = ["mechanism", "guard"];
 /// Roles that a recipe must have, if it declares a `result`.
 const RESULT_ROLES: [&str; 4] = ["mechanism", "premise", "effect", "placebo"];
 
-/// A sound recipe.
+/// A compiled recipe of the required form.
 pub struct LoadedRecipe {
     /// The file's name without `.yaml`.
     pub name: String,
@@ -46,12 +46,12 @@ pub fn open(args: &RecipesArgs, names: &[String], catalogue: &Catalogue) -> Resu
     let recipes = find(&library, names, &args.params, catalogue, &session.site)?;
     if recipes.is_empty() {
         let none = Error::invalid(format!("no recipes in {}", library.place()));
-        return Err(none.help("say where they are with `--folder`"));
+        return Err(none.help("name their folder with `--folder`"));
     }
     Ok((session, recipes))
 }
 
-/// The recipes called `names`, or all of the library, sorted by name. Mistakes in files are printed.
+/// Loads the recipes called `names`, or all of the library, sorted by name. Mistakes in files are printed.
 ///
 /// Errors: invalid (no such recipe, files with mistakes).
 pub fn find(
@@ -80,11 +80,11 @@ pub fn find(
     if wrong.is_empty() {
         Ok(found)
     } else {
-        Err(Error::invalid(wrong.join("\n  ")).help("CONTRIBUTING.md says what a recipe must hold"))
+        Err(Error::invalid(wrong.join("\n  ")).help("see CONTRIBUTING.md for the form of a recipe"))
     }
 }
 
-/// A recipe, or what is wrong with it.
+/// Loads a recipe; returns its problems if it has any.
 fn load_recipe(
     file: &RecipeFile,
     params: &[String],

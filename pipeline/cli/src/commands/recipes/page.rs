@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use trainyard_spec::merged::relative;
 
-/// Marks files that may be written over.
+/// Mark of generated files, which may be overwritten.
 pub const MARK: &str = "<!-- Written by `trainyard recipes --write`; do not edit. -->";
 
 /// Measured effects of a recipe.
@@ -23,7 +23,7 @@ pub enum Evidence {
     Seeds(Vec<SeedResult>, Box<SeedJudgment>),
 }
 
-/// The page, to be written into `folder`.
+/// Formats the page, to be written into `folder`.
 pub fn page(found: &LoadedRecipe, evidence: &Evidence, folder: &Path) -> String {
     let recipe = &found.recipe;
     let mut text = format!("# {}\n\n{MARK}\n\n{}\n\n", recipe.system, recipe.mechanism);
@@ -56,7 +56,7 @@ pub fn page(found: &LoadedRecipe, evidence: &Evidence, folder: &Path) -> String 
     text
 }
 
-/// The keys in which the arms differ.
+/// Writes the keys in which the arms differ.
 fn differences(arms: &Arms, text: &mut String) {
     let treatment = difference(&arms.baseline, &arms.treatment);
     if !treatment.is_empty() {
@@ -74,7 +74,7 @@ fn measured(effects: &Effects, text: &mut String) {
         let _ = writeln!(text, "The treatment {}.\n", changes.join(" and "));
     }
     text.push_str(
-        "| role | metric | baseline | treatment | difference | asked | holds |\n|---|---|--:|--:|--:|---|---|\n",
+        "| role | metric | baseline | treatment | difference | required | holds |\n|---|---|--:|--:|--:|---|---|\n",
     );
     for check in &effects.checks {
         let _ = writeln!(text, "| {} |", row(check).join(" | "));
@@ -92,7 +92,7 @@ fn row(check: &CheckMeasurement) -> [String; 7] {
         (true, Some(GuardEffect::Harm)) => "yes, with harm",
         (true, _) => "yes",
     };
-    let asked = format!("`{}` {}", check.metric, check.bound());
+    let required = format!("`{}` {}", check.metric, check.bound());
     let (metric, numbers) = match &check.arm_values {
         Some(sides) => {
             let difference = sides.difference().unwrap_or_else(|| value_text(None));
@@ -101,7 +101,7 @@ fn row(check: &CheckMeasurement) -> [String; 7] {
         None => (&check.metric, [value_text(None), value_text(check.value), value_text(None)]),
     };
     let [baseline, treatment, difference] = numbers;
-    [check.role.clone(), format!("`{metric}`"), baseline, treatment, difference, asked, holds.to_string()]
+    [check.role.clone(), format!("`{metric}`"), baseline, treatment, difference, required, holds.to_string()]
 }
 
 /// Returns a link to the recipe's file; a shipped recipe links to its path in the repository.
@@ -116,7 +116,7 @@ fn file(found: &LoadedRecipe, folder: &Path) -> String {
     }
 }
 
-/// A link where the source is an arXiv number.
+/// Formats a source, as a link if it is an arXiv number.
 pub fn paper(source: &str) -> String {
     match source.strip_prefix("arXiv ") {
         Some(number) => format!("[{}](https://arxiv.org/abs/{number})", cell(number)),
@@ -124,7 +124,7 @@ pub fn paper(source: &str) -> String {
     }
 }
 
-/// Text inside a table.
+/// Escapes text for a table cell.
 pub fn cell(text: &str) -> String {
     text.replace('|', "\\|").split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -29,10 +29,11 @@ use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_runtime::{Interrupt, NoopObserver, RunEnding, RunOptions};
 use trainyard_spec::Plan;
 
-/// The param that names the seed.
+/// Parameter of the seed.
 const SEED: &str = "seed";
 
-/// Exit 0: all recipes have the result that they declare. 1: one has not, or a run failed.
+/// Runs the recipes on all seeds. Exit code 0 if all recipes have the result that they declare, 1 if one has not
+/// or a run failed.
 pub fn run(args: &RecipesArgs, names: &[String], seeds: &SeedArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let list = list::parse(seeds.seeds.as_deref().unwrap_or_default())?;
     let (session, recipes) = loaded_recipe::open(args, names, catalogue)?;
@@ -71,7 +72,7 @@ pub fn run(args: &RecipesArgs, names: &[String], seeds: &SeedArgs, catalogue: &A
     Ok(if good == outcomes.len() { CliExit::Done } else { CliExit::Failed })
 }
 
-/// Whether the pooled seeds say what the recipe declares.
+/// Whether the pooled seeds have the declared result.
 pub fn is_declared(recipe: &LoadedRecipe, judgment: &SeedJudgment) -> bool {
     judgment.result.is_some() && judgment.result == recipe.recipe.result
 }
@@ -92,12 +93,12 @@ struct SeedRunner {
     params: Vec<String>,
     /// Folder of the result files.
     folder: PathBuf,
-    /// Seeds at the same time.
+    /// Number of concurrent seeds.
     jobs: usize,
 }
 
 impl SeedRunner {
-    /// Results of all seeds, in order; `None` if interrupted.
+    /// Computes the results of all seeds, in order; `None` if interrupted.
     fn seeds(&self, recipe: &LoadedRecipe, seeds: &[u64]) -> Result<Option<Vec<SeedResult>>> {
         let waiting = Mutex::new(seeds.iter().copied().enumerate().collect::<VecDeque<(usize, u64)>>());
         let done = Mutex::new(Vec::new());
@@ -120,7 +121,7 @@ impl SeedRunner {
         done.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// Result of one seed: read from its file if that is of the present plan, else computed and written.
+    /// Returns the result of one seed: read from its file if that is of the present plan, else computed and written.
     fn seed(&self, recipe: &LoadedRecipe, seed: u64) -> Result<Option<SeedResult>> {
         let plan = self.plan(&recipe.path, seed)?;
         let path = result::path(&self.folder, &recipe.name, seed);
@@ -131,8 +132,8 @@ impl SeedRunner {
         if !self.compute(self.reduced(plan.clone()))? {
             return Ok(None);
         }
-        let world = self.world()?;
-        let result = self.session.block_on(result::of_store(recipe, seed, &plan, &world))?;
+        let context = self.run_context()?;
+        let result = self.session.block_on(result::of_store(recipe, seed, &plan, &context))?;
         result.write(&path)?;
         let seconds = (self.clock.monotonic() - started).as_secs_f64();
         eprintln!("{}, seed {seed}: {seconds:.1} s, {}", recipe.name, path.display());
@@ -145,8 +146,8 @@ impl SeedRunner {
         compiled::plan(&workflow, &*self.catalogue, &self.session.site)
     }
 
-    /// With several seeds at the same time, stages take one CPU each, so that runs share the machine instead of waiting
-    /// for each other. Resources are in no digest.
+    /// Reduces stages to one CPU each if several seeds run concurrently, so that runs share the machine instead of
+    /// waiting for each other. Resources are in no digest.
     fn reduced(&self, mut plan: Plan) -> Plan {
         if self.jobs > 1 {
             plan.nodes.iter_mut().flat_map(|node| &mut node.resources).for_each(|request| request.cpus = Some(1));
@@ -157,7 +158,7 @@ impl SeedRunner {
     /// Runs a plan; false if interrupted. Checks that fail do not fail this command: they are part of the result.
     fn compute(&self, plan: Plan) -> Result<bool> {
         let options = RunOptions { interrupt: self.interrupt.clone(), ..RunOptions::default() };
-        let summary = self.session.block_on(trainyard_runtime::run(options, plan, self.world()?))?;
+        let summary = self.session.block_on(trainyard_runtime::run(options, plan, self.run_context()?))?;
         match summary.ending {
             RunEnding::Finished(RunOutcome::Cancelled) => return Ok(false),
             RunEnding::Finished(_) => {}
@@ -169,7 +170,7 @@ impl SeedRunner {
         if broken.is_empty() { Ok(true) } else { Err(Error::data(broken.join("; "))) }
     }
 
-    fn world(&self) -> Result<trainyard_runtime::RunContext> {
+    fn run_context(&self) -> Result<trainyard_runtime::RunContext> {
         wiring::run_context(&self.session, &self.catalogue, self.clock.clone(), Arc::new(NoopObserver))
     }
 }

@@ -14,7 +14,7 @@ use trainyard_core::{Error, Result};
 use trainyard_spec::FileSystem as _;
 use trainyard_spec::merged::{merged, relative};
 
-/// Prints it on stdout.
+/// Prints the file of a recipe.
 pub fn run(args: &RecipesArgs, name: &str, is_merged: bool, catalogue: &Catalogue) -> Result<CliExit> {
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
     let path = &library.recipe(name)?.path;
@@ -26,7 +26,7 @@ pub fn run(args: &RecipesArgs, name: &str, is_merged: bool, catalogue: &Catalogu
     Ok(CliExit::Done)
 }
 
-/// Prints a text as it is. Nothing is left to do if stdout is closed.
+/// Prints a text unchanged. A closed stdout is ignored.
 pub fn write_text(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! `trainyard recipes --write PROBLEM_FILE`: an index of all systems, and a page for each in a folder called like the file.
+//! `trainyard recipes --write FILE`: an index of all systems, and a page for each in a folder of the same name.
 
 use super::effects::{Effects, effects};
 use super::library::Library;
@@ -29,7 +29,7 @@ pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Resul
     let session = session::open(&args.site, Access::ReadOrEmpty, catalogue)?;
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
     let recipes = loaded_recipe::find(&library, &[], &args.params, catalogue, &session.site)?;
-    let world = wiring::run_context(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(NoopObserver))?;
+    let context = wiring::run_context(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(NoopObserver))?;
     let folder = file.with_extension("");
     let mut rows = Vec::new();
     for recipe in &recipes {
@@ -38,7 +38,7 @@ pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Resul
             let judgment = judge::judge(&recipe.plan, &results);
             Evidence::Seeds(results, Box::new(judgment))
         } else {
-            Evidence::OneRun(session.block_on(effects(&recipe.plan, &world))?)
+            Evidence::OneRun(session.block_on(effects(&recipe.plan, &context))?)
         };
         rows.push((recipe, evidence));
     }
@@ -65,7 +65,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
     std::fs::write(file, text).map_err(|e| io_error(file, &e).help("the folder of the file must exist"))
 }
 
-/// Deletes generated pages of recipes that are no more.
+/// Deletes generated pages of recipes that no longer exist.
 fn remove_stale(folder: &Path, recipes: &[LoadedRecipe]) -> Result<()> {
     for entry in std::fs::read_dir(folder).map_err(|e| io_error(folder, &e))? {
         let path = entry.map_err(|e| io_error(folder, &e))?.path();
@@ -85,7 +85,7 @@ fn is_measured(evidence: &Evidence) -> bool {
     }
 }
 
-/// How many systems have which result; a system that several recipes try has its best.
+/// Formats the number of systems with each result; a system with several recipes has the best of their results.
 fn count(rows: &[(&LoadedRecipe, Evidence)]) -> String {
     let mut results: BTreeMap<&str, Option<RecipeResult>> = BTreeMap::new();
     for (found, evidence) in rows {
@@ -153,7 +153,7 @@ fn clause(evidence: &Evidence) -> String {
     }
 }
 
-/// The first number of the mechanism, if possible one that both arms have, and every guard that moved.
+/// Formats the first number of the mechanism, if possible one that both arms have, and every guard that moved.
 fn effects_text(effects: &Effects) -> String {
     let mechanism = || effects.checks.iter().filter(|c| c.role == "mechanism").filter_map(|c| c.arm_values.as_ref());
     let first = mechanism().find(|s| s.b.is_some()).or_else(|| mechanism().next());

@@ -29,10 +29,10 @@ pub fn show(session: &AppSession, run: &str, stage: &str, format: OutputFormat) 
             let points: BTreeMap<_, _> = found.iter().map(points).collect();
             print_json(&json!({"stage": key, "curves": points}))?;
         }
-        OutputFormat::Text if found.is_empty() => print_text(&format!("{key} reported no curve in this run")),
+        OutputFormat::Text if found.is_empty() => print_text(&format!("{key} reported no curves in this run")),
         OutputFormat::Text => {
             let rows: Vec<Vec<String>> = found.iter().map(|(name, curve)| row(name, curve)).collect();
-            print_text(&table(&["curve", "points", "last step", "first", "last", "least", "greatest"], &rows));
+            print_text(&table(&["curve", "points", "last step", "first", "last", "min", "max"], &rows));
         }
     }
     Ok(CliExit::Done)
@@ -40,14 +40,14 @@ pub fn show(session: &AppSession, run: &str, stage: &str, format: OutputFormat) 
 
 fn row(name: &str, curve: &BTreeMap<u64, f64>) -> Vec<String> {
     let values = || curve.values().copied();
-    let told = |value: Option<f64>| value.map(number).unwrap_or_default();
+    let cell = |value: Option<f64>| value.map(number).unwrap_or_default();
     vec![
         name.to_string(),
         curve.len().to_string(),
         curve.keys().next_back().map(u64::to_string).unwrap_or_default(),
-        told(values().next()),
-        told(values().next_back()),
-        told(values().reduce(f64::min)),
-        told(values().reduce(f64::max)),
+        cell(values().next()),
+        cell(values().next_back()),
+        cell(values().reduce(f64::min)),
+        cell(values().reduce(f64::max)),
     ]
 }

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_is_told_with_its_role_value_and_bound() {
+    fn check_text_has_role_value_and_bound() {
         let check = |value: Option<f64>, min: Option<f64>, max: Option<f64>, passed: bool| CheckResult {
             metric: "void".into(),
             of: None,

@@ -28,8 +28,10 @@ pub fn export_plain(
     name: &str,
 ) -> Result<ExportResult> {
     if args.form.is_some() {
-        return Err(Error::invalid(format!("`--as {name}` writes rows as they are, in no other form"))
-            .help("leave `--form` out, or name the program that reads them"));
+        return Err(Error::invalid(format!(
+            "`--form` cannot be combined with `--as {name}`, which writes rows unchanged"
+        ))
+        .help("leave `--form` out, or choose the format of another program, such as `--as trl`"));
     }
     let (file, is_folder) = place(args, name)?;
     let mut exported = table(session, args, found, name, &file)?;
@@ -51,8 +53,10 @@ pub fn run(
 ) -> Result<ExportResult> {
     let format = format(catalogue, name)?;
     if !args.columns.is_empty() {
-        return Err(Error::invalid(format!("`--columns` cannot be combined with `--as {name}`, which decides them"))
-            .help("leave it out"));
+        return Err(Error::invalid(format!(
+            "`--columns` cannot be combined with `--as {name}`, which determines the columns"
+        ))
+        .help("leave `--columns` out"));
     }
     let kind = match extension(&args.to) {
         None => format.file(),
@@ -64,20 +68,21 @@ pub fn run(
         }
     };
     let output = found.output();
-    let asked = args.form.as_deref().and_then(|form| ExportForm::ALL.into_iter().find(|known| known.name() == form));
+    let requested =
+        args.form.as_deref().and_then(|form| ExportForm::ALL.into_iter().find(|known| known.name() == form));
     if output.table.is_none() {
-        ExportForm::choose(asked, &[], format.forms(), output.kind, name)?;
+        ExportForm::choose(requested, &[], format.forms(), output.kind, name)?;
     }
     let (_folder, rows) = fetch::table(session, &args.artifact, found)?;
     let source = ExportSource { table: &rows, kind: output.kind };
-    let form = ExportForm::choose(asked, source.forms()?, format.forms(), output.kind, name)?;
+    let form = ExportForm::choose(requested, source.forms()?, format.forms(), output.kind, name)?;
     let (file, is_folder) = place(args, kind.extension())?;
-    let mut left = ExportOmissions::default();
-    let count = write(source, form, format, kind, &file, &mut left).inspect_err(|_| {
+    let mut omissions = ExportOmissions::default();
+    let count = write(source, form, format, kind, &file, &mut omissions).inspect_err(|_| {
         // A partial file would look like a complete one.
         let _ = std::fs::remove_file(&file);
     })?;
-    let lost: Vec<(&'static str, u64)> = left.counts().collect();
+    let lost: Vec<(&'static str, u64)> = omissions.counts().collect();
     let mut files = vec![file.display().to_string()];
     if is_folder {
         let form = Some(form.name());
@@ -120,19 +125,19 @@ fn write(
     format: &dyn ExportFormat,
     kind: FileKind,
     file: &Path,
-    left: &mut ExportOmissions,
+    omissions: &mut ExportOmissions,
 ) -> Result<u64> {
     match kind {
         FileKind::JsonLines => {
             let mut out = BufWriter::new(File::create(file).map_err(|e| io_error(file, &e))?);
-            let rows = export(source, form, format, left, &mut |row| ordered::write_line(&row, &mut out))?;
+            let rows = export(source, form, format, omissions, &mut |row| ordered::write_line(&row, &mut out))?;
             out.flush().map_err(|e| io_error(file, &e))?;
             Ok(rows)
         }
         // The types of the columns are known after all rows.
         FileKind::Parquet => {
             let mut rows = Vec::new();
-            export(source, form, format, left, &mut |row| {
+            export(source, form, format, omissions, &mut |row| {
                 rows.push(row);
                 Ok(())
             })?;

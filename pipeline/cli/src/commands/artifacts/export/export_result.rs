@@ -34,10 +34,10 @@ pub fn expect_room(args: &ExportArgs) -> Result<()> {
     Ok(())
 }
 
-/// Rejects a request for a card with a single file. Errors: invalid.
+/// Rejects a card for a single file. Errors: invalid.
 pub fn expect_no_card(args: &ExportArgs) -> Result<()> {
     if args.card && extension(&args.to).is_some() {
-        return Err(Error::invalid("a card stands beside the files of a folder").help("name a folder"));
+        return Err(Error::invalid("`--card` requires a folder as the destination").help("name a new folder"));
     }
     Ok(())
 }

@@ -25,16 +25,16 @@ pub fn table(
     expect_no_card(args)?;
     let (_folder, table) = fetch::table(session, &args.artifact, found)?;
     let all: Vec<String> = trainyard_tables::read_schema(&table)?.fields().iter().map(|f| f.name().clone()).collect();
-    let wanted = columns(&all, &args.columns, ending)?;
+    let selected = columns(&all, &args.columns, ending)?;
     let left_out =
-        if args.columns.is_empty() { all.into_iter().filter(|c| !wanted.contains(c)).collect() } else { Vec::new() };
+        if args.columns.is_empty() { all.into_iter().filter(|c| !selected.contains(c)).collect() } else { Vec::new() };
     let rows = match ending {
-        "parquet" => copy_table(&table, &wanted, to)?,
+        "parquet" => copy_table(&table, &selected, to)?,
         _ => {
             let mut out = BufWriter::new(File::create(to).map_err(|e| io_error(to, &e))?);
             let rows = match ending {
-                "csv" => trainyard_tables::export_csv(&table, Some(&wanted), &mut out)?,
-                _ => trainyard_tables::export_jsonl(&table, Some(&wanted), &mut out)?,
+                "csv" => trainyard_tables::export_csv(&table, Some(&selected), &mut out)?,
+                _ => trainyard_tables::export_jsonl(&table, Some(&selected), &mut out)?,
             };
             out.flush().map_err(|e| io_error(to, &e))?;
             rows
@@ -43,13 +43,13 @@ pub fn table(
     Ok(ExportResult { files: vec![to.display().to_string()], rows: Some(rows), left_out, ..ExportResult::default() })
 }
 
-fn columns(all: &[String], asked: &[String], ending: &str) -> Result<Vec<String>> {
-    if let Some(unknown) = asked.iter().find(|name| !all.contains(name)) {
+fn columns(all: &[String], requested: &[String], ending: &str) -> Result<Vec<String>> {
+    if let Some(unknown) = requested.iter().find(|name| !all.contains(name)) {
         return Err(Error::invalid(format!("the table has no column `{unknown}`"))
             .help(format!("its columns are {}", all.join(", "))));
     }
-    if !asked.is_empty() {
-        return Ok(asked.to_vec());
+    if !requested.is_empty() {
+        return Ok(requested.to_vec());
     }
     let is_kept = |name: &&String| ending == "parquet" || !PER_TOKEN.contains(&name.as_str()) || !is_trajectories(all);
     Ok(all.iter().filter(is_kept).cloned().collect())
@@ -59,8 +59,8 @@ fn is_trajectories(all: &[String]) -> bool {
     all.iter().any(|name| name == "token_ids")
 }
 
-fn copy_table(table: &Path, wanted: &[String], to: &Path) -> Result<u64> {
-    let reader = BatchReader::open_part(table, &ReadSlice { columns: Some(wanted), ..ReadSlice::default() })?;
+fn copy_table(table: &Path, columns: &[String], to: &Path) -> Result<u64> {
+    let reader = BatchReader::open_part(table, &ReadSlice { columns: Some(columns), ..ReadSlice::default() })?;
     let mut writer = BatchWriter::create(to, reader.schema())?;
     for batch in reader {
         writer.write(&batch?)?;

@@ -19,9 +19,9 @@ const FEWEST_PROBLEMS: u64 = 400;
 /// Judgment over the seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeedJudgment {
-    /// The outcome; `None` where nothing can be said: the premise fails, or there is too little data.
+    /// The outcome; `None` if it cannot be judged: the premise fails, or there is too little data.
     pub result: Option<RecipeResult>,
-    /// Why it is not `shown`.
+    /// Reasons why it is not `shown`.
     pub reasons: Vec<String>,
     /// Checks with a role, in the order of the plan.
     pub checks: Vec<JudgedCheck>,
@@ -46,14 +46,14 @@ pub struct JudgedCheck {
     pub max: Option<f64>,
     /// Pooled value; for checks of single seeds the one next to failing.
     pub value: Option<f64>,
-    /// Whether the value lies within the bounds.
+    /// Whether the value is within the bounds.
     pub passed: bool,
-    /// Whether an interval lies wholly on the wrong side.
+    /// Whether an interval is entirely on the wrong side.
     pub harms: bool,
 }
 
 impl JudgedCheck {
-    /// `effect check failed: effect: avg.low is -0.01, must be at least 0`.
+    /// Formats `effect check failed: effect: avg.low is -0.01, must be at least 0`.
     fn failure(&self) -> String {
         let value = self.value.map_or_else(|| "missing".to_string(), |v| format!("{v:.4}"));
         let name = qualified_name(&self.metric, self.of);
@@ -61,7 +61,7 @@ impl JudgedCheck {
         format!("{} check failed: {}: {name} is {value}, must be {bound}", self.role, self.stage)
     }
 
-    /// `low at least 0`.
+    /// Formats `low at least 0`.
     pub fn requirement_text(&self) -> String {
         let of = self.of.map(|of| format!("{} ", of.name())).unwrap_or_default();
         of + &bound(self.min, self.max)
@@ -108,7 +108,7 @@ fn judge_check(
     }
 }
 
-/// The number of a pooled row that a check of this role means.
+/// Returns the number of a pooled row that a check of this role compares.
 fn pooled_value(row: &PooledRow, of: ComparisonField, role: &str) -> Option<f64> {
     match (of, role) {
         (ComparisonField::Low, "guard" | "premise") => row.one_sided.map(|bounds| bounds.0),
@@ -117,7 +117,8 @@ fn pooled_value(row: &PooledRow, of: ComparisonField, role: &str) -> Option<f64>
     }
 }
 
-/// The value of the seed that is nearest to failing a check, or beyond its bounds by most; `None` if a seed lacks it.
+/// Returns the value of the seed that is nearest to failing a check, or beyond its bounds by most; `None` if a seed
+/// lacks it.
 fn nearest(check: &MetricCheck, stage: &str, results: &[SeedResult]) -> Option<f64> {
     let of = check.of?;
     let values: Vec<f64> =
@@ -130,7 +131,7 @@ fn nearest(check: &MetricCheck, stage: &str, results: &[SeedResult]) -> Option<f
     values.into_iter().min_by(|a, b| room(a).total_cmp(&room(b)))
 }
 
-/// Whether the two-sided interval lies wholly on the wrong side: of 0 for an effect, of its bound for a guard.
+/// Whether the two-sided interval is entirely on the wrong side: of 0 for an effect, of its bound for a guard.
 fn harms(check: &MetricCheck, role: &str, row: &Comparison) -> bool {
     let Some((low, high)) = row.low.zip(row.high) else { return false };
     match (role, check.min, check.max) {
@@ -153,7 +154,10 @@ fn outcome(checks: &[JudgedCheck], rows: &[PooledRow], seeds: usize) -> (Option<
         row.row.n.filter(|n| *n < FEWEST_PROBLEMS)
     });
     if let Some(n) = few {
-        return (None, vec![format!("the effect is measured on {n} problems, at least {FEWEST_PROBLEMS} are needed")]);
+        return (
+            None,
+            vec![format!("the effect is measured on {n} problems, at least {FEWEST_PROBLEMS} are required")],
+        );
     }
     let premise: Vec<String> = failures("premise");
     if !premise.is_empty() {
@@ -166,7 +170,7 @@ fn outcome(checks: &[JudgedCheck], rows: &[PooledRow], seeds: usize) -> (Option<
     let harm = checks
         .iter()
         .filter(|c| c.harms)
-        .map(|c| format!("the interval of {} in {} lies on the wrong side", c.metric, c.stage));
+        .map(|c| format!("the interval of {} in {} is on the wrong side", c.metric, c.stage));
     let harm: Vec<String> = harm.collect();
     if !harm.is_empty() {
         return (Some(RecipeResult::Harm), harm.into_iter().chain(reasons).collect());

@@ -35,9 +35,9 @@ fn seeds(gains: [f64; 3], moved: f64) -> Vec<SeedResult> {
     gains.iter().enumerate().map(seed).collect()
 }
 
-/// As `judge`, with the checks that most recipes have.
+/// Judges results by the checks that most recipes have.
 fn outcome_of(results: &[SeedResult]) -> (Option<RecipeResult>, Vec<String>) {
-    let asked = [
+    let requirements = [
         ("moves", check("mechanism", "avg", ComparisonField::Difference, Some(0.05), None)),
         ("learned", check("premise", "avg", ComparisonField::Difference, Some(0.1), None)),
         ("effect", check("effect", "avg", ComparisonField::Low, Some(0.0), None)),
@@ -45,7 +45,7 @@ fn outcome_of(results: &[SeedResult]) -> (Option<RecipeResult>, Vec<String>) {
         ("half", check("guard", "avg", ComparisonField::Low, Some(-0.03), None)),
     ];
     let rows = rows(results);
-    let judged: Vec<JudgedCheck> = asked
+    let judged: Vec<JudgedCheck> = requirements
         .iter()
         .map(|(stage, check)| judge_check(stage, check, check.role.as_deref().unwrap(), &rows, results))
         .collect();
@@ -53,7 +53,7 @@ fn outcome_of(results: &[SeedResult]) -> (Option<RecipeResult>, Vec<String>) {
 }
 
 #[test]
-fn a_gain_on_every_seed_is_shown_and_one_among_noise_is_not() {
+fn consistent_gain_is_shown_and_noisy_gain_is_not() {
     assert_eq!(outcome_of(&seeds([0.1, 0.12, 0.14], 0.1)), (Some(RecipeResult::Shown), vec![]));
     let (result, reasons) = outcome_of(&seeds([0.1, -0.02, 0.3], 0.1));
     assert_eq!(result, Some(RecipeResult::NotShown));
@@ -61,7 +61,7 @@ fn a_gain_on_every_seed_is_shown_and_one_among_noise_is_not() {
 }
 
 #[test]
-fn a_mechanism_must_act_on_every_seed() {
+fn mechanism_must_hold_on_every_seed() {
     let mut results = seeds([0.1, 0.12, 0.14], 0.1);
     results[1].rows[0].row.difference = Some(0.0);
     let (result, reasons) = outcome_of(&results);
@@ -70,7 +70,7 @@ fn a_mechanism_must_act_on_every_seed() {
 }
 
 #[test]
-fn without_its_premise_nothing_is_said() {
+fn failed_premise_gives_no_result() {
     let mut results = seeds([0.1, 0.12, 0.14], 0.1);
     results.iter_mut().for_each(|r| r.rows[1].row.difference = Some(0.05));
     let (result, reasons) = outcome_of(&results);
@@ -83,7 +83,7 @@ fn without_its_premise_nothing_is_said() {
 }
 
 #[test]
-fn a_loss_on_every_seed_is_harm() {
+fn consistent_loss_is_harm() {
     assert_eq!(outcome_of(&seeds([-0.1, -0.12, -0.14], 0.1)).0, Some(RecipeResult::Harm));
     let mut results = seeds([0.1, 0.12, 0.14], 0.1);
     results.iter_mut().for_each(|r| r.rows[4].row.difference = r.rows[4].row.difference.map(|d| d - 0.1));

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use trainyard_core::{Error, Result};
 
-/// Most seeds of one command.
+/// Maximum number of seeds of one command.
 const MAX_SEEDS: usize = 1_000;
 
-/// Reads a list. Errors: invalid, naming the entry: no number, an empty range, a seed that repeats.
+/// Parses a list. Errors: invalid, naming the entry: not a number, an empty range, a repeated seed.
 pub fn parse(text: &str) -> Result<Vec<u64>> {
     let mut seeds = Vec::new();
     for entry in text.split(',').map(str::trim) {
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn invalid_lists_are_rejected() {
         for text in ["", "x", "5..", "5..3", "1..x", "-1"] {
             assert!(parse(text).unwrap_err().message.contains("names no seeds"), "{text}");
         }

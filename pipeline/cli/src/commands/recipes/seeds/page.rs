@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use trainyard_core::Comparison;
 use trainyard_spec::recipe::RecipeResult;
 
-/// The result in words.
+/// Formats a result.
 pub fn word(result: Option<RecipeResult>) -> &'static str {
     match result {
         Some(RecipeResult::Shown) => "shown",
@@ -19,7 +19,7 @@ pub fn word(result: Option<RecipeResult>) -> &'static str {
     }
 }
 
-/// Claim, result, and the figures of all seeds.
+/// Writes the claim, the result, and the figures of all seeds.
 pub fn write(found: &LoadedRecipe, results: &[SeedResult], judgment: &SeedJudgment, text: &mut String) {
     let recipe = &found.recipe;
     let _ = write!(text, "\n## Claim\n\n{}\n\nWorld: {}.\n\n## Result\n\n", recipe.claim, recipe.world);
@@ -73,7 +73,7 @@ fn pooled(judgment: &SeedJudgment, text: &mut String) {
     text.push_str(
         "\nMeans are baseline → treatment, or b → a of the row. Differences have the 95% t interval over seeds; the \
          bootstrap resamples seeds, then problems.\n\n\
-         | role | checked | value | asked | holds |\n|---|---|--:|---|---|\n",
+         | role | checked | value | required | holds |\n|---|---|--:|---|---|\n",
     );
     for check in &judgment.checks {
         let _ = writeln!(text, "{}", checked(check));
@@ -94,14 +94,14 @@ fn checked(check: &JudgedCheck) -> String {
     format!("| {} | {name} | {} | {} | {holds} |", check.role, value_text(check.value), check.requirement_text())
 }
 
-/// Rows with a check, each once, in the order of the plan.
+/// Returns the rows with a check, each once, in the order of the plan.
 fn checked_rows(judgment: &SeedJudgment) -> Vec<&PooledRow> {
     let is_checked =
         |row: &&PooledRow| judgment.checks.iter().any(|c| c.stage == row.stage && c.metric == row.row.metric);
     judgment.rows.iter().filter(is_checked).collect()
 }
 
-/// `0.191 → 0.529 (+0.338)`.
+/// Formats `0.191 → 0.529 (+0.338)`.
 fn sides(row: &Comparison) -> String {
     let difference = row.difference.map(|d| format!(" ({}{})", if d > 0.0 { "+" } else { "" }, rounded(d)));
     means(row) + &difference.unwrap_or_default()
@@ -123,7 +123,7 @@ fn capital(word: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// The effect in one clause for the index: `avg 0.45 → 0.55, 0.1 [0.05, 0.15]`.
+/// Formats the effect in one clause for the index: `avg 0.45 → 0.55, 0.1 [0.05, 0.15]`.
 pub fn clause(judgment: &SeedJudgment) -> String {
     let effect = judgment.checks.iter().find(|c| c.role == "effect");
     let row = effect.and_then(|c| judgment.rows.iter().find(|r| r.stage == c.stage && r.row.metric == c.metric));

@@ -28,7 +28,7 @@ pub struct PooledRow {
     pub seeds: usize,
 }
 
-/// All rows that every seed has, in the order of the first one.
+/// Pools the rows that every seed has, in the order of the first one.
 pub fn rows(results: &[SeedResult]) -> Vec<PooledRow> {
     let Some(first) = results.first() else { return Vec::new() };
     first.rows.iter().filter_map(|row| pooled(row, results)).collect()
@@ -61,7 +61,7 @@ fn pooled(row: &SeedRow, results: &[SeedResult]) -> Option<PooledRow> {
     })
 }
 
-/// Every difference as often as it was counted.
+/// Repeats every difference as often as it was counted.
 fn spread(counts: &[(f64, u64)]) -> Vec<f64> {
     counts.iter().flat_map(|(value, n)| std::iter::repeat_n(*value, *n as usize)).collect()
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_a_seed_lacks_is_left_out() {
+    fn row_missing_from_a_seed_is_left_out() {
         let mut short = seed(2, 0.2);
         short.rows.remove(0);
         assert_eq!(rows(&[seed(1, 0.1), short]).len(), 1);

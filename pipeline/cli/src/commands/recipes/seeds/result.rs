@@ -14,14 +14,14 @@ use trainyard_runtime::RunContext;
 use trainyard_spec::Plan;
 use trainyard_train::stages::compare::pair_rows;
 
-/// Version of the form.
+/// Version of the file format.
 const FORMAT: u32 = 1;
 
 /// Comparisons of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeedResult {
-    /// Version of this form: 1.
+    /// Version of the file format: 1.
     pub format: u32,
     /// Name of the recipe.
     pub recipe: String,
@@ -46,12 +46,12 @@ pub struct SeedRow {
     pub differences: Vec<(f64, u64)>,
 }
 
-/// File of a seed's result.
+/// Returns the file of a seed's result.
 pub fn path(folder: &Path, recipe: &str, seed: u64) -> PathBuf {
     folder.join(recipe).join(format!("{seed}.json"))
 }
 
-/// All results of a recipe in a folder, by seed. Errors: data (a damaged file).
+/// Reads all results of a recipe in a folder, sorted by seed. Errors: data (a damaged file).
 pub fn all(folder: &Path, recipe: &str) -> Result<Vec<SeedResult>> {
     let Ok(entries) = std::fs::read_dir(folder.join(recipe)) else { return Ok(Vec::new()) };
     let mut results = Vec::new();
@@ -74,39 +74,39 @@ impl SeedResult {
             Err(e) => return Err(io_error(path, &e)),
         };
         let damaged = |why: String| {
-            Error::data(format!("{} is no result of a seed: {why}", path.display()))
-                .help("remove the file, and it is computed again")
+            Error::data(format!("{} is not a result of a seed: {why}", path.display()))
+                .help("remove the file to compute it again")
         };
         let result: Self = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
         if result.format == FORMAT { Ok(Some(result)) } else { Err(damaged(format!("format {}", result.format))) }
     }
 
-    /// Writes the file, by way of another one, so that an interrupted command leaves no half.
+    /// Writes the file atomically, so that an interrupted command leaves no partial file.
     pub fn write(&self, path: &Path) -> Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(|e| io_error(folder, &e))?;
         let text = serde_json::to_string(self).map_err(|e| Error::bug(format!("a result cannot be written: {e}")))?;
-        // One row a line, so that a changed figure is a changed line.
+        // One row per line, so that a changed figure is a changed line.
         let text = text.replace("{\"stage\":", "\n{\"stage\":") + "\n";
         let half = path.with_extension("half");
         std::fs::write(&half, text).map_err(|e| io_error(&half, &e))?;
         std::fs::rename(&half, path).map_err(|e| io_error(path, &e))
     }
 
-    /// The row of a stage and metric.
+    /// Returns the row of a stage and metric.
     pub fn row(&self, stage: &str, metric: &str) -> Option<&SeedRow> {
         self.rows.iter().find(|r| r.stage == stage && r.row.metric == metric)
     }
 }
 
 /// Reads the comparisons of a finished run from the store.
-pub async fn of_store(recipe: &LoadedRecipe, seed: u64, plan: &Plan, world: &RunContext) -> Result<SeedResult> {
+pub async fn of_store(recipe: &LoadedRecipe, seed: u64, plan: &Plan, context: &RunContext) -> Result<SeedResult> {
     let mut rows = Vec::new();
-    for (stage, manifest) in manifests(plan, world, |node| node.kind == "compare").await? {
+    for (stage, manifest) in manifests(plan, context, |node| node.kind == "compare").await? {
         let Some(manifest) = manifest else {
             return Err(Error::data(format!("stage `{stage}` of seed {seed} has no result")));
         };
-        let differences = differences(&manifest, world).await?;
+        let differences = differences(&manifest, context).await?;
         rows.extend(manifest.comparisons.iter().map(|row| SeedRow {
             stage: stage.clone(),
             row: row.clone(),
@@ -116,11 +116,11 @@ pub async fn of_store(recipe: &LoadedRecipe, seed: u64, plan: &Plan, world: &Run
     Ok(SeedResult { format: FORMAT, recipe: recipe.name.clone(), seed, plan: plan.digest.clone(), rows })
 }
 
-/// Differences of single problems by metric, counted.
-async fn differences(manifest: &Manifest, world: &RunContext) -> Result<BTreeMap<String, Vec<(f64, u64)>>> {
+/// Reads the differences of single problems by metric, counted.
+async fn differences(manifest: &Manifest, context: &RunContext) -> Result<BTreeMap<String, Vec<(f64, u64)>>> {
     let Some(output) = manifest.outputs.get("pairs") else { return Ok(BTreeMap::new()) };
     let folder = tempfile::tempdir().map_err(|e| Error::retryable(format!("no temporary folder: {e}")))?;
-    world.store.fetch_output(output, folder.path()).await?;
+    context.store.fetch_output(output, folder.path()).await?;
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for row in pair_rows::read(&folder.path().join("data.parquet"))? {
         values.entry(row.metric).or_default().push(row.a - row.b);
@@ -128,7 +128,7 @@ async fn differences(manifest: &Manifest, world: &RunContext) -> Result<BTreeMap
     Ok(values.into_iter().map(|(metric, values)| (metric, counted(values))).collect())
 }
 
-/// Equal values with their number, ascending.
+/// Counts equal values, ascending.
 fn counted(mut values: Vec<f64>) -> Vec<(f64, u64)> {
     values.sort_by(f64::total_cmp);
     let mut counts: Vec<(f64, u64)> = Vec::new();
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_read_as_written_and_a_damaged_one_is_named() {
+    fn result_round_trips_and_damage_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let row = Comparison { difference: Some(0.25), n: Some(3), ..Comparison::of("avg") };
         let row = SeedRow { stage: "effect".into(), row, differences: counted(vec![0.5, -0.25, 0.5]) };
@@ -159,6 +159,6 @@ mod tests {
         assert_eq!(SeedResult::read(&path).unwrap(), Some(result.clone()));
         assert_eq!(all(folder.path(), "r").unwrap(), [result]);
         std::fs::write(&path, "{}").unwrap();
-        assert!(SeedResult::read(&path).unwrap_err().message.contains("41.json is no result of a seed"));
+        assert!(SeedResult::read(&path).unwrap_err().message.contains("41.json is not a result of a seed"));
     }
 }

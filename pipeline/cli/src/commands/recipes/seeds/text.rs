@@ -6,11 +6,11 @@ use crate::commands::recipes::effects::rounded;
 use crate::commands::recipes::loaded_recipe::LoadedRecipe;
 use crate::output::human::table;
 
-/// The checks with their pooled values, the result, and what contradicts the declared one.
+/// Formats the checks with their pooled values, the result, and the reasons against the declared one.
 pub fn outcome(recipe: &LoadedRecipe, results: &[SeedResult], judgment: &SeedJudgment) -> String {
     let seeds: Vec<String> = results.iter().map(|r| r.seed.to_string()).collect();
     let rows: Vec<Vec<String>> = judgment.checks.iter().map(|check| row(check, judgment)).collect();
-    let heads = ["role", "stage", "metric", "baseline", "treatment", "difference", "asked", "holds"];
+    let heads = ["role", "stage", "metric", "baseline", "treatment", "difference", "required", "holds"];
     let found = judgment.result.map_or("nothing", |result| result.name());
     let declared = recipe.recipe.result.map_or("nothing", |result| result.name());
     let mut text = format!("{} on seeds {}\n{}\n", recipe.name, seeds.join(", "), table(&heads, &rows));
