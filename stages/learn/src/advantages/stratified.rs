@@ -172,9 +172,9 @@ mod tests {
         assert!(grid.iter().all(|row| row[0] == 0.0), "masked tokens get 0");
         grid.iter().map(|row| row[1]).collect()
     }
-    fn near(found: &[f64], wanted: &[f64]) {
-        assert_eq!(found.len(), wanted.len());
-        assert!(found.iter().zip(wanted).all(|(f, w)| (f - w).abs() < 1e-12), "{found:?} is not {wanted:?}");
+    fn near(found: &[f64], expected: &[f64]) {
+        assert_eq!(found.len(), expected.len());
+        assert!(found.iter().zip(expected).all(|(f, w)| (f - w).abs() < 1e-12), "{found:?} is not {expected:?}");
     }
 
     #[test]

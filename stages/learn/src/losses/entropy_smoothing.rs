@@ -74,7 +74,7 @@ impl Default for EntropySmoothing {
 
 impl PartOptions for EntropySmoothing {
     const KIND: &'static str = "entropy_smoothing";
-    const SUMMARY: &'static str = "entropy bonus held to a band around its running mean per turn (EPO)";
+    const SUMMARY: &'static str = "entropy bonus in a band around its running mean per turn (EPO)";
     const DOC: &'static str = "Token loss = −weight·(H − β·P) with P = [low·H̄ − H]⁺ + [H −\n\
         high·H̄]⁺ in nats. H is the entropy of the current policy at the token's position; H̄ is the mean, over\n\
         all past steps with equal weight, of the mean entropy at sampling time of the token's turn, without tokens of\n\
@@ -141,7 +141,7 @@ impl LossTerm for EntropySmoothing {
         }
     }
     fn value(&self, b: &LossBatch) -> TermValue {
-        let entropies = b.entropies.as_ref().expect("`needs` asked for entropies");
+        let entropies = b.entropies.as_ref().expect("`needs` includes entropies");
         let mut slopes = b.zeros();
         let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let (mut outside, mut lowered) = (0.0, 0.0);

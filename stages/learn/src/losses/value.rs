@@ -62,7 +62,7 @@ impl RlPart for ValueLoss {
 
 impl LossTerm for ValueLoss {
     fn value(&self, b: &LossBatch) -> TermValue {
-        let asked = "`needs` asked for values";
+        let asked = "`needs` includes values";
         let (values, old) = (b.values.as_ref().expect(asked), b.old_values.as_ref().expect(asked));
         let returns = b.returns.as_ref().expect(asked);
         let mut slopes = b.zeros();

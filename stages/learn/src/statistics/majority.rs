@@ -34,7 +34,7 @@ pub fn majority(votes: &[Vote<'_>]) -> Majority {
     for vote in votes {
         if let Some(answer) = vote.answer {
             let entry = counts.entry(answer).or_insert((0, vote.correct));
-            debug_assert_eq!(entry.1, vote.correct, "the verifier contradicts itself on `{answer}`");
+            debug_assert_eq!(entry.1, vote.correct, "one vote for `{answer}` is right and another is wrong");
             entry.0 += 1;
         }
     }

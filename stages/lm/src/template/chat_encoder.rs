@@ -34,14 +34,15 @@ impl ChatEncoder {
         options.variables.extend(named);
         let refuse = |what: &str| {
             Error::invalid(format!("the chat template {what}"))
-                .help("sampling needs to know where a turn ends: use `compact` or `chatml`, or another template")
+                .help("sampling needs the end of a turn: use `compact`, `chatml` or another template")
         };
-        let closing = probe::closing(&template, &options)?.ok_or_else(|| refuse("drops what an assistant says"))?;
+        let closing = probe::closing(&template, &options)?.ok_or_else(|| refuse("drops an assistant's content"))?;
         let (_, token) = tokenizer
             .first_added(&closing)
-            .ok_or_else(|| refuse("ends an assistant message without a token of the tokenizer's own"))?;
-        let end_token =
-            tokenizer.token_id(token).ok_or_else(|| refuse("ends an assistant message with an unknown token"))?;
+            .ok_or_else(|| refuse("ends an assistant message without a special token"))?;
+        let end_token = tokenizer
+            .token_id(token)
+            .ok_or_else(|| refuse("ends an assistant message with a token that the tokenizer lacks"))?;
         let tool_round = probe::tool_support(&template, &options);
         options.calls = tool_round.style;
         let (native, native_calls, stop_tokens) = (false, false, vec![end_token]);
@@ -125,8 +126,8 @@ impl ChatEncoder {
     /// Checks the support of tools. Errors (kind invalid): the template loses the results of tools, or rejects them.
     pub fn expect_tools(&self) -> Result<()> {
         let Some(reason) = &self.tool_support.lost else { return Ok(()) };
-        Err(Error::invalid(format!("the chat template cannot show what tools answer: {reason}"))
-            .help("use a model whose template knows the role `tool`, or give another template to `model/init`"))
+        Err(Error::invalid(format!("the chat template cannot show tool results: {reason}"))
+            .help("use a model whose template supports the role `tool`, or set another `template` in `model/init`"))
     }
     /// Checks the calls of a message. Errors (kind data): calls that the template would drop.
     pub(super) fn expect_calls(&self, message: &Message) -> Result<()> {
@@ -135,7 +136,7 @@ impl ChatEncoder {
             return Ok(());
         }
         Err(Error::data("the chat template does not write the calls of this message")
-            .help("write the calls into its content, in a format that the model is to learn"))
+            .help("write the calls into its content, in the format that the model should learn"))
     }
     /// Returns the text of sampled tokens without a stop token at the end; tool-call markup is kept.
     pub fn content(&self, ids: &[u32]) -> Result<String> {
@@ -168,8 +169,8 @@ impl ChatEncoder {
         options.tools = tools.map(str::to_string).or(options.tools);
         self.template.render(messages, true, &options)
     }
-    /// Returns the text that the model is to write after the context `asked`, with the token that ends it, given the
-    /// text `whole` that ends with the answer `message`. `prompt` finds the generation prompt at the end of `asked`.
+    /// Returns the text that the model is to write after the context `context`, with the token that ends it, given the
+    /// text `whole` that ends with the message `message`. `prompt` finds the generation prompt at the end of `context`.
     pub(super) fn answer<'t>(
         &self,
         asked: &str,
@@ -181,8 +182,8 @@ impl ChatEncoder {
         let shared = reasoning::reasoning_start(asked, asked.floor_char_boundary(shared));
         let (opened, shown) = (&asked[shared..], &whole[shared..]);
         let end = self.after_end(shown).ok_or_else(|| {
-            Error::data("the chat template does not end this message with a token of the tokenizer's own")
-                .help("leave the row out, or use another template")
+            Error::data("the chat template does not end this message with a special token")
+                .help("remove the row, or use another template")
         })?;
         let whole = &whole[..shared + end];
         let said = if opened.is_empty() {
@@ -193,10 +194,10 @@ impl ChatEncoder {
         };
         said.ok_or_else(|| {
             Error::data(format!(
-                "the chat template opens an answer with `{}`, and shows this one otherwise",
+                "the chat template opens an assistant's turn with `{}`, but renders this message differently",
                 opened.escape_debug()
             ))
-            .help("set template variables that fit the rows, such as `enable_thinking`, or leave the row out")
+            .help("set template variables that fit the rows, such as `enable_thinking`, or remove the row")
         })
     }
     /// Returns where the last added token ends, if only white space follows it.

@@ -25,13 +25,13 @@ impl TokenizedConversation<'_> {
     /// Adds messages after a sampled turn and opens the next turn in the same context: all tokens so far stay. Returns
     /// `None`, without a change, if the template shows no end of the last turn to continue from.
     ///
-    /// Where [`TokenizedConversation::observe`] would stay in its context too, both give the same tokens. Assistant messages
-    /// among them are given, and count as no turns of the agent.
+    /// Where [`TokenizedConversation::observe`] would stay in its context too, both give the same tokens. Assistant
+    /// messages among `messages` count as given, not as turns of the agent.
     ///
     /// Errors: kind data (the template rejects the messages, or the tokenizer cannot express them).
     pub fn continue_turn(&mut self, messages: &[Message]) -> Result<Option<TurnContinuation>> {
         if self.is_open() || self.sampled.is_none() {
-            return Err(Error::bug("a conversation goes on after a turn that was sampled"));
+            return Err(Error::bug("a conversation can only continue after a sampled turn"));
         }
         let last = self.messages.len() - 1;
         let whole: Vec<Message> = self.messages.iter().cloned().chain(self.chat.escaped(messages)).collect();

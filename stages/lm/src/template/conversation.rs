@@ -64,7 +64,7 @@ impl<'a> TokenizedConversation<'a> {
     /// Adds messages; assistant turns among them count as given, not sampled.
     pub fn extend(&mut self, messages: &[Message]) -> Result<()> {
         if self.open {
-            return Err(Error::bug("a turn is open: give it its sampled tokens first"));
+            return Err(Error::bug("a turn is open: add its sampled tokens first"));
         }
         for message in messages {
             let place = self.place();
@@ -109,7 +109,7 @@ impl<'a> TokenizedConversation<'a> {
     /// token, which is also the content of the new message.
     pub fn push_sampled(&mut self, ids: &[u32]) -> Result<String> {
         if !self.open {
-            return Err(Error::bug("no turn is open for sampled tokens"));
+            return Err(Error::bug("no turn is open"));
         }
         let content = self.chat.content(ids)?;
         let stopped = ids.last().is_some_and(|last| self.chat.stop_tokens().contains(last));

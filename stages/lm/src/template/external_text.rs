@@ -7,7 +7,7 @@ use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
 impl ChatEncoder {
-    /// Encodes an answer to `asked`, including the token that ends it. Text of a stop token inside of it is ordinary
+    /// Encodes an assistant's turn after `context`, including the token that ends it. Text of a stop token inside of it is ordinary
     /// text.
     pub(super) fn encode_answer(&self, asked: &str, said: &str) -> Result<Vec<u32>> {
         let tokenizer = self.tokenizer();
@@ -72,7 +72,7 @@ impl ChatEncoder {
             return tokenizer.encode_next(before, piece);
         }
         let altered = || {
-            Error::data("the chat template alters a message that holds special tokens")
+            Error::data("the chat template changes a message that contains special tokens")
                 .help("remove them from the message")
         };
         let text = render(&masked)?;

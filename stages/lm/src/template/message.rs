@@ -118,7 +118,7 @@ fn text_before_calls(content: &str) -> &str {
 }
 
 fn read_calls(json: &str) -> Result<Vec<Value>> {
-    serde_json::from_str(json).map_err(|e| Error::data(format!("tool calls of a message are no JSON list: {e}")))
+    serde_json::from_str(json).map_err(|e| Error::data(format!("a message's tool calls are not a JSON list: {e}")))
 }
 
 fn function_of(call: &Value) -> Option<Value> {

@@ -39,7 +39,7 @@ pub fn tool_support(template: &ChatTemplate, options: &RenderOptions) -> ToolSup
     let lost = match &inside {
         Ok(true) => None,
         _ if apart.is_some() => None,
-        Ok(false) => Some("the result of a call is missing in its text".to_string()),
+        Ok(false) => Some("its text lacks the result of a call".to_string()),
         Err(e) => Some(e.message.clone()),
     };
     let style = CallStyle { separate: !matches!(inside, Ok(true)) && apart.is_some(), ..apart.unwrap_or_default() };

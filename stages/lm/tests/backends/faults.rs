@@ -107,7 +107,7 @@ fn answers_without_what_was_asked_for_are_refused_by_name() {
         ),
         (InferenceServerKind::Sglang, "/generate", |a| a["output_ids"] = json!([1, 2]), "`output_ids`"),
         (InferenceServerKind::LlamaCpp, "/completion", |a| a["tokens"] = Value::Null, "`tokens`"),
-        (InferenceServerKind::LlamaCpp, "/completion", |a| a["truncated"] = json!(true), "cut the prompt"),
+        (InferenceServerKind::LlamaCpp, "/completion", |a| a["truncated"] = json!(true), "truncated the prompt"),
     ];
     for (server, path, change, named) in cases {
         let served = served(server);
@@ -164,11 +164,11 @@ fn another_model_is_refused() {
     let named = |name: &str| Endpoint { model: Some(name.into()), ..options(InferenceServerKind::Vllm, &served.url()) };
     assert!(open(named(MODEL), &model()).is_ok());
     let error = refusal(named("qwen"), &model());
-    assert!(error.message.contains("serves no model `qwen`") && error.help.unwrap().contains(MODEL));
+    assert!(error.message.contains("does not serve the model `qwen`") && error.help.unwrap().contains(MODEL));
 
     served.inject_fault("/v1/models", edit(|a| a["data"] = json!([{"id": "a"}, {"id": "b"}])));
     let error = refusal(options(InferenceServerKind::Vllm, &served.url()), &model());
-    assert!(error.help.unwrap().contains("name one by `model`; it lists: a, b"), "{}", error.message);
+    assert!(error.help.unwrap().contains("set `model` to one of them; it serves a, b"), "{}", error.message);
 
     for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang, InferenceServerKind::LlamaCpp] {
         let served = MockModelServer::start(server, &model(), MockServerOptions::default()).unwrap();
@@ -185,7 +185,7 @@ fn another_model_is_refused() {
         }
         let error = refusal(options(server, &served.url()), &model());
         assert_eq!(error.kind, ErrorKind::Invalid);
-        assert!(error.message.contains("another model's tokens: token 2 of a test text"), "{error}");
+        assert!(error.message.contains("differs from the model's: token 2 of a test text"), "{error}");
     }
 }
 

@@ -138,7 +138,7 @@ fn weights_that_do_not_arrive_are_an_error() {
     let failed = |a: &mut serde_json::Value| *a = json!({"success": false, "message": "no such folder"});
     served.inject_fault("/update_weights_from_disk", MockServerFault::Edit(Box::new(failed)));
     let error = sampler.set_weights(&learned(&model(), TrainableParameters::All), 1).unwrap_err();
-    assert!(error.message.contains("did not take the weights: no such folder"), "{error}");
+    assert!(error.message.contains("did not load the weights: no such folder"), "{error}");
 }
 
 #[test]

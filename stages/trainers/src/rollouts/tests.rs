@@ -173,7 +173,7 @@ fn what_a_trainer_does_wrong_is_named() {
         (Box::new(|t| t.send("{\"plays\": {}}")), "plays"),
         (Box::new(|t| t.send("{\"said\": []}")), "was not asked for"),
         (Box::new(|t| t.send(&play.to_string().replace("p0", "p9"))), "a problem `p9`"),
-        (Box::new(|t| says(t, "{\"said\": [[1]]}")), "2 turns were asked for, and 1 were sampled"),
+        (Box::new(|t| says(t, "{\"said\": [[1]]}")), "2 turns were requested, but 1 were sampled"),
         (Box::new(|t| says(t, "{\"said\": [[1], [99999]]}")), "token 99999 is outside"),
         (Box::new(|t| says(t, "{\"save\": {}}")), "does not answer what it was asked to say"),
     ];

@@ -87,7 +87,7 @@ impl KvSlotPool {
                 KvSlotHandle::Shared(slot) => Some(slot.number),
                 KvSlotHandle::Empty => None,
             };
-            let Some(number) = self.take() else { candle_core::bail!("the cache has lost a slot") };
+            let Some(number) = self.take() else { candle_core::bail!("the cache has no free slot") };
             if let Some(from) = from {
                 sources[number] = from as u32;
                 copied = true;
@@ -99,8 +99,8 @@ impl KvSlotPool {
         }
         if positions > self.positions { self.grow(layers, positions) } else { Ok(()) }
     }
-    /// Stores a layer's keys and values `[sequences, kv heads, length, dim]` at the given [`KvSlotPool::places`], and returns
-    /// those of all positions that are read.
+    /// Stores a layer's keys and values `[sequences, kv heads, length, dim]` at the given [`KvSlotPool::places`], and
+    /// returns those of all positions that are read.
     pub fn write(&self, layer: usize, places: &KvSlotMapping, k: &Tensor, v: &Tensor) -> Result<(Tensor, Tensor)> {
         let rows = (self.slots * self.kv_heads * self.positions, self.dim);
         let store = |all: &Tensor, new: &Tensor| {
