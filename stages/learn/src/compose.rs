@@ -25,8 +25,8 @@ pub fn resolve_algorithm(parts: &LearnParts, config: Value) -> Result<Value> {
     };
     let base = *parts.algorithms.build(&Value::String(name), &())?;
     let arm = merge(base, Value::Object(config));
-    // The mechanism is merged over the whole arm, so that another `kind` discards the options of both the composition and
-    // the config.
+    // The mechanism is merged over the whole arm, so that another `kind` discards the options of both the composition
+    // and the config.
     Ok(match mechanism {
         Some(with) => merge(arm, Value::Object(with)),
         None => arm,

@@ -141,8 +141,9 @@ fn gap(advantages: &[f64], strata: &[u32]) -> Option<f64> {
         return None;
     }
     let means = strata.values().map(|m| super::mean(&m.iter().map(|&i| advantages[i]).collect::<Vec<_>>()));
-    let (least, most) = means.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), m| (least.min(m), most.max(m)));
-    Some(most - least)
+    let (lowest, highest) =
+        means.fold((f64::INFINITY, f64::NEG_INFINITY), |(lowest, highest), m| (lowest.min(m), highest.max(m)));
+    Some(highest - lowest)
 }
 
 #[cfg(test)]

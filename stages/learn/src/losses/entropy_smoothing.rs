@@ -164,11 +164,11 @@ impl LossTerm for EntropySmoothing {
 
 impl EntropySmoothing {
     fn beta(&self, progress: Progress) -> f64 {
-        let left = match self.decay {
+        let factor = match self.decay {
             Some(decay) => (-decay * progress.step as f64 / (progress.steps / 2).max(1) as f64).exp(),
             None => 1.0 - (progress.step as f64 / progress.steps.saturating_sub(1).max(1) as f64).min(1.0),
         };
-        self.beta_end + (self.beta_start - self.beta_end) * left
+        self.beta_end + (self.beta_start - self.beta_end) * factor
     }
     /// Returns the distance to the band around a mean, and its derivative.
     fn band_distance(&self, entropy: f64, mean: f64) -> (f64, f64) {

@@ -164,14 +164,14 @@ fn take_prefix(demonstration: &[Vec<u32>], share: f64) -> Option<(EpisodePrefix,
         return None;
     }
     let mut prefix = EpisodePrefix::default();
-    let mut left = given;
+    let mut remaining = given;
     for turn in demonstration {
-        if left < turn.len() {
-            prefix.partial = turn[..left].to_vec();
+        if remaining < turn.len() {
+            prefix.partial = turn[..remaining].to_vec();
             break;
         }
         prefix.turns.push(turn.clone());
-        left -= turn.len();
+        remaining -= turn.len();
     }
     Some((prefix, given as f64 / all as f64))
 }

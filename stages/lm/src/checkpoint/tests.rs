@@ -73,8 +73,8 @@ fn weights_are_cut_into_shards_that_hold_them_all() {
         assert_eq!(read, config);
         for (name, tensor) in &weights {
             for (ours, theirs) in numbers(tensor).iter().zip(numbers(&back[name])) {
-                let most = if dtype == SavedType::F32 { 0.0 } else { ours.abs() / 256.0 };
-                assert!((ours - theirs).abs() <= most, "{name}: {ours} became {theirs}");
+                let tolerance = if dtype == SavedType::F32 { 0.0 } else { ours.abs() / 256.0 };
+                assert!((ours - theirs).abs() <= tolerance, "{name}: {ours} became {theirs}");
             }
         }
         let json = read_json(&folder.0.join("config.json")).unwrap();

@@ -89,11 +89,11 @@ struct Division {
 
 impl Division {
     fn of(vocabulary: usize, keep: bool) -> Self {
-        let most = LOGITS / vocabulary;
-        let chain = if most >= 2 * ROWS { ROWS } else { (most / 2).max(1) };
+        let max_rows = LOGITS / vocabulary;
+        let chain = if max_rows >= 2 * ROWS { ROWS } else { (max_rows / 2).max(1) };
         // Each task packs a large matrix anew, so tasks must be large, too.
         let task = if keep && vocabulary >= 1 << 13 { chain * (4 * ROWS).div_ceil(chain) } else { chain };
-        Self { chain, task, block: chain * (most / chain).max(1), tile: (vocabulary / 64).clamp(32, 256) }
+        Self { chain, task, block: chain * (max_rows / chain).max(1), tile: (vocabulary / 64).clamp(32, 256) }
     }
 }
 

@@ -150,8 +150,8 @@ impl PreparedOptions for TokenizeConfig {
 /// templates with different options.
 fn rendering(chat: &ChatEncoder) -> Digest {
     const TOOLS: &str = r#"[{"type": "function", "function": {"name": "f", "description": "d", "parameters": {}}}]"#;
-    let said = [("system", "s"), ("user", "q"), ("assistant", "a"), ("user", "r")];
-    let messages = said.map(|(role, content)| Message::new(role, content));
+    let conversation = [("system", "s"), ("user", "q"), ("assistant", "a"), ("user", "r")];
+    let messages = conversation.map(|(role, content)| Message::new(role, content));
     // A template may reject tools or a system message: then the digest covers the rejection.
     let shown = |messages: &[Message], tools: Option<&str>| match chat.render(messages, true, tools) {
         Ok(text) => text,

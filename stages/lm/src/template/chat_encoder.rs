@@ -170,29 +170,29 @@ impl ChatEncoder {
         self.template.render(messages, true, &options)
     }
     /// Returns the text that the model is to write after the context `context`, with the token that ends it, given the
-    /// text `whole` that ends with the message `message`. `prompt` finds the generation prompt at the end of `context`.
+    /// text `text` that ends with the message `message`. `prompt` finds the generation prompt at the end of `context`.
     pub(super) fn answer<'t>(
         &self,
-        asked: &str,
-        whole: &str,
+        context: &str,
+        text: &str,
         message: &Message,
         prompt: impl FnOnce() -> Option<&'t str>,
     ) -> Result<String> {
-        let shared = asked.bytes().zip(whole.bytes()).take_while(|(a, b)| a == b).count();
-        let shared = reasoning::reasoning_start(asked, asked.floor_char_boundary(shared));
-        let (opened, shown) = (&asked[shared..], &whole[shared..]);
+        let shared = context.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
+        let shared = reasoning::reasoning_start(context, context.floor_char_boundary(shared));
+        let (opened, shown) = (&context[shared..], &text[shared..]);
         let end = self.after_end(shown).ok_or_else(|| {
             Error::data("the chat template does not end this message with a special token")
                 .help("remove the row, or use another template")
         })?;
-        let whole = &whole[..shared + end];
-        let said = if opened.is_empty() {
+        let text = &text[..shared + end];
+        let turn = if opened.is_empty() {
             Some(shown[..end].to_string())
         } else {
             reasoning::continue_reasoning(opened, &shown[..end], message)
-                .or_else(|| answer_suffix(prompt().unwrap_or_default(), whole, message))
+                .or_else(|| answer_suffix(prompt().unwrap_or_default(), text, message))
         };
-        said.ok_or_else(|| {
+        turn.ok_or_else(|| {
             Error::data(format!(
                 "the chat template opens an assistant's turn with `{}`, but renders this message differently",
                 opened.escape_debug()
@@ -219,12 +219,12 @@ impl ChatEncoder {
 }
 
 /// Returns the last part of a text that shows earlier turns differently from the context of its answer.
-fn answer_suffix(prompt: &str, whole: &str, message: &Message) -> Option<String> {
+fn answer_suffix(prompt: &str, text: &str, message: &Message) -> Option<String> {
     let content = message.content.trim();
-    let start = match whole.rfind(prompt) {
+    let start = match text.rfind(prompt) {
         Some(at) if !prompt.is_empty() => at + prompt.len(),
-        _ if message.tool_calls.is_none() && !content.is_empty() => whole.rfind(content)?,
+        _ if message.tool_calls.is_none() && !content.is_empty() => text.rfind(content)?,
         _ => return None,
     };
-    Some(whole[start..].to_string())
+    Some(text[start..].to_string())
 }
