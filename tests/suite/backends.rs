@@ -126,7 +126,7 @@ fn a_gpu_that_nobody_computes_on_is_refused_with_the_way_to_a_build_that_does() 
     s.write("x.yaml", asks("cpu"));
     s.run(&["check", "x.yaml"])
         .code(2)
-        .says("the stage asks for a GPU, but its backend `cpu` does not compute on one")
+        .says("the stage requests a GPU, but its backend `cpu` does not use one")
         .says("cargo build --release --features cuda");
     s.write("x.yaml", asks("{kind: candle, device: cuda}"));
     s.run(&["check", "x.yaml"])

@@ -91,7 +91,7 @@ fn truncated_or_corrupt_checkpoint_is_named() {
     let mut corrupt = sound.clone();
     corrupt[8..200].fill(0xff);
     std::fs::write(&weights, &corrupt).unwrap();
-    fails(&s, &before, "evaluate.yaml", &["model: failed: ", "model.safetensors: no valid safetensors file"]);
+    fails(&s, &before, "evaluate.yaml", &["model: failed: ", "model.safetensors: not a valid safetensors file"]);
     std::fs::write(&weights, &sound).unwrap();
     s.run(&["run", "evaluate.yaml"]).code(0);
 }

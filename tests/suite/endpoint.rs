@@ -159,7 +159,7 @@ fn what_a_server_cannot_do_is_refused_before_the_run() {
     refused(&s, &backend("server: vllm, timeout: soon"), "soon");
     refused(&s, &backend("server: vllm, requests: 0"), "requests");
     refused(&s, &backend("server: llama_cpp, weights: {folder: /w}"), "cannot load other weights");
-    refused(&s, &backend("server: vllm, weights: {folder: w}"), "`w` is no absolute path");
+    refused(&s, &backend("server: vllm, weights: {folder: w}"), "`w` is not an absolute path");
     refused(
         &s,
         &backend("server: vllm").replace("http://", "http://me:hunter2@"),
@@ -167,7 +167,7 @@ fn what_a_server_cannot_do_is_refused_before_the_run() {
     );
     refused(&s, &backend("server: vllm").replace("http://", "ws://"), "not an http or https URL");
     let truncated = backend("server: sglang").replace("max_turn_tokens: 12", "max_turn_tokens: 12, top_k: 5");
-    refused(&s, &truncated, "left after top-k and top-p");
+    refused(&s, &truncated, "log-probabilities after top-k and top-p");
     let two = backend("server: vllm").replace("models: [", "models: [\"${{ stages.base.model }}\", ");
     refused(&s, &two, "the backend has one model, but the stage gets 2");
 }
@@ -181,7 +181,7 @@ fn parts_that_read_what_a_server_does_not_say_are_refused_by_name() {
     };
     s.write("good.yaml", rl("seed: 1"));
     s.run(&["check", "good.yaml"]).code(0);
-    refused(&s, &rl("seed: 1").replace(", weights: {folder: /shared}", ""), "no way to take new weights");
+    refused(&s, &rl("seed: 1").replace(", weights: {folder: /shared}", ""), "cannot load new weights");
     refused(&s, &rl("advantage: {modulations: [entropy_modulated]}"), "this part needs `rollout_entropies`");
     refused(&s, &rl("loss: {terms: [clip, entropy_smoothing]}"), "this part needs `rollout_entropies`");
     let branching =

@@ -46,7 +46,7 @@ fn what_cannot_be_adapted_is_named_where_it_is_asked_for() {
     let after = rl("{rank: 8}").replace("stages.sft", "stages.whole");
     check(&s, &format!("{merged}{after}")).code(0);
     let twice = "  again: {uses: model/merge, with: {model: \"${{ stages.whole.model }}\"}}\n";
-    check(&s, &format!("{merged}{twice}")).code(2).says("no adapter that could be merged").says("x.yaml:15:");
+    check(&s, &format!("{merged}{twice}")).code(2).says("no adapter to merge").says("x.yaml:15:");
 }
 
 #[test]

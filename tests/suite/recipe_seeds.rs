@@ -156,5 +156,5 @@ fn a_placebo_needs_a_mechanism() {
          rl:\n    uses: rl\n    with:\n      model: ${{ stages.base.model }}\n      \
          problems: ${{ stages.data.problems }}\n      placebo: {with: {filters: []}}\n",
     );
-    s.run(&["check", "x.yaml"]).code(2).says("`placebo` stands without a `mechanism`").says("x.yaml:");
+    s.run(&["check", "x.yaml"]).code(2).says("`placebo` is set without `mechanism`").says("x.yaml:");
 }

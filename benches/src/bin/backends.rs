@@ -97,7 +97,7 @@ fn decoding(clock: &dyn Clock, backend: &dyn Backend, model: &ModelFolder, shape
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let seconds = arguments.first().and_then(|s| s.parse().ok()).unwrap_or(5.0);
-    let wanted = arguments.get(1).map_or("", String::as_str);
+    let prefix = arguments.get(1).map_or("", String::as_str);
     let family = registry::family();
     let read = |text: &String| serde_json::from_str(text).map_err(|e| Error::invalid(format!("{text}: {e}")));
     let mut chosen: Vec<Value> = arguments.iter().skip(2).map(read).collect::<Result<_>>()?;
@@ -106,7 +106,7 @@ fn main() -> Result<()> {
     }
     let clock = SystemClock::new();
     println!("{} threads", rayon::current_num_threads());
-    for shape in shapes().iter().filter(|shape| shape.name.starts_with(wanted)) {
+    for shape in shapes().iter().filter(|shape| shape.name.starts_with(prefix)) {
         let model = random_model(shape.config.clone(), &Chance::new(1))?;
         for options in &chosen {
             let backend = family.build(options, &trainyard_core::Secrets::default())?;

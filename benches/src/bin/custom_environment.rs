@@ -98,8 +98,12 @@ fn main() -> Result<()> {
                 steps(&*environment, &clock, together, turn, seconds)?
             };
             // The program has ended, so its time is included in that of the children.
-            let busy = processor_time() - before;
-            println!("{name:<22} {together:>9} {:>12.0} {:>16.0}", done as f64 / elapsed, done as f64 / busy);
+            let processor_seconds = processor_time() - before;
+            println!(
+                "{name:<22} {together:>9} {:>12.0} {:>16.0}",
+                done as f64 / elapsed,
+                done as f64 / processor_seconds
+            );
         }
     }
     Ok(())

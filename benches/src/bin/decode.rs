@@ -187,10 +187,10 @@ fn main() -> Result<()> {
         peak / 1e9,
         read / 1e9
     );
-    let (wanted, half) = (argument(3).unwrap_or_default(), argument(4).is_some_and(|word| word == "bf16"));
+    let (prefix, half) = (argument(3).unwrap_or_default(), argument(4).is_some_and(|word| word == "bf16"));
     let machine = Machine { clock: &clock, threads, peak, read };
     shapes()
         .iter()
-        .filter(|s| s.name.starts_with(&wanted))
+        .filter(|s| s.name.starts_with(&prefix))
         .try_for_each(|shape| measure(&machine, shape, seconds, half))
 }

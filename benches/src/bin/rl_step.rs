@@ -49,7 +49,7 @@ struct Loop {
 /// Seconds of one step by its parts.
 #[derive(Clone, Copy)]
 struct Times {
-    hand_over: f64,
+    transfer: f64,
     generation: f64,
     scoring: f64,
     update: f64,
@@ -57,7 +57,7 @@ struct Times {
 
 impl Times {
     fn total(&self) -> f64 {
-        self.hand_over + self.generation + self.scoring + self.update
+        self.transfer + self.generation + self.scoring + self.update
     }
 }
 
@@ -87,7 +87,7 @@ impl Loop {
     fn step(&mut self, clock: &dyn Clock, number: u64) -> Result<Times> {
         let start = clock.monotonic();
         self.sampler.set_weights(&self.trainer.weights()?, u32::try_from(number).unwrap_or(u32::MAX))?;
-        let handed_over = clock.monotonic();
+        let transferred = clock.monotonic();
         let groups = self.generate(number)?;
         let generated = clock.monotonic();
         let (batch, advantages) = self.score(number, groups);
@@ -114,8 +114,8 @@ impl Loop {
         let sampled: usize = batch.rollouts().map(Rollout::loss_tokens).sum();
         assert_eq!(sampled, SEQUENCES * NEW, "every sequence has its full length");
         Ok(Times {
-            hand_over: (handed_over - start).as_secs_f64(),
-            generation: (generated - handed_over).as_secs_f64(),
+            transfer: (transferred - start).as_secs_f64(),
+            generation: (generated - transferred).as_secs_f64(),
             scoring: (scored - generated).as_secs_f64(),
             update: (end - scored).as_secs_f64(),
         })
@@ -223,7 +223,7 @@ fn report(run: &Loop, times: &mut [Times], threads: usize, peak: f64) {
         part("generation", median.generation),
         part("update", median.update),
         part("scoring", median.scoring),
-        part("weights to the sampler", median.hand_over)
+        part("weights to the sampler", median.transfer)
     );
     println!(
         "  {sampled:.0} tokens a step: {:.0} tokens/s generated, {:.0} tokens/s end to end; update {:.0} positions/s",

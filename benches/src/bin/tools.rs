@@ -29,15 +29,15 @@ const FIRST: &str = "x=1";
 const PROGRAMS: [(&str, &str); 2] =
     [("x=x*3%1009+7", "x=x*3%1009+7"), ("a loop of 1,000", "x=sum(i*i for i in range(1000))%1009")];
 
-fn result(ticket: &PendingToolResult) -> Result<String> {
-    match ticket.wait(PATIENCE) {
+fn result(pending: &PendingToolResult) -> Result<String> {
+    match pending.wait(PATIENCE) {
         Some(result) if !result.error => Ok(result.text),
         Some(result) => Err(Error::data(format!("a call failed: {}", result.text))),
-        None => Err(Error::lost("the worker does not answer")),
+        None => Err(Error::lost("the worker does not respond")),
     }
 }
 
-fn ask(session: &ProgramSession, code: &str) -> Result<String> {
+fn run(session: &ProgramSession, code: &str) -> Result<String> {
     result(&session.submit(code))
 }
 
@@ -61,7 +61,7 @@ fn calls(clock: &dyn Clock, sessions: usize, (name, code): (&str, &str), seconds
     let open = |host: &Arc<ToolHost>| -> Result<Vec<ProgramSession>> {
         (0..sessions).map(|_| host.open(&ToolLimits::default())).collect()
     };
-    ask(&open(&host)?[0], FIRST)?;
+    run(&open(&host)?[0], FIRST)?;
     let (start, (worker, own)) = (clock.monotonic(), processor_times(&host));
     let mut done = 0;
     let mut elapsed = 0.0;
@@ -95,7 +95,7 @@ fn calls(clock: &dyn Clock, sessions: usize, (name, code): (&str, &str), seconds
 /// Measures sessions that are opened, called once and closed, in waves.
 fn fresh(clock: &dyn Clock, seconds: f64) -> Result<()> {
     let host = ToolHost::new(1);
-    ask(&host.open(&ToolLimits::default())?, FIRST)?;
+    run(&host.open(&ToolLimits::default())?, FIRST)?;
     let (start, mut done, mut elapsed) = (clock.monotonic(), 0, 0.0);
     while elapsed < seconds {
         let open = (0..WAVE).map(|_| host.open(&ToolLimits::default())).collect::<Result<Vec<_>>>()?;
@@ -107,7 +107,7 @@ fn fresh(clock: &dyn Clock, seconds: f64) -> Result<()> {
     let mut alone = Vec::new();
     for _ in 0..500 {
         let start = clock.monotonic();
-        ask(&host.open(&ToolLimits::default())?, FIRST)?;
+        run(&host.open(&ToolLimits::default())?, FIRST)?;
         alone.push((clock.monotonic() - start).as_secs_f64());
     }
     println!(
@@ -123,29 +123,29 @@ fn fresh(clock: &dyn Clock, seconds: f64) -> Result<()> {
 fn forks(clock: &dyn Clock, calls: usize, (name, code): (&str, &str)) -> Result<()> {
     let host = ToolHost::new(1);
     let parent = host.open(&ToolLimits::default())?;
-    ask(&parent, FIRST)?;
+    run(&parent, FIRST)?;
     let mut last = String::new();
     for _ in 0..calls {
-        last = ask(&parent, &format!("{code}\nx"))?;
+        last = run(&parent, &format!("{code}\nx"))?;
     }
     let neighbor = host.open(&ToolLimits::default())?;
-    ask(&neighbor, FIRST)?;
+    run(&neighbor, FIRST)?;
     let (mut forked, mut plain) = (Vec::new(), Vec::new());
     for _ in 0..500 {
         let start = clock.monotonic();
         let copy = parent.fork();
-        let answer = ask(&copy, "x")?;
+        let output = run(&copy, "x")?;
         let middle = clock.monotonic();
-        ask(&neighbor, FIRST)?;
+        run(&neighbor, FIRST)?;
         let end = clock.monotonic();
-        if answer != last {
-            return Err(Error::bug(format!("a fork says {answer}, its parent {last}")));
+        if output != last {
+            return Err(Error::bug(format!("a fork returned {output}, its parent {last}")));
         }
         forked.push((middle - start).as_secs_f64());
         plain.push((end - middle).as_secs_f64());
     }
     println!(
-        "fork after {calls} calls of {name}: {:.0} µs (p50), {:.0} µs (p95) to its first answer; a call in an open \
+        "fork after {calls} calls of {name}: {:.0} µs (p50), {:.0} µs (p95) to its first response; a call in an open \
          session {:.0} µs",
         quantile(&mut forked, 0.5) * 1e6,
         quantile(&mut forked, 0.95) * 1e6,

@@ -129,11 +129,11 @@ fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, peak: f64) -> Result<
 
 fn main() -> Result<()> {
     let seconds = std::env::args().nth(1).and_then(|s| s.parse().ok()).unwrap_or(5.0);
-    let wanted = std::env::args().nth(2).unwrap_or_default();
+    let prefix = std::env::args().nth(2).unwrap_or_default();
     let clock = SystemClock::new();
     let peak = peak(&clock);
     println!("{} threads, matrix products {:.1} GFLOP/s", rayon::current_num_threads(), peak / 1e9);
     let shapes = shapes();
-    let mut chosen = shapes.iter().filter(|shape| shape.name.starts_with(&wanted));
+    let mut chosen = shapes.iter().filter(|shape| shape.name.starts_with(&prefix));
     chosen.try_for_each(|shape| measure(&clock, shape, seconds, peak))
 }

@@ -1,6 +1,6 @@
 //! Merging of a config over a named composition, and reading of the resulting parts.
 //!
-//! A workflow contains only the differences from a published method; they are laid over the method's options
+//! A workflow contains only the differences from a published method; they are merged over the method's options
 //! ([`merge`]). The expansion removes the name, so two spellings of one method have the same digest.
 
 use crate::corrections::Correction;
@@ -25,16 +25,16 @@ pub fn resolve_algorithm(parts: &LearnParts, config: Value) -> Result<Value> {
     };
     let base = *parts.algorithms.build(&Value::String(name), &())?;
     let arm = merge(base, Value::Object(config));
-    // The mechanism is laid over the whole arm, so that another `kind` discards the options of both the composition and
-    // the config.
+    // The mechanism is merged over the whole arm, so that another `kind` discards the options of both the composition
+    // and the config.
     Ok(match mechanism {
         Some(with) => merge(arm, Value::Object(with)),
         None => arm,
     })
 }
 
-/// Expands like [`resolve_algorithm`], and fills in every part's defaults. A part that does not exist or does not parse stays as it
-/// is.
+/// Expands like [`resolve_algorithm`], and fills in every part's defaults. A part that does not exist or does not parse
+/// stays unchanged.
 pub fn expand(parts: &LearnParts, config: Value) -> Result<Value> {
     let mut config = resolve_algorithm(parts, config)?;
     ComposedParts::read(parts, &mut config);

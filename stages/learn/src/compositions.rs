@@ -31,7 +31,7 @@ const COMPOSITIONS: &[Composition] = &[
     },
     Composition {
         name: "clip_cov",
-        summary: "GRPO, silent on a few tokens of high covariance (2505.22617)",
+        summary: "GRPO without the gradient of a few tokens of high covariance (2505.22617)",
         config: clip_cov,
     },
     Composition {
@@ -47,7 +47,7 @@ const COMPOSITIONS: &[Composition] = &[
     Composition { name: "empg", summary: "GRPO with larger advantages for confident turns (2509.09265)", config: empg },
     Composition {
         name: "epo",
-        summary: "GRPO with an entropy bonus held to a band around its past (2509.22576)",
+        summary: "GRPO with an entropy bonus in a band around its running mean (2509.22576)",
         config: epo,
     },
     Composition {
@@ -304,8 +304,8 @@ fn plain_clip() -> Value {
 }
 
 /// Documentation of every composition, below its summary.
-const DOC: &str = "A named composition: the options of `rl` that it stands for. Other keys of `rl` are laid \
-over it: maps merge key by key, lists replace, another `kind` drops the old one's siblings.";
+const DOC: &str = "A named composition of options of `rl`. Other keys of `rl` are merged over it: maps merge \
+key by key, lists replace, another `kind` drops the old one's siblings.";
 
 /// Returns all compositions as parts without options; building one returns its options of `rl`.
 pub fn algorithms() -> Family<Value> {

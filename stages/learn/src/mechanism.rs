@@ -20,8 +20,8 @@ pub const PLACEBO: &str = "placebo";
 /// Errors: invalid, naming the key that is wrong.
 pub fn take(config: &mut Map<String, Value>) -> Result<Option<Map<String, Value>>> {
     if config.contains_key(PLACEBO) && !config.contains_key(KEY) {
-        return Err(Error::invalid(format!("`{PLACEBO}` stands without a `{KEY}`"))
-            .help("a placebo is the mechanism with its signal replaced by chance: write both, or remove it"));
+        return Err(Error::invalid(format!("`{PLACEBO}` is set without `{KEY}`"))
+            .help("a placebo is the mechanism with its signal replaced by chance: set both, or remove `placebo`"));
     }
     let mechanism = take_key(config, KEY)?;
     let Some(placebo) = take_key(config, PLACEBO)?.filter(|placebo| placebo.enabled) else {
@@ -58,17 +58,17 @@ fn take_key(config: &mut Map<String, Value>, key: &str) -> Result<Option<Mechani
         Some(other) => return Err(wrong(&format!("{key}.with"), "a map of options", &other)),
     };
     if let Some(other) = fields.keys().next() {
-        return Err(Error::invalid(format!("`{key}` has no key `{other}`")).help("it takes `enabled` and `with`"));
+        return Err(Error::invalid(format!("`{key}` has no key `{other}`")).help("use `enabled` and `with`"));
     }
     if let Some(inner) = [KEY, PLACEBO].into_iter().find(|inner| with.contains_key(*inner)) {
-        return Err(Error::invalid(format!("`{key}.with` holds a `{inner}` itself"))
+        return Err(Error::invalid(format!("`{key}.with` contains a `{inner}`"))
             .help("put the options of both into one `with`"));
     }
     Ok(Some(MechanismValue { enabled, with }))
 }
 
-fn wrong(at: &str, wanted: &str, found: &Value) -> Error {
-    Error::invalid(format!("`{at}` must be {wanted}, found {found}"))
+fn wrong(at: &str, expected: &str, found: &Value) -> Error {
+    Error::invalid(format!("`{at}` must be {expected}, found {found}"))
         .help("write `mechanism: {enabled: true, with: {filters: […]}}`")
 }
 
@@ -159,7 +159,7 @@ mod tests {
         let placebo = expand(arm(true, &strategy(json!({ "smoothing": 5.0 })))).unwrap();
         assert_eq!((of(false, true), of(true, true)), (placebo.clone(), placebo));
         let alone = expand(json!({ "placebo": { "with": {} } })).unwrap_err();
-        assert!(alone.message.contains("`placebo` stands without a `mechanism`"), "{alone}");
+        assert!(alone.message.contains("`placebo` is set without `mechanism`"), "{alone}");
     }
 
     #[test]
@@ -169,6 +169,6 @@ mod tests {
         assert!(message(json!({ "enabled": "on" })).contains("mechanism.enabled"));
         assert!(message(json!({ "with": [] })).contains("mechanism.with"));
         assert!(message(json!({ "filters": [] })).contains("no key `filters`"));
-        assert!(message(json!({ "with": { "mechanism": {} } })).contains("a `mechanism` itself"));
+        assert!(message(json!({ "with": { "mechanism": {} } })).contains("contains a `mechanism`"));
     }
 }

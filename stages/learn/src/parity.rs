@@ -47,7 +47,7 @@ impl ParityCase {
 /// Recomputes every case of a file's text. Errors: data, if the file is not in this format.
 pub fn check(text: &str) -> Result<Vec<ParityCase>> {
     let file: Value = serde_json::from_str(text).map_err(|e| Error::data(format!("not a JSON file: {e}")))?;
-    let cases = file["cases"].as_array().ok_or_else(|| Error::data("the file has no list `cases`"))?;
+    let cases = file["cases"].as_array().ok_or_else(|| Error::data("the file lacks the list `cases`"))?;
     cases.iter().enumerate().map(|(i, case)| check_case(i, case).at(format!("case {i}"))).collect()
 }
 
@@ -219,7 +219,7 @@ fn aggregate(config: &Value) -> Result<Aggregate> {
         Some("seq-mean-token-sum") => Ok(Aggregate::SequenceMeanTokenSum),
         Some("seq-mean-token-mean") => Ok(Aggregate::SequenceMeanTokenMean),
         Some("seq-mean-token-sum-norm") => Ok(Aggregate::SequenceMeanTokenSumNorm),
-        other => Err(Error::data(format!("no aggregation is called {other:?}"))),
+        other => Err(Error::data(format!("unknown aggregation {other:?}"))),
     }
 }
 
@@ -249,8 +249,9 @@ fn compare(found: &ComputedGrids, case: &Value, everywhere: bool) -> Result<f64>
     let mask = if everywhere { None } else { Some(mask(case)?) };
     let mut largest: f64 = 0.0;
     for (key, want) in expected {
-        let have =
-            found.get(key.as_str()).ok_or_else(|| Error::data(format!("`{key}` is expected, but no part gives it")))?;
+        let have = found
+            .get(key.as_str())
+            .ok_or_else(|| Error::data(format!("`{key}` is expected, but no part computes it")))?;
         if let Some(number) = want.as_f64() {
             largest = largest.max(error(have[0][0], number));
             continue;
@@ -281,7 +282,7 @@ fn mask(case: &Value) -> Result<Vec<Vec<bool>>> {
 
 fn list(value: &Value, name: &str) -> Result<Vec<f64>> {
     let items = value.as_array().ok_or_else(|| Error::data(format!("`{name}` is not a list")))?;
-    items.iter().map(|v| v.as_f64().ok_or_else(|| Error::data(format!("`{name}` must hold only numbers")))).collect()
+    items.iter().map(|v| v.as_f64().ok_or_else(|| Error::data(format!("`{name}` must contain only numbers")))).collect()
 }
 
 fn grid(value: &Value, name: &str) -> Result<TokenGrid> {

@@ -64,7 +64,7 @@ pub fn load_weights(folder: &Path, config: &ModelConfig) -> Result<Weights> {
         })?;
         if tensor.dims() != shape {
             let message =
-                format!("{}: `{name}` has shape {:?}, config.json asks for {shape:?}", folder.display(), tensor.dims());
+                format!("{}: `{name}` has shape {:?}, config.json requires {shape:?}", folder.display(), tensor.dims());
             return Err(Error::data(message).help("use the config.json and the weights of one model"));
         }
         weights.insert(name, tensor);
@@ -186,7 +186,7 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
         return Ok(vec![single]);
     }
     if !index.exists() {
-        return Err(Error::invalid(format!("{}: there is neither `{SINGLE}` nor `{INDEX}`", folder.display()))
+        return Err(Error::invalid(format!("{}: neither `{SINGLE}` nor `{INDEX}` exists", folder.display()))
             .help("use a Hugging Face folder with safetensors weights"));
     }
     let value = read_json(&index)?;

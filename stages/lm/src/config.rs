@@ -104,13 +104,13 @@ impl ModelConfig {
         self.architecture.limit().unwrap_or(usize::MAX).min(self.max_position_embeddings)
     }
 
-    /// Checks token ids. Errors: data, naming the first id that is no token of the model.
+    /// Checks token ids. Errors: data, naming the first id that the model does not support.
     pub fn expect_tokens<'t>(&self, tokens: impl IntoIterator<Item = &'t u32>) -> Result<()> {
         let unused = |t: &u32| self.unused_tokens.iter().any(|range| range.contains(t));
         let foreign = |t: &&u32| **t as usize >= self.vocab_size || unused(t);
         let Some(token) = tokens.into_iter().find(foreign) else { return Ok(()) };
         let what = match unused(token) {
-            true => "has no entry in the tokenizer: the model's vocabulary is only filled up there".to_string(),
+            true => "has no entry in the tokenizer: this row only pads the model's vocabulary".to_string(),
             false => format!("is outside the model's vocabulary of {}", self.vocab_size),
         };
         Err(Error::data(format!("token {token} {what}")).help("use data that was made with this model's tokenizer"))

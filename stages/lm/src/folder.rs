@@ -183,7 +183,7 @@ impl ModelFolder {
         let base = if adapted { folder.join(peft::BASE) } else { folder.to_path_buf() };
         if adapted && !base.is_dir() {
             return Err(Error::invalid(format!("{}: an adapter without its base model", folder.display()))
-                .help("bring both in with `model/init`: `from` is the base model, `adapter` this folder"));
+                .help("import both with `model/init`: set `from` to the base model and `adapter` to this folder"));
         }
         let (config, weights) = crate::checkpoint::load_model(&base)?;
         let mut model = Self::new(config, weights, chat, generation).map_err(|e| e.at(folder.display()))?;

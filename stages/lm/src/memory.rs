@@ -22,15 +22,15 @@ pub struct TrainingMemory<'a> {
 impl TrainingMemory<'_> {
     /// Returns the minimum bytes for a model of this shape.
     pub fn lower_bound(&self, config: &ModelConfig) -> u64 {
-        let whole = config.parameter_count() as u64;
-        let own = self.adapter.map_or(0, |options| adapter_parameters(config, options));
-        let learned = if self.adapter.is_some() { own } else { whole };
+        let base = config.parameter_count() as u64;
+        let added = self.adapter.map_or(0, |options| adapter_parameters(config, options));
+        let learned = if self.adapter.is_some() { added } else { base };
         // Weights; gradients and two moments of the trained parameters.
-        let numbers = whole + own + 3 * learned;
+        let numbers = base + added + 3 * learned;
         let sampler = match self.adapter {
             _ if !self.samples => 0,
-            Some(_) => 2 * whole,
-            None => 4 * whole,
+            Some(_) => 2 * base,
+            None => 4 * base,
         };
         // Tied embeddings get a gradient as embeddings and as the head, and the two are added.
         let both = self.adapter.is_none() && config.tie_word_embeddings && config.num_labels.is_none();

@@ -11,7 +11,7 @@ use trainyard_core::{Error, Facts, OptionProblem, WiredInputs};
 
 /// The fact that is the model's `config.json`.
 pub const SHAPE: &str = "shape";
-/// The fact that is the outline of the model's adapter; null for a model known to lack one.
+/// The fact that is the shape of the model's adapter; null for a model known to lack one.
 pub const ADAPTER: &str = "adapter";
 /// The fact that is the reason why the model's template cannot show tool results.
 pub const LOST_RESULTS: &str = "lost_tool_results";
@@ -36,8 +36,8 @@ pub fn whole(inputs: &WiredInputs) -> BTreeMap<String, Facts> {
 pub fn trained(inputs: &WiredInputs, adapter: Option<&AdapterOptions>) -> BTreeMap<String, Facts> {
     let Some(options) = adapter.filter(|options| !options.merge) else { return whole(inputs) };
     let mut outputs = passthrough_facts(inputs);
-    let outline = known(inputs, "model").and_then(|config| AdapterShape::from_options(&config, options).ok());
-    let fact = outline.and_then(|outline| Some((ADAPTER.to_string(), serde_json::to_value(outline).ok()?)));
+    let shape = known(inputs, "model").and_then(|config| AdapterShape::from_options(&config, options).ok());
+    let fact = shape.and_then(|shape| Some((ADAPTER.to_string(), serde_json::to_value(shape).ok()?)));
     outputs.entry("model".into()).or_default().extend(fact);
     outputs
 }
@@ -70,9 +70,9 @@ pub fn adapter_problems(inputs: &WiredInputs, adapter: Option<&AdapterOptions>) 
     let layers = linear_layers(&config);
     let mut problems = unknown_targets(options, &layers);
     if let (true, Some(own)) = (problems.is_empty(), inputs.fact("model", ADAPTER).next())
-        && let (Ok(own), Ok(wanted)) =
+        && let (Ok(own), Ok(expected)) =
             (serde_json::from_value::<AdapterShape>(own.clone()), AdapterShape::from_options(&config, options))
-        && let Err(e) = own.expect(&wanted)
+        && let Err(e) = own.expect(&expected)
     {
         problems.push(OptionProblem { pointer: "/adapter".into(), message: e.message, help: e.help });
     }
@@ -96,9 +96,8 @@ fn unknown_targets(options: &AdapterOptions, layers: &[LinearLayer]) -> Vec<Opti
 /// Returns a problem if the model at the port is known to have no adapter.
 pub fn without_adapter(inputs: &WiredInputs, port: &str) -> Option<OptionProblem> {
     let none = inputs.fact(port, ADAPTER).any(Value::is_null);
-    let problem =
-        || OptionProblem::new(format!("/{port}"), format!("input `{port}` has no adapter that could be merged"));
-    none.then(|| problem().help("use the model as it is, or wire a stage with the option `adapter`"))
+    let problem = || OptionProblem::new(format!("/{port}"), format!("input `{port}` has no adapter to merge"));
+    none.then(|| problem().help("use the model unchanged, or wire a stage with the option `adapter`"))
 }
 
 /// Returns problems of ports whose models are known to score tokens instead of predicting them.
@@ -116,7 +115,7 @@ pub fn without_scoring_head(inputs: &WiredInputs, port: &str) -> Option<OptionPr
     let found = labels(inputs, port).into_iter().find(|labels| *labels != Some(1))?.unwrap_or(0);
     let problem =
         OptionProblem::new(format!("/{port}"), format!("input `{port}` has {found} score labels, expected 1"));
-    Some(problem.help("give the output `model` of a `prm` stage"))
+    Some(problem.help("wire the output `model` of a `prm` stage"))
 }
 
 /// Returns the outputs of the scoring heads of the models at a port whose shape is known.

@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(of(json!("{% if tools %}<tool_call>{% endif %}"), &native), None);
         let (pointer, message) = of(json!(null), &native).unwrap();
         assert!(pointer == "/template/tools" && message.contains("does not describe tools"), "{message}");
-        assert!(of(json!("{{ tools }}"), &native).unwrap().1.contains("a format that is not known here"));
+        assert!(of(json!("{{ tools }}"), &native).unwrap().1.contains("an unsupported format"));
         assert_eq!(of(json!(null), &TemplateOptions::default()), None);
         let reported = problems(&json!({"kind": "function-calling"}), &native);
         assert!(reported[0].message.contains("describe their tools themselves"), "{reported:?}");

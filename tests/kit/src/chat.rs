@@ -53,24 +53,24 @@ pub struct MockChatServer {
 #[derive(Default)]
 struct MockRequests {
     requests: AtomicUsize,
-    now: AtomicUsize,
-    most: AtomicUsize,
+    open: AtomicUsize,
+    max_open: AtomicUsize,
     heads: Mutex<Vec<String>>,
     bodies: Mutex<Vec<Value>>,
 }
 
 impl MockChatServer {
-    /// Responds with the result of `answer` for the body and the number of a request, from 0.
-    pub fn start(answer: impl Fn(&Value, usize) -> MockResponse + Send + Sync + 'static) -> Self {
+    /// Responds with the result of `respond` for the body and the number of a request, from 0.
+    pub fn start(respond: impl Fn(&Value, usize) -> MockResponse + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let (seen, answer) = (Arc::new(MockRequests::default()), Arc::new(answer));
+        let (seen, respond) = (Arc::new(MockRequests::default()), Arc::new(respond));
         let shared = Arc::clone(&seen);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (seen, answer) = (Arc::clone(&shared), Arc::clone(&answer));
+                let (seen, respond) = (Arc::clone(&shared), Arc::clone(&respond));
                 // The client may disconnect at any moment.
-                std::thread::spawn(move || drop(serve(&stream, &seen, &*answer)));
+                std::thread::spawn(move || drop(serve(&stream, &seen, &*respond)));
             }
         });
         Self { url, seen }
@@ -85,7 +85,7 @@ impl MockChatServer {
     }
     /// Returns the maximum number of simultaneously open requests.
     pub fn most(&self) -> usize {
-        self.seen.most.load(Ordering::SeqCst)
+        self.seen.max_open.load(Ordering::SeqCst)
     }
     /// Returns the heads of all requests.
     pub fn heads(&self) -> Vec<String> {
@@ -100,7 +100,7 @@ impl MockChatServer {
 fn serve(
     stream: &TcpStream,
     seen: &MockRequests,
-    answer: &dyn Fn(&Value, usize) -> MockResponse,
+    respond: &dyn Fn(&Value, usize) -> MockResponse,
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut head, mut length) = (String::new(), 0);
@@ -120,17 +120,17 @@ fn serve(
     seen.heads.lock().unwrap_or_else(PoisonError::into_inner).push(head);
     seen.bodies.lock().unwrap_or_else(PoisonError::into_inner).push(body.clone());
     let number = seen.requests.fetch_add(1, Ordering::SeqCst);
-    seen.most.fetch_max(seen.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-    let reply = answer(&body, number);
-    seen.now.fetch_sub(1, Ordering::SeqCst);
-    send(stream, &reply)
+    seen.max_open.fetch_max(seen.open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+    let response = respond(&body, number);
+    seen.open.fetch_sub(1, Ordering::SeqCst);
+    send(stream, &response)
 }
 
-fn send(mut stream: &TcpStream, reply: &MockResponse) -> std::io::Result<()> {
+fn send(mut stream: &TcpStream, response: &MockResponse) -> std::io::Result<()> {
     let head = |status: u16, kind: &str, length: usize| {
         format!("HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n")
     };
-    match reply {
+    match response {
         MockResponse::Json(body) => {
             let body = body.to_string();
             stream.write_all(format!("{}{body}", head(200, "application/json", body.len())).as_bytes())

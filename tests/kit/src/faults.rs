@@ -108,7 +108,7 @@ async fn broken_off(found: GetResult, bytes: u64) -> StoreResult<GetResult> {
 }
 
 fn unclear() -> StoreError {
-    StoreError::Generic { store: "faulty", source: "connection closed before the answer".into() }
+    StoreError::Generic { store: "faulty", source: "connection closed before the response".into() }
 }
 
 #[async_trait]

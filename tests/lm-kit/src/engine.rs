@@ -16,7 +16,7 @@ pub struct MockTurnRequest<'a> {
     pub tokens: Vec<u32>,
     pub sampling: SamplingParams,
     pub stop: Vec<u32>,
-    pub most: usize,
+    pub max_tokens: usize,
     /// Draw that produced the seed, if known, and the number of the turn.
     pub draw: Option<(DrawKey, usize)>,
     pub seed: u64,
@@ -41,7 +41,7 @@ pub struct MockTurnOutput {
 /// A model with its adapters.
 pub struct MockModelEngine {
     model: ModelFolder,
-    own: Generator,
+    base: Generator,
     adapters: BTreeMap<String, Generator>,
 }
 
@@ -49,12 +49,12 @@ impl MockModelEngine {
     /// Loads a model without its adapter, which a server gets like any other.
     pub fn new(model: &ModelFolder) -> Result<Self> {
         let base = ModelFolder { adapter: None, ..model.clone() };
-        Ok(Self { own: base.generator(1)?, model: base, adapters: BTreeMap::new() })
+        Ok(Self { base: base.generator(1)?, model: base, adapters: BTreeMap::new() })
     }
     /// Loads the weights of a folder.
     pub fn reload(&mut self, folder: &Path) -> Result<()> {
         let model = ModelFolder::load(folder)?;
-        (self.own, self.model) = (model.generator(1)?, model);
+        (self.base, self.model) = (model.generator(1)?, model);
         Ok(())
     }
     /// Loads an adapter. Errors: invalid, if the name is taken.
@@ -68,8 +68,8 @@ impl MockModelEngine {
     }
     /// Unloads an adapter. Errors: invalid, if it is absent.
     pub fn unload_adapter(&mut self, name: &str) -> Result<()> {
-        let gone = self.adapters.remove(name);
-        gone.map(|_| ()).ok_or_else(|| Error::invalid(format!("The lora adapter '{name}' cannot be found.")))
+        let removed = self.adapters.remove(name);
+        removed.map(|_| ()).ok_or_else(|| Error::invalid(format!("The lora adapter '{name}' cannot be found.")))
     }
     /// Returns the names of the adapters.
     pub fn adapters(&self) -> Vec<String> {
@@ -86,7 +86,7 @@ impl MockModelEngine {
     }
     fn generator(&mut self, adapter: Option<&str>) -> Result<&mut Generator> {
         match adapter {
-            None => Ok(&mut self.own),
+            None => Ok(&mut self.base),
             Some(name) => {
                 self.adapters.get_mut(name).ok_or_else(|| Error::invalid(format!("no adapter `{name}` is loaded")))
             }
@@ -97,28 +97,28 @@ impl MockModelEngine {
         Ok(self.generator(adapter)?.logprobs_of(&[tokens], &PLAIN)?.remove(0).logprobs)
     }
     /// Samples a turn.
-    pub fn turn(&mut self, job: MockTurnRequest<'_>) -> Result<MockTurnOutput> {
+    pub fn turn(&mut self, request: MockTurnRequest<'_>) -> Result<MockTurnOutput> {
         let config = &self.model.config;
         let vocabulary: Vec<u32> =
             (0..config.vocab_size as u32).filter(|v| config.expect_tokens([v]).is_ok()).collect();
-        let (most, first) = (job.most, job.tokens.len());
-        let generator = self.generator(job.adapter)?;
-        let fallback = DrawKey { chance: Chance::new(job.seed), problem: 0, sample: 0 };
-        let (draw, turn) = job.draw.unwrap_or((fallback, 0));
+        let (max_tokens, first) = (request.max_tokens, request.tokens.len());
+        let generator = self.generator(request.adapter)?;
+        let fallback = DrawKey { chance: Chance::new(request.seed), problem: 0, sample: 0 };
+        let (draw, turn) = request.draw.unwrap_or((fallback, 0));
         // Draws are keyed by the turn, so earlier turns are replayed first: one token each, and the rest in the last.
         let turn = turn.min(first - 1);
-        let opening = if turn == 0 { job.tokens.clone() } else { job.tokens[..1].to_vec() };
+        let opening = if turn == 0 { request.tokens.clone() } else { request.tokens[..1].to_vec() };
         let id = generator.add(SequenceRequest {
             tokens: opening,
             draw,
-            sampling: job.sampling,
-            stop_tokens: job.stop.clone(),
-            max_new_tokens: if turn == 0 { most } else { 0 },
+            sampling: request.sampling,
+            stop_tokens: request.stop.clone(),
+            max_new_tokens: if turn == 0 { max_tokens } else { 0 },
         })?;
         for part in 1..=turn {
             generator.step()?;
             let end = if part == turn { first } else { part + 1 };
-            generator.append(id, &job.tokens[part..end], if part == turn { most } else { 0 })?;
+            generator.append(id, &request.tokens[part..end], if part == turn { max_tokens } else { 0 })?;
         }
         while generator.running() > 0 {
             generator.step()?;
@@ -129,21 +129,21 @@ impl MockModelEngine {
             Some(SequenceFinish::Nan) => return Err(Error::data("the logits are not finite")),
             _ => None,
         };
-        let untruncated = SamplingParams { top_p: 1.0, top_k: 0, ..job.sampling };
+        let untruncated = SamplingParams { top_p: 1.0, top_k: 0, ..request.sampling };
         let mut of = |sampling: &SamplingParams| -> Result<Vec<f32>> {
             Ok(generator.logprobs_of(&[&state.token_ids], sampling)?.remove(0).logprobs.split_off(first))
         };
         let (tempered, plain) = (of(&untruncated)?, of(&PLAIN)?);
         let mut top: [Vec<(u32, f32)>; 3] = Default::default();
-        if job.top > 1 {
-            let endings: Vec<Vec<u32>> = vocabulary.iter().map(|v| [&job.tokens[..], &[*v]].concat()).collect();
+        if request.top > 1 {
+            let endings: Vec<Vec<u32>> = vocabulary.iter().map(|v| [&request.tokens[..], &[*v]].concat()).collect();
             let endings: Vec<&[u32]> = endings.iter().map(Vec::as_slice).collect();
-            for (list, sampling) in top.iter_mut().zip([job.sampling, untruncated, PLAIN]) {
+            for (list, sampling) in top.iter_mut().zip([request.sampling, untruncated, PLAIN]) {
                 let scored = generator.logprobs_of(&endings, &sampling)?;
                 let mut all: Vec<(u32, f32)> =
                     vocabulary.iter().copied().zip(scored.iter().map(|s| s.logprobs[first])).collect();
                 all.sort_by(|a, b| b.1.total_cmp(&a.1));
-                all.truncate(job.top);
+                all.truncate(request.top);
                 *list = all;
             }
         }

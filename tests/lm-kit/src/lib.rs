@@ -34,12 +34,12 @@ pub struct MockModelServer {
 
 impl MockModelServer {
     /// Serves a model on a port of this machine.
-    pub fn start(kind: InferenceServerKind, model: &ModelFolder, started: MockServerOptions) -> Result<Self> {
+    pub fn start(kind: InferenceServerKind, model: &ModelFolder, options: MockServerOptions) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| Error::retryable(format!("no port: {e}")))?;
         let address = listener.local_addr().map_err(|e| Error::retryable(format!("no port: {e}")))?;
         let shared = Arc::new(MockServerState {
             kind,
-            options: started,
+            options,
             engine: Mutex::new(MockModelEngine::new(model)?),
             faults: Mutex::default(),
             requests: Mutex::default(),
@@ -62,8 +62,8 @@ impl MockModelServer {
         format!("http://{}", self.address)
     }
     /// Applies a fault to the next request whose path begins with `path`; several are applied in order.
-    pub fn inject_fault(&self, path: &str, vice: MockServerFault) {
-        lock(&self.state.faults).push((path.to_string(), vice));
+    pub fn inject_fault(&self, path: &str, fault: MockServerFault) {
+        lock(&self.state.faults).push((path.to_string(), fault));
     }
     /// Returns the requests so far.
     pub fn seen(&self) -> Vec<MockServerRequest> {

@@ -8,12 +8,12 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
 /// Reads one request and sends the response.
-pub fn serve(stream: TcpStream, shared: &MockServerState) {
+pub fn serve(stream: TcpStream, state: &MockServerState) {
     // A closed connection is no fault of the server.
-    let _ = answer(stream, shared);
+    let _ = handle(stream, state);
 }
 
-fn answer(mut stream: TcpStream, shared: &MockServerState) -> std::io::Result<()> {
+fn handle(mut stream: TcpStream, state: &MockServerState) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut first = String::new();
     reader.read_line(&mut first)?;
@@ -32,22 +32,22 @@ fn answer(mut stream: TcpStream, shared: &MockServerState) -> std::io::Result<()
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    lock(&shared.requests).push((path.clone(), body.clone()));
-    let allowed = shared.options.key.is_none() || shared.options.key == key;
+    lock(&state.requests).push((path.clone(), body.clone()));
+    let allowed = state.options.key.is_none() || state.options.key == key;
     let (status, value) = if allowed {
-        dialects::answer(shared, &path, &body)
+        dialects::respond(state, &path, &body)
     } else {
         (401, json!({"error": {"message": format!("the key `{}` is wrong", key.unwrap_or_default())}}))
     };
-    let mut vices = lock(&shared.faults);
-    let place = vices.iter().position(|(of, _)| path.starts_with(of.as_str()));
-    let vice = place.map(|place| vices.remove(place).1);
-    drop(vices);
-    send(&mut stream, vice, status, value)
+    let mut faults = lock(&state.faults);
+    let position = faults.iter().position(|(of, _)| path.starts_with(of.as_str()));
+    let fault = position.map(|position| faults.remove(position).1);
+    drop(faults);
+    send(&mut stream, fault, status, value)
 }
 
-fn send(stream: &mut TcpStream, vice: Option<MockServerFault>, status: u16, mut value: Value) -> std::io::Result<()> {
-    match vice {
+fn send(stream: &mut TcpStream, fault: Option<MockServerFault>, status: u16, mut value: Value) -> std::io::Result<()> {
+    match fault {
         None => write(stream, status, &[], value.to_string().as_bytes()),
         Some(MockServerFault::Status(status, headers, body)) => write(stream, status, &headers, body.as_bytes()),
         Some(MockServerFault::Close) => Ok(()),

@@ -50,14 +50,14 @@ impl RlPart for Gae {
 impl Advantage for Gae {
     fn assign(&mut self, batch: &Batch) -> TokenGrid {
         let row = |r: &crate::batch::Rollout| {
-            let values = r.values.as_ref().expect("`needs` asked for values");
+            let values = r.values.as_ref().expect("`needs` includes values");
             self.advantages(&outcome_rewards(r), values, &r.mask)
         };
         batch.rollouts().map(row).collect()
     }
     fn returns(&self, batch: &Batch, advantages: &TokenGrid) -> Option<TokenGrid> {
         let row = |(r, a): (&crate::batch::Rollout, &Vec<f64>)| {
-            let values = r.values.as_ref().expect("`needs` asked for values");
+            let values = r.values.as_ref().expect("`needs` includes values");
             a.iter().zip(values).zip(&r.mask).map(|((a, v), m)| if *m { a + v } else { 0.0 }).collect()
         };
         Some(batch.rollouts().zip(advantages).map(row).collect())

@@ -41,7 +41,7 @@ impl PartOptions for Gdpo {
         them. With `whiten`, A becomes (A − mean) / (std + epsilon) over all rollouts of the batch, as in the\n\
         paper; to whiten over tokens instead, turn it off and add the modulation `whiten`. Every token of a rollout\n\
         gets the same advantage.\n\n\
-        A rollout without a component gets 0 for it, and so does everyone if the component has no spread. Names in\n\
+        A rollout without a component gets 0 for it, and so do all rollouts if the component has no spread. Names in\n\
         `weights` that no reward has are ignored. Source: 2601.05242.";
     fn check(&self) -> Vec<OptionProblem> {
         let weights =
@@ -147,8 +147,8 @@ mod tests {
             let a = assign(&mut plain(), &batch(&[&group]));
             // a: −√2, √2/2, √2/2; b: √1.5, −√1.5, 0.
             let (first, second) = (2.0f64.sqrt(), 1.5f64.sqrt());
-            for (found, wanted) in a.iter().zip([second - first, first / 2.0 - second, first / 2.0]) {
-                assert!((found - wanted).abs() < 1e-9, "{a:?}");
+            for (found, expected) in a.iter().zip([second - first, first / 2.0 - second, first / 2.0]) {
+                assert!((found - expected).abs() < 1e-9, "{a:?}");
             }
         }
     }
@@ -158,8 +158,8 @@ mod tests {
         let three = batch(&[&[&[("a", 1.0), ("b", 5.0)], &[("a", 0.0), ("b", 3.0)], &[("a", 0.5)]]]);
         let a = assign(&mut plain(), &three);
         let outer = 0.5 / (0.5f64 / 3.0).sqrt();
-        for (found, wanted) in a.iter().zip([outer + 1.0, -outer - 1.0, 0.0]) {
-            assert!((found - wanted).abs() < 1e-12, "{a:?}");
+        for (found, expected) in a.iter().zip([outer + 1.0, -outer - 1.0, 0.0]) {
+            assert!((found - expected).abs() < 1e-12, "{a:?}");
         }
     }
 

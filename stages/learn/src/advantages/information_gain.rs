@@ -124,7 +124,7 @@ impl InformationGain {
 
 /// Returns the gain of every turn but the last; `None` where the gold answer was not scored before or after the turn.
 fn gains(rollout: &Rollout) -> Vec<Option<f64>> {
-    let gold = rollout.gold_logprobs.as_ref().expect("`needs` asked for forced scores");
+    let gold = rollout.gold_logprobs.as_ref().expect("`needs` includes forced scores");
     (1..rollout.turns.len()).map(|k| Some(gold.get(k)?.exp() - gold.get(k - 1)?.exp())).collect()
 }
 
@@ -167,11 +167,11 @@ mod tests {
         }
         grid.iter().map(|row| row[1..].iter().step_by(3).copied().collect()).collect()
     }
-    fn near(found: &[Vec<f64>], wanted: &[&[f64]]) {
-        assert_eq!(found.len(), wanted.len());
-        for (found, wanted) in found.iter().zip(wanted) {
-            assert_eq!(found.len(), wanted.len());
-            assert!(found.iter().zip(*wanted).all(|(f, w)| (f - w).abs() < 1e-9), "{found:?} is not {wanted:?}");
+    fn near(found: &[Vec<f64>], expected: &[&[f64]]) {
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            assert_eq!(found.len(), expected.len());
+            assert!(found.iter().zip(*expected).all(|(f, w)| (f - w).abs() < 1e-9), "{found:?} is not {expected:?}");
         }
     }
     fn two() -> Vec<Rollout> {

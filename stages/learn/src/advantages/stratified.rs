@@ -141,8 +141,9 @@ fn gap(advantages: &[f64], strata: &[u32]) -> Option<f64> {
         return None;
     }
     let means = strata.values().map(|m| super::mean(&m.iter().map(|&i| advantages[i]).collect::<Vec<_>>()));
-    let (least, most) = means.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), m| (least.min(m), most.max(m)));
-    Some(most - least)
+    let (lowest, highest) =
+        means.fold((f64::INFINITY, f64::NEG_INFINITY), |(lowest, highest), m| (lowest.min(m), highest.max(m)));
+    Some(highest - lowest)
 }
 
 #[cfg(test)]
@@ -172,9 +173,9 @@ mod tests {
         assert!(grid.iter().all(|row| row[0] == 0.0), "masked tokens get 0");
         grid.iter().map(|row| row[1]).collect()
     }
-    fn near(found: &[f64], wanted: &[f64]) {
-        assert_eq!(found.len(), wanted.len());
-        assert!(found.iter().zip(wanted).all(|(f, w)| (f - w).abs() < 1e-12), "{found:?} is not {wanted:?}");
+    fn near(found: &[f64], expected: &[f64]) {
+        assert_eq!(found.len(), expected.len());
+        assert!(found.iter().zip(expected).all(|(f, w)| (f - w).abs() < 1e-12), "{found:?} is not {expected:?}");
     }
 
     #[test]

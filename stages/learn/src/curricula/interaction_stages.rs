@@ -47,7 +47,8 @@ impl PartOptions for InteractionStages {
     const SUMMARY: &'static str = "turn limit grows in stages, problems in shuffled passes (ScalingInter-RL)";
     const DOC: &'static str = "Turn limit at step s (from 0): turns[min(s / every, last)]; the environment's own\n\
         limit still applies. Every problem of the chosen levels is drawn once per pass, as in `uniform`. Needs\n\
-        several turns. State: pass and place in it. Source: 2509.08755 (released code: a list of rounds, stepwise).";
+        several turns. State: the pass and the position in it.\n\
+        Source: 2509.08755 (released code: a list of rounds, stepwise).";
     fn metrics() -> Vec<MetricInfo> {
         let metric = MetricInfo::new("turn_limit", "turns", "Turn limit of the step.")
             .optional()
@@ -59,7 +60,7 @@ impl PartOptions for InteractionStages {
         let mut problems: Vec<OptionProblem> =
             OptionProblem::out_of_range("/every", self.every, 1..).into_iter().collect();
         if self.turns.is_empty() || self.turns[0] == 0 || self.turns.windows(2).any(|w| w[1] < w[0]) {
-            let message = format!("{:?} must be a non-falling list of limits of at least 1", self.turns);
+            let message = format!("{:?} must be a list of limits of at least 1 that never fall", self.turns);
             problems.push(OptionProblem::new("/turns", message).help("write for example [2, 3, 4]"));
         }
         problems

@@ -57,8 +57,8 @@ impl PartOptions for LearnableCurriculum {
         since the start, including those that filters dropped. A problem without a finished rollout is not learnable\n\
         yet. While no problem is learnable, all are drawn. A problem repeats within a step only if fewer are\n\
         learnable than drawn, or where a pass ends.\n\n\
-        State: pass and place in it. Source: 2507.05386, which tries before training and drops instances on which no\n\
-        rollout earns a reward (`above` 0).";
+        State: the pass and the position in it. Source: 2507.05386, which tries before training and drops\n\
+        instances on which no rollout earns a reward (`above` 0).";
     fn metrics() -> Vec<MetricInfo> {
         vec![
             MetricInfo::new(

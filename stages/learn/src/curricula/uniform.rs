@@ -23,7 +23,8 @@ pub struct UniformCurriculum {
 impl PartOptions for UniformCurriculum {
     const KIND: &'static str = "uniform";
     const SUMMARY: &'static str = "all problems equally often, in shuffled passes";
-    const DOC: &'static str = "Every problem of the chosen levels is drawn once per pass. State: pass and place in it.";
+    const DOC: &'static str =
+        "Every problem of the chosen levels is drawn once per pass. State: the pass and the position in it.";
 }
 
 impl RlPart for UniformCurriculum {

@@ -56,7 +56,7 @@ impl Filter for PrefixEntropy {
             }
             RolloutVerdict::Mask(
                 ranges(&masked),
-                format!("of {} given tokens only the {learned} most uncertain are learned", learned + masked.len()),
+                format!("only the {learned} most uncertain of {} given tokens are learned", learned + masked.len()),
             )
         })
     }
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(masked(judged(0.2, rollout(entropies()))), [(1, 3), (4, 6)], "one of five: token 6");
         assert_eq!(masked(judged(0.4, rollout(entropies()))), [(1, 2), (4, 6)], "two: 2 and 6");
         assert_eq!(masked(judged(0.41, rollout(entropies()))), [(1, 2), (5, 6)], "rounded up to three");
-        assert_eq!(masked(judged(0.0, rollout(entropies()))), [(1, 3), (4, 7)], "none; own tokens are left alone");
+        assert_eq!(masked(judged(0.0, rollout(entropies()))), [(1, 3), (4, 7)], "none; sampled tokens are unaffected");
         assert_eq!(judged(1.0, rollout(entropies())), RolloutVerdict::Keep);
     }
 

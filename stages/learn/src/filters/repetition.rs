@@ -51,8 +51,8 @@ impl RlPart for Repetition {}
 impl Filter for Repetition {
     fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>> {
         judge_each(groups, |r| match self.max_occurrences(r) {
-            most if most >= self.times => {
-                self.action.verdict(r, format!("a sequence of {} tokens occurs {most} times", self.ngram))
+            count if count >= self.times => {
+                self.action.verdict(r, format!("a sequence of {} tokens occurs {count} times", self.ngram))
             }
             _ => RolloutVerdict::Keep,
         })

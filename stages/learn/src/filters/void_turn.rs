@@ -45,8 +45,8 @@ mod tests {
 
     #[test]
     fn words_to_a_user_are_not_a_void_turn() {
-        let said = TurnSummary { spoken: true, ..TurnSummary::default() };
-        assert!(!said.is_void() && TurnSummary::default().is_void());
+        let reply = TurnSummary { spoken: true, ..TurnSummary::default() };
+        assert!(!reply.is_void() && TurnSummary::default().is_void());
     }
 
     #[test]

@@ -71,12 +71,12 @@ fn by_chance(groups: &[Group], dropped: usize) -> Vec<RolloutVerdict> {
 impl ZeroVariance {
     fn of_group(&self, group: &Group) -> RolloutVerdict {
         let rewards = group.rollouts.iter().map(|r| r.trajectory.reward);
-        let most = rewards.clone().fold(f64::NEG_INFINITY, f64::max);
-        let least = rewards.fold(f64::INFINITY, f64::min);
-        if most - least > self.epsilon {
+        let highest = rewards.clone().fold(f64::NEG_INFINITY, f64::max);
+        let lowest = rewards.fold(f64::INFINITY, f64::min);
+        if highest - lowest > self.epsilon {
             RolloutVerdict::Keep
         } else {
-            RolloutVerdict::Drop(format!("all rewards in the group are {most}"))
+            RolloutVerdict::Drop(format!("all rewards in the group are {highest}"))
         }
     }
 }

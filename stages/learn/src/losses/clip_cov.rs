@@ -45,8 +45,8 @@ impl PartOptions for ClipCov {
     const DOC: &'static str = "The loss of `clip`, but loss and gradient are 0 on max(⌊share·N⌋, 1) of the\n\
         minibatch's N tokens. These are drawn at random among the tokens that the clip leaves a gradient and whose\n\
         covariance (A − mean A)·(logπ − mean logπ) lies strictly between `low` and `high`; means are over the\n\
-        N tokens, logπ is current. With fewer candidates, all of them are silenced. Sources: 2505.22617 (share 2e-4,\n\
-        band 1..5); SPEAR, 2509.22601 (share 0.02, band 1..40).";
+        N tokens, logπ is current. With fewer candidates, the gradient of all of them is 0. Sources: 2505.22617\n\
+        (share 2e-4, band 1..5); SPEAR, 2509.22601 (share 0.02, band 1..40).";
     fn metrics() -> Vec<MetricInfo> {
         [
             ratio_metrics(),

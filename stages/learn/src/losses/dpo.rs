@@ -100,7 +100,7 @@ impl LossTerm for GroupDpo {
         self.due = (progress.step + 1).is_multiple_of(self.every);
     }
     fn value(&self, b: &LossBatch) -> TermValue {
-        let reference = b.reference.as_ref().expect("`needs` asked for the reference");
+        let reference = b.reference.as_ref().expect("`needs` includes the reference");
         let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let pairs = if self.due || self.every == 1 { self.pairs_of(b) } else { Vec::new() };
         let mut gains = vec![0.0; b.mask.len()];

@@ -40,7 +40,7 @@ impl RlPart for Entropy {
 
 impl LossTerm for Entropy {
     fn value(&self, b: &LossBatch) -> TermValue {
-        let entropies = b.entropies.as_ref().expect("`needs` asked for entropies");
+        let entropies = b.entropies.as_ref().expect("`needs` includes entropies");
         let mut slopes = b.zeros();
         let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         for (i, t) in b.places() {

@@ -74,7 +74,7 @@ impl Default for EntropySmoothing {
 
 impl PartOptions for EntropySmoothing {
     const KIND: &'static str = "entropy_smoothing";
-    const SUMMARY: &'static str = "entropy bonus held to a band around its running mean per turn (EPO)";
+    const SUMMARY: &'static str = "entropy bonus in a band around its running mean per turn (EPO)";
     const DOC: &'static str = "Token loss = −weight·(H − β·P) with P = [low·H̄ − H]⁺ + [H −\n\
         high·H̄]⁺ in nats. H is the entropy of the current policy at the token's position; H̄ is the mean, over\n\
         all past steps with equal weight, of the mean entropy at sampling time of the token's turn, without tokens of\n\
@@ -141,7 +141,7 @@ impl LossTerm for EntropySmoothing {
         }
     }
     fn value(&self, b: &LossBatch) -> TermValue {
-        let entropies = b.entropies.as_ref().expect("`needs` asked for entropies");
+        let entropies = b.entropies.as_ref().expect("`needs` includes entropies");
         let mut slopes = b.zeros();
         let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let (mut outside, mut lowered) = (0.0, 0.0);
@@ -164,11 +164,11 @@ impl LossTerm for EntropySmoothing {
 
 impl EntropySmoothing {
     fn beta(&self, progress: Progress) -> f64 {
-        let left = match self.decay {
+        let factor = match self.decay {
             Some(decay) => (-decay * progress.step as f64 / (progress.steps / 2).max(1) as f64).exp(),
             None => 1.0 - (progress.step as f64 / progress.steps.saturating_sub(1).max(1) as f64).min(1.0),
         };
-        self.beta_end + (self.beta_start - self.beta_end) * left
+        self.beta_end + (self.beta_start - self.beta_end) * factor
     }
     /// Returns the distance to the band around a mean, and its derivative.
     fn band_distance(&self, entropy: f64, mean: f64) -> (f64, f64) {

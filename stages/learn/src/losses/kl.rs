@@ -96,7 +96,7 @@ impl RlPart for Kl {
 
 impl LossTerm for Kl {
     fn value(&self, b: &LossBatch) -> TermValue {
-        let reference = b.reference.as_ref().expect("`needs` asked for the reference");
+        let reference = b.reference.as_ref().expect("`needs` includes the reference");
         let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let mut sum = 0.0;
         for (i, t) in b.places() {

@@ -62,9 +62,9 @@ impl RlPart for ValueLoss {
 
 impl LossTerm for ValueLoss {
     fn value(&self, b: &LossBatch) -> TermValue {
-        let asked = "`needs` asked for values";
-        let (values, old) = (b.values.as_ref().expect(asked), b.old_values.as_ref().expect(asked));
-        let returns = b.returns.as_ref().expect(asked);
+        let needed = "`needs` includes values";
+        let (values, old) = (b.values.as_ref().expect(needed), b.old_values.as_ref().expect(needed));
+        let returns = b.returns.as_ref().expect(needed);
         let mut slopes = b.zeros();
         let mut term = TermValue { d_logprobs: b.zeros(), ..TermValue::default() };
         let (mut clipped, mut error) = (0.0, 0.0);

@@ -113,7 +113,7 @@ struct TokenEntropy {
 fn tokens(batch: &Batch, rows: Range<usize>) -> Vec<TokenEntropy> {
     let mut tokens = Vec::new();
     for (row, rollout) in batch.rollouts().enumerate().skip(rows.start).take(rows.len()) {
-        let entropies = rollout.entropies.as_ref().expect("`needs` asked for entropies");
+        let entropies = rollout.entropies.as_ref().expect("`needs` includes entropies");
         tokens.extend((0..rollout.mask.len()).filter(|&t| rollout.mask[t]).map(|t| TokenEntropy {
             row,
             t,
@@ -163,9 +163,9 @@ mod tests {
         let group = |g: &&[&[f64]]| Group { rollouts: g.iter().map(|r| rollout(r)).collect(), ..Group::default() };
         Batch { step: 0, groups: groups.iter().map(group).collect() }
     }
-    fn near(found: &[f64], wanted: &[f64]) {
-        assert_eq!(found.len(), wanted.len());
-        assert!(found.iter().zip(wanted).all(|(f, w)| (f - w).abs() < 1e-12), "{found:?} is not {wanted:?}");
+    fn near(found: &[f64], expected: &[f64]) {
+        assert_eq!(found.len(), expected.len());
+        assert!(found.iter().zip(expected).all(|(f, w)| (f - w).abs() < 1e-12), "{found:?} is not {expected:?}");
     }
 
     #[test]

@@ -138,7 +138,7 @@ struct TurnEntropy {
 }
 
 fn steps(rollout: &Rollout) -> Vec<TurnEntropy> {
-    let entropies = rollout.entropies.as_ref().expect("`needs` asked for entropies");
+    let entropies = rollout.entropies.as_ref().expect("`needs` includes entropies");
     let step = |(first, end): (usize, usize)| {
         let tokens: Vec<usize> = (first..end.min(rollout.mask.len())).filter(|&t| rollout.mask[t]).collect();
         let entropy = tokens.iter().map(|&t| entropies[t]).sum::<f64>() / tokens.len() as f64;
@@ -178,9 +178,9 @@ mod tests {
     fn batch(rollouts: Vec<Rollout>) -> Batch {
         Batch { step: 0, groups: vec![Group { rollouts, ..Group::default() }] }
     }
-    fn near(found: &[f64], wanted: &[f64]) {
-        assert_eq!(found.len(), wanted.len());
-        assert!(found.iter().zip(wanted).all(|(f, w)| (f - w).abs() < 1e-12), "{found:?} is not {wanted:?}");
+    fn near(found: &[f64], expected: &[f64]) {
+        assert_eq!(found.len(), expected.len());
+        assert!(found.iter().zip(expected).all(|(f, w)| (f - w).abs() < 1e-12), "{found:?} is not {expected:?}");
     }
 
     #[test]

@@ -130,9 +130,9 @@ mod tests {
         let mut part = SharedPrefix::default();
         part.apply(&batch, &mut a);
         // Tokens 1 and 2 belong to all three, 3 and 4 to the forks, 5 to each alone.
-        let wanted =
+        let expected =
             [[0.0, -1.0, -1.0, 3.0, 3.0, 3.0], [0.0, -1.0, -1.0, -3.0, -3.0, 0.0], [0.0, -1.0, -1.0, -3.0, -3.0, -6.0]];
-        assert_eq!(a, wanted);
+        assert_eq!(a, expected);
         assert_eq!(a.iter().flatten().sum::<f64>(), 5.0 * (3.0 + 0.0 - 6.0), "the sum does not change");
         assert_eq!(part.metrics(), [("share", 10.0 / 15.0)]);
     }

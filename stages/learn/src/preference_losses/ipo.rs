@@ -30,8 +30,8 @@ impl PartOptions for Ipo {
     const DOC: &'static str = "h = log-ratio of the chosen answer − that of the rejected one, where a\n\
         log-ratio is log π(y) − log π_ref(y), divided by the number of tokens with `length_normalized`. Loss\n\
         = (h − 1/(2·beta))². The reported rewards are beta times the log-ratios.\n\n\
-        The gap that is aimed at is finite, so pairs that are always labeled alike do not drive probabilities to\n\
-        0, as they do under a logistic loss. Needs the reference. Source: 2310.12036 (with sums); the mean over\n\
+        The target gap is finite, so pairs that are always labeled alike do not drive probabilities to 0,\n\
+        as they do under a logistic loss. Needs the reference. Source: 2310.12036 (with sums); the mean over\n\
         tokens is what TRL computes.";
     fn check(&self) -> Vec<OptionProblem> {
         positive([("/beta", self.beta)])

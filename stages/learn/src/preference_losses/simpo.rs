@@ -29,8 +29,8 @@ impl PartOptions for Simpo {
     const KIND: &'static str = "simpo";
     const SUMMARY: &'static str = "logistic loss of mean log-probabilities with a margin, without a reference (SimPO)";
     const DOC: &'static str = "r(y) = beta·log π(y)/|y|, the mean over the tokens in the loss; loss = −log\n\
-        σ(r(chosen) − r(rejected) − margin). TRL's `simpo_gamma` is the same margin. Nothing holds the\n\
-        policy to where it started but the learning rate, so small rates matter more than in `dpo`. Source:\n\
+        σ(r(chosen) − r(rejected) − margin). TRL's `simpo_gamma` is the same margin. Only the\n\
+        learning rate keeps the policy near its start, so small rates matter more than in `dpo`. Source:\n\
         2405.14734.";
     fn check(&self) -> Vec<OptionProblem> {
         let margin = OptionProblem::out_of_range("/margin", self.margin, 0.0..);

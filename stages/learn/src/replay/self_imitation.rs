@@ -88,7 +88,8 @@ impl Default for SelfImitation {
 
 impl PartOptions for SelfImitation {
     const KIND: &'static str = "self_imitation";
-    const SUMMARY: &'static str = "replays own good rollouts, rechecked against the median of recent rewards (SPEAR)";
+    const SUMMARY: &'static str =
+        "replays earlier good rollouts, compared again with the median of recent rewards (SPEAR)";
     const DOC: &'static str = "Keeps rollouts whose mean advantage was above `threshold` for `max_age` steps, first\n\
         in first out. At a draw, A~ = R − median(recent rewards) for every token in the loss. Only rollouts of\n\
         earlier steps with A~ > 0 are replayed, at most `per_step`, drawn without replacement; a replayed rollout\n\
@@ -102,7 +103,7 @@ impl PartOptions for SelfImitation {
         State: both buffers, including whole rollouts. Source: 2509.22601.";
     fn metrics() -> Vec<MetricInfo> {
         vec![
-            MetricInfo::new("replayed", "rollouts", "Earlier rollouts that enter the update again.")
+            MetricInfo::new("replayed", "rollouts", "Earlier rollouts that are replayed in the update.")
                 .reduced_by(Reduce::LastTenth)
                 .former_name("replayed"),
             MetricInfo::new("weight", "factor", "Weight of replayed rollouts in the loss.")

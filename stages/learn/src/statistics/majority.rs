@@ -34,15 +34,15 @@ pub fn majority(votes: &[Vote<'_>]) -> Majority {
     for vote in votes {
         if let Some(answer) = vote.answer {
             let entry = counts.entry(answer).or_insert((0, vote.correct));
-            debug_assert_eq!(entry.1, vote.correct, "the verifier contradicts itself on `{answer}`");
+            debug_assert_eq!(entry.1, vote.correct, "one vote for `{answer}` is right and another is wrong");
             entry.0 += 1;
         }
     }
-    let most = counts.values().map(|(n, _)| *n).max().unwrap_or(0);
-    let first: Vec<bool> = counts.values().filter(|(n, _)| *n == most).map(|(_, correct)| *correct).collect();
+    let highest = counts.values().map(|(n, _)| *n).max().unwrap_or(0);
+    let first: Vec<bool> = counts.values().filter(|(n, _)| *n == highest).map(|(_, correct)| *correct).collect();
     let right = first.iter().filter(|c| **c).count();
     let value = if first.is_empty() { 0.0 } else { right as f64 / first.len() as f64 };
-    Majority { value, tied: first.len(), votes: most }
+    Majority { value, tied: first.len(), votes: highest }
 }
 
 /// Returns the mean value over the ⌊n/k⌋ disjoint blocks of k consecutive votes, and the share of blocks with a tie.
@@ -81,8 +81,8 @@ fn weighted_majority(votes: &[Vote<'_>], weights: &[f64]) -> f64 {
             sums.entry(answer).or_insert((0.0, vote.correct)).0 += weight;
         }
     }
-    let most = sums.values().map(|(w, _)| *w).fold(0.0, f64::max);
-    let first: Vec<bool> = sums.values().filter(|(w, _)| *w == most).map(|(_, correct)| *correct).collect();
+    let highest = sums.values().map(|(w, _)| *w).fold(0.0, f64::max);
+    let first: Vec<bool> = sums.values().filter(|(w, _)| *w == highest).map(|(_, correct)| *correct).collect();
     if first.is_empty() { 0.0 } else { first.iter().filter(|c| **c).count() as f64 / first.len() as f64 }
 }
 

@@ -90,7 +90,7 @@ impl PartOptions for DemonstrationPrefix {
     fn check(&self) -> Vec<OptionProblem> {
         let hybrids = OptionProblem::out_of_range("/hybrids", self.hybrids, 1..);
         let mut problems: Vec<OptionProblem> =
-            hybrids.map(|p| p.help("for no hybrids use the strategy `independent`")).into_iter().collect();
+            hybrids.map(|p| p.help("use the strategy `independent` for groups without hybrids")).into_iter().collect();
         let shares = [("/first_share", self.first_share), ("/last_share", self.last_share)];
         problems.extend(shares.into_iter().filter_map(|(at, share)| OptionProblem::out_of_range(at, share, 0.0..=1.0)));
         problems.extend(OptionProblem::reversed_bounds(
@@ -164,14 +164,14 @@ fn take_prefix(demonstration: &[Vec<u32>], share: f64) -> Option<(EpisodePrefix,
         return None;
     }
     let mut prefix = EpisodePrefix::default();
-    let mut left = given;
+    let mut remaining = given;
     for turn in demonstration {
-        if left < turn.len() {
-            prefix.partial = turn[..left].to_vec();
+        if remaining < turn.len() {
+            prefix.partial = turn[..remaining].to_vec();
             break;
         }
         prefix.turns.push(turn.clone());
-        left -= turn.len();
+        remaining -= turn.len();
     }
     Some((prefix, given as f64 / all as f64))
 }

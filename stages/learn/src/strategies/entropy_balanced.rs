@@ -194,12 +194,12 @@ impl Strategy for EntropyBalancedStrategy {
         StrategyAction::Fork { at: live.first, copies }
     }
     fn refill(&mut self, group: usize, view: &GroupBudget) -> u32 {
-        let left = view.budget.saturating_sub(view.started);
-        let Some(pilot) = self.state.pilots.remove(&group) else { return left };
+        let remaining = view.budget.saturating_sub(view.started);
+        let Some(pilot) = self.state.pilots.remove(&group) else { return remaining };
         let roots = self.roots(view.budget, pilot.difference());
         self.state.tally.add("roots", f64::from(roots), 1);
         self.state.plans.push((pilot.difference() / self.normalizer, f64::from(roots)));
-        roots.saturating_sub(view.started).min(left)
+        roots.saturating_sub(view.started).min(remaining)
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         let mut list = self.state.tally.metrics();

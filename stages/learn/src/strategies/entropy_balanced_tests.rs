@@ -9,7 +9,7 @@ fn started(part: &mut EntropyBalancedStrategy, problems: usize) -> Vec<Spawn> {
     part.start(&draw, &ProblemPool::default(), 8, Progress { step: 0, steps: 1 }, &Chance::new(0))
 }
 /// Returns the number of roots of a group of 8 whose first rollout has these entropies per turn.
-fn planned(part: &mut EntropyBalancedStrategy, turns: &[&[f64]]) -> u32 {
+fn planned_roots(part: &mut EntropyBalancedStrategy, turns: &[&[f64]]) -> u32 {
     started(part, 1);
     for upto in 1..=turns.len() {
         assert_eq!(
@@ -38,15 +38,15 @@ fn branching(options: EntropyBalancedStrategy) -> EntropyBalancedStrategy {
 fn roots_match_hand_computation() {
     // σ(ln 3) = 3/4 and σ(−ln 3) = 1/4 of 8.
     let mut part = EntropyBalancedStrategy { beta: 3.0f64.ln(), ..EntropyBalancedStrategy::default() };
-    assert_eq!(planned(&mut part, &[&[2.0], &[1.0]]), 6);
-    assert_eq!(planned(&mut part, &[&[2.0, 2.0], &[0.5], &[1.5, 1.5]]), 6, "H_tool is the mean over turns: 1");
-    assert_eq!(planned(&mut part, &[&[1.0], &[2.0]]), 2);
-    assert_eq!(planned(&mut part, &[&[2.0]]), 4, "no tool result: half");
-    assert_eq!(planned(&mut part, &[]), 4, "an episode without a turn: half");
-    assert_eq!(planned(&mut part, &[&[1.0], &[99.0]]), 2, "at least one that may be forked");
-    assert_eq!(planned(&mut part, &[&[99.0], &[1.0]]), 8);
+    assert_eq!(planned_roots(&mut part, &[&[2.0], &[1.0]]), 6);
+    assert_eq!(planned_roots(&mut part, &[&[2.0, 2.0], &[0.5], &[1.5, 1.5]]), 6, "H_tool is the mean over turns: 1");
+    assert_eq!(planned_roots(&mut part, &[&[1.0], &[2.0]]), 2);
+    assert_eq!(planned_roots(&mut part, &[&[2.0]]), 4, "no tool result: half");
+    assert_eq!(planned_roots(&mut part, &[]), 4, "an episode without a turn: half");
+    assert_eq!(planned_roots(&mut part, &[&[1.0], &[99.0]]), 2, "at least one that may be forked");
+    assert_eq!(planned_roots(&mut part, &[&[99.0], &[1.0]]), 8);
     part.normalizer = 2.0;
-    assert_eq!(planned(&mut part, &[&[3.0], &[1.0]]), 6, "two nats count as one");
+    assert_eq!(planned_roots(&mut part, &[&[3.0], &[1.0]]), 6, "two nats count as one");
 }
 
 #[test]
@@ -66,23 +66,23 @@ fn groups_are_measured_separately() {
 
 #[test]
 fn consecutive_uncertain_turns_are_penalized() {
-    let asked =
+    let action =
         |part: &mut EntropyBalancedStrategy, turns: &[&[f64]]| part.at_turn(&live(turns), &OPEN, &Chance::new(0));
     let mut part = branching(EntropyBalancedStrategy { penalty: 0.25, ..EntropyBalancedStrategy::default() });
     // ΔH = 1: 0.7 alone, 0.7·0.75 = 0.525 after one uncertain turn, 0.7·0.5 = 0.35 after two.
-    assert_eq!(asked(&mut part, &[&[1.0], &[2.0]]), StrategyAction::Fork { at: 8, copies: 1 });
-    assert_eq!(asked(&mut part, &[&[1.0], &[2.0], &[2.0]]), StrategyAction::Fork { at: 9, copies: 1 });
-    assert_eq!(asked(&mut part, &[&[1.0], &[2.0], &[2.0], &[2.0]]), StrategyAction::Continue);
+    assert_eq!(action(&mut part, &[&[1.0], &[2.0]]), StrategyAction::Fork { at: 8, copies: 1 });
+    assert_eq!(action(&mut part, &[&[1.0], &[2.0], &[2.0]]), StrategyAction::Fork { at: 9, copies: 1 });
+    assert_eq!(action(&mut part, &[&[1.0], &[2.0], &[2.0], &[2.0]]), StrategyAction::Continue);
     assert_eq!(
-        asked(&mut part, &[&[1.0], &[2.0], &[1.0], &[2.0]]),
+        action(&mut part, &[&[1.0], &[2.0], &[1.0], &[2.0]]),
         StrategyAction::Fork { at: 10, copies: 1 },
         "a calm turn ends the chain"
     );
-    assert_eq!(asked(&mut part, &[&[1.0], &[1.0]]), StrategyAction::Continue, "0.5 is not above the threshold");
+    assert_eq!(action(&mut part, &[&[1.0], &[1.0]]), StrategyAction::Continue, "0.5 is not above the threshold");
     let metrics = part.metrics();
     assert_eq!(metrics, [("fork_chain", 4.0 / 3.0), ("forks", 3.0), ("roots", 4.0)], "chains of 1, 2 and 1");
     let mut free = branching(EntropyBalancedStrategy { penalty: 0.0, ..EntropyBalancedStrategy::default() });
-    assert_ne!(asked(&mut free, &[&[1.0], &[2.0], &[2.0], &[2.0]]), StrategyAction::Continue);
+    assert_ne!(action(&mut free, &[&[1.0], &[2.0], &[2.0], &[2.0]]), StrategyAction::Continue);
 }
 
 #[test]
@@ -116,10 +116,10 @@ fn groups_are_filled_exactly() {
 #[test]
 fn no_state_crosses_draws() {
     let mut part = EntropyBalancedStrategy::default();
-    planned(&mut part, &[&[2.0], &[1.0]]);
+    planned_roots(&mut part, &[&[2.0], &[1.0]]);
     assert!(part.save().is_null());
     let mut fresh = EntropyBalancedStrategy::default();
-    assert_eq!(planned(&mut part, &[&[1.0], &[1.5]]), planned(&mut fresh, &[&[1.0], &[1.5]]));
+    assert_eq!(planned_roots(&mut part, &[&[1.0], &[1.5]]), planned_roots(&mut fresh, &[&[1.0], &[1.5]]));
 }
 
 #[test]

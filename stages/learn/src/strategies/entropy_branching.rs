@@ -146,7 +146,7 @@ mod tests {
 
     const OPEN: GroupBudget = GroupBudget { started: 4, budget: 8 };
 
-    fn asked(part: &mut EntropyBranching, live: &LiveSequence, group: GroupBudget) -> StrategyAction {
+    fn action(part: &mut EntropyBranching, live: &LiveSequence, group: GroupBudget) -> StrategyAction {
         part.at_turn(live, &group, &Chance::new(3))
     }
 
@@ -161,10 +161,10 @@ mod tests {
         );
         // Means of the first two tokens: 1 and 2, so ΔH = 1 and P = 0.7; the third token is outside the window.
         let risen = live(&[&[1.0, 1.0], &[1.5, 2.5, 0.0]]);
-        assert_eq!(asked(&mut part, &risen, OPEN), StrategyAction::Fork { at: risen.first, copies: 1 });
+        assert_eq!(action(&mut part, &risen, OPEN), StrategyAction::Fork { at: risen.first, copies: 1 });
         // P = 0.5 is not above the threshold, nor is 0.4.
-        assert_eq!(asked(&mut part, &live(&[&[1.0, 1.0], &[0.5, 1.5]]), OPEN), StrategyAction::Continue);
-        assert_eq!(asked(&mut part, &live(&[&[1.0, 1.0], &[0.5, 0.5, 9.0]]), OPEN), StrategyAction::Continue);
+        assert_eq!(action(&mut part, &live(&[&[1.0, 1.0], &[0.5, 1.5]]), OPEN), StrategyAction::Continue);
+        assert_eq!(action(&mut part, &live(&[&[1.0, 1.0], &[0.5, 0.5, 9.0]]), OPEN), StrategyAction::Continue);
         let metrics = [("fork_entropy_jump", 1.0), ("forks", 0.5), ("nonfork_entropy_jump", -0.25)];
         assert_eq!(part.metrics(), metrics, "one copy in two groups; the others changed by 0 and −0.5");
     }
@@ -174,24 +174,28 @@ mod tests {
         let mut part = EntropyBranching::default();
         let risen = live(&[&[0.0], &[5.0]]);
         let inherited = LiveSequence { forks: 1, since_fork: Some(0), ..risen.clone() };
-        assert_eq!(asked(&mut part, &live(&[&[5.0]]), OPEN), StrategyAction::Continue, "turn 0 follows no tool result");
-        assert_eq!(asked(&mut part, &live(&[&[0.0], &[]]), OPEN), StrategyAction::Continue, "a turn without tokens");
         assert_eq!(
-            asked(&mut part, &risen, GroupBudget { started: 8, ..OPEN }),
+            action(&mut part, &live(&[&[5.0]]), OPEN),
+            StrategyAction::Continue,
+            "turn 0 follows no tool result"
+        );
+        assert_eq!(action(&mut part, &live(&[&[0.0], &[]]), OPEN), StrategyAction::Continue, "a turn without tokens");
+        assert_eq!(
+            action(&mut part, &risen, GroupBudget { started: 8, ..OPEN }),
             StrategyAction::Continue,
             "the budget is used up"
         );
         assert_eq!(
-            asked(&mut part, &inherited, OPEN),
+            action(&mut part, &inherited, OPEN),
             StrategyAction::Continue,
             "this node was judged when the copy was made"
         );
         let later = LiveSequence { since_fork: Some(1), ..inherited };
-        assert_ne!(asked(&mut part, &later, OPEN), StrategyAction::Continue);
+        assert_ne!(action(&mut part, &later, OPEN), StrategyAction::Continue);
         let mut wide = EntropyBranching { beam: 4, ..EntropyBranching::default() };
-        assert_eq!(asked(&mut wide, &risen, OPEN), StrategyAction::Fork { at: risen.first, copies: 3 });
+        assert_eq!(action(&mut wide, &risen, OPEN), StrategyAction::Fork { at: risen.first, copies: 3 });
         assert_eq!(
-            asked(&mut wide, &risen, GroupBudget { started: 6, ..OPEN }),
+            action(&mut wide, &risen, GroupBudget { started: 6, ..OPEN }),
             StrategyAction::Fork { at: risen.first, copies: 2 }
         );
     }
@@ -240,7 +244,7 @@ mod tests {
             part.start(&draw, &ProblemPool::default(), 4, Progress { step, steps: 9 }, &Chance::new(0));
         };
         start(&mut part, 2);
-        asked(&mut part, &live(&[&[0.0], &[5.0]]), OPEN);
+        action(&mut part, &live(&[&[0.0], &[5.0]]), OPEN);
         start(&mut part, 2);
         assert_eq!(part.metrics(), [("fork_entropy_jump", 5.0), ("forks", 0.5)]);
         start(&mut part, 3);

@@ -20,8 +20,8 @@ pub fn metric() -> MetricInfo {
 /// turn is the node it was forked at, which was already evaluated, so it is 0 there.
 pub fn copies(beam: u32, live: &LiveSequence, group: &GroupBudget) -> u32 {
     let at_own_fork = live.since_fork == Some(0);
-    let left = group.budget.saturating_sub(group.started);
-    if at_own_fork { 0 } else { beam.saturating_sub(1).min(left) }
+    let remaining = group.budget.saturating_sub(group.started);
+    if at_own_fork { 0 } else { beam.saturating_sub(1).min(remaining) }
 }
 
 /// Rule by which a node's propensity P decides about a fork.

@@ -19,24 +19,24 @@ pub struct AdapterShape {
 }
 
 impl AdapterShape {
-    /// Returns the outline of the adapter that these options create. Errors: see [`super::AdapterPackage::new`].
+    /// Returns the shape of the adapter that these options create. Errors: see [`super::AdapterPackage::new`].
     pub fn from_options(config: &ModelConfig, options: &AdapterOptions) -> Result<Self> {
         let layers = targeted(config, options.targets.as_deref())?.into_iter().map(|layer| layer.name).collect();
         Ok(Self { rank: options.rank, scale: options.scale(), layers })
     }
-    /// Checks that training that requires `wanted` can resume from this adapter. Errors: invalid, naming the
-    /// difference.
-    pub fn expect(&self, wanted: &Self) -> Result<()> {
-        let differs = if self.rank != wanted.rank {
-            format!("has rank {}, not {}", self.rank, wanted.rank)
-        } else if self.scale != wanted.scale {
-            format!("has the scale {}, not {}", self.scale, wanted.scale)
-        } else if self.layers != wanted.layers {
-            format!("changes {} layers, not the {} of `targets`", self.layers.len(), wanted.layers.len())
+    /// Checks that training that requires the shape `expected` can resume from this adapter. Errors: invalid, naming
+    /// the difference.
+    pub fn expect(&self, expected: &Self) -> Result<()> {
+        let differs = if self.rank != expected.rank {
+            format!("has rank {}, not {}", self.rank, expected.rank)
+        } else if self.scale != expected.scale {
+            format!("has the scale {}, not {}", self.scale, expected.scale)
+        } else if self.layers != expected.layers {
+            format!("changes {} layers, not the {} of `targets`", self.layers.len(), expected.layers.len())
         } else {
             return Ok(());
         };
         Err(Error::invalid(format!("the model has an adapter already, which {differs}"))
-            .help("use the options that it was made with, to train it on, or merge it first with `model/merge`"))
+            .help("use the adapter's own options to continue its training, or merge it first with `model/merge`"))
     }
 }

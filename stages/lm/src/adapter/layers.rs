@@ -25,8 +25,8 @@ pub fn linear_layers(config: &ModelConfig) -> Vec<LinearLayer> {
     for (name, shape) in config.parameters() {
         let (Some(name), [rows, columns]) = (name.strip_suffix(".weight"), shape.as_slice()) else { continue };
         let Some((layer, part)) = name.strip_prefix("model.layers.").and_then(|n| n.split_once('.')) else { continue };
-        let whole = wholes.iter().find(|whole| whole.parts.iter().any(|(own, _)| *own == part));
-        let name = whole.map_or(name.to_string(), |whole| format!("model.layers.{layer}.{}", whole.name));
+        let fused = wholes.iter().find(|fused| fused.parts.iter().any(|(own, _)| *own == part));
+        let name = fused.map_or(name.to_string(), |fused| format!("model.layers.{layer}.{}", fused.name));
         layers.entry(name).or_insert((0, *columns)).0 += rows;
     }
     layers.into_iter().map(|(name, (rows, columns))| LinearLayer { name, rows, columns }).collect()
@@ -45,19 +45,19 @@ pub(crate) struct AdapterRows {
 
 /// Returns the share of the decoder's linear layer `part` (such as `mlp.up_proj`) with this number of outputs.
 pub(crate) fn adapter_rows(config: &ModelConfig, part: &'static str, outputs: usize) -> AdapterRows {
-    let in_whole = wholes(config).into_iter().find_map(|whole| {
-        let rows = whole.ranges().find(|(own, _)| *own == part)?.1;
-        Some(AdapterRows { layer: whole.name, rows, total_rows: whole.rows() })
+    let in_fused = wholes(config).into_iter().find_map(|fused| {
+        let rows = fused.ranges().find(|(own, _)| *own == part)?.1;
+        Some(AdapterRows { layer: fused.name, rows, total_rows: fused.rows() })
     });
-    in_whole.unwrap_or(AdapterRows { layer: part, rows: 0..outputs, total_rows: outputs })
+    in_fused.unwrap_or(AdapterRows { layer: part, rows: 0..outputs, total_rows: outputs })
 }
 
 /// Returns the decoder's linear layers that make up a layer of files (`model.layers.0.self_attn.qkv_proj`), with the
 /// rows of each; `rows` are those of the file's layer.
 pub(super) fn parts(config: &ModelConfig, layer: &str, rows: usize) -> Vec<(String, Range<usize>)> {
-    for whole in wholes(config) {
-        if let Some(before) = layer.strip_suffix(whole.name).filter(|before| before.ends_with('.')) {
-            return whole.ranges().map(|(part, rows)| (format!("{before}{part}"), rows)).collect();
+    for fused in wholes(config) {
+        if let Some(before) = layer.strip_suffix(fused.name).filter(|before| before.ends_with('.')) {
+            return fused.ranges().map(|(part, rows)| (format!("{before}{part}"), rows)).collect();
         }
     }
     vec![(layer.to_string(), 0..rows)]

@@ -35,8 +35,9 @@ impl Adapter {
         of_layer: Range<usize>,
     ) -> Result<(String, Tensor)> {
         let name = format!("{part}.weight");
-        let tensor =
-            weights.get(&name).ok_or_else(|| Error::data(format!("the model lacks `{name}`, which is adapted")))?;
+        let tensor = weights
+            .get(&name)
+            .ok_or_else(|| Error::data(format!("the model has no `{name}`, which the adapter changes")))?;
         let (rows, columns) = tensor.dims2().map_err(candle)?;
         let mut sum = numbers(tensor)?;
         let down = numbers(&self.tensors[&format!("{layer}{DOWN}")])?;

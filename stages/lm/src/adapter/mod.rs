@@ -128,7 +128,7 @@ fn expect_shapes(config: &ModelConfig, rank: usize, shapes: &BTreeMap<String, Ve
         let sizes = known.get(layer).ok_or_else(|| layers::unknown(config, layer))?;
         let shape = if partner == UP { [rank, sizes.columns] } else { [sizes.rows, rank] };
         if *found != shape {
-            return Err(Error::data(format!("`{name}` has shape {found:?}, the model asks for {shape:?}"))
+            return Err(Error::data(format!("`{name}` has shape {found:?}, the model requires {shape:?}"))
                 .help("use the base model that the adapter was made for"));
         }
         if !shapes.contains_key(&format!("{layer}{partner}")) {

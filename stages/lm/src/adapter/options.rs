@@ -72,7 +72,10 @@ impl AdapterOptions {
             bad("dropout", format!("`dropout` is {}, but must be at least 0 and below 1", self.dropout));
         }
         if self.targets.as_ref().is_some_and(Vec::is_empty) {
-            bad("targets", "no layer is adapted: name some, or leave `targets` out for all".to_string());
+            bad(
+                "targets",
+                "`targets` is an empty list: name at least one layer, or leave it out to adapt all".to_string(),
+            );
         }
         problems
     }

@@ -46,7 +46,7 @@ fn read(folder: &Path, config: &ModelConfig) -> Result<Adapter> {
     Ok(adapter)
 }
 
-/// Reads the outline of the adapter of a folder, without its numbers. Errors: as [`load`].
+/// Reads the shape of the adapter of a folder, without its numbers. Errors: as [`load`].
 pub fn read_shape(folder: &Path, config: &ModelConfig) -> Result<AdapterShape> {
     let read = || {
         let PeftConfig { rank, alpha, dropout, rslora } = PeftConfig::read(folder)?;

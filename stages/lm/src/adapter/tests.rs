@@ -41,15 +41,10 @@ fn flat(tensor: &Tensor) -> Vec<f32> {
     tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap()
 }
 
-fn greedy(generator: &mut Generator, prompt: &[u32], most: usize) -> Vec<u32> {
+fn greedy(generator: &mut Generator, prompt: &[u32], max_new_tokens: usize) -> Vec<u32> {
     let draw = DrawKey { chance: Chance::new(1), problem: 0, sample: 0 };
-    let request = SequenceRequest {
-        tokens: prompt.to_vec(),
-        draw,
-        sampling: GREEDY,
-        stop_tokens: Vec::new(),
-        max_new_tokens: most,
-    };
+    let request =
+        SequenceRequest { tokens: prompt.to_vec(), draw, sampling: GREEDY, stop_tokens: Vec::new(), max_new_tokens };
     generator.generate(vec![request]).unwrap().remove(0).token_ids
 }
 

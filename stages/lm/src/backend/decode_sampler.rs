@@ -1,4 +1,4 @@
-//! A [`Sampler`] whose sequences are kept by the engine's roster: a backend only adds the computation of tokens.
+//! A [`Sampler`] whose sequences are in a [`SequenceTable`]: a backend only adds the computation of tokens.
 
 use super::{Parameters, Sampler};
 use crate::config::ModelConfig;
@@ -12,8 +12,8 @@ use trainyard_tables::SamplingParams;
 pub trait Decode: Send {
     /// State per sequence.
     type Cache: Cache + Send;
-    /// Draws one token for every running sequence of the roster, or ends its turn.
-    fn step(&mut self, roster: &mut SequenceTable<Self::Cache>) -> Result<()>;
+    /// Draws one token for every running sequence of the table, or ends its turn.
+    fn step(&mut self, table: &mut SequenceTable<Self::Cache>) -> Result<()>;
     /// As [`Sampler::cache_bytes`].
     fn cache_bytes(&self, tokens: usize) -> u64;
     /// Checks that tokens can be sampled. Errors: invalid, if the model has no language head.

@@ -101,9 +101,9 @@ impl TrainableParameters {
     /// Checks the choice. Errors: bug, if it does not match the presence of an adapter.
     pub(super) fn expect(self, adapter: Option<&Adapter>) -> Result<()> {
         match (self, adapter) {
-            (Self::All, Some(_)) | (Self::Adapter, None) => {
-                Err(Error::bug("a learner of an adapter needs one, and a learner of a whole model none"))
-            }
+            (Self::All, Some(_)) | (Self::Adapter, None) => Err(Error::bug(
+                "`trainable` does not match the model: `Adapter` needs an adapter, `All` a model without one",
+            )),
             _ => Ok(()),
         }
     }

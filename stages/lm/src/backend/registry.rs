@@ -68,16 +68,16 @@ impl BackendSlot {
         let Ok(backend) = self.build_without_secrets() else { return Vec::new() };
         let (message, help) = match (backend.gpus(), gpus) {
             (Gpus::Unused, 1..) => (
-                format!("the stage asks for a GPU, but its backend `{}` does not compute on one", backend.kind()),
+                format!("the stage requests a GPU, but its backend `{}` does not use one", backend.kind()),
                 super::candle::how_to_use_a_gpu(),
             ),
             (Gpus::Needed, 0) => (
-                "the backend computes on a GPU, but the stage asks for none".to_string(),
+                "the backend computes on a GPU, but the stage does not request one".to_string(),
                 "add `resources: {gpus: 1}` to the stage".to_string(),
             ),
             (Gpus::Needed, 2..) => (
-                format!("the backend computes on one GPU, but the stage asks for {gpus}"),
-                "ask for one: `resources: {gpus: 1}`".to_string(),
+                format!("the backend computes on one GPU, but the stage requests {gpus}"),
+                "request one: `resources: {gpus: 1}`".to_string(),
             ),
             (Gpus::Unused | Gpus::Uncounted | Gpus::Needed, _) => return Vec::new(),
         };
@@ -89,8 +89,8 @@ impl BackendSlot {
     }
     /// Returns a problem if the backend cannot take new weights.
     pub fn problem_with_weights(&self) -> Option<OptionProblem> {
-        let message = "the policy changes with every step, but this backend has no way to take new weights";
-        let help = "name a folder that the stage and the server see: `weights: {folder: /shared/weights}` \
+        let message = "the policy changes with every step, but this backend cannot load new weights";
+        let help = "set `weights: {folder: /shared/weights}` to a folder that the stage and the server share \
                     (`server: vllm` or `server: sglang`)";
         (!self.features().weights).then(|| OptionProblem::new(self.place, message).help(help))
     }
@@ -98,7 +98,7 @@ impl BackendSlot {
     pub fn problem_with_training(&self) -> Option<OptionProblem> {
         let kind = self.slot.kind();
         let message = format!("the backend `{kind}` samples and does not train");
-        let help = "leave `backend` out, or use one that trains; `rl` takes another one for its rollouts alone: \
+        let help = "leave `backend` out, or use one that trains; for the rollouts of `rl` alone, set \
                     `rollout: {backend: …}`";
         (!self.features().trains).then(|| OptionProblem::new(self.place, message).help(help))
     }

@@ -46,49 +46,51 @@ fn record_turn(entry: &mut SequenceEntry<NoSequenceCache>, turn: &[u32], positio
     for (at, token) in turn.iter().enumerate() {
         entry.record_token(*token, f32::NAN, f32::NAN, 0, positions);
         if entry.state.finish.is_some() && at + 1 < turn.len() {
-            let message = format!("a turn of {} tokens goes on after its end, which is token {at}", turn.len());
-            return Err(Error::data(message).help("end a turn with its stop token, or at the most that it may have"));
+            let message = format!("a turn of {} tokens continues after its end at token {at}", turn.len());
+            return Err(Error::data(message).help("end the turn with a stop token or at its limit"));
         }
     }
     match entry.state.finish {
         Some(_) => Ok(()),
-        None => Err(Error::data(format!("a turn of {} tokens has not come to its end", turn.len()))
-            .help("sample a turn up to a stop token, or to the most that it may have")),
+        None => Err(Error::data(format!("a turn of {} tokens ends before a stop token and its limit", turn.len()))
+            .help("sample the turn up to a stop token or its limit")),
     }
 }
 
 impl<T: TurnSource> Decode for TurnSourceDecode<T> {
     type Cache = NoSequenceCache;
 
-    fn step(&mut self, roster: &mut SequenceTable<NoSequenceCache>) -> Result<()> {
-        let positions = roster.positions();
+    fn step(&mut self, table: &mut SequenceTable<NoSequenceCache>) -> Result<()> {
+        let positions = table.positions();
         let (mut ids, mut open) = (Vec::new(), Vec::new());
-        for (id, entry) in roster.running() {
+        for (id, entry) in table.running() {
             if entry.is_full() {
                 continue;
             }
-            let left = entry.max_new_tokens.saturating_sub(entry.state.sampled_in_turn().len());
-            let most = left.min(positions.saturating_sub(entry.state.token_ids.len()));
-            if most == 0 {
+            let remaining = entry.max_new_tokens.saturating_sub(entry.state.sampled_in_turn().len());
+            let max_tokens = remaining.min(positions.saturating_sub(entry.state.token_ids.len()));
+            if max_tokens == 0 {
                 entry.state.finish = Some(SequenceFinish::Length);
                 continue;
             }
             ids.push(id);
-            open.push((entry.state.token_ids.clone(), entry.stop_tokens.clone(), most));
+            open.push((entry.state.token_ids.clone(), entry.stop_tokens.clone(), max_tokens));
         }
         if open.is_empty() {
             return Ok(());
         }
-        let asked: Vec<OpenTurnRequest<'_>> =
-            open.iter().map(|(tokens, stop, most)| OpenTurnRequest { tokens, stop, max_tokens: *most }).collect();
-        let turns = self.0.draw(&asked)?;
+        let requests: Vec<OpenTurnRequest<'_>> = open
+            .iter()
+            .map(|(tokens, stop, max_tokens)| OpenTurnRequest { tokens, stop, max_tokens: *max_tokens })
+            .collect();
+        let turns = self.0.draw(&requests)?;
         if turns.len() != ids.len() {
-            let message = format!("{} turns were asked for, and {} were sampled", ids.len(), turns.len());
-            return Err(Error::data(message).help("answer with one list of tokens per turn, in their order"));
+            let message = format!("{} turns were requested, but {} were sampled", ids.len(), turns.len());
+            return Err(Error::data(message).help("return one list of tokens per turn, in order"));
         }
         for (id, turn) in ids.into_iter().zip(turns) {
-            roster.check_tokens(&turn).map_err(|e| e.at("a sampled turn"))?;
-            record_turn(roster.entry_mut(id), &turn, positions)?;
+            table.check_tokens(&turn).map_err(|e| e.at("a sampled turn"))?;
+            record_turn(table.entry_mut(id), &turn, positions)?;
         }
         Ok(())
     }
@@ -99,19 +101,19 @@ impl<T: TurnSource> Decode for TurnSourceDecode<T> {
         Ok(())
     }
     fn set_weights(&mut self, _weights: &Parameters, _version: u32) -> Result<()> {
-        Err(Error::bug("whoever draws the turns has its own weights"))
+        Err(Error::bug("the source of turns has its own weights"))
     }
     fn logprobs_of(&mut self, sequences: &[&[u32]], _sampling: &SamplingParams) -> Result<Vec<SequenceLogprobs>> {
         match sequences {
             [] => Ok(Vec::new()),
-            _ => Err(Error::bug("whoever draws the turns scores no given tokens")),
+            _ => Err(Error::bug("the source of turns does not score given tokens")),
         }
     }
     fn score_labels(&self) -> usize {
         0
     }
     fn score(&mut self, _sequences: &[&[u32]], _positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
-        Err(Error::bug("whoever draws the turns has no scoring head"))
+        Err(Error::bug("the source of turns has no scoring head"))
     }
 }
 
@@ -128,23 +130,23 @@ mod tests {
     impl TurnSource for Script {
         fn draw(&mut self, open: &[OpenTurnRequest<'_>]) -> Result<Vec<Vec<u32>>> {
             assert!(open.iter().all(|one| one.max_tokens > 0 && one.stop == [9] && one.tokens.starts_with(&[1])));
-            self.0.pop_front().ok_or_else(|| Error::bug("nothing is left to say"))
+            self.0.pop_front().ok_or_else(|| Error::bug("the script has ended"))
         }
     }
 
-    fn script(answers: &[&[&[u32]]]) -> Box<dyn Sampler> {
+    fn script(turns_per_step: &[&[&[u32]]]) -> Box<dyn Sampler> {
         let config = ModelConfig { max_position_embeddings: 12, ..ModelConfig::llama(16, 16, 32, 2, 2, 2) };
-        let lists = answers.iter().map(|turns| turns.iter().map(|turn| turn.to_vec()).collect()).collect();
+        let lists = turns_per_step.iter().map(|turns| turns.iter().map(|turn| turn.to_vec()).collect()).collect();
         sampler(Script(lists), &config)
     }
 
-    fn begin(sampler: &mut dyn Sampler, tokens: &[u32], most: usize) -> SequenceId {
+    fn begin(sampler: &mut dyn Sampler, tokens: &[u32], max_new_tokens: usize) -> SequenceId {
         let request = SequenceRequest {
             tokens: tokens.to_vec(),
             draw: DrawKey { chance: Chance::new(0), problem: 0, sample: 0 },
             sampling: SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 },
             stop_tokens: vec![9],
-            max_new_tokens: most,
+            max_new_tokens,
         };
         sampler.start(request).unwrap()
     }
@@ -172,19 +174,19 @@ mod tests {
 
     #[test]
     fn what_is_no_turn_is_refused() {
-        for (turns, said) in [
-            (&[&[2_u32, 3][..]][..], "has not come to its end"),
-            (&[&[]], "has not come to its end"),
-            (&[&[2, 9, 2]], "goes on after its end"),
-            (&[&[2; 6]], "goes on after its end"),
+        for (turns, expected) in [
+            (&[&[2_u32, 3][..]][..], "ends before a stop token"),
+            (&[&[]], "ends before a stop token"),
+            (&[&[2, 9, 2]], "continues after its end"),
+            (&[&[2; 6]], "continues after its end"),
             (&[&[16, 9]], "16"),
-            (&[], "1 turns were asked for, and 0 were sampled"),
+            (&[], "1 turns were requested, but 0 were sampled"),
             (&[&[9], &[9]], "2 were sampled"),
         ] {
             let mut sampler = script(&[turns]);
             begin(&mut *sampler, &[1], 5);
             let error = sampler.step().unwrap_err();
-            assert!(error.to_string().contains(said), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
         }
     }
 }

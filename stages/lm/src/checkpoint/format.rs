@@ -56,7 +56,7 @@ impl SaveOptions {
         let problem = |message: String| OptionProblem::new(format!("{at}/shard_size"), message);
         match self.shard_size.as_deref().map(parse_size) {
             Some(Err(why)) => vec![problem(why)],
-            Some(Ok(0)) => vec![problem("a file of 0 bytes holds nothing".into()).help("use a size such as `2GB`")],
+            Some(Ok(0)) => vec![problem("a file needs at least 1 byte".into()).help("use a size such as `2GB`")],
             _ => Vec::new(),
         }
     }

@@ -9,18 +9,18 @@ use trainyard_core::Result;
 
 /// Returns every fused layer of the model, with the prefix of its layer's parameter names.
 fn groups(config: &ModelConfig) -> Vec<(String, FusedLinear)> {
-    let of = |layer: usize| wholes(config).into_iter().map(move |whole| (format!("model.layers.{layer}."), whole));
+    let of = |layer: usize| wholes(config).into_iter().map(move |fused| (format!("model.layers.{layer}."), fused));
     (0..config.num_hidden_layers).flat_map(of).collect()
 }
 
 /// Splits the fused tensors of a file into their parts. A missing one, or one of another shape, is left unchanged.
 pub(super) fn split(config: &ModelConfig, weights: &mut Weights) -> Result<()> {
-    for (layer, whole) in groups(config) {
-        let name = format!("{layer}{}.weight", whole.name);
-        let fits = |t: &Tensor| t.dims().len() == 2 && t.dims()[0] == whole.rows();
+    for (layer, fused) in groups(config) {
+        let name = format!("{layer}{}.weight", fused.name);
+        let fits = |t: &Tensor| t.dims().len() == 2 && t.dims()[0] == fused.rows();
         let Some(tensor) = weights.get(&name).filter(|t| fits(t)).cloned() else { continue };
         weights.remove(&name);
-        for (part, rows) in whole.ranges() {
+        for (part, rows) in fused.ranges() {
             let part_of =
                 tensor.narrow(0, rows.start, rows.len()).and_then(|t| t.force_contiguous()).map_err(candle)?;
             weights.insert(format!("{layer}{part}.weight"), part_of);
@@ -32,10 +32,10 @@ pub(super) fn split(config: &ModelConfig, weights: &mut Weights) -> Result<()> {
 /// Joins the parts, for a file.
 pub(super) fn join(config: &ModelConfig, weights: &Weights) -> Result<Weights> {
     let mut joined = weights.clone();
-    for (layer, whole) in groups(config) {
+    for (layer, fused) in groups(config) {
         let name = |part: &str| format!("{layer}{part}.weight");
-        let parts: Vec<Tensor> = whole.parts.iter().filter_map(|(part, _)| joined.remove(&name(part))).collect();
-        joined.insert(name(whole.name), Tensor::cat(&parts, 0).map_err(candle)?);
+        let parts: Vec<Tensor> = fused.parts.iter().filter_map(|(part, _)| joined.remove(&name(part))).collect();
+        joined.insert(name(fused.name), Tensor::cat(&parts, 0).map_err(candle)?);
     }
     Ok(joined)
 }

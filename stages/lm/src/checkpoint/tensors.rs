@@ -65,7 +65,7 @@ impl<'a> EncodedTensor<'a> {
                 DType::F64 => (Dtype::F64, tensor.dims()),
                 DType::U32 => (Dtype::U32, tensor.dims()),
                 other => {
-                    let message = format!("`{name}` is of type {other:?}, which a checkpoint cannot hold");
+                    let message = format!("`{name}` has the type {other:?}, which checkpoints do not support");
                     return Err(Error::bug(message));
                 }
             },
@@ -150,7 +150,7 @@ fn header<'f>(bytes: &'f [u8], path: &Path) -> Result<SafeTensors<'f>> {
             SafeTensorError::HeaderTooSmall
             | SafeTensorError::InvalidHeaderLength
             | SafeTensorError::MetadataIncompleteBuffer => "the file is truncated".to_string(),
-            other => format!("no valid safetensors file: {other}"),
+            other => format!("not a valid safetensors file: {other}"),
         };
         Error::data(format!("{}: {reason}", path.display())).help("fetch or write the file again")
     })
@@ -207,9 +207,8 @@ fn read(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
             Tensor::from_vec(numbers, shape, &Device::Cpu)
         }
         other => {
-            return Err(
-                Error::data(format!("`{name}` is of type {other:?}")).help("use weights of type f32, f64, f16 or bf16")
-            );
+            return Err(Error::data(format!("`{name}` has the type {other:?}"))
+                .help("use weights of type f32, f64, f16 or bf16"));
         }
     };
     tensor.map_err(candle)

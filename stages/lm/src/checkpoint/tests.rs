@@ -73,8 +73,8 @@ fn weights_are_cut_into_shards_that_hold_them_all() {
         assert_eq!(read, config);
         for (name, tensor) in &weights {
             for (ours, theirs) in numbers(tensor).iter().zip(numbers(&back[name])) {
-                let most = if dtype == SavedType::F32 { 0.0 } else { ours.abs() / 256.0 };
-                assert!((ours - theirs).abs() <= most, "{name}: {ours} became {theirs}");
+                let tolerance = if dtype == SavedType::F32 { 0.0 } else { ours.abs() / 256.0 };
+                assert!((ours - theirs).abs() <= tolerance, "{name}: {ours} became {theirs}");
             }
         }
         let json = read_json(&folder.0.join("config.json")).unwrap();
@@ -136,7 +136,7 @@ fn half_precision_becomes_single() {
     assert_eq!(write(Dtype::F16, [0x3c00, 0xc000, 1]), [1.0, -2.0, 2.0f32.powi(-24)]);
     let view = TensorView::new(Dtype::I8, vec![1], &[1]).unwrap();
     safetensors::serialize_to_file([("x", view)], None, &path).unwrap();
-    assert!(load_tensors(&path).unwrap_err().message.contains("`x` is of type I8"));
+    assert!(load_tensors(&path).unwrap_err().message.contains("`x` has the type I8"));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn damaged_files_are_named_and_are_bad_data() {
     let mut garbled = whole;
     garbled[9] = 0xff;
     fs::write(&path, garbled).unwrap();
-    assert!(load_model(&folder.0).unwrap_err().message.contains("no valid safetensors"));
+    assert!(load_model(&folder.0).unwrap_err().message.contains("not a valid safetensors"));
     fs::remove_file(&path).unwrap();
     assert_eq!(load_model(&folder.0).unwrap_err().kind, ErrorKind::Invalid);
     fs::write(folder.0.join("config.json"), "{").unwrap();

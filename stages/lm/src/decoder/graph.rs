@@ -1,9 +1,9 @@
 //! The decoder's body as nodes of candle's graph.
 //!
 //! A custom operation of candle takes at most three tensors, but a decoder has hundreds of parameters. So a chain of
-//! `Attach` nodes, one number wide, leads from the parameters to the `DecoderBodyOp` node. The backward of `DecoderBodyOp` computes all
-//! gradients and stores them in a shared map; the `Attach` nodes, which come later in the backward, pass them to candle
-//! under the right variables. No gradient is copied.
+//! `Attach` nodes, one number wide, leads from the parameters to the `DecoderBodyOp` node. The backward of
+//! `DecoderBodyOp` computes all gradients and stores them in a shared map; the `Attach` nodes, which come later in the
+//! backward, pass them to candle under the right variables. No gradient is copied.
 
 use super::linear::Dropout;
 use super::state::{ActivationPolicy, PassLimits, Workspace};
@@ -47,13 +47,14 @@ pub(super) fn hidden<T: KernelScalar>(
     let mut tensors: BTreeMap<String, Tensor> =
         model.frozen.iter().filter(|(name, _)| below(name)).map(|(n, t)| (n.clone(), t.clone())).collect();
     tensors.extend(learned.iter().map(|name| (name.clone(), model.parameters[name].as_tensor().clone())));
-    let shelf = GradientMap::default();
+    let gradient_map = GradientMap::default();
     let mut token = Tensor::zeros(1, T::DTYPE, &Device::Cpu).map_err(candle)?;
     if train {
         for pair in learned.iter().collect::<Vec<_>>().chunks(2) {
             let (first, last) = (pair[0].clone(), pair[pair.len() - 1].clone());
             let (a, b) = (&tensors[&first], &tensors[&last]);
-            token = token.apply_op3(a, b, Attach { first, last, gradient_map: shelf.clone() }).map_err(candle)?;
+            token =
+                token.apply_op3(a, b, Attach { first, last, gradient_map: gradient_map.clone() }).map_err(candle)?;
         }
     }
     let pass = Mutex::new(WorkspaceGuard { workspace: Some(take(&buffers)), buffers });
@@ -73,7 +74,7 @@ pub(super) fn hidden<T: KernelScalar>(
         batch: batch.clone(),
         keep,
         limits,
-        gradient_map: shelf,
+        gradient_map,
         pass,
     };
     if train { token.apply_op1(body) } else { token.apply_op1_no_bwd(&body) }.map_err(candle)
@@ -119,7 +120,7 @@ impl<T: KernelScalar> DecoderBodyOp<T> {
         let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
         match pass.workspace.as_mut() {
             Some(workspace) => work(workspace),
-            None => candle_core::bail!("the pass has lost its workspace"),
+            None => candle_core::bail!("the pass has no workspace"),
         }
     }
 }
@@ -154,10 +155,10 @@ impl<T: KernelScalar> CustomOp1 for DecoderBodyOp<T> {
                 backward::run(&self.config, view, &self.batch, workspace, what, d_out)
             })
         })?;
-        let mut shelf = self.gradient_map.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gradient_map = self.gradient_map.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, values) in gradients {
             let shape = self.tensors[&name].shape();
-            shelf.insert(name, Tensor::from_vec(values, shape, &Device::Cpu)?);
+            gradient_map.insert(name, Tensor::from_vec(values, shape, &Device::Cpu)?);
         }
         Ok(Some(token.zeros_like()?))
     }

@@ -191,9 +191,8 @@ impl Decoder {
         temperature: f64,
     ) -> Result<(Tensor, Tensor)> {
         if self.config.num_labels.is_some() {
-            return Err(
-                Error::invalid("a token classifier predicts no tokens").help("give a language model (…ForCausalLM)")
-            );
+            return Err(Error::invalid("a token classifier does not predict tokens")
+                .help("use a language model (…ForCausalLM)"));
         }
         let temperature = temperature * self.config.architecture.logits_scaling;
         self.config.expect_tokens(targets)?;
@@ -206,7 +205,7 @@ impl Decoder {
             .ok_or_else(|| Error::invalid("the model has no score head").help("train one with the `prm` stage"))?;
         let total = hidden.dims().first().copied().unwrap_or(0);
         if let Some(row) = rows.iter().find(|r| **r as usize >= total) {
-            return Err(Error::bug(format!("there is no row {row} among {total} hidden rows")));
+            return Err(Error::bug(format!("row {row} is out of range: there are {total} hidden rows")));
         }
         let index = Tensor::from_slice(rows, rows.len(), &Device::Cpu).map_err(candle)?;
         hidden.index_select(&index, 0).and_then(|h| h.matmul(&weight.t()?)).map_err(candle)
@@ -228,7 +227,7 @@ impl Decoder {
     /// Returns the matrix `[vocabulary, hidden]` of the language head, which may be the embeddings.
     fn head(&self) -> Result<&Tensor> {
         let name = if self.config.tie_word_embeddings { "model.embed_tokens.weight" } else { "lm_head.weight" };
-        self.tensor(name).ok_or_else(|| Error::bug(format!("the model lost `{name}`")))
+        self.tensor(name).ok_or_else(|| Error::bug(format!("the model has no `{name}`")))
     }
     fn tensor(&self, name: &str) -> Option<&Tensor> {
         self.parameters.get(name).map(Var::as_tensor).or_else(|| self.frozen.get(name))
@@ -264,7 +263,7 @@ pub(crate) fn expect_weights(config: &ModelConfig, mut weights: Weights) -> Resu
                 .help("use the config.json and the model.safetensors of one model")
         })?;
         if tensor.dims() != shape {
-            return Err(Error::data(format!("`{name}` has shape {:?}, the config asks for {shape:?}", tensor.dims()))
+            return Err(Error::data(format!("`{name}` has shape {:?}, the config requires {shape:?}", tensor.dims()))
                 .help("use the config.json and the model.safetensors of one model"));
         }
         let kind = *dtype.get_or_insert(tensor.dtype());
@@ -278,7 +277,7 @@ pub(crate) fn expect_weights(config: &ModelConfig, mut weights: Weights) -> Resu
     weights.remove("lm_head.weight");
     match weights.keys().next() {
         Some(name) => Err(Error::data(format!(
-            "the weights hold `{name}`, which a {} of this config does not have",
+            "unexpected tensor `{name}`: a {} of this config does not have it",
             config.family.name
         ))
         .help("check `attention_bias` and the number of layers in config.json")),

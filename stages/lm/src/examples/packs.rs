@@ -9,20 +9,20 @@ use trainyard_tables::TokenPack;
 
 /// Packs trajectories in their order.
 pub struct Packer {
-    most: usize,
+    max_tokens: usize,
     rows: u32,
     pack: TokenPack,
 }
 
 impl Packer {
-    /// Creates a packer for packs of at most `most` tokens; a longer trajectory has a separate one.
-    pub fn new(most: usize) -> Self {
-        Self { most, rows: 0, pack: TokenPack::default() }
+    /// Creates a packer for packs of at most `max_tokens` tokens; a longer trajectory has a separate one.
+    pub fn new(max_tokens: usize) -> Self {
+        Self { max_tokens, rows: 0, pack: TokenPack::default() }
     }
     /// Adds a trajectory. Returns the previous pack if the trajectory did not fit into it.
     pub fn push(&mut self, row: &TokenizedTrajectory) -> Option<TokenPack> {
         let tokens: usize = row.contexts.iter().map(|context| context.tokens.len()).sum();
-        let full = !self.pack.lengths.is_empty() && self.pack.tokens.len() + tokens > self.most;
+        let full = !self.pack.lengths.is_empty() && self.pack.tokens.len() + tokens > self.max_tokens;
         let before = full.then(|| std::mem::take(&mut self.pack));
         for context in &row.contexts {
             self.add(row, context);
@@ -59,7 +59,9 @@ pub fn unpack(pack: &TokenPack) -> Result<Vec<TokenizedTrajectory>> {
     let by_sequence = [pack.rows.len(), pack.trajectories.len(), pack.problems.len(), pack.masked_turns.len()];
     let tokens: usize = pack.lengths.iter().map(|length| *length as usize).sum();
     if by_sequence.iter().any(|n| *n != sequences) || pack.tokens.len() != tokens || pack.loss_mask.len() != tokens {
-        return Err(Error::data("the lists of a token pack differ in length").help("make the tokens again"));
+        return Err(
+            Error::data("the lists of a token pack differ in length").help("create them again with `data/tokenize`")
+        );
     }
     let mut rows: Vec<TokenizedTrajectory> = Vec::new();
     let mut start = 0;

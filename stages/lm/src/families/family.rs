@@ -72,7 +72,7 @@ pub fn windows(keys: &Keys<'_>, layers: usize, sliding: impl Fn(usize) -> bool) 
     let of = |slides: bool| match (slides, window) {
         (false, _) => Ok(None),
         (true, Some(w)) if w > 0 => Ok(Some(w)),
-        (true, _) => Err(Error::data("config.json: layers slide, but `sliding_window` is missing or 0")),
+        (true, _) => Err(Error::data("config.json: some layers have a window, but `sliding_window` is missing or 0")),
     };
     types.into_iter().map(of).collect()
 }

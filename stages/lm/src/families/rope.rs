@@ -180,7 +180,7 @@ impl Rope {
         let dim = self.dim(head_dim);
         if dim == 0 || !dim.is_multiple_of(2) || dim > head_dim {
             return Err(Error::invalid(format!(
-                "model config: {dim} of the {head_dim} numbers of a head would turn (`head_dim` times \
+                "model config: {dim} of the {head_dim} numbers of a head would rotate (`head_dim` times \
                 `partial_rotary_factor`)"
             ))
             .help("rotary embeddings rotate pairs: use an even number"));

@@ -204,9 +204,9 @@ fn sampling_records_what_training_computes() {
 /// Returns the names of the parts of a tensor that files keep fused.
 fn parts(name: &str) -> Vec<String> {
     let wholes = [("qkv_proj", &["q_proj", "k_proj", "v_proj"][..]), ("gate_up_proj", &["gate_proj", "up_proj"])];
-    for (whole, parts) in wholes {
-        if name.contains(whole) {
-            return parts.iter().map(|part| name.replace(whole, part)).collect();
+    for (fused, parts) in wholes {
+        if name.contains(fused) {
+            return parts.iter().map(|part| name.replace(fused, part)).collect();
         }
     }
     vec![name.to_string()]

@@ -49,13 +49,13 @@ pub(super) fn decode(
     for entry in share.iter_mut().flatten() {
         entry.state.computed_by(version, entry.cached);
     }
-    let wanted: Vec<[u32; 1]> = share.iter().map(|g| [(g[0].state.token_ids.len() - 1) as u32]).collect();
+    let requested: Vec<[u32; 1]> = share.iter().map(|g| [(g[0].state.token_ids.len() - 1) as u32]).collect();
     let mut works: Vec<SequenceWork<'_>> = share
         .iter_mut()
-        .zip(&wanted)
-        .map(|(group, wanted)| {
+        .zip(&requested)
+        .map(|(group, requested)| {
             let BlockSequenceEntry { state, cached, cache: blocks, .. } = &mut *group[0];
-            SequenceWork { tokens: &state.token_ids, cached: *cached, blocks, wanted }
+            SequenceWork { tokens: &state.token_ids, cached: *cached, blocks, requested }
         })
         .collect();
     scratch.hidden.clear();

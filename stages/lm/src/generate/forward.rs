@@ -19,7 +19,7 @@ pub struct SequenceWork<'a> {
     pub cached: usize,
     pub blocks: &'a mut KvBlocks,
     /// Positions whose final hidden states are returned: ascending, all from `cached` on.
-    pub wanted: &'a [u32],
+    pub requested: &'a [u32],
 }
 
 /// Buffers of one thread, kept between steps.
@@ -48,7 +48,7 @@ struct TokenRow {
     position: usize,
 }
 
-/// Computes keys and values of all uncached tokens; appends the wanted hidden states (after the last norm) to
+/// Computes keys and values of all uncached tokens; appends the requested hidden states (after the last norm) to
 /// `scratch.hidden`, by work and position. More than one thread divides each product over rayon's current pool.
 pub fn forward(
     model: &PackedModel,
@@ -204,7 +204,7 @@ impl ForwardChunk<'_, '_> {
     fn collect(&mut self) {
         let (hidden, width) = (self.model.hidden, self.width());
         for (row, x) in self.rows.iter().zip(self.scratch.residual.chunks_exact(width)) {
-            if self.works[row.work].wanted.binary_search(&(row.position as u32)).is_ok() {
+            if self.works[row.work].requested.binary_search(&(row.position as u32)).is_ok() {
                 let start = self.scratch.hidden.len();
                 self.scratch.hidden.resize(start + hidden, 0.0);
                 rms_norm(self.isa, &x[..hidden], &self.model.norm, self.model.eps, &mut self.scratch.hidden[start..]);

@@ -270,7 +270,7 @@ impl CheckedSource<'_> {
         // Layers that are fused in files share their factors.
         let mut adapted: Vec<&str> = shares.iter().map(|share| share.layer).collect();
         adapted.dedup();
-        adapted.retain(|whole| self.weights.shape(&name(whole, DOWN)).is_some());
+        adapted.retain(|fused| self.weights.shape(&name(fused, DOWN)).is_some());
         if adapted.is_empty() {
             return Ok(None);
         }
@@ -278,7 +278,7 @@ impl CheckedSource<'_> {
         let width = adapted.len() * padded;
         let up = |share: AdapterRows| {
             let mut up = vec![0.0; share.rows.len() * width];
-            if let Some(place) = adapted.iter().position(|whole| *whole == share.layer) {
+            if let Some(place) = adapted.iter().position(|fused| *fused == share.layer) {
                 let factor = self.matrix(&name(share.layer, UP), share.total_rows, rank)?;
                 let rows = factor[share.rows.start * rank..share.rows.end * rank].chunks_exact(rank);
                 for (row, factor) in up.chunks_exact_mut(width).zip(rows) {
@@ -290,12 +290,12 @@ impl CheckedSource<'_> {
             Ok::<_, Error>(up)
         };
         let ups: Vec<Vec<f32>> = shares.into_iter().map(up).collect::<Result<_>>()?;
-        let down = |whole: &&str| self.matrix(&name(whole, DOWN), rank, *inputs);
+        let down = |fused: &&str| self.matrix(&name(fused, DOWN), rank, *inputs);
         let downs: Vec<Vec<f32>> = adapted.iter().map(down).collect::<Result<_>>()?;
-        let whole = |parts: &[Vec<f32>], k: usize| {
+        let fused = |parts: &[Vec<f32>], k: usize| {
             PackedMatrix::new(k, &parts.iter().map(|part| (part.as_slice(), None)).collect::<Vec<_>>())
         };
-        Ok(Some((whole(&downs, *inputs), whole(&ups, width))))
+        Ok(Some((fused(&downs, *inputs), fused(&ups, width))))
     }
     fn layer(&self, config: &ModelConfig, index: usize) -> Result<PackedLayer> {
         let name = |part: &str| format!("model.layers.{index}.{part}");

@@ -30,7 +30,7 @@ pub struct Distribution<'a> {
     /// The token that temperature 0 takes.
     only: Option<u32>,
     /// Whether no token is truncated: a mass of 0 is then a probability too small for f32.
-    whole: bool,
+    untruncated: bool,
 }
 
 /// Checks the ranges: a finite `temperature >= 0` and `0 < top_p <= 1`.
@@ -76,9 +76,16 @@ impl<'a> Distribution<'a> {
             truncate(isa, sampling, buffer);
         }
         let all = sampling.top_p >= 1.0 && (sampling.top_k == 0 || sampling.top_k as usize >= buffer.scaled.len());
-        let whole = greedy || all;
+        let untruncated = greedy || all;
         let Buffer { scaled, masses, .. } = buffer;
-        Some(Self { isa, scaled, masses, total: sum_wide(isa, masses), only: greedy.then_some(best as u32), whole })
+        Some(Self {
+            isa,
+            scaled,
+            masses,
+            total: sum_wide(isa, masses),
+            only: greedy.then_some(best as u32),
+            untruncated,
+        })
     }
     /// Returns the token at `uniform` in [0, 1) of the cumulative distribution in id order.
     pub fn draw(&self, uniform: f64) -> u32 {
@@ -99,7 +106,7 @@ impl<'a> Distribution<'a> {
     /// Returns the natural log of a token's probability; negative infinity where truncated; at temperature 1 for greedy
     /// choices.
     pub fn logprob(&self, token: u32) -> f32 {
-        if self.whole || self.masses[token as usize] > 0.0 {
+        if self.untruncated || self.masses[token as usize] > 0.0 {
             (f64::from(self.scaled[token as usize]) - self.total.ln()) as f32
         } else {
             f32::NEG_INFINITY
@@ -110,7 +117,7 @@ impl<'a> Distribution<'a> {
     pub fn most_probable(&self, count: usize) -> Vec<(u32, f32)> {
         let possible = |id: &u32| {
             let at = *id as usize;
-            self.scaled[at] > f32::NEG_INFINITY && (self.whole || self.masses[at] > 0.0)
+            self.scaled[at] > f32::NEG_INFINITY && (self.untruncated || self.masses[at] > 0.0)
         };
         let mut ids: Vec<u32> = (0..self.scaled.len() as u32).filter(possible).collect();
         let order = |a: &u32, b: &u32| self.scaled[*b as usize].total_cmp(&self.scaled[*a as usize]).then(a.cmp(b));

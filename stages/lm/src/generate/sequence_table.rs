@@ -76,7 +76,7 @@ impl<C: Cache> SequenceTable<C> {
     pub fn new(config: &ModelConfig) -> Self {
         Self { entries: BTreeMap::new(), next: 0, config: config.clone(), version: 0, entropies: true }
     }
-    /// Returns a roster for sequences without entropies.
+    /// Returns a table for sequences without entropies.
     pub fn without_entropies(self) -> Self {
         Self { entropies: false, ..self }
     }
@@ -188,7 +188,7 @@ impl<C: Cache> SequenceTable<C> {
     }
     /// Removes and returns a sequence; its forks remain.
     pub fn remove(&mut self, id: SequenceId) -> SequenceState {
-        self.entries.remove(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0)).state
+        self.entries.remove(&id).unwrap_or_else(|| panic!("there is no sequence {}", id.0)).state
     }
     /// Returns the sequences that are sampling, in id order.
     pub fn running(&mut self) -> impl Iterator<Item = (SequenceId, &mut SequenceEntry<C>)> {
@@ -211,7 +211,7 @@ impl<C: Cache> SequenceTable<C> {
         self.entries.get_mut(&id)
     }
     pub fn entry_mut(&mut self, id: SequenceId) -> &mut SequenceEntry<C> {
-        self.entries.get_mut(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0))
+        self.entries.get_mut(&id).unwrap_or_else(|| panic!("there is no sequence {}", id.0))
     }
 
     fn check_length(&self, length: usize) -> Result<()> {
@@ -228,7 +228,7 @@ impl<C: Cache> SequenceTable<C> {
         id
     }
     fn entry(&self, id: SequenceId) -> &SequenceEntry<C> {
-        self.entries.get(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0))
+        self.entries.get(&id).unwrap_or_else(|| panic!("there is no sequence {}", id.0))
     }
 }
 

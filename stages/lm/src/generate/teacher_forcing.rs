@@ -73,7 +73,7 @@ impl Generator {
         })
     }
 
-    /// Computes each sequence from its beginning and passes the wanted hidden states to `read`; results in order.
+    /// Computes each sequence from its beginning and passes the requested hidden states to `read`; results in order.
     fn forward_given<R: Send>(
         &mut self,
         sequences: &[&[u32]],
@@ -85,14 +85,14 @@ impl Generator {
         self.model.reserve(sequences.iter().map(|s| s.len()).max().unwrap_or(0));
         let shares = split(sequences, positions, self.scratches.len());
         let results = self.parallel(shares, |model, isa, share, scratch| {
-            let one = |(tokens, wanted): (&[u32], &[u32])| {
+            let one = |(tokens, requested): (&[u32], &[u32])| {
                 scratch.hidden.clear();
                 let mut blocks = KvBlocks::default();
-                let used = wanted.last().map_or(0, |&p| p as usize + 1);
+                let used = requested.last().map_or(0, |&p| p as usize + 1);
                 forward(
                     model,
                     (isa, 1),
-                    &mut [SequenceWork { tokens: &tokens[..used], cached: 0, blocks: &mut blocks, wanted }],
+                    &mut [SequenceWork { tokens: &tokens[..used], cached: 0, blocks: &mut blocks, requested }],
                     scratch,
                 );
                 let hidden = std::mem::take(&mut scratch.hidden);
@@ -107,16 +107,16 @@ impl Generator {
 }
 
 /// Checks positions. Errors: bug, if they are not ascending places of their sequences; invalid, if the tokens up to the
-/// last wanted one (later ones are not computed) exceed the model's positions.
-pub(crate) fn check_positions<P: AsRef<[u32]>>(sequences: &[&[u32]], positions: &[P], most: usize) -> Result<()> {
+/// last requested one (later ones are not computed) exceed the model's positions.
+pub(crate) fn check_positions<P: AsRef<[u32]>>(sequences: &[&[u32]], positions: &[P], max: usize) -> Result<()> {
     if sequences.len() != positions.len() {
-        return Err(Error::bug(format!("{} sequences, but positions of {}", sequences.len(), positions.len())));
+        return Err(Error::bug(format!("{} sequences, but {} lists of positions", sequences.len(), positions.len())));
     }
     for (sequence, positions) in sequences.iter().zip(positions) {
         let positions = positions.as_ref();
         let used = positions.last().map_or(0, |&p| p as usize + 1);
-        if used > most {
-            return Err(Error::invalid(format!("{used} tokens, but the model has {most} positions")));
+        if used > max {
+            return Err(Error::invalid(format!("a sequence of {used} tokens exceeds the model's {max} positions")));
         }
         if !positions.is_sorted() || used > sequence.len() {
             return Err(Error::bug("positions must ascend and lie inside the sequence"));
@@ -136,8 +136,9 @@ fn split<'a>(sequences: &[&'a [u32]], positions: &[&'a [u32]], threads: usize) -
     let total: usize = sequences.iter().map(|s| s.len() + 1).sum();
     let mut shares: Vec<PositionedSequences<'a>> = (0..threads).map(|_| Vec::new()).collect();
     let mut before = 0;
-    for (&sequence, &wanted) in sequences.iter().zip(positions) {
-        shares[((2 * before + sequence.len() + 1) * threads / (2 * total)).min(threads - 1)].push((sequence, wanted));
+    for (&sequence, &requested) in sequences.iter().zip(positions) {
+        shares[((2 * before + sequence.len() + 1) * threads / (2 * total)).min(threads - 1)]
+            .push((sequence, requested));
         before += sequence.len() + 1;
     }
     shares

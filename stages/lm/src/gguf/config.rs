@@ -18,7 +18,7 @@ pub(super) fn config<R: Read + Seek>(metadata: &Metadata<'_>, content: &Content,
     let family = FAMILIES.iter().find(|(name, _)| *name == architecture).map(|(_, family)| *family);
     let family = family.ok_or_else(|| {
         let known: Vec<&str> = FAMILIES.iter().map(|(name, _)| *name).collect();
-        Error::invalid(format!("GGUF files of the architecture `{architecture}` are not read"))
+        Error::invalid(format!("GGUF files of the architecture `{architecture}` are not supported"))
             .help(format!("use one of {}, or a Hugging Face folder", known.join(", ")))
     })?;
     let key = |name: &str| format!("{architecture}.{name}");

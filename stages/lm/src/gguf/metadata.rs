@@ -18,14 +18,14 @@ impl<'a> Metadata<'a> {
         }
     }
     pub fn size(&self, key: &str) -> Result<usize> {
-        whole(self.need(key)?).ok_or_else(|| wrong(key, "a whole number"))
+        whole_number(self.need(key)?).ok_or_else(|| wrong(key, "a whole number"))
     }
     /// Returns a number; float32 is read as its shortest decimal, as config files write it.
     pub fn number(&self, key: &str) -> Result<f64> {
         match self.need(key)? {
             Value::F32(x) => x.to_string().parse().map_err(|_| wrong(key, "a number")),
             Value::F64(x) => Ok(*x),
-            other => whole(other).map(|x| x as f64).ok_or_else(|| wrong(key, "a number")),
+            other => whole_number(other).map(|x| x as f64).ok_or_else(|| wrong(key, "a number")),
         }
     }
     pub fn flag_or(&self, key: &str, default: bool) -> Result<bool> {
@@ -43,7 +43,11 @@ impl<'a> Metadata<'a> {
         self.list(key)?.iter().map(text).collect::<Option<_>>().ok_or_else(|| wrong(key, "a list of texts"))
     }
     pub fn sizes(&self, key: &str) -> Result<Vec<usize>> {
-        self.list(key)?.iter().map(whole).collect::<Option<_>>().ok_or_else(|| wrong(key, "a list of whole numbers"))
+        self.list(key)?
+            .iter()
+            .map(whole_number)
+            .collect::<Option<_>>()
+            .ok_or_else(|| wrong(key, "a list of whole numbers"))
     }
     pub fn numbers(&self, key: &str) -> Result<Vec<f32>> {
         let number = |v: &Value| match v {
@@ -55,7 +59,9 @@ impl<'a> Metadata<'a> {
     }
     /// Returns the id of a special token by llama.cpp's name: `bos`, `eos`, `padding`, …
     pub fn token(&self, name: &str) -> Option<u32> {
-        self.get(&format!("tokenizer.ggml.{name}_token_id")).and_then(whole).and_then(|id| u32::try_from(id).ok())
+        self.get(&format!("tokenizer.ggml.{name}_token_id"))
+            .and_then(whole_number)
+            .and_then(|id| u32::try_from(id).ok())
     }
     fn list(&self, key: &str) -> Result<&'a [Value]> {
         match self.need(key)? {
@@ -72,7 +78,7 @@ fn wrong(key: &str, what: &str) -> Error {
     Error::data(format!("the metadata's `{key}` is not {what}"))
 }
 
-fn whole(value: &Value) -> Option<usize> {
+fn whole_number(value: &Value) -> Option<usize> {
     let signed = |x: i64| usize::try_from(x).ok();
     match value {
         Value::U8(x) => Some(usize::from(*x)),

@@ -96,7 +96,7 @@ impl GgufContent {
             (Some(template), _) => template,
             (None, Some(source)) => ChatTemplate::new(source)?,
             (None, None) => {
-                return Err(Error::invalid("the file has no chat template").help("give `template`, as for base models"));
+                return Err(Error::invalid("the file has no chat template").help("set `template`, as for base models"));
             }
         };
         let chat = ChatEncoder::new(self.tokenizer, template)?;

@@ -21,7 +21,7 @@ pub(super) fn weights<R: Read + Seek>(config: &ModelConfig, content: &Content, r
         let tensor = tensor.dequantize(&Device::Cpu).map_err(failed)?;
         if tensor.dims() != shape {
             return Err(Error::data(format!(
-                "`{source}` has shape {:?}, the metadata ask for {shape:?}",
+                "`{source}` has shape {:?}, the metadata require {shape:?}",
                 tensor.dims()
             )));
         }

@@ -129,7 +129,7 @@ fn files_that_cannot_be_read_are_named() {
         bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
         message(&bytes)
     };
-    assert!(changed("smollm", "smollx").contains("the pre-tokenizer `smollx`"));
+    assert!(changed("smollm", "smollx").contains("pre-tokenizer `smollx`"));
     assert!(changed("gpt2", "gptx").contains("kind `gptx`"));
     assert!(changed("blk.1.attn_norm", "blk.1.attn_nxrm").contains("`blk.1.attn_norm.weight` is missing"));
     assert!(changed("llama", "lxama").contains("architecture `lxama`"));

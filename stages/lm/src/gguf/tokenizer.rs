@@ -50,7 +50,7 @@ pub(super) fn tokenizer(metadata: &Metadata<'_>) -> Result<Tokenizer> {
             (tokens, sentence_piece(Some(metadata.flag_or("tokenizer.ggml.add_space_prefix", true)?)), merges)
         }
         other => {
-            return Err(Error::invalid(format!("a tokenizer of the kind `{other}` is not read from GGUF files"))
+            return Err(Error::invalid(format!("GGUF tokenizers of the kind `{other}` are not supported"))
                 .help("use a file with `gpt2` or `llama`, or the model's Hugging Face folder"));
         }
     };
@@ -102,7 +102,7 @@ fn byte_level(pre: &str) -> Result<Pipeline> {
         "smollm" => Ok(pipeline(Value::Null, after(json!({"type": "Digits", "individual_digits": true}), true), false)),
         "llama-bpe" | "llama3" | "llama-v3" => Ok(pipeline(Value::Null, words(r"\p{N}{1,3}"), true)),
         "qwen2" => Ok(pipeline(json!({"type": "NFC"}), words(r"\p{N}"), false)),
-        other => Err(Error::invalid(format!("the pre-tokenizer `{other}` of the file is not known"))
+        other => Err(Error::invalid(format!("the file's pre-tokenizer `{other}` is not supported"))
             .help("use a file with gpt-2, smollm, llama-bpe or qwen2, or the model's Hugging Face folder")),
     }
 }
@@ -151,7 +151,7 @@ fn merges(metadata: &Metadata<'_>) -> Result<Vec<(String, String)>> {
         .into_iter()
         .map(pair)
         .collect::<Option<_>>()
-        .ok_or_else(|| Error::data("an entry of `tokenizer.ggml.merges` is no pair").help("fetch the file again"))
+        .ok_or_else(|| Error::data("an entry of `tokenizer.ggml.merges` is not a pair").help("fetch the file again"))
 }
 
 /// Returns the merges that a vocabulary implies: every token that two others form, the best score first. Among the
@@ -192,9 +192,9 @@ fn added(metadata: &Metadata<'_>, tokens: &[String]) -> Result<Vec<Value>> {
 
 /// Returns the tokens that other programs add before a text, where the file requires it; encoding here adds none.
 fn beginning(metadata: &Metadata<'_>, tokens: &[String]) -> Result<Value> {
-    let wanted = metadata.flag_or("tokenizer.ggml.add_bos_token", false)?;
+    let add_bos = metadata.flag_or("tokenizer.ggml.add_bos_token", false)?;
     let begin = metadata.token("bos").and_then(|id| Some((id, tokens.get(id as usize)?)));
-    let Some((id, token)) = begin.filter(|_| wanted) else { return Ok(Value::Null) };
+    let Some((id, token)) = begin.filter(|_| add_bos) else { return Ok(Value::Null) };
     let mark = |kind: u8| json!({"SpecialToken": {"id": token, "type_id": kind}});
     let text = |name: &str, kind: u8| json!({"Sequence": {"id": name, "type_id": kind}});
     Ok(json!({

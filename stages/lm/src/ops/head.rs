@@ -35,7 +35,7 @@ pub fn logprobs(
     let ((total, width), (vocabulary, depth)) = (hidden.dims2().map_err(candle)?, weight.dims2().map_err(candle)?);
     if rows.is_empty() || rows.len() != targets.len() {
         return Err(Error::bug(format!(
-            "{} rows and {} targets: give as many of both, at least one",
+            "{} rows and {} targets: pass equal numbers of both, at least one",
             rows.len(),
             targets.len()
         )));
@@ -44,7 +44,7 @@ pub fn logprobs(
         return Err(Error::bug(format!("hidden rows are {width} wide, but the head takes {depth}")));
     }
     if let Some(row) = rows.iter().find(|r| **r as usize >= total) {
-        return Err(Error::bug(format!("there is no row {row} among {total} hidden rows")));
+        return Err(Error::bug(format!("row {row} is out of range: there are {total} hidden rows")));
     }
     if let Some(token) = targets.iter().find(|t| **t as usize >= vocabulary) {
         return Err(Error::data(format!("target token {token} is outside the vocabulary of {vocabulary} tokens"))
@@ -89,11 +89,11 @@ struct Division {
 
 impl Division {
     fn of(vocabulary: usize, keep: bool) -> Self {
-        let most = LOGITS / vocabulary;
-        let chain = if most >= 2 * ROWS { ROWS } else { (most / 2).max(1) };
+        let max_rows = LOGITS / vocabulary;
+        let chain = if max_rows >= 2 * ROWS { ROWS } else { (max_rows / 2).max(1) };
         // Each task packs a large matrix anew, so tasks must be large, too.
         let task = if keep && vocabulary >= 1 << 13 { chain * (4 * ROWS).div_ceil(chain) } else { chain };
-        Self { chain, task, block: chain * (most / chain).max(1), tile: (vocabulary / 64).clamp(32, 256) }
+        Self { chain, task, block: chain * (max_rows / chain).max(1), tile: (vocabulary / 64).clamp(32, 256) }
     }
 }
 

@@ -189,7 +189,7 @@ fn the_head_refuses_what_it_cannot_answer() {
     let message = |rows: &[u32], targets: &[u32], temperature| {
         head::logprobs(&t(3), &t(4), &[], rows, targets, temperature).unwrap_err().to_string()
     };
-    assert!(message(&[3], &[0], 1.0).contains("no row 3 among 3 hidden rows"));
+    assert!(message(&[3], &[0], 1.0).contains("row 3 is out of range"));
     assert!(message(&[0], &[4], 1.0).contains("target token 4"));
     assert!(message(&[0], &[0], 0.0).contains("temperature 0"));
     assert!(message(&[0, 1], &[0], 1.0).contains("2 rows and 1 targets"));

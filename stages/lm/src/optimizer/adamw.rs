@@ -82,7 +82,7 @@ impl AdamW {
         if !norm.is_finite() {
             return Err(self.non_finite_error(gradients));
         }
-        let clip = self.config.max_norm.map_or(1.0, |most| (most / (norm + 1e-6)).min(1.0));
+        let clip = self.config.max_norm.map_or(1.0, |max_norm| (max_norm / (norm + 1e-6)).min(1.0));
         self.steps += 1;
         let c = self.config;
         let correction = |beta: f64| 1.0 - beta.powi(i32::try_from(self.steps).unwrap_or(i32::MAX));

@@ -34,11 +34,11 @@ impl Gradients {
     /// Adds another micro-batch's gradients; both must have the same parameters.
     pub fn add(&mut self, other: &Self) -> Result<()> {
         if self.values.len() != other.values.len() {
-            return Err(Error::bug("gradients of different models cannot be added"));
+            return Err(Error::bug("cannot add gradients of different models"));
         }
         for ((name, sum), (other_name, term)) in self.values.iter_mut().zip(&other.values) {
             if name != other_name || sum.len() != term.len() {
-                return Err(Error::bug(format!("gradients of `{name}` and `{other_name}` cannot be added")));
+                return Err(Error::bug(format!("cannot add the gradients of `{name}` and `{other_name}`")));
             }
             add_into(sum, term);
         }

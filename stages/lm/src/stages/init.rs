@@ -152,7 +152,7 @@ which both stay as they are; `model/merge` adds one to the other.
 become float32; tokenizer and chat template come from the file.
 
 Errors: sizes that no decoder can have, `bpe` without a corpus or a vocabulary size, a tokenizer that does not fit
-the weights, a template that drops what an assistant says, an adapter of another model.";
+the weights, a template that drops an assistant's content, an adapter of another model.";
     const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, \
         tokenizer: {kind: characters}, template: compact}";
 
@@ -224,13 +224,13 @@ impl trainyard_api::PreparedOptions for ModelInitConfig {
             return problems;
         }
         if config.adapter.is_some() {
-            problem("/adapter", "an adapter changes a given model".to_string(), "name its base model in `from`");
+            problem("/adapter", "`adapter` needs a base model".to_string(), "set `from` to its base model");
         }
         if !config.hidden_size.is_multiple_of(2 * config.heads.max(1)) {
             problem(
                 "/hidden_size",
-                format!("{} is no even multiple of {} heads", config.hidden_size, config.heads),
-                "rotary embedding needs heads of even size",
+                format!("{} is not an even multiple of {} heads", config.hidden_size, config.heads),
+                "choose a `hidden_size` that gives heads of even size",
             );
         }
         if config.kv_heads.is_some_and(|kv| kv == 0 || !config.heads.is_multiple_of(kv)) {
@@ -255,8 +255,8 @@ impl trainyard_api::PreparedOptions for ModelInitConfig {
             (TokenizerKind::Characters, Some(_)) => {
                 problem(
                     "/tokenizer/vocabulary_size",
-                    "is an option of `kind: bpe`".to_string(),
-                    "leave it out: the alphabet decides",
+                    "only applies to `kind: bpe`".to_string(),
+                    "leave it out: the alphabet determines the size",
                 );
             }
             _ => {}
@@ -306,7 +306,7 @@ impl ModelInitConfig {
         let folder = if peft::is_adapter(from) { from.join(peft::BASE) } else { from.to_path_buf() };
         folder.join("config.json").is_file().then(|| crate::checkpoint::read_config(&folder))
     }
-    /// Returns the outline of the adapter for a model of this shape, from the option `adapter` or the model's folder,
+    /// Returns the shape of the adapter for a model of this shape, from the option `adapter` or the model's folder,
     /// or `None` if there is no adapter or its files do not exist yet.
     fn given_adapter(&self, shape: &ModelConfig) -> Option<Result<AdapterShape>> {
         let folder = Path::new(self.adapter.as_deref().or(self.from.as_deref())?);

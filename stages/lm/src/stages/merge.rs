@@ -48,13 +48,13 @@ impl Stage for Merge {
     const DOC: &'static str = "\
 Adds a LoRA adapter to the weights that it changes: W + scale · B·A, computed in float32. The result is an ordinary \
 model folder, which other programs load without PEFT, whose sampling costs nothing for the adapter, and on which a new \
-adapter can be trained. A scoring head that the adapter brought becomes the model's.\n\n\
+adapter can be trained. A scoring head of the adapter becomes the model's.\n\n\
 Errors: a model without an adapter.";
     const EXAMPLE: &'static str = "{}";
 
     fn metrics(&self) -> DeclaredMetrics {
         vec![
-            MetricInfo::new("parameters", "numbers", "Numbers of the whole model."),
+            MetricInfo::new("parameters", "numbers", "Numbers of the merged model."),
             MetricInfo::new("adapter_parameters", "numbers", "Numbers of the adapter that was added."),
         ]
         .into()
@@ -62,7 +62,7 @@ Errors: a model without an adapter.";
     fn ports(&self) -> Ports {
         Ports {
             inputs: vec![port("model", ArtifactKind::Model, Cardinality::One, "A model with an adapter.")],
-            outputs: vec![port("model", ArtifactKind::Model, Cardinality::One, "The whole model.")],
+            outputs: vec![port("model", ArtifactKind::Model, Cardinality::One, "The merged model.")],
         }
     }
     fn prepare(&self, options: Value) -> Result<ModelMergeConfig> {
@@ -72,8 +72,8 @@ Errors: a model without an adapter.";
     fn run(&self, config: ModelMergeConfig, context: &mut StageContext) -> Result<()> {
         let model = ModelFolder::load(&context.input("model")?.folder).at("input `model`")?;
         let Some(adapter) = &model.adapter else {
-            return Err(Error::invalid("input `model` has no adapter that could be merged")
-                .help("use the model as it is, or wire a stage with the option `adapter`"));
+            return Err(Error::invalid("input `model` has no adapter to merge")
+                .help("use the model unchanged, or wire a stage with the option `adapter`"));
         };
         let merged = model.merged()?;
         context.metric("parameters", merged.config.parameter_count() as f64);

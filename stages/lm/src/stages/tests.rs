@@ -162,9 +162,9 @@ fn what_a_given_template_cannot_do_is_known_before_the_run() {
     let (problems, facts) = known(&all.replace("{% for m in messages", "{% for m in messages if m.role != 'tool'"));
     assert_eq!(problems, []);
     let reason = facts["model"][LOST_RESULTS].as_str().unwrap();
-    assert!(reason.contains("cannot show what tools answer"), "{reason}");
+    assert!(reason.contains("cannot show tool results"), "{reason}");
     let (problems, _) = known("{% for m in messages %}<|{{ m.role }}|>{% endfor %}");
-    assert!(problems[0].pointer == "/from" && problems[0].message.contains("drops what an assistant says"));
+    assert!(problems[0].pointer == "/from" && problems[0].message.contains("drops an assistant's content"));
     // A folder that does not exist yet.
     let later = stage.prepare(json!({"from": from.join("later")})).unwrap();
     assert_eq!((later.problems(), later.facts(&WiredInputs::new())), (vec![], BTreeMap::new()));

@@ -72,10 +72,10 @@ Errors: trajectories with tokens of another tokenizer or template; more quaranti
     fn metrics(&self) -> DeclaredMetrics {
         vec![
             MetricInfo::new("rows", "rows", "Trajectories that were encoded."),
-            MetricInfo::new("sequences", "sequences", "Sequences that they make."),
+            MetricInfo::new("sequences", "sequences", "Sequences of the encoded trajectories."),
             MetricInfo::new("packs", "packs", "Packs of sequences."),
             MetricInfo::new("tokens", "tokens", "Tokens of all sequences."),
-            MetricInfo::new("loss_tokens", "tokens", "Tokens whose prediction is learned."),
+            MetricInfo::new("loss_tokens", "tokens", "Tokens in the loss."),
             MetricInfo::new("masked_turns", "turns", "Turns that are in the context but not in the loss."),
             MetricInfo::new("quarantined", "rows", "Trajectories that could not be encoded.").lower(),
         ]
@@ -86,7 +86,7 @@ Errors: trajectories with tokens of another tokenizer or template; more quaranti
         Ports {
             inputs: vec![
                 port("model", ArtifactKind::Model, One, "The model whose tokenizer and chat template are used."),
-                port("trajectories", ArtifactKind::Trajectories, Many, "What to encode."),
+                port("trajectories", ArtifactKind::Trajectories, Many, "Trajectories to encode."),
             ],
             outputs: vec![
                 port(PORT, ArtifactKind::Table, One, "Packs of token sequences, for the input `tokenized` of `sft`."),
@@ -150,8 +150,8 @@ impl PreparedOptions for TokenizeConfig {
 /// templates with different options.
 fn rendering(chat: &ChatEncoder) -> Digest {
     const TOOLS: &str = r#"[{"type": "function", "function": {"name": "f", "description": "d", "parameters": {}}}]"#;
-    let said = [("system", "s"), ("user", "q"), ("assistant", "a"), ("user", "r")];
-    let messages = said.map(|(role, content)| Message::new(role, content));
+    let conversation = [("system", "s"), ("user", "q"), ("assistant", "a"), ("user", "r")];
+    let messages = conversation.map(|(role, content)| Message::new(role, content));
     // A template may reject tools or a system message: then the digest covers the rejection.
     let shown = |messages: &[Message], tools: Option<&str>| match chat.render(messages, true, tools) {
         Ok(text) => text,
@@ -273,7 +273,9 @@ impl TokenizeProgress {
             return Ok(());
         }
         let Some((_, first)) = self.refused.first() else {
-            return Err(Error::data("there is no trajectory to encode").help("look at what is wired to `trajectories`"));
+            return Err(
+                Error::data("the input `trajectories` is empty").help("check the stage wired to `trajectories`")
+            );
         };
         let reasons: Vec<&str> = self.refused.iter().take(NAMED).map(|(_, e)| e.message.as_str()).collect();
         let message = format!(
@@ -282,7 +284,7 @@ impl TokenizeProgress {
             config.max_quarantined,
             reasons.join("; ")
         );
-        let help = "leave these rows out, or raise `max_quarantined` to go on without them";
+        let help = "remove these rows, or raise `max_quarantined` to continue without them";
         let own = first.help.as_deref().map_or_else(String::new, |own| format!("; {own}"));
         Err(Error::data(message).help(format!("{help}{own}")))
     }

@@ -34,14 +34,15 @@ impl ChatEncoder {
         options.variables.extend(named);
         let refuse = |what: &str| {
             Error::invalid(format!("the chat template {what}"))
-                .help("sampling needs to know where a turn ends: use `compact` or `chatml`, or another template")
+                .help("sampling needs the end of a turn: use `compact`, `chatml` or another template")
         };
-        let closing = probe::closing(&template, &options)?.ok_or_else(|| refuse("drops what an assistant says"))?;
+        let closing = probe::closing(&template, &options)?.ok_or_else(|| refuse("drops an assistant's content"))?;
         let (_, token) = tokenizer
             .first_added(&closing)
-            .ok_or_else(|| refuse("ends an assistant message without a token of the tokenizer's own"))?;
-        let end_token =
-            tokenizer.token_id(token).ok_or_else(|| refuse("ends an assistant message with an unknown token"))?;
+            .ok_or_else(|| refuse("ends an assistant message without a special token"))?;
+        let end_token = tokenizer
+            .token_id(token)
+            .ok_or_else(|| refuse("ends an assistant message with a token that the tokenizer lacks"))?;
         let tool_round = probe::tool_support(&template, &options);
         options.calls = tool_round.style;
         let (native, native_calls, stop_tokens) = (false, false, vec![end_token]);
@@ -125,8 +126,8 @@ impl ChatEncoder {
     /// Checks the support of tools. Errors (kind invalid): the template loses the results of tools, or rejects them.
     pub fn expect_tools(&self) -> Result<()> {
         let Some(reason) = &self.tool_support.lost else { return Ok(()) };
-        Err(Error::invalid(format!("the chat template cannot show what tools answer: {reason}"))
-            .help("use a model whose template knows the role `tool`, or give another template to `model/init`"))
+        Err(Error::invalid(format!("the chat template cannot show tool results: {reason}"))
+            .help("use a model whose template supports the role `tool`, or set another `template` in `model/init`"))
     }
     /// Checks the calls of a message. Errors (kind data): calls that the template would drop.
     pub(super) fn expect_calls(&self, message: &Message) -> Result<()> {
@@ -135,7 +136,7 @@ impl ChatEncoder {
             return Ok(());
         }
         Err(Error::data("the chat template does not write the calls of this message")
-            .help("write the calls into its content, in a format that the model is to learn"))
+            .help("write the calls into its content, in the format that the model should learn"))
     }
     /// Returns the text of sampled tokens without a stop token at the end; tool-call markup is kept.
     pub fn content(&self, ids: &[u32]) -> Result<String> {
@@ -168,35 +169,35 @@ impl ChatEncoder {
         options.tools = tools.map(str::to_string).or(options.tools);
         self.template.render(messages, true, &options)
     }
-    /// Returns the text that the model is to write after the context `asked`, with the token that ends it, given the
-    /// text `whole` that ends with the answer `message`. `prompt` finds the generation prompt at the end of `asked`.
+    /// Returns the text that the model is to write after the context `context`, with the token that ends it, given the
+    /// text `text` that ends with the message `message`. `prompt` finds the generation prompt at the end of `context`.
     pub(super) fn answer<'t>(
         &self,
-        asked: &str,
-        whole: &str,
+        context: &str,
+        text: &str,
         message: &Message,
         prompt: impl FnOnce() -> Option<&'t str>,
     ) -> Result<String> {
-        let shared = asked.bytes().zip(whole.bytes()).take_while(|(a, b)| a == b).count();
-        let shared = reasoning::reasoning_start(asked, asked.floor_char_boundary(shared));
-        let (opened, shown) = (&asked[shared..], &whole[shared..]);
+        let shared = context.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
+        let shared = reasoning::reasoning_start(context, context.floor_char_boundary(shared));
+        let (opened, shown) = (&context[shared..], &text[shared..]);
         let end = self.after_end(shown).ok_or_else(|| {
-            Error::data("the chat template does not end this message with a token of the tokenizer's own")
-                .help("leave the row out, or use another template")
+            Error::data("the chat template does not end this message with a special token")
+                .help("remove the row, or use another template")
         })?;
-        let whole = &whole[..shared + end];
-        let said = if opened.is_empty() {
+        let text = &text[..shared + end];
+        let turn = if opened.is_empty() {
             Some(shown[..end].to_string())
         } else {
             reasoning::continue_reasoning(opened, &shown[..end], message)
-                .or_else(|| answer_suffix(prompt().unwrap_or_default(), whole, message))
+                .or_else(|| answer_suffix(prompt().unwrap_or_default(), text, message))
         };
-        said.ok_or_else(|| {
+        turn.ok_or_else(|| {
             Error::data(format!(
-                "the chat template opens an answer with `{}`, and shows this one otherwise",
+                "the chat template opens an assistant's turn with `{}`, but renders this message differently",
                 opened.escape_debug()
             ))
-            .help("set template variables that fit the rows, such as `enable_thinking`, or leave the row out")
+            .help("set template variables that fit the rows, such as `enable_thinking`, or remove the row")
         })
     }
     /// Returns where the last added token ends, if only white space follows it.
@@ -218,12 +219,12 @@ impl ChatEncoder {
 }
 
 /// Returns the last part of a text that shows earlier turns differently from the context of its answer.
-fn answer_suffix(prompt: &str, whole: &str, message: &Message) -> Option<String> {
+fn answer_suffix(prompt: &str, text: &str, message: &Message) -> Option<String> {
     let content = message.content.trim();
-    let start = match whole.rfind(prompt) {
+    let start = match text.rfind(prompt) {
         Some(at) if !prompt.is_empty() => at + prompt.len(),
-        _ if message.tool_calls.is_none() && !content.is_empty() => whole.rfind(content)?,
+        _ if message.tool_calls.is_none() && !content.is_empty() => text.rfind(content)?,
         _ => return None,
     };
-    Some(whole[start..].to_string())
+    Some(text[start..].to_string())
 }

@@ -90,7 +90,7 @@ impl ChatTemplate {
             .as_deref()
             .map(serde_json::from_str)
             .transpose()
-            .map_err(|e| Error::data(format!("the tools are no JSON list: {e}")))?;
+            .map_err(|e| Error::data(format!("the tools are not a JSON list: {e}")))?;
         let mut context: BTreeMap<String, Value> =
             options.variables.iter().map(|(name, value)| (name.clone(), Value::from(Serde(value)))).collect();
         context.insert("messages".into(), messages.iter().map(with_thinking).collect());

@@ -170,6 +170,6 @@ fn a_template_that_loses_results_is_named() {
                  {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
     let chat = chat(drops);
     let error = TokenizedConversation::encode(&chat, &messages(&TALK), None).unwrap_err();
-    assert!(error.message.contains("cannot show what tools answer"), "{error}");
+    assert!(error.message.contains("cannot show tool results"), "{error}");
     assert!(TokenizedConversation::encode(&chat, &messages(&TALK[..2]), None).is_ok());
 }

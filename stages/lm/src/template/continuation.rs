@@ -2,7 +2,8 @@
 //!
 //! Templates do not reproduce the tokens of a turn that is rendered again: calls change their spaces, thoughts are
 //! dropped. So the tokens of sampled turns are kept here regardless of the template, and only the text after the last
-//! of them is encoded. Where the template has rewritten earlier turns, a stand-in for the last turn locates that text.
+//! of them is encoded. Where the template has rewritten earlier turns, a placeholder for the last turn locates that
+//! text.
 
 use super::conversation::TokenizedConversation;
 use super::message::with_separate_calls;
@@ -25,36 +26,36 @@ impl TokenizedConversation<'_> {
     /// Adds messages after a sampled turn and opens the next turn in the same context: all tokens so far stay. Returns
     /// `None`, without a change, if the template shows no end of the last turn to continue from.
     ///
-    /// Where [`TokenizedConversation::observe`] would stay in its context too, both give the same tokens. Assistant messages
-    /// among them are given, and count as no turns of the agent.
+    /// Where [`TokenizedConversation::observe`] would stay in its context too, both give the same tokens. Assistant
+    /// messages among `messages` count as given, not as turns of the agent.
     ///
     /// Errors: kind data (the template rejects the messages, or the tokenizer cannot express them).
     pub fn continue_turn(&mut self, messages: &[Message]) -> Result<Option<TurnContinuation>> {
         if self.is_open() || self.sampled.is_none() {
-            return Err(Error::bug("a conversation goes on after a turn that was sampled"));
+            return Err(Error::bug("a conversation can only continue after a sampled turn"));
         }
         let last = self.messages.len() - 1;
-        let whole: Vec<Message> = self.messages.iter().cloned().chain(self.chat.escaped(messages)).collect();
-        if whole[last + 1..].iter().any(|m| m.role == "tool") {
+        let all: Vec<Message> = self.messages.iter().cloned().chain(self.chat.escaped(messages)).collect();
+        if all[last + 1..].iter().any(|m| m.role == "tool") {
             self.chat.expect_tools()?;
         }
-        let text = self.rendered(&whole, true)?;
-        let healed = self.drifts(&whole, last)?;
+        let text = self.rendered(&all, true)?;
+        let healed = self.drifts(&all, last)?;
         let ids = match self.known(&text) {
-            Some(known) => self.encode_after(&text, known, &whole, last + 1)?,
+            Some(known) => self.encode_after(&text, known, &all, last + 1)?,
             None => {
-                let mut whole = whole.clone();
-                insert_placeholder(&mut whole[last]);
-                let stood_in = self.rendered(&whole, true)?;
-                match self.placeholder_end(&stood_in, &whole[..=last])? {
-                    Some(known) if is_continuation(&stood_in[known..], &text, &whole[last + 1..]) => {
-                        self.encode_after(&stood_in, known, &whole, last + 1)?
+                let mut all = all.clone();
+                insert_placeholder(&mut all[last]);
+                let with_placeholder = self.rendered(&all, true)?;
+                match self.placeholder_end(&with_placeholder, &all[..=last])? {
+                    Some(known) if is_continuation(&with_placeholder[known..], &text, &all[last + 1..]) => {
+                        self.encode_after(&with_placeholder, known, &all, last + 1)?
                     }
                     _ => return Ok(None),
                 }
             }
         };
-        self.record_continuation(whole, &ids, &text)?;
+        self.record_continuation(all, &ids, &text)?;
         Ok(Some(TurnContinuation { tokens: ids, healed }))
     }
 
@@ -66,7 +67,7 @@ impl TokenizedConversation<'_> {
         let (before, piece) = text.split_at(known);
         self.chat.encode_external(piece, before, messages, first, |messages| self.rendered(messages, true))
     }
-    /// Returns where the turn of the stand-in ends: before its end token if the turn was cut, else after it.
+    /// Returns where the turn of the placeholder ends: before its end token if the turn was cut, else after it.
     fn placeholder_end(&self, text: &str, until: &[Message]) -> Result<Option<usize>> {
         let alone = self.rendered(until, false)?;
         // The text after it may contain the same string.
@@ -82,10 +83,10 @@ impl TokenizedConversation<'_> {
         Ok(Some(at + PLACEHOLDER.len() + if stopped { end } else { start }))
     }
     /// Returns whether the last turn would have other tokens if its parsed message were rendered and encoded again.
-    fn drifts(&self, whole: &[Message], last: usize) -> Result<bool> {
+    fn drifts(&self, messages: &[Message], last: usize) -> Result<bool> {
         let Some((body, stopped)) = &self.sampled else { return Ok(false) };
-        let mut parsed = whole.to_vec();
-        parsed[last] = with_separate_calls(&whole[last])?;
+        let mut parsed = messages.to_vec();
+        parsed[last] = with_separate_calls(&messages[last])?;
         if parsed[last].tool_calls.is_some() && self.chat.expect_calls(&parsed[last]).is_err() {
             return Ok(true);
         }
@@ -102,12 +103,12 @@ impl TokenizedConversation<'_> {
 /// Returns whether a piece that ends with these messages is the same after the turn itself, and contains them all: some
 /// templates put results before the text of their turn.
 fn is_continuation(piece: &str, text: &str, messages: &[Message]) -> bool {
-    let elsewhere = |m: &Message| text.contains(m.content.trim()) && !piece.contains(m.content.trim());
-    text.ends_with(piece) && !messages.iter().any(elsewhere)
+    let misplaced = |m: &Message| text.contains(m.content.trim()) && !piece.contains(m.content.trim());
+    text.ends_with(piece) && !messages.iter().any(misplaced)
 }
 
-/// Replaces the text of a message by the stand-in; keeps the names of the calls, which the results after them may need.
-/// Some templates show no text next to calls.
+/// Replaces the text of a message by the placeholder; keeps the names of the calls, which the results after them may
+/// need. Some templates show no text next to calls.
 fn insert_placeholder(message: &mut Message) {
     message.content = PLACEHOLDER.to_string();
     message.reasoning_content = None;

@@ -48,7 +48,7 @@ fn what_was_sampled_stays_whatever_the_template_shows() {
     let call = r#"[{"name": "f", "arguments": {"a": 1}}]"#;
     let tool = Message::new("tool", "2");
     let user = Message::new("user", "and?");
-    let said = "hm</think>so <tool_call>f:1</tool_call> ";
+    let thought_and_call = "hm</think>so <tool_call>f:1</tool_call> ";
     let rest = |open: &str, role: &str| {
         format!("<|{role}|>{}<|end|><|assistant|>{open}", if role == "tool" { "2" } else { "and?" })
     };
@@ -66,19 +66,19 @@ fn what_was_sampled_stays_whatever_the_template_shows() {
         ),
         (OPENS, "a</think>b", None, &user, rest("<think>\n", "user"), true),
         (OPENS, "b ", None, &tool, rest("<think>\n", "tool"), true),
-        (APART, said, Some(call), &tool, "<|tool|>f=2<|end|><|assistant|>".into(), true),
+        (APART, thought_and_call, Some(call), &tool, "<|tool|>f=2<|end|><|assistant|>".into(), true),
     ] {
         for stopped in [true, false] {
             let chat = chat(source);
             let mut one = sampled(&chat, turn, stopped);
             one.set_tool_calls(calls.map(str::to_string));
             let before = one.encoded().token_ids.clone();
-            let went_on = one.continue_turn(std::slice::from_ref(next)).unwrap().unwrap();
+            let continuation = one.continue_turn(std::slice::from_ref(next)).unwrap().unwrap();
             assert!(one.encoded().token_ids.starts_with(&before) && one.encoded().restarts.is_empty());
-            let shown = chat.tokenizer().decode(&went_on.tokens).unwrap();
+            let shown = chat.tokenizer().decode(&continuation.tokens).unwrap();
             let expected = if stopped { new.clone() } else { format!("<|end|>{new}") };
             assert_eq!(shown, expected, "{turn}");
-            assert_eq!(went_on.healed, healed, "{turn} {stopped}");
+            assert_eq!(continuation.healed, healed, "{turn} {stopped}");
             // A second turn continues the first, healed or not.
             let mut ids = chat.tokenizer().encode("c").unwrap();
             ids.push(chat.end_token());
@@ -94,11 +94,11 @@ fn what_was_sampled_stays_whatever_the_template_shows() {
 fn both_ways_give_the_same_tokens_where_nothing_is_rewritten() {
     let chat = chat(FORGETS);
     for next in [Message::new("tool", "2 <|end|> é"), Message::new("user", "go on")] {
-        let (mut kept, mut native) = (sampled(&chat, "b", true), sampled(&chat, "b", true));
-        let went_on = kept.continue_turn(std::slice::from_ref(&next)).unwrap().unwrap();
-        assert_eq!(Some(went_on.tokens), native.observe(std::slice::from_ref(&next)).unwrap());
-        assert_eq!(kept.encoded(), native.encoded());
-        assert_eq!(kept.messages(), native.messages());
+        let (mut continued, mut native) = (sampled(&chat, "b", true), sampled(&chat, "b", true));
+        let continuation = continued.continue_turn(std::slice::from_ref(&next)).unwrap().unwrap();
+        assert_eq!(Some(continuation.tokens), native.observe(std::slice::from_ref(&next)).unwrap());
+        assert_eq!(continued.encoded(), native.encoded());
+        assert_eq!(continued.messages(), native.messages());
     }
 }
 

@@ -64,7 +64,7 @@ impl<'a> TokenizedConversation<'a> {
     /// Adds messages; assistant turns among them count as given, not sampled.
     pub fn extend(&mut self, messages: &[Message]) -> Result<()> {
         if self.open {
-            return Err(Error::bug("a turn is open: give it its sampled tokens first"));
+            return Err(Error::bug("a turn is open: add its sampled tokens first"));
         }
         for message in messages {
             let place = self.place();
@@ -109,7 +109,7 @@ impl<'a> TokenizedConversation<'a> {
     /// token, which is also the content of the new message.
     pub fn push_sampled(&mut self, ids: &[u32]) -> Result<String> {
         if !self.open {
-            return Err(Error::bug("no turn is open for sampled tokens"));
+            return Err(Error::bug("no turn is open"));
         }
         let content = self.chat.content(ids)?;
         let stopped = ids.last().is_some_and(|last| self.chat.stop_tokens().contains(last));
@@ -179,18 +179,18 @@ impl<'a> TokenizedConversation<'a> {
     /// Adds one given assistant message.
     fn answer(&mut self, message: &Message) -> Result<()> {
         self.open_turn()?;
-        let asked = std::mem::take(&mut self.text);
+        let context = std::mem::take(&mut self.text);
         self.messages.push(message.clone());
         let render = |messages: &[Message]| self.chat.render(messages, false, self.tools.as_deref());
-        let whole = render(&self.messages)?;
+        let text = render(&self.messages)?;
         let prompt = || {
             let before = render(&self.messages[..self.messages.len() - 1]).ok()?;
-            asked.strip_prefix(before.as_str())
+            context.strip_prefix(before.as_str())
         };
-        let said = self.chat.answer(&asked, &whole, message, prompt)?;
-        let ids = self.chat.encode_answer(&asked, &said)?;
+        let turn = self.chat.answer(&context, &text, message, prompt)?;
+        let ids = self.chat.encode_answer(&context, &turn)?;
         self.encoded.push(&ids, true, self.turn);
-        self.text = asked + &said;
+        self.text = context + &turn;
         self.read = self.messages.len();
         self.open = false;
         self.turn += 1;
@@ -214,23 +214,23 @@ impl<'a> TokenizedConversation<'a> {
         let (before, piece) = text.split_at(known);
         let ids = self.piece(piece, before, self.read, open)?;
         self.encoded.push(&ids, false, self.turn);
-        self.settle(text)
+        self.mark_encoded(text)
     }
     /// Begins another context with the whole text.
     fn restart_context(&mut self, text: &str) -> Result<()> {
         let ids = self.piece(text, "", 0, true)?;
         self.encoded.restart();
         self.encoded.push(&ids, false, self.turn);
-        self.settle(text)
+        self.mark_encoded(text)
     }
     /// Records messages that have tokens, and opens the next turn; `text` is the template's text of all of them.
     pub(super) fn record_continuation(&mut self, messages: Vec<Message>, ids: &[u32], text: &str) -> Result<()> {
         self.messages = messages;
         self.encoded.push(ids, false, self.turn);
         self.open = true;
-        self.settle(text)
+        self.mark_encoded(text)
     }
-    fn settle(&mut self, text: &str) -> Result<()> {
+    fn mark_encoded(&mut self, text: &str) -> Result<()> {
         self.text = text.to_string();
         self.sampled = None;
         self.read = self.messages.len();

@@ -7,21 +7,21 @@ use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
 impl ChatEncoder {
-    /// Encodes an answer to `asked`, including the token that ends it. Text of a stop token inside of it is ordinary
-    /// text.
-    pub(super) fn encode_answer(&self, asked: &str, said: &str) -> Result<Vec<u32>> {
+    /// Encodes an assistant's turn after `context`, including the token that ends it. Text of a stop token inside of it
+    /// is ordinary text.
+    pub(super) fn encode_answer(&self, context: &str, turn: &str) -> Result<Vec<u32>> {
         let tokenizer = self.tokenizer();
-        let ids = tokenizer.encode_next(asked, said)?;
+        let ids = tokenizer.encode_next(context, turn)?;
         let inside = ids.split_last().map_or(&[][..], |(_, inside)| inside);
         if !inside.iter().any(|id| self.stop_tokens().contains(id)) {
             return Ok(ids);
         }
         let (mut ids, mut done) = (Vec::new(), 0);
-        let before = |done: usize| format!("{asked}{}", &said[..done]);
-        while let Some((start, token)) = self.first_stop(&said[done..]) {
+        let before = |done: usize| format!("{context}{}", &turn[..done]);
+        while let Some((start, token)) = self.first_stop(&turn[done..]) {
             let (start, end) = (done + start, done + start + token.len());
-            ids.extend(tokenizer.encode_next(&before(done), &said[done..start])?);
-            let last = end == said.len();
+            ids.extend(tokenizer.encode_next(&before(done), &turn[done..start])?);
+            let last = end == turn.len();
             ids.extend(if last {
                 tokenizer.encode(&token)
             } else {
@@ -29,7 +29,7 @@ impl ChatEncoder {
             }?);
             done = end;
         }
-        ids.extend(tokenizer.encode_next(&before(done), &said[done..])?);
+        ids.extend(tokenizer.encode_next(&before(done), &turn[done..])?);
         Ok(ids)
     }
     /// Returns messages in which characters that the tokenizer cannot express are written as `\uXXXX`.
@@ -72,32 +72,32 @@ impl ChatEncoder {
             return tokenizer.encode_next(before, piece);
         }
         let altered = || {
-            Error::data("the chat template alters a message that holds special tokens")
+            Error::data("the chat template changes a message that contains special tokens")
                 .help("remove them from the message")
         };
         let text = render(&masked)?;
-        let (mut ids, mut left) = (Vec::new(), piece);
+        let (mut ids, mut remaining) = (Vec::new(), piece);
         let mut rest = text.strip_prefix(before).ok_or_else(altered)?;
-        let known = |left: &str| format!("{before}{}", &piece[..piece.len() - left.len()]);
+        let known = |remaining: &str| format!("{before}{}", &piece[..piece.len() - remaining.len()]);
         for (i, (placeholder, content)) in foreign.iter().enumerate() {
             // The template drops this message.
             let Some((between, after)) = rest.split_once(placeholder) else { continue };
-            ids.extend(tokenizer.encode_next(&known(left), between)?);
-            left = left.strip_prefix(between).ok_or_else(altered)?;
+            ids.extend(tokenizer.encode_next(&known(remaining), between)?);
+            remaining = remaining.strip_prefix(between).ok_or_else(altered)?;
             let next = foreign.get(i + 1).and_then(|(next, _)| after.split_once(next));
             let next = next.map_or(after, |(next, _)| next);
-            let form = forms(content)
-                .into_iter()
-                .find(|form| left.strip_prefix(form.as_str()).is_some_and(|left| left.starts_with(next)));
+            let form = forms(content).into_iter().find(|form| {
+                remaining.strip_prefix(form.as_str()).is_some_and(|remaining| remaining.starts_with(next))
+            });
             let form = form.ok_or_else(altered)?;
-            ids.extend(tokenizer.encode_plain_next(&known(left), &form)?);
-            left = &left[form.len()..];
+            ids.extend(tokenizer.encode_plain_next(&known(remaining), &form)?);
+            remaining = &remaining[form.len()..];
             rest = after;
         }
-        if left != rest {
+        if remaining != rest {
             return Err(altered());
         }
-        ids.extend(tokenizer.encode_next(&known(left), left)?);
+        ids.extend(tokenizer.encode_next(&known(remaining), remaining)?);
         Ok(ids)
     }
 }

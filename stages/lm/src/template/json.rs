@@ -54,7 +54,7 @@ impl JsonStyle {
                 })?;
             }
             other => {
-                let message = format!("a value of the kind `{other}` has no form in JSON");
+                let message = format!("a value of the kind `{other}` cannot be written as JSON");
                 return Err(Error::new(ErrorKind::BadSerialization, message));
             }
         }

@@ -51,11 +51,11 @@ struct TemplateFunction {
 /// Markers that open a call in the text of an agent, by the formats of the model families.
 const OPENERS: [&str; 5] = ["<tool_call>", "[TOOL_CALLS]", "<|tool_call>", "<|python_tag|>", "<function="];
 
-/// Returns all messages as values. Errors: calls that are no JSON list.
+/// Returns all messages as values. Errors: calls that are not a JSON list.
 ///
-/// The template writes calls in OpenAI's form (`{"function": …}`). Those of our form (`{"name", …}`) are a copy of
-/// calls in the content: the template gets them where the content is empty or the style separates them. Then calls have
-/// ids, and the results after them refer to these.
+/// The template writes calls in OpenAI's form (`{"function": …}`). Those of Trainyard's form (`{"name", …}`) are a copy
+/// of calls in the content: the template gets them where the content is empty or the style separates them. Then calls
+/// have ids, and the results after them refer to these.
 pub fn values(messages: &[Message], style: CallStyle) -> Result<Vec<Value>> {
     let mut ids = 0;
     // Ids and names of the last calls without a result.
@@ -64,8 +64,9 @@ pub fn values(messages: &[Message], style: CallStyle) -> Result<Vec<Value>> {
     for message in messages {
         let given = message.tool_calls.as_deref().map(read_calls).transpose()?.unwrap_or_default();
         let ours = given.iter().all(|call| function_of(call).is_none());
-        let told = style.separate && ours && message.role == "assistant";
-        let shown = if given.is_empty() || (ours && !told && !message.content.is_empty()) { Vec::new() } else { given };
+        let separate = style.separate && ours && message.role == "assistant";
+        let shown =
+            if given.is_empty() || (ours && !separate && !message.content.is_empty()) { Vec::new() } else { given };
         if message.role == "assistant" {
             open.clear();
         }
@@ -79,7 +80,7 @@ pub fn values(messages: &[Message], style: CallStyle) -> Result<Vec<Value>> {
         let answered = if message.role == "tool" && style.separate { open.pop_front() } else { None };
         let (id, name) = answered.unzip();
         let content =
-            if told && !calls.is_empty() { text_before_calls(&message.content) } else { message.content.as_str() };
+            if separate && !calls.is_empty() { text_before_calls(&message.content) } else { message.content.as_str() };
         values.push(Value::from(Serde(TemplateMessage {
             role: &message.role,
             content: Some(content).filter(|c| !(style.null_content && c.is_empty() && !calls.is_empty())),
@@ -118,7 +119,7 @@ fn text_before_calls(content: &str) -> &str {
 }
 
 fn read_calls(json: &str) -> Result<Vec<Value>> {
-    serde_json::from_str(json).map_err(|e| Error::data(format!("tool calls of a message are no JSON list: {e}")))
+    serde_json::from_str(json).map_err(|e| Error::data(format!("a message's tool calls are not a JSON list: {e}")))
 }
 
 fn function_of(call: &Value) -> Option<Value> {

@@ -1,8 +1,8 @@
 //! Chat templates: messages to text as Hugging Face renders them, and text to tokens.
 //!
 //! The template's text of new messages is encoded separately, so sampled tokens stay unchanged. A template that
-//! rewrites earlier text begins another context ([`TokenizedConversation`]). `strftime_now` returns the date of the options,
-//! never the clock's.
+//! rewrites earlier text begins another context ([`TokenizedConversation`]). `strftime_now` returns the date of the
+//! options, never the clock's.
 
 mod builtin;
 mod chat_encoder;

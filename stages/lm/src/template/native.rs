@@ -27,7 +27,7 @@ pub fn native_format(describing: Option<&str>) -> Result<&'static str> {
         Error::invalid(message).help("use `prompt` or `auto`")
     };
     let source = describing.ok_or_else(|| refuse("does not describe tools"))?;
-    call_format(source).ok_or_else(|| refuse("writes calls in a format that is not known here"))
+    call_format(source).ok_or_else(|| refuse("writes calls in an unsupported format"))
 }
 
 impl ChatEncoder {

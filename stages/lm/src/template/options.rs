@@ -86,8 +86,11 @@ impl TemplateOptions {
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
         let taken = self.variables.keys().filter(|name| Self::TAKEN.contains(&name.as_str()));
         let problem = |name: &String| {
-            OptionProblem::new(format!("{at}/variables/{name}"), format!("`{name}` is given to every template already"))
-                .help("leave it out")
+            OptionProblem::new(
+                format!("{at}/variables/{name}"),
+                format!("`{name}` is a reserved variable of every template"),
+            )
+            .help("leave it out")
         };
         taken.map(problem).collect()
     }

@@ -19,6 +19,6 @@ pub fn check(chat: &ChatEncoder) -> Result<()> {
     if encoded.contexts().len() > 1 || whole.starts_with(&encoded.token_ids) {
         return Ok(());
     }
-    Err(Error::invalid("the tokenizer reads a conversation in pieces otherwise than as a whole")
+    Err(Error::invalid("the tokenizer encodes a conversation in pieces differently from the whole text")
         .help("the model would see other tokens than it was trained on: use a model with another tokenizer"))
 }

@@ -25,8 +25,8 @@ pub struct ToolSupport {
 /// Returns the template's text after an assistant's content, or `None` if it drops the content.
 pub fn closing(template: &ChatTemplate, options: &RenderOptions) -> Result<Option<String>> {
     let messages = [Message::new("user", "x"), Message::new("assistant", ANSWER)];
-    let whole = template.render(&messages, false, options)?;
-    Ok(whole.rsplit_once(ANSWER).map(|(_, closing)| closing.to_string()))
+    let text = template.render(&messages, false, options)?;
+    Ok(text.rsplit_once(ANSWER).map(|(_, closing)| closing.to_string()))
 }
 
 /// Finds the first form of calls with which a template shows the call and its result: in the agent's text, else
@@ -35,15 +35,16 @@ pub fn tool_support(template: &ChatTemplate, options: &RenderOptions) -> ToolSup
     let inside = shows_result(template, options, CallStyle::default());
     let forms = [(false, false), (true, false), (false, true), (true, true)];
     let forms = forms.map(|(null_content, text_arguments)| CallStyle { separate: true, null_content, text_arguments });
-    let apart = forms.into_iter().find(|style| matches!(shows_result(template, options, *style), Ok(true)));
+    let separate = forms.into_iter().find(|style| matches!(shows_result(template, options, *style), Ok(true)));
     let lost = match &inside {
         Ok(true) => None,
-        _ if apart.is_some() => None,
-        Ok(false) => Some("the result of a call is missing in its text".to_string()),
+        _ if separate.is_some() => None,
+        Ok(false) => Some("its text lacks the result of a call".to_string()),
         Err(e) => Some(e.message.clone()),
     };
-    let style = CallStyle { separate: !matches!(inside, Ok(true)) && apart.is_some(), ..apart.unwrap_or_default() };
-    ToolSupport { style, writes_calls: apart.is_some(), lost }
+    let style =
+        CallStyle { separate: !matches!(inside, Ok(true)) && separate.is_some(), ..separate.unwrap_or_default() };
+    ToolSupport { style, writes_calls: separate.is_some(), lost }
 }
 
 /// Returns whether a template shows the tools that it is given.
@@ -63,6 +64,6 @@ fn shows_result(template: &ChatTemplate, options: &RenderOptions, calls: CallSty
     };
     let messages = [Message::new("user", "x"), call, Message::new("tool", RESULT)];
     let text = template.render(&messages, true, &RenderOptions { calls, ..options.clone() })?;
-    let said = if calls.separate { TOOL } else { ANSWER };
-    Ok(text.contains(RESULT) && text.contains(said))
+    let expected = if calls.separate { TOOL } else { ANSWER };
+    Ok(text.contains(RESULT) && text.contains(expected))
 }

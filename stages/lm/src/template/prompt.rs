@@ -43,10 +43,10 @@ mod tests {
     #[test]
     fn a_prompt_is_that_of_the_same_conversation_turn_by_turn() {
         let chat = model().chat;
-        let said = [Message::new("user", "12"), Message::new("assistant", "3"), Message::new("user", "4")];
-        let (text, ids) = chat.prompt(&said, None, &BTreeMap::new()).unwrap();
+        let messages = [Message::new("user", "12"), Message::new("assistant", "3"), Message::new("user", "4")];
+        let (text, ids) = chat.prompt(&messages, None, &BTreeMap::new()).unwrap();
         let mut conversation = TokenizedConversation::new(&chat, None);
-        conversation.extend(&said).unwrap();
+        conversation.extend(&messages).unwrap();
         conversation.open_turn().unwrap();
         assert_eq!(ids, conversation.context());
         assert_eq!(chat.tokenizer().encode(&text).unwrap(), ids);
@@ -66,8 +66,8 @@ mod tests {
             {% if add_generation_prompt %}<|assistant|>{{ extra or '' }}{% endif %}";
         let chat = ChatEncoder::new(chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();
         let variables = BTreeMap::from([("extra".to_string(), json!("77"))]);
-        let said = [Message::new("user", "1")];
-        let of = |variables: &BTreeMap<String, Value>| chat.prompt(&said, None, variables).unwrap().0;
+        let messages = [Message::new("user", "1")];
+        let of = |variables: &BTreeMap<String, Value>| chat.prompt(&messages, None, variables).unwrap().0;
         assert_eq!(of(&variables), of(&BTreeMap::new()) + "77");
     }
 }

@@ -49,10 +49,10 @@ mod tests {
     #[test]
     fn a_thought_that_the_prompt_opens_is_continued() {
         let tagged = Message::new("assistant", "<think>\nAdd.\n</think>\n\n7");
-        let apart = Message { reasoning_content: Some("Add.".into()), ..Message::new("assistant", "7") };
-        for message in [&tagged, &apart] {
-            let said = continue_reasoning("<think>\n", "\n\n7<end>", message).unwrap();
-            assert_eq!(said, "Add.\n</think>\n\n7<end>");
+        let separate = Message { reasoning_content: Some("Add.".into()), ..Message::new("assistant", "7") };
+        for message in [&tagged, &separate] {
+            let text = continue_reasoning("<think>\n", "\n\n7<end>", message).unwrap();
+            assert_eq!(text, "Add.\n</think>\n\n7<end>");
         }
         let plain = Message::new("assistant", "7");
         assert_eq!(continue_reasoning("<think>\n", "7<end>", &plain).unwrap(), "\n</think>\n\n7<end>");

@@ -124,8 +124,8 @@ fn a_rollout_has_the_tokens_of_the_whole_conversation() {
         ids.push(end);
         rollout.push_sampled(&ids).unwrap();
         assert_eq!(rollout.turns(), 2);
-        let (said, encoded) = rollout.into_parts();
-        assert_eq!((said, encoded), (list, whole));
+        let (read_back, encoded) = rollout.into_parts();
+        assert_eq!((read_back, encoded), (list, whole));
     }
 }
 
@@ -145,8 +145,8 @@ fn an_answer_in_the_prompt_is_nobodys_turn() {
         rollout.push_sampled(&ids).unwrap();
         let whole = [shots, messages(&[("assistant", "7")])].concat();
         let plain = TokenizedConversation::encode(&chat, &whole, None).unwrap();
-        let (said, encoded) = rollout.into_parts();
-        assert_eq!((said, &encoded.token_ids, encoded.prompt_tokens), (whole, &plain.token_ids, prompt));
+        let (read_back, encoded) = rollout.into_parts();
+        assert_eq!((read_back, &encoded.token_ids, encoded.prompt_tokens), (whole, &plain.token_ids, prompt));
         assert_eq!(encoded.turn, vec![0; prompt + ids.len()]);
         assert_eq!(encoded.loss_mask, [vec![false; prompt], vec![true; ids.len()]].concat());
     }

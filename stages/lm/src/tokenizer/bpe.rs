@@ -29,7 +29,7 @@ pub fn train_bpe<'t>(
     }
     let texts: Vec<String> = corpus.into_iter().flat_map(|t| between(t, special)).collect();
     if texts.is_empty() {
-        return Err(Error::invalid("there is no text to train a tokenizer on").help("wire the input `corpus`"));
+        return Err(Error::invalid("the corpus to train a tokenizer on is empty").help("wire the input `corpus`"));
     }
     train(texts, vocabulary_size, special).map_err(|e| Error::bug(format!("training the tokenizer: {e}")))
 }

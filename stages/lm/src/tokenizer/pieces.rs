@@ -31,7 +31,7 @@ impl Tokenizer {
             }
         }
         Err(Error::data("the tokenizer cannot encode this text in pieces")
-            .help("use a model whose tokenizer does not join words with what stands before them"))
+            .help("use a model whose tokenizer does not merge words with the text before them"))
     }
     /// Encodes external text in the same way: added tokens in it become ordinary characters.
     pub fn encode_plain_next(&self, before: &str, text: &str) -> Result<Vec<u32>> {

@@ -266,7 +266,7 @@ fn unknown(text: &str, at: usize) -> Error {
         c.escape_debug(),
         c as u32
     ))
-    .help("build the tokenizer on a corpus that holds it, or use `kind: bpe`, which knows every byte")
+    .help("build the tokenizer on a corpus that contains it, or use `kind: bpe`, which encodes every byte")
 }
 
 fn read_object(path: &Path) -> Result<Option<Map<String, Value>>> {

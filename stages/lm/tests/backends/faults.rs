@@ -28,8 +28,8 @@ fn what_passes_is_tried_again_and_changes_nothing() {
     for (server, path) in TURNS {
         let served = served(server);
         let mut sampler = open(options(server, &served.url()), &model()).unwrap();
-        let calm = turn(&mut *sampler, request(PLAIN, 5)).unwrap();
-        let vices = [
+        let expected = turn(&mut *sampler, request(PLAIN, 5)).unwrap();
+        let faults = [
             MockServerFault::Status(429, vec![("retry-after", "1")], r#"{"error": {"message": "slow down"}}"#.into()),
             MockServerFault::Status(503, vec![], "loading".into()),
             MockServerFault::Close,
@@ -38,9 +38,9 @@ fn what_passes_is_tried_again_and_changes_nothing() {
             MockServerFault::Drip(Duration::from_millis(2)),
             MockServerFault::Late(Duration::from_millis(200)),
         ];
-        for vice in vices {
-            served.inject_fault(path, vice);
-            assert_eq!(turn(&mut *sampler, request(PLAIN, 5)).unwrap().token_ids, calm.token_ids);
+        for fault in faults {
+            served.inject_fault(path, fault);
+            assert_eq!(turn(&mut *sampler, request(PLAIN, 5)).unwrap().token_ids, expected.token_ids);
         }
     }
 }
@@ -70,8 +70,8 @@ fn what_does_not_pass_ends_the_attempt_and_may_be_retried() {
     let error = turn(&mut *sampler, request(PLAIN, 5)).unwrap_err();
     assert!(error.kind == ErrorKind::Retryable && error.message.contains("did not answer within 1.5s"), "{error}");
 
-    let gone = Endpoint { attempts: 1, ..options(InferenceServerKind::Vllm, "http://127.0.0.1:9") };
-    let error = refusal(gone, &model());
+    let unreachable = Endpoint { attempts: 1, ..options(InferenceServerKind::Vllm, "http://127.0.0.1:9") };
+    let error = refusal(unreachable, &model());
     assert!(error.kind == ErrorKind::Retryable && error.message.contains("cannot be reached"), "{error}");
 }
 
@@ -107,7 +107,7 @@ fn answers_without_what_was_asked_for_are_refused_by_name() {
         ),
         (InferenceServerKind::Sglang, "/generate", |a| a["output_ids"] = json!([1, 2]), "`output_ids`"),
         (InferenceServerKind::LlamaCpp, "/completion", |a| a["tokens"] = Value::Null, "`tokens`"),
-        (InferenceServerKind::LlamaCpp, "/completion", |a| a["truncated"] = json!(true), "cut the prompt"),
+        (InferenceServerKind::LlamaCpp, "/completion", |a| a["truncated"] = json!(true), "truncated the prompt"),
     ];
     for (server, path, change, named) in cases {
         let served = served(server);
@@ -164,11 +164,11 @@ fn another_model_is_refused() {
     let named = |name: &str| Endpoint { model: Some(name.into()), ..options(InferenceServerKind::Vllm, &served.url()) };
     assert!(open(named(MODEL), &model()).is_ok());
     let error = refusal(named("qwen"), &model());
-    assert!(error.message.contains("serves no model `qwen`") && error.help.unwrap().contains(MODEL));
+    assert!(error.message.contains("does not serve the model `qwen`") && error.help.unwrap().contains(MODEL));
 
     served.inject_fault("/v1/models", edit(|a| a["data"] = json!([{"id": "a"}, {"id": "b"}])));
     let error = refusal(options(InferenceServerKind::Vllm, &served.url()), &model());
-    assert!(error.help.unwrap().contains("name one by `model`; it lists: a, b"), "{}", error.message);
+    assert!(error.help.unwrap().contains("set `model` to one of them; it serves a, b"), "{}", error.message);
 
     for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang, InferenceServerKind::LlamaCpp] {
         let served = MockModelServer::start(server, &model(), MockServerOptions::default()).unwrap();
@@ -185,14 +185,14 @@ fn another_model_is_refused() {
         }
         let error = refusal(options(server, &served.url()), &model());
         assert_eq!(error.kind, ErrorKind::Invalid);
-        assert!(error.message.contains("another model's tokens: token 2 of a test text"), "{error}");
+        assert!(error.message.contains("differs from the model's: token 2 of a test text"), "{error}");
     }
 }
 
 #[test]
 fn the_key_goes_to_the_server_and_its_lack_is_named() {
-    let started = MockServerOptions { key: Some("sesame".into()), ..MockServerOptions::default() };
-    let served = MockModelServer::start(InferenceServerKind::Vllm, &model(), started).unwrap();
+    let server_options = MockServerOptions { key: Some("sesame".into()), ..MockServerOptions::default() };
+    let served = MockModelServer::start(InferenceServerKind::Vllm, &model(), server_options).unwrap();
     let error = refusal(options(InferenceServerKind::Vllm, &served.url()), &model());
     assert!(error.kind == ErrorKind::Invalid && error.help.as_ref().unwrap().contains("{secret: NAME}"), "{error}");
     let api_key = Some(SecretName { secret: "LLM".into() });

@@ -37,10 +37,10 @@ pub fn finish(sampler: &mut dyn Sampler) -> Result<()> {
     Ok(())
 }
 
-/// Returns a request for a turn of at most `most` tokens after a prompt of the suite's model.
-pub fn request(sampling: SamplingParams, most: usize) -> SequenceRequest {
+/// Returns a request for a turn of at most `max_new_tokens` tokens after a prompt of the suite's model.
+pub fn request(sampling: SamplingParams, max_new_tokens: usize) -> SequenceRequest {
     let draw = DrawKey { chance: Chance::new(3), problem: 10, sample: 0 };
-    SequenceRequest { tokens: vec![10, 11, 12], draw, sampling, stop_tokens: Vec::new(), max_new_tokens: most }
+    SequenceRequest { tokens: vec![10, 11, 12], draw, sampling, stop_tokens: Vec::new(), max_new_tokens }
 }
 
 /// Samples one turn.
@@ -56,12 +56,12 @@ pub const GREEDY: SamplingParams = SamplingParams { temperature: 0.0, ..PLAIN };
 /// The endpoint with a separate server per sampler.
 pub struct MockServerBackend {
     server: InferenceServerKind,
-    started: MockServerOptions,
+    server_options: MockServerOptions,
 }
 
 impl MockServerBackend {
-    pub fn new(server: InferenceServerKind, started: MockServerOptions) -> Self {
-        Self { server, started }
+    pub fn new(server: InferenceServerKind, server_options: MockServerOptions) -> Self {
+        Self { server, server_options }
     }
     fn options(&self, url: &str, folder: &TempDir) -> Endpoint {
         let weights = WeightTransferOptions { folder: folder.path().display().to_string(), seen_as: None };
@@ -103,20 +103,20 @@ impl Backend for MockServerBackend {
     }
     fn sampler(&self, model: &ModelFolder, _options: &SamplerOptions) -> Result<Box<dyn Sampler>> {
         let folder = tempfile::tempdir().unwrap();
-        let server = MockModelServer::start(self.server, model, self.started.clone())?;
+        let server = MockModelServer::start(self.server, model, self.server_options.clone())?;
         let inner = open(self.options_for(model, &server.url(), &folder), model)?;
-        Ok(Box::new(Kept { inner, _server: server, _folder: folder }))
+        Ok(Box::new(ServerSampler { inner, _server: server, _folder: folder }))
     }
 }
 
 /// A sampler that owns its server.
-struct Kept {
+struct ServerSampler {
     inner: Box<dyn Sampler>,
     _server: MockModelServer,
     _folder: TempDir,
 }
 
-impl Sampler for Kept {
+impl Sampler for ServerSampler {
     fn start(&mut self, request: SequenceRequest) -> Result<SequenceId> {
         self.inner.start(request)
     }

@@ -47,8 +47,8 @@ fn a_real_server_samples_what_the_reference_finds_likely() {
             let both = own.map(|t| f64::from((forced[t] - state.logprobs[t]).abs())).filter(|off| off.is_finite());
             off.extend(both);
         }
-        let (mean, most) = (off.iter().sum::<f64>() / off.len() as f64, off.iter().copied().fold(0.0, f64::max));
-        eprintln!("{sampling:?}: {} tokens, {mean:.4} nats apart in the mean, {most:.4} at most", off.len());
+        let (mean, max) = (off.iter().sum::<f64>() / off.len() as f64, off.iter().copied().fold(0.0, f64::max));
+        eprintln!("{sampling:?}: {} tokens, {mean:.4} nats apart in the mean, {max:.4} at most", off.len());
         // llama.cpp multiplies quantized weights with quantized activations.
         assert!(mean < 0.1, "{sampling:?}: {mean} nats apart");
     }

@@ -49,7 +49,7 @@ fn numbers_are_those_of_what_was_sampled_from_or_nothing_is_sampled() {
             } else {
                 let error = turn.expect_err("a refusal");
                 assert_eq!(error.kind, ErrorKind::Invalid, "{server:?} {sampling:?}");
-                assert!(error.message.contains("does not say the probabilities"), "{error}");
+                assert!(error.message.contains("does not return"), "{error}");
                 sampler = open(options(server, &_server.url()), &model()).unwrap();
             }
         }
@@ -78,9 +78,9 @@ fn last(served: &MockModelServer, path: &str) -> Value {
 
 #[test]
 fn every_option_of_sampling_is_sent() {
-    let ask = SequenceRequest { stop_tokens: vec![5, 6], ..request(TRUNCATED, 9) };
+    let base = SequenceRequest { stop_tokens: vec![5, 6], ..request(TRUNCATED, 9) };
     let (vllm, mut sampler) = served(InferenceServerKind::Vllm, true);
-    turn(&mut *sampler, ask.clone()).unwrap();
+    turn(&mut *sampler, base.clone()).unwrap();
     let mut body = last(&vllm, "/v1/completions");
     assert!(body["seed"].take().as_u64().is_some_and(|seed| seed < 1 << 63));
     let expected = json!({
@@ -92,7 +92,7 @@ fn every_option_of_sampling_is_sent() {
     assert_eq!(body, expected);
 
     let (sglang, mut sampler) = served(InferenceServerKind::Sglang, true);
-    turn(&mut *sampler, SequenceRequest { sampling: WARM, ..ask.clone() }).unwrap();
+    turn(&mut *sampler, SequenceRequest { sampling: WARM, ..base.clone() }).unwrap();
     let mut body = last(&sglang, "/generate");
     assert!(body["sampling_params"]["sampling_seed"].take().as_u64().is_some_and(|seed| seed < 1 << 31));
     let expected = json!({
@@ -107,7 +107,7 @@ fn every_option_of_sampling_is_sent() {
     assert_eq!(body, expected);
 
     let (llama, mut sampler) = served(InferenceServerKind::LlamaCpp, true);
-    turn(&mut *sampler, ask).unwrap();
+    turn(&mut *sampler, base).unwrap();
     let mut body = last(&llama, "/completion");
     assert!(body["seed"].take().as_u64().is_some_and(|seed| seed < u64::from(u32::MAX)));
     let expected = json!({
@@ -147,8 +147,8 @@ fn a_token_without_a_probability_has_none_here() {
 #[test]
 fn the_shorter_context_counts() {
     for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang, InferenceServerKind::LlamaCpp] {
-        let started = MockServerOptions { context: Some(20), ..MockServerOptions::default() };
-        let served = MockModelServer::start(server, &model(), started).unwrap();
+        let server_options = MockServerOptions { context: Some(20), ..MockServerOptions::default() };
+        let served = MockModelServer::start(server, &model(), server_options).unwrap();
         let mut sampler = open(options(server, &served.url()), &model()).unwrap();
         assert_eq!(sampler.positions(), 20);
         let error = sampler.start(SequenceRequest { tokens: vec![10; 20], ..request(PLAIN, 4) }).unwrap_err();

@@ -16,7 +16,7 @@ use trainyard_lm::backend::{
 use trainyard_lm::folder::ModelFolder;
 use trainyard_testkit_lm::{MockModelServer, MockServerFault, MockServerOptions};
 
-fn handed(server: InferenceServerKind, url: &str, folder: &Path) -> Endpoint {
+fn with_transfer(server: InferenceServerKind, url: &str, folder: &Path) -> Endpoint {
     let weights = WeightTransferOptions { folder: folder.display().to_string(), seen_as: None };
     Endpoint { weights: Some(weights), ..options(server, url) }
 }
@@ -61,7 +61,7 @@ fn new_weights_are_those_of_the_learner() {
         let other = ModelFolder::with_parameters(&model(), &learned(&model(), TrainableParameters::All)).unwrap();
         // The server was started with other weights than the stage has.
         let served = MockModelServer::start(server, &other, MockServerOptions::default()).unwrap();
-        let mut sampler = open(handed(server, &served.url(), shared.path()), &model()).unwrap();
+        let mut sampler = open(with_transfer(server, &served.url(), shared.path()), &model()).unwrap();
         let first = turn(&mut *sampler, request(GREEDY, 8)).unwrap();
         assert_eq!(first.token_ids, expected(&model()), "the stage's own come first");
         sampler.set_weights(&learned(&model(), TrainableParameters::All), 3).unwrap();
@@ -84,7 +84,7 @@ fn adapters_go_by_themselves() {
         let shared = tempfile::tempdir().unwrap();
         let model = adapted();
         let served = MockModelServer::start(server, &model, MockServerOptions::default()).unwrap();
-        let options = handed(server, &served.url(), shared.path());
+        let options = with_transfer(server, &served.url(), shared.path());
         let mut sampler = open(options.clone(), &model).unwrap();
         assert_eq!(turn(&mut *sampler, request(GREEDY, 8)).unwrap().token_ids, expected(&model));
         let weights = learned(&model, TrainableParameters::Adapter);
@@ -105,7 +105,7 @@ fn adapters_go_by_themselves() {
 fn a_turn_in_flight_ends_under_the_weights_that_it_began_under() {
     let shared = tempfile::tempdir().unwrap();
     let served = MockModelServer::start(InferenceServerKind::Vllm, &model(), MockServerOptions::default()).unwrap();
-    let mut sampler = open(handed(InferenceServerKind::Vllm, &served.url(), shared.path()), &model()).unwrap();
+    let mut sampler = open(with_transfer(InferenceServerKind::Vllm, &served.url(), shared.path()), &model()).unwrap();
     served.inject_fault("/v1/completions", MockServerFault::Late(Duration::from_millis(400)));
     let id = sampler.start(request(GREEDY, 4)).unwrap();
     sampler.step().unwrap();
@@ -128,17 +128,17 @@ fn weights_that_do_not_arrive_are_an_error() {
     let error = fixed.set_weights(&learned(&model(), TrainableParameters::All), 1).unwrap_err();
     assert!(error.kind == ErrorKind::Invalid && error.help.unwrap().contains("weights: {folder"));
 
-    let mut sampler = open(handed(InferenceServerKind::Vllm, &served.url(), shared.path()), &model()).unwrap();
+    let mut sampler = open(with_transfer(InferenceServerKind::Vllm, &served.url(), shared.path()), &model()).unwrap();
     served.inject_fault("/collective_rpc", MockServerFault::Status(404, vec![], r#"{"detail": "Not Found"}"#.into()));
     let error = sampler.set_weights(&learned(&model(), TrainableParameters::All), 1).unwrap_err();
     assert!(error.help.as_ref().unwrap().contains("VLLM_SERVER_DEV_MODE=1"), "{error}");
 
     let served = MockModelServer::start(InferenceServerKind::Sglang, &model(), MockServerOptions::default()).unwrap();
-    let mut sampler = open(handed(InferenceServerKind::Sglang, &served.url(), shared.path()), &model()).unwrap();
+    let mut sampler = open(with_transfer(InferenceServerKind::Sglang, &served.url(), shared.path()), &model()).unwrap();
     let failed = |a: &mut serde_json::Value| *a = json!({"success": false, "message": "no such folder"});
     served.inject_fault("/update_weights_from_disk", MockServerFault::Edit(Box::new(failed)));
     let error = sampler.set_weights(&learned(&model(), TrainableParameters::All), 1).unwrap_err();
-    assert!(error.message.contains("did not take the weights: no such folder"), "{error}");
+    assert!(error.message.contains("did not load the weights: no such folder"), "{error}");
 }
 
 #[test]
@@ -153,8 +153,8 @@ fn the_server_may_see_the_folder_elsewhere() {
         WeightTransferOptions { folder: real.display().to_string(), seen_as: Some(link.display().to_string()) };
     let options = Endpoint { weights: Some(weights), ..options(InferenceServerKind::Vllm, &served.url()) };
     open(options, &model()).unwrap();
-    let asked = served.seen().into_iter().find(|(path, _)| path == "/collective_rpc").unwrap().1;
-    assert_eq!(asked["kwargs"]["weights_path"], json!(link.join("trainyard-weights-0")));
+    let body = served.seen().into_iter().find(|(path, _)| path == "/collective_rpc").unwrap().1;
+    assert_eq!(body["kwargs"]["weights_path"], json!(link.join("trainyard-weights-0")));
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl DeviceAdamW {
             let name = norms.iter().find(|(_, norm)| !norm.is_finite()).map(|(name, _)| *name);
             return Err(not_finite(name, self.steps));
         }
-        let clip = self.config.max_norm.map_or(1.0, |most| (most / (norm + 1e-6)).min(1.0));
+        let clip = self.config.max_norm.map_or(1.0, |max_norm| (max_norm / (norm + 1e-6)).min(1.0));
         self.steps += 1;
         for (name, var) in &self.parameters {
             let gradient = gradients.get(name).ok_or_else(|| Error::bug(format!("no gradient reached `{name}`")))?;

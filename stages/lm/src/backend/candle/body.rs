@@ -93,20 +93,20 @@ impl DecoderBody {
         keep: bool,
     ) -> Result<(Tensor, Option<SavedPass>)> {
         let angles = self.angles(&layout)?;
-        let along = LayerContext { layout: &layout, angles: &angles, dropout: dropout.as_ref() };
+        let context = LayerContext { layout: &layout, angles: &angles, dropout: dropout.as_ref() };
         let scale = self.config.architecture.embedding_scale;
         let mut x = scaled(self.need(EMBEDDINGS)?.index_select(&layout.tokens, 0)?, scale)?;
         let lowest = self.lowest().filter(|_| keep);
         let mut steps = Vec::new();
         for index in 0..=self.config.num_hidden_layers {
             if lowest.is_none_or(|lowest| index < lowest) {
-                x = self.step(index, &x, along, false)?;
+                x = self.step(index, &x, context, false)?;
                 continue;
             }
             let input = Var::from_tensor(&x)?;
             let tracked = !self.recompute;
             let from = if tracked { input.as_tensor().clone() } else { input.as_detached_tensor() };
-            let output = self.step(index, &from, along, tracked)?;
+            let output = self.step(index, &from, context, tracked)?;
             x = output.detach();
             steps.push(SavedLayer { input, output: tracked.then_some(output) });
         }
@@ -115,12 +115,12 @@ impl DecoderBody {
     /// Adds the gradients of the trained parameters below the head, given the gradient `slopes` of the hidden states.
     pub fn backward(&self, pass: SavedPass, mut slopes: Tensor, gradients: &mut DeviceGradients) -> Result<()> {
         let angles = self.angles(&pass.layout)?;
-        let along = LayerContext { layout: &pass.layout, angles: &angles, dropout: pass.dropout.as_ref() };
+        let context = LayerContext { layout: &pass.layout, angles: &angles, dropout: pass.dropout.as_ref() };
         for (n, step) in pass.steps.into_iter().enumerate().rev() {
             let index = pass.lowest + n;
             let output = match step.output {
                 Some(output) => output,
-                None => self.step(index, step.input.as_tensor(), along, true)?,
+                None => self.step(index, step.input.as_tensor(), context, true)?,
             };
             let mut store = (output * slopes)?.sum_all()?.backward()?;
             let Some(below) = store.remove(step.input.as_tensor()) else {
@@ -140,8 +140,8 @@ impl DecoderBody {
         gradients.add(EMBEDDINGS, gradient.index_add(&pass.layout.tokens, &slopes, 0)?)
     }
 
-    fn step(&self, index: usize, x: &Tensor, along: LayerContext<'_>, tracked: bool) -> Result<Tensor> {
-        let LayerContext { layout, angles, dropout } = along;
+    fn step(&self, index: usize, x: &Tensor, context: LayerContext<'_>, tracked: bool) -> Result<Tensor> {
+        let LayerContext { layout, angles, dropout } = context;
         let dtype = self.precision.dtype();
         let drops = dropout.map(|dropout| DropoutContext { dropout, ranges: &layout.ranges, device: &self.device });
         let find = |name: &str| Ok(self.find(name, tracked));

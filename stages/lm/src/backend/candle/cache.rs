@@ -87,7 +87,7 @@ impl KvSlotPool {
                 KvSlotHandle::Shared(slot) => Some(slot.number),
                 KvSlotHandle::Empty => None,
             };
-            let Some(number) = self.take() else { candle_core::bail!("the cache has lost a slot") };
+            let Some(number) = self.take() else { candle_core::bail!("the cache has no free slot") };
             if let Some(from) = from {
                 sources[number] = from as u32;
                 copied = true;
@@ -99,13 +99,13 @@ impl KvSlotPool {
         }
         if positions > self.positions { self.grow(layers, positions) } else { Ok(()) }
     }
-    /// Stores a layer's keys and values `[sequences, kv heads, length, dim]` at the given [`KvSlotPool::places`], and returns
-    /// those of all positions that are read.
+    /// Stores a layer's keys and values `[sequences, kv heads, length, dim]` at the given [`KvSlotPool::places`], and
+    /// returns those of all positions that are read.
     pub fn write(&self, layer: usize, places: &KvSlotMapping, k: &Tensor, v: &Tensor) -> Result<(Tensor, Tensor)> {
         let rows = (self.slots * self.kv_heads * self.positions, self.dim);
         let store = |all: &Tensor, new: &Tensor| {
             all.reshape(rows)?.scatter_set(&places.index, &new.reshape(places.index.dims())?, 0)?;
-            let own = if places.whole { all.clone() } else { all.index_select(&places.slots, 0)? };
+            let own = if places.all_slots { all.clone() } else { all.index_select(&places.slots, 0)? };
             own.narrow(2, 0, places.positions)
         };
         let (keys, values) = &self.layers[layer];
@@ -123,9 +123,9 @@ impl KvSlotPool {
         }
         let count = index.len();
         let index = Tensor::from_vec(index, (count, 1), &self.device)?.broadcast_as((count, self.dim))?.contiguous()?;
-        let whole = slots.iter().copied().eq(0..self.slots);
+        let all_slots = slots.iter().copied().eq(0..self.slots);
         let slots: Vec<u32> = slots.iter().map(|slot| *slot as u32).collect();
-        Ok(KvSlotMapping { index, slots: Tensor::new(slots, &self.device)?, whole, positions })
+        Ok(KvSlotMapping { index, slots: Tensor::new(slots, &self.device)?, all_slots, positions })
     }
 
     /// Replaces every slot by a copy of the slot that `sources` gives.
@@ -169,6 +169,6 @@ pub struct KvSlotMapping {
     index: Tensor,
     slots: Tensor,
     /// Whether the places are all slots of the pool in order.
-    whole: bool,
+    all_slots: bool,
     positions: usize,
 }

@@ -47,7 +47,7 @@ impl DeviceKind {
     pub fn open(self) -> Result<Device> {
         let missing = |e: candle_core::Error| {
             Error::invalid(format!("the device `{}` cannot be used: {e}", self.name()))
-                .help("check the driver, and that the stage was given a GPU (`resources: {gpus: 1}`)")
+                .help("check the driver, and that the stage requests a GPU (`resources: {gpus: 1}`)")
         };
         match self {
             Self::Cpu => Ok(Device::Cpu),

@@ -43,8 +43,8 @@ impl Distributions {
         let by_count = !greedy && sampling.top_k > 0 && (sampling.top_k as usize) < vocabulary;
         let by_mass = !greedy && sampling.top_p < 1.0;
         if by_count {
-            let most = Tensor::full(sampling.top_k as f32, (1, 1), logits.device())?;
-            masses = keep_down_to(&scaled, &masses, &masses.ones_like()?, &most)?;
+            let top_k = Tensor::full(sampling.top_k as f32, (1, 1), logits.device())?;
+            masses = keep_down_to(&scaled, &masses, &masses.ones_like()?, &top_k)?;
         }
         if by_mass {
             let needed = (sum(&masses)? * sampling.top_p)?;

@@ -170,7 +170,7 @@ impl Masks {
     pub fn of(&self, window: Option<usize>) -> Result<&Tensor> {
         match self.0.iter().find(|(own, _)| *own == window) {
             Some((_, mask)) => Ok(mask),
-            None => candle_core::bail!("there is no mask of the window {window:?}"),
+            None => candle_core::bail!("no mask for the window {window:?}"),
         }
     }
 }

@@ -33,9 +33,9 @@ struct CandleDecode(CandleDecoder);
 impl Decode for CandleDecode {
     type Cache = KvSlotHandle;
 
-    fn step(&mut self, roster: &mut SequenceTable<KvSlotHandle>) -> Checked<()> {
-        let (version, positions) = (roster.version, roster.positions());
-        let mut groups = groups(roster.running().map(|(_, entry)| entry));
+    fn step(&mut self, table: &mut SequenceTable<KvSlotHandle>) -> Checked<()> {
+        let (version, positions) = (table.version, table.positions());
+        let mut groups = groups(table.running().map(|(_, entry)| entry));
         if groups.is_empty() {
             return Ok(());
         }
@@ -98,9 +98,9 @@ impl Decode for CandleDecode {
     }
     fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Checked<Vec<Vec<f32>>> {
         let Some(head) = self.0.model.scores.clone() else { return Err(crate::generate::no_scoring_head()) };
-        let wanted: Vec<Vec<u32>> = positions.iter().map(|p| p.to_vec()).collect();
+        let requested: Vec<Vec<u32>> = positions.iter().map(|p| p.to_vec()).collect();
         let mut scores = vec![Vec::new(); sequences.len()];
-        self.read_hidden(sequences, &wanted, |_, hidden, rows| {
+        self.read_hidden(sequences, &requested, |_, hidden, rows| {
             let values = hidden.matmul(&head.t()?)?.to_vec2::<f32>()?;
             for ((sequence, _), values) in rows.iter().zip(values) {
                 scores[*sequence].extend(values);
@@ -166,10 +166,10 @@ impl CandleDecode {
         mut read: impl FnMut(&Self, &Tensor, &RowPositions) -> Result<()>,
     ) -> Checked<()> {
         crate::generate::check_positions(sequences, positions, self.0.config.positions())?;
-        // Tokens after the last wanted position are not computed.
+        // Tokens after the last requested position are not computed.
         let used = |i: usize| positions[i].last().map_or(0, |p| *p as usize + 1);
-        let wanted: Vec<usize> = (0..sequences.len()).filter(|&i| used(i) > 0).collect();
-        let mut rest = wanted.as_slice();
+        let requested: Vec<usize> = (0..sequences.len()).filter(|&i| used(i) > 0).collect();
+        let mut rest = requested.as_slice();
         while !rest.is_empty() {
             let mut tokens = 0;
             let fits = |i: &&usize| {

@@ -67,11 +67,11 @@ impl LayerSource<'_> {
         (outputs, inputs): (usize, usize),
     ) -> Result<Option<LoraTensors>> {
         let Some(LoraScale { scale, .. }) = self.lora else { return Ok(None) };
-        let AdapterRows { layer: whole, rows, .. } = adapter_rows(self.config, part, outputs);
-        let name = |factor: &str| format!("{}{whole}{factor}", prefix(layer));
+        let AdapterRows { layer: fused, rows, .. } = adapter_rows(self.config, part, outputs);
+        let name = |factor: &str| format!("{}{fused}{factor}", prefix(layer));
         let Some((down, up)) = (self.find)(&name(DOWN))?.zip((self.find)(&name(UP))?) else { return Ok(None) };
         let up = up.narrow(0, rows.start, rows.len())?.to_dtype(self.dtype)?;
-        let mask = self.dropout.map(|drops| drops.mask(whole, layer, inputs)).transpose()?;
+        let mask = self.dropout.map(|drops| drops.mask(fused, layer, inputs)).transpose()?;
         Ok(Some(LoraTensors { down: down.to_dtype(self.dtype)?, up, scale, mask }))
     }
 }

@@ -43,7 +43,7 @@ fn sampled(backend: &dyn Backend, model: &ModelFolder, weights: Option<&Paramete
     let scored = sampler.logprobs_of(&SEQUENCES, &FULL).expect("scores");
     places().into_iter().map(|place| scored[place.sequence].logprobs[place.token]).collect()
 }
-fn most(a: &[f32], b: &[f32]) -> f32 {
+fn max_difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
@@ -108,13 +108,13 @@ fn samplers_take_the_adapter_alone(backend: &dyn Backend, model: &ModelFolder, n
     }
     let weights = learner.weights().expect("weights");
     let numbers = sampled(backend, model, Some(&weights));
-    assert!(most(&numbers, &sampled(backend, model, None)) > 1e-3, "{name}: training changes the model");
+    assert!(max_difference(&numbers, &sampled(backend, model, None)) > 1e-3, "{name}: training changes the model");
     let trained = model.with_parameters(&weights).expect("a model");
     assert_eq!(numbers, sampled(backend, &trained, None), "{name}: weights that are set and weights that are loaded");
     let merged = sampled(backend, &trained.merged().expect("a model"), None);
-    assert!(most(&numbers, &merged) < 1e-4, "{name}: merged and unmerged");
+    assert!(max_difference(&numbers, &merged) < 1e-4, "{name}: merged and unmerged");
     let learned: Vec<f32> = evaluate(&*learner).logprobs.into_iter().map(|x| x as f32).collect();
-    assert!(most(&numbers, &learned) < 1e-3, "{name}: the sampler and the learner");
+    assert!(max_difference(&numbers, &learned) < 1e-3, "{name}: the sampler and the learner");
     let mut sampler = backend.sampler(model, &SamplerOptions { threads: 1 }).expect("a sampler");
     let id = sampler.start(request(10, 0, 2)).expect("a sequence");
     finish(&mut *sampler);

@@ -129,8 +129,8 @@ fn steps_are_those_of_the_reference(
         (0..8).map(|_| loss()).collect::<Vec<f64>>()
     });
     let [ours, theirs] = losses;
-    let most = if learns == TrainableParameters::All { 0.1 } else { 0.01 };
-    assert!(theirs[7] < theirs[0] - most, "{name}: the loss falls: {theirs:?}");
+    let min_drop = if learns == TrainableParameters::All { 0.1 } else { 0.01 };
+    assert!(theirs[7] < theirs[0] - min_drop, "{name}: the loss falls: {theirs:?}");
     assert!(ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-3), "{name}: {ours:?} and {theirs:?}");
 }
 

@@ -273,16 +273,16 @@ fn samplers_and_learners_agree(backend: &dyn Backend) {
             let t = place.token;
             let off = (f64::from(state.logprobs[t]) - learned.logprobs[n]).abs();
             assert!(off < 1e-3, "the log-probability of token {t} differs by {off}");
-            let most = if backend.is_batch_invariant() { 0.0 } else { 1e-4 };
+            let tolerance = if backend.is_batch_invariant() { 0.0 } else { 1e-4 };
             if let Some(forced) = &forced {
                 let apart = (forced.logprobs[t] - state.logprobs[t]).abs();
-                assert!(apart <= most, "token {t} is forced {apart} off");
+                assert!(apart <= tolerance, "token {t} is forced {apart} off");
             }
             if backend.features().entropies {
                 let off = (f64::from(state.entropies[t]) - learned.entropies[n]).abs();
                 assert!(off < 1e-3, "the entropy of token {t} differs by {off}");
                 let apart = forced.as_ref().map_or(0.0, |forced| (forced.entropies[t] - state.entropies[t]).abs());
-                assert!(apart <= most, "the entropy of token {t} is forced {apart} off");
+                assert!(apart <= tolerance, "the entropy of token {t} is forced {apart} off");
             }
         }
     }

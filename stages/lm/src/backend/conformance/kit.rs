@@ -58,13 +58,13 @@ pub fn draws() -> Vec<DrawKey> {
     let of = |problem: u64| (0..80).map(move |sample| DrawKey { chance, problem, sample });
     [10, 40].into_iter().flat_map(of).collect()
 }
-pub(super) fn request(first: u32, sample: u64, most: usize) -> SequenceRequest {
+pub(super) fn request(first: u32, sample: u64, max_new_tokens: usize) -> SequenceRequest {
     SequenceRequest {
         tokens: vec![first, first + 1, first + 2],
         draw: DrawKey { chance: Chance::new(3), problem: u64::from(first), sample },
         sampling: FULL,
         stop_tokens: Vec::new(),
-        max_new_tokens: most,
+        max_new_tokens,
     }
 }
 pub(super) fn finish(sampler: &mut dyn Sampler) -> Vec<(SequenceId, SequenceFinish)> {

@@ -48,76 +48,74 @@ pub struct EndpointDecode {
 
 impl EndpointDecode {
     /// Sends a request for every running sequence without one in flight.
-    fn send(&mut self, roster: &mut SequenceTable<InFlightState>) -> Result<()> {
-        let positions = roster.positions();
-        for (id, entry) in roster.running() {
+    fn send(&mut self, table: &mut SequenceTable<InFlightState>) -> Result<()> {
+        let positions = table.positions();
+        for (id, entry) in table.running() {
             if entry.is_full() || entry.cache.request.is_some() {
                 continue;
             }
             expect_answerable(self.dialect, self.logprobs_mode, &entry.sampling)?;
             let length = entry.state.token_ids.len();
-            let open = entry.max_new_tokens.saturating_sub(entry.state.sampled_in_turn().len());
-            let most = open.min(positions.saturating_sub(length));
-            if most == 0 {
+            let remaining = entry.max_new_tokens.saturating_sub(entry.state.sampled_in_turn().len());
+            let max_tokens = remaining.min(positions.saturating_sub(length));
+            if max_tokens == 0 {
                 entry.state.finish = Some(SequenceFinish::Length);
                 continue;
             }
-            let Some(lease) = self.weight_lock.try_acquire() else { return Ok(()) };
-            let version = lease.loaded.version;
+            let Some(permit) = self.weight_lock.try_acquire() else { return Ok(()) };
+            let version = permit.loaded.version;
             entry.state.computed_by(version, entry.cached);
-            let name = self.served_name(&lease);
-            let ask = EndpointTurnRequest {
+            let name = self.served_name(&permit);
+            let request = EndpointTurnRequest {
                 model: &name,
                 tokens: &entry.state.token_ids,
                 sampling: entry.sampling,
                 stop: &entry.stop_tokens,
-                max_tokens: most,
+                max_tokens,
                 seed: entry.seed(),
                 top: 1,
             };
-            let ticket = self.client.send(self.dialect.turn_request(&ask), lease);
+            let request_id = self.client.send(self.dialect.turn_request(&request), permit);
             entry.cached = length;
-            entry.cache.request = Some((ticket, length));
-            self.in_flight.insert(ticket, (id, version));
+            entry.cache.request = Some((request_id, length));
+            self.in_flight.insert(request_id, (id, version));
         }
         Ok(())
     }
-    fn served_name(&self, lease: &WeightReadPermit) -> ServedModelName {
-        let adapter = lease.loaded.adapter.clone().or_else(|| self.name.adapter.clone());
+    fn served_name(&self, permit: &WeightReadPermit) -> ServedModelName {
+        let adapter = permit.loaded.adapter.clone().or_else(|| self.name.adapter.clone());
         ServedModelName { adapter, ..self.name.clone() }
     }
     /// Cancels the requests of removed sequences.
-    fn prune(&mut self, roster: &mut SequenceTable<InFlightState>) {
-        let desk = &mut self.client;
-        self.in_flight.retain(|ticket, (id, _)| {
-            let wanted = roster.find(*id).is_some();
-            if !wanted {
-                desk.cancel(*ticket);
+    fn prune(&mut self, table: &mut SequenceTable<InFlightState>) {
+        let client = &mut self.client;
+        self.in_flight.retain(|request_id, (id, _)| {
+            let exists = table.find(*id).is_some();
+            if !exists {
+                client.cancel(*request_id);
             }
-            wanted
+            exists
         });
     }
-    fn parse_turn(&self, answer: Result<serde_json::Value, trainyard_http::HttpFault>) -> Result<EndpointTurnOutput> {
-        self.dialect.parse_turn(&answer?)
+    fn parse_turn(&self, response: Result<serde_json::Value, trainyard_http::HttpFault>) -> Result<EndpointTurnOutput> {
+        self.dialect.parse_turn(&response?)
     }
 }
 
 /// Records the tokens of a response, up to the end of the turn.
 fn record_turn(
     entry: &mut SequenceEntry<InFlightState>,
-    told: EndpointTurnOutput,
+    output: EndpointTurnOutput,
     version: u32,
     positions: usize,
 ) -> Result<()> {
-    let EndpointTurnOutput { tokens, logprobs, top: _ } = told;
+    let EndpointTurnOutput { tokens, logprobs, top: _ } = output;
     entry.cache.empty_responses = if tokens.is_empty() { entry.cache.empty_responses + 1 } else { 0 };
     if entry.cache.empty_responses >= MAX_EMPTY_RESPONSES {
-        return Err(
-            Error::data("the server answers without a token, again and again").help("see the log of the server")
-        );
+        return Err(Error::data("the server keeps returning responses without a token").help("check the server's log"));
     }
     for (token, logprob) in tokens.into_iter().zip(logprobs) {
-        // The roster keeps no entropies for these sequences, so the number is unused.
+        // The table keeps no entropies for these sequences, so the number is unused.
         entry.record_token(token, logprob, 0.0, version, positions);
         if entry.state.finish.is_some() {
             break;
@@ -129,29 +127,29 @@ fn record_turn(
 impl Decode for EndpointDecode {
     type Cache = InFlightState;
 
-    fn step(&mut self, roster: &mut SequenceTable<InFlightState>) -> Result<()> {
-        self.prune(roster);
-        self.send(roster)?;
-        let positions = roster.positions();
-        let mut wait = if roster.running_count() == 0 { Duration::ZERO } else { WAIT };
-        while let Some((ticket, answer)) = self.client.next(wait) {
+    fn step(&mut self, table: &mut SequenceTable<InFlightState>) -> Result<()> {
+        self.prune(table);
+        self.send(table)?;
+        let positions = table.positions();
+        let mut wait = if table.running_count() == 0 { Duration::ZERO } else { WAIT };
+        while let Some((request_id, response)) = self.client.next(wait) {
             wait = Duration::ZERO;
-            let Some((id, version)) = self.in_flight.remove(&ticket) else { continue };
-            let Some(entry) = roster.find(id) else { continue };
+            let Some((id, version)) = self.in_flight.remove(&request_id) else { continue };
+            let Some(entry) = table.find(id) else { continue };
             let sent = match entry.cache.request.take() {
-                Some((flight, sent)) if flight == ticket => sent,
+                Some((in_flight, sent)) if in_flight == request_id => sent,
                 other => {
                     entry.cache.request = other;
                     continue;
                 }
             };
-            let told = self.parse_turn(answer)?;
+            let output = self.parse_turn(response)?;
             // A turn that was ended meanwhile, and perhaps opened again, is requested anew.
             if entry.state.finish.is_some() || entry.state.token_ids.len() != sent {
                 continue;
             }
-            roster.check_tokens(&told.tokens).map_err(|e| e.at("the server's answer"))?;
-            record_turn(roster.entry_mut(id), told, version, positions)?;
+            table.check_tokens(&output.tokens).map_err(|e| e.at("the server's response"))?;
+            record_turn(table.entry_mut(id), output, version, positions)?;
         }
         Ok(())
     }
@@ -162,32 +160,32 @@ impl Decode for EndpointDecode {
         Ok(())
     }
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()> {
-        let Some(courier) = &self.publisher else {
-            return Err(Error::invalid("the endpoint was given no way to take new weights")
-                .help("give it one: `weights: {folder: /shared/weights}`, a folder that the server sees too"));
+        let Some(publisher) = &self.publisher else {
+            return Err(Error::invalid("the endpoint has no option `weights`, so the server cannot load new weights")
+                .help("set `weights: {folder: /shared/weights}` to a folder that the stage and the server share"));
         };
         self.weight_lock.update(|loaded| {
             if loaded.from_stage && loaded.version == version {
                 return Ok(loaded.clone());
             }
-            courier.publish(&self.client, weights, version, loaded)
+            publisher.publish(&self.client, weights, version, loaded)
         })
     }
     fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &SamplingParams) -> Result<Vec<SequenceLogprobs>> {
-        let asked: Vec<&[u32]> = sequences.iter().copied().filter(|sequence| sequence.len() > 1).collect();
+        let scored: Vec<&[u32]> = sequences.iter().copied().filter(|sequence| sequence.len() > 1).collect();
         let mut numbers = Vec::new();
-        if !asked.is_empty() {
+        if !scored.is_empty() {
             expect_plain(sampling)?;
-            let lease = self.weight_lock.acquire();
-            let name = self.served_name(&lease);
-            let calls: Option<Vec<_>> =
-                asked.iter().map(|sequence| self.dialect.prompt_logprobs_request(&name, sequence)).collect();
-            let calls = calls.ok_or_else(|| {
-                Error::invalid(format!("a {} server gives no log-probabilities of given tokens", self.dialect.name()))
+            let permit = self.weight_lock.acquire();
+            let name = self.served_name(&permit);
+            let requests: Option<Vec<_>> =
+                scored.iter().map(|sequence| self.dialect.prompt_logprobs_request(&name, sequence)).collect();
+            let requests = requests.ok_or_else(|| {
+                Error::invalid(format!("a {} server does not score given tokens", self.dialect.name()))
                     .help("use `server: vllm` or `server: sglang`")
             })?;
-            for (sequence, answer) in asked.iter().zip(self.client.request_all(calls)) {
-                numbers.push(self.dialect.parse_prompt_logprobs(&answer?, sequence)?);
+            for (sequence, response) in scored.iter().zip(self.client.request_all(requests)) {
+                numbers.push(self.dialect.parse_prompt_logprobs(&response?, sequence)?);
             }
         }
         let mut numbers = numbers.into_iter();
@@ -201,7 +199,7 @@ impl Decode for EndpointDecode {
         0
     }
     fn score(&mut self, _sequences: &[&[u32]], _positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
-        Err(Error::invalid("a server computes no scoring head").help("use the backend `cpu` or `candle`"))
+        Err(Error::invalid("a server does not compute a scoring head").help("use the backend `cpu` or `candle`"))
     }
 }
 
@@ -215,17 +213,17 @@ fn expect_plain(sampling: &SamplingParams) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "a server gives log-probabilities of given tokens at temperature 1 only, not at {}",
+        "a server scores given tokens at temperature 1 without truncation only, not at temperature {}",
         sampling.temperature
     ))
-    .help("use temperature 1 and no truncation"))
+    .help("use temperature 1 and leave `top_p` and `top_k` out"))
 }
 
 /// Checks the sampling options. Errors: invalid, if the server's log-probabilities under them are not those of the
 /// sampled distribution.
-fn expect_answerable(dialect: &dyn Dialect, meaning: LogprobsMode, sampling: &SamplingParams) -> Result<()> {
+fn expect_answerable(dialect: &dyn Dialect, mode: LogprobsMode, sampling: &SamplingParams) -> Result<()> {
     let greedy = sampling.temperature == 0.0;
-    let fits = match meaning {
+    let fits = match mode {
         LogprobsMode::Sampled => true,
         LogprobsMode::Tempered => greedy || is_untruncated(sampling),
         LogprobsMode::Plain => greedy || is_untruncated(sampling) && sampling.temperature == 1.0,
@@ -235,8 +233,8 @@ fn expect_answerable(dialect: &dyn Dialect, meaning: LogprobsMode, sampling: &Sa
     }
     let SamplingParams { temperature, top_p, top_k } = sampling;
     Err(Error::invalid(format!(
-        "this {} server does not say the probabilities that it samples from at temperature {temperature}, \
-         top_p {top_p} and top_k {top_k}",
+        "this {} server does not return the log-probabilities of the sampled distribution at temperature \
+         {temperature}, top_p {top_p} and top_k {top_k}",
         dialect.name()
     ))
     .help("sample at temperature 1 without truncation, or start vLLM with `--logprobs-mode processed_logprobs`"))
@@ -246,7 +244,7 @@ fn expect_answerable(dialect: &dyn Dialect, meaning: LogprobsMode, sampling: &Sa
 pub fn unsupported_sampling(options: &Endpoint, sampling: &SamplingParams) -> Option<(String, String)> {
     let truncated = sampling.temperature > 0.0 && !is_untruncated(sampling);
     (options.server == super::dialect::InferenceServerKind::Sglang && truncated).then(|| {
-        let message = "an SGLang server does not say the probabilities that are left after top-k and top-p";
+        let message = "an SGLang server does not return log-probabilities after top-k and top-p";
         (message.to_string(), "leave `top_k` and `top_p` out, or use another server".to_string())
     })
 }

@@ -17,44 +17,44 @@ const TOP: usize = 5;
 
 /// Returns the name of the model on the server. Errors: invalid, if the server does not list the named model, or
 /// without a name not exactly one.
-pub fn find_served_model(desk: &HttpClient, options: &Endpoint) -> Result<ServedModelName> {
-    let answer = desk.request(JsonRequest::get("/v1/models"))?;
-    let listed: Vec<&Value> = answer.pointer("/data").and_then(Value::as_array).into_iter().flatten().collect();
+pub fn find_served_model(client: &HttpClient, options: &Endpoint) -> Result<ServedModelName> {
+    let response = client.request(JsonRequest::get("/v1/models"))?;
+    let listed: Vec<&Value> = response.pointer("/data").and_then(Value::as_array).into_iter().flatten().collect();
     let id = |entry: &Value| entry.get("id").and_then(Value::as_str).map(str::to_string);
     let parent = |entry: &Value| entry.get("parent").and_then(Value::as_str).map(str::to_string);
     let names: Vec<String> = listed.iter().filter_map(|entry| id(entry)).collect();
     let bases: Vec<String> = listed.iter().filter(|e| parent(e).is_none()).filter_map(|entry| id(entry)).collect();
-    let known = || format!("it lists: {}", if names.is_empty() { "nothing".into() } else { names.join(", ") });
-    let wanted = match (&options.model, bases.as_slice()) {
+    let known = || format!("it serves {}", if names.is_empty() { "nothing".into() } else { names.join(", ") });
+    let name = match (&options.model, bases.as_slice()) {
         (Some(model), _) => model.clone(),
         (None, [only]) => only.clone(),
         (None, _) => {
-            return Err(Error::invalid(format!("{} serves not one model, but {}", options.url, bases.len()))
-                .help(format!("name one by `model`; {}", known())));
+            return Err(Error::invalid(format!("{} serves {} models, expected exactly one", options.url, bases.len()))
+                .help(format!("set `model` to one of them; {}", known())));
         }
     };
-    let entry = listed.into_iter().find(|entry| id(entry).as_ref() == Some(&wanted));
+    let entry = listed.into_iter().find(|entry| id(entry).as_ref() == Some(&name));
     let entry = entry.ok_or_else(|| {
-        Error::invalid(format!("{} serves no model `{wanted}`", options.url))
+        Error::invalid(format!("{} does not serve the model `{name}`", options.url))
             .help(format!("correct `model`; {}", known()))
     })?;
-    Ok(match parent(entry).filter(|parent| *parent != wanted) {
-        Some(model) => ServedModelName { model, adapter: Some(wanted) },
-        None => ServedModelName { model: wanted, adapter: None },
+    Ok(match parent(entry).filter(|parent| *parent != name) {
+        Some(model) => ServedModelName { model, adapter: Some(name) },
+        None => ServedModelName { model: name, adapter: None },
     })
 }
 
 /// Returns the maximum length of a sequence on the server, if it reports one.
-pub fn context(desk: &HttpClient, dialect: &dyn Dialect) -> Result<Option<usize>> {
-    let (call, pointer) = dialect.context();
-    let answer = desk.request(call)?;
-    let number = answer.pointer(pointer).and_then(Value::as_u64);
+pub fn context(client: &HttpClient, dialect: &dyn Dialect) -> Result<Option<usize>> {
+    let (request, pointer) = dialect.context();
+    let response = client.request(request)?;
+    let number = response.pointer(pointer).and_then(Value::as_u64);
     Ok(number.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0))
 }
 
 /// Checks the tokenizer. Errors: invalid, if the server tokenizes a text differently from the model folder's tokenizer.
 pub fn expect_tokenizer(
-    desk: &HttpClient,
+    client: &HttpClient,
     dialect: &dyn Dialect,
     name: &ServedModelName,
     model: &ModelFolder,
@@ -62,21 +62,22 @@ pub fn expect_tokenizer(
     let tokenizer = model.chat.tokenizer();
     let stops = model.stop_tokens().iter().filter_map(|id| tokenizer.token(*id));
     let texts: Vec<String> = text_of_many_tokens(tokenizer).into_iter().chain(stops).collect();
-    let answers = desk.request_all(texts.iter().map(|text| dialect.tokenize(name, text)).collect());
-    for (text, answer) in texts.iter().zip(answers) {
-        let answer = answer.map_err(Error::from).map_err(|e| e.at("the server's tokenizer cannot be compared"))?;
-        let list = answer.get("tokens").and_then(Value::as_array);
+    let responses = client.request_all(texts.iter().map(|text| dialect.tokenize(name, text)).collect());
+    for (text, response) in texts.iter().zip(responses) {
+        let response = response.map_err(Error::from).map_err(|e| e.at("comparing the server's tokenizer"))?;
+        let list = response.get("tokens").and_then(Value::as_array);
         let theirs = ids(list.map(Vec::as_slice).unwrap_or_default(), "tokens")?;
         let ours = tokenizer.encode(text)?;
         if ours != theirs {
-            let place = ours.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
-            let shown = |ids: &[u32]| ids.get(place).map_or("nothing".to_string(), |id| format!("token {id}"));
+            let position = ours.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
+            let shown = |ids: &[u32]| ids.get(position).map_or("nothing".to_string(), |id| format!("token {id}"));
             return Err(Error::invalid(format!(
-                "the server reads another model's tokens: token {place} of a test text is {} there and {} here",
+                "the server's tokenizer differs from the model's: token {position} of a test text is {} on the server, \
+                 {} here",
                 shown(&theirs),
                 shown(&ours)
             ))
-            .help("serve the model that the stage gets, or name the right one by `model`"));
+            .help("serve the stage's input model, or set `model` to its name on the server"));
         }
     }
     Ok(())
@@ -96,7 +97,7 @@ fn text_of_many_tokens(tokenizer: &Tokenizer) -> Option<String> {
 ///
 /// Errors: a request that the server rejects; a response without ids or log-probabilities.
 pub fn probe(
-    desk: &HttpClient,
+    client: &HttpClient,
     dialect: &dyn Dialect,
     name: &ServedModelName,
     model: &ModelFolder,
@@ -110,16 +111,16 @@ pub fn probe(
     }
     let at = |temperature: f64| -> Result<EndpointTurnOutput> {
         let sampling = SamplingParams { temperature, top_p: 1.0, top_k: 0 };
-        let ask =
+        let request =
             EndpointTurnRequest { model: name, tokens: &tokens, sampling, stop: &[], max_tokens: 1, seed: 1, top: TOP };
-        dialect.parse_turn(&desk.request(dialect.turn_request(&ask))?)
+        dialect.parse_turn(&client.request(dialect.turn_request(&request))?)
     };
-    let cold = at(1.0).map_err(|e| e.at("a first request of one token"))?;
+    let cold = at(1.0).map_err(|e| e.at("the first request, of one token"))?;
     if cold.tokens.len() != 1 {
-        return Err(Error::data(format!("the server sampled {} tokens where one was asked for", cold.tokens.len())));
+        return Err(Error::data(format!("the server sampled {} tokens, expected 1", cold.tokens.len())));
     }
     match dialect.logprobs_mode() {
-        Some(meaning) => Ok(meaning),
+        Some(mode) => Ok(mode),
         None => Ok(infer_logprobs_mode(&cold.top, &at(2.0)?.top)),
     }
 }
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(
             infer_logprobs_mode(&cold, &[(1, -0.1), (7, -0.9)]),
             LogprobsMode::Plain,
-            "one token in common tells nothing"
+            "one common token is not conclusive"
         );
         assert_eq!(
             infer_logprobs_mode(&[(7, -1.0), (3, -1.01)], &[(7, -1.0), (3, -1.005)]),

@@ -45,48 +45,50 @@ impl EndpointBackend {
     fn open(&self, model: &ModelFolder) -> Result<Box<dyn Sampler>> {
         let options = &self.options;
         if model.config.num_labels.is_some() {
-            return Err(Error::invalid("a server computes no scoring head").help("use the backend `cpu` or `candle`"));
+            return Err(
+                Error::invalid("a server does not compute a scoring head").help("use the backend `cpu` or `candle`")
+            );
         }
         let key = options.api_key.as_ref().map(|name| self.secrets.get(name)).transpose()?.cloned();
-        let desk = HttpClient::open(BaseUrl::read(&options.url)?, key, options.limits())?;
+        let client = HttpClient::open(BaseUrl::read(&options.url)?, key, options.limits())?;
         let dialect = options.server.dialect();
-        let mut name = identity::find_served_model(&desk, options)?;
-        let positions = identity::context(&desk, dialect)?;
-        identity::expect_tokenizer(&desk, dialect, &name, model)?;
-        let hand_over = options.weights.as_ref().zip(dialect.weight_updates());
-        let courier = hand_over.map(|(weights, way)| WeightPublisher::new(model, weights, way));
-        if model.adapter.is_some() && courier.is_none() && options.model.is_none() {
-            return Err(Error::invalid("the model has an adapter, and nothing says that the server has it").help(
-                "name the adapter that the server serves in `model`, let it be loaded by `weights`, or serve what \
-                 `model/merge` makes",
+        let mut name = identity::find_served_model(&client, options)?;
+        let positions = identity::context(&client, dialect)?;
+        identity::expect_tokenizer(&client, dialect, &name, model)?;
+        let transfer = options.weights.as_ref().zip(dialect.weight_updates());
+        let publisher = transfer.map(|(weights, update_api)| WeightPublisher::new(model, weights, update_api));
+        if model.adapter.is_some() && publisher.is_none() && options.model.is_none() {
+            return Err(Error::invalid("the model has an adapter, but no option names it on the server").help(
+                "set `model` to the adapter's name on the server, set `weights` to load it, or serve the output of \
+                 `model/merge`",
             ));
         }
-        if let Some(courier) = &courier {
-            self.weight_lock.update(|before| courier.publish_initial(&desk, model, before))?;
+        if let Some(publisher) = &publisher {
+            self.weight_lock.update(|before| publisher.publish_initial(&client, model, before))?;
         }
-        let lease = self.weight_lock.acquire();
-        name.adapter = lease.loaded.adapter.clone().or(name.adapter);
-        let meaning = match (identity::probe(&desk, dialect, &name, model)?, options.server) {
+        let permit = self.weight_lock.acquire();
+        name.adapter = permit.loaded.adapter.clone().or(name.adapter);
+        let mode = match (identity::probe(&client, dialect, &name, model)?, options.server) {
             // vLLM truncates wherever it applies the temperature.
             (LogprobsMode::Tempered, InferenceServerKind::Vllm) => LogprobsMode::Sampled,
-            (meaning, _) => meaning,
+            (mode, _) => mode,
         };
-        drop(lease);
+        drop(permit);
         let config = ModelConfig {
             max_position_embeddings: model.config.max_position_embeddings.min(positions.unwrap_or(usize::MAX)),
             ..model.config.clone()
         };
-        let gate = self.weight_lock.clone();
-        let remote = EndpointDecode {
-            client: desk,
+        let weight_lock = self.weight_lock.clone();
+        let decode = EndpointDecode {
+            client,
             dialect,
             name,
-            logprobs_mode: meaning,
-            weight_lock: gate,
-            publisher: courier,
+            logprobs_mode: mode,
+            weight_lock,
+            publisher,
             in_flight: BTreeMap::new(),
         };
-        Ok(Box::new(DecodeSampler::without_entropies(remote, &config)))
+        Ok(Box::new(DecodeSampler::without_entropies(decode, &config)))
     }
 }
 

@@ -11,7 +11,7 @@ use trainyard_core::{OptionProblem, SecretName};
 use trainyard_http::{BaseUrl, RequestLimits};
 
 /// Maximum bytes of a response: a turn of a hundred thousand tokens with its log-probabilities is smaller.
-const ANSWER: usize = 256 << 20;
+const MAX_RESPONSE_BYTES: usize = 256 << 20;
 
 /// Options of the backend `endpoint`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,26 +68,26 @@ impl Endpoint {
     /// Returns the limits of requests.
     pub fn limits(&self) -> RequestLimits {
         let timeout = parse_duration(&self.timeout).unwrap_or(Duration::from_secs(600));
-        RequestLimits { requests: self.requests, attempts: self.attempts, timeout, response_bytes: ANSWER }
+        RequestLimits { requests: self.requests, attempts: self.attempts, timeout, response_bytes: MAX_RESPONSE_BYTES }
     }
 }
 
 const DOC: &str = "\
 A server with the stage's model: vLLM, SGLang or llama.cpp, by requests of token ids. It samples and does not train: \
 for `evaluate`, and for the rollouts of `rl` (`rollout: {backend: {kind: endpoint, …}}`), where `weights` names a \
-folder that the server sees too.\n\n\
+folder that the server can read.\n\n\
 When a stage starts it compares the server with the model folder: the served model's name, the token ids of a text, \
-the length of the context, and that ids and log-probabilities come back. A server that differs is refused.\n\n\
+the length of the context, and that ids and log-probabilities come back. A server that differs is rejected.\n\n\
 Log-probabilities must be those of the distribution that was sampled from. vLLM gives the model's own unless it was \
 started with `--logprobs-mode processed_logprobs`, SGLang those after the temperature and before top-k and top-p, \
-llama.cpp either. Options that a server cannot answer for are refused.\n\n\
-It gives no entropies: servers return the most probable tokens only. Parts that read entropies of rollouts are \
-refused. Seeds are passed on, but equal runs are not promised to give equal tokens.\n\n\
-A key comes from the site file: `api_key: {secret: NAME}`.";
+llama.cpp either. Sampling options whose log-probabilities a server does not return are rejected.\n\n\
+The backend has no entropies, since servers return only the most probable tokens. Parts that read entropies of \
+rollouts are rejected. Seeds are sent to the server, but equal runs need not give equal tokens.\n\n\
+The API key is in the site file: `api_key: {secret: NAME}`.";
 
 impl PartOptions for Endpoint {
     const KIND: &'static str = "endpoint";
-    const SUMMARY: &'static str = "samples with a model behind a server: vLLM, SGLang or llama.cpp";
+    const SUMMARY: &'static str = "samples from a model on a server: vLLM, SGLang or llama.cpp";
     const DOC: &'static str = DOC;
 
     fn check(&self) -> Vec<OptionProblem> {
@@ -96,10 +96,10 @@ impl PartOptions for Endpoint {
             let problem = OptionProblem::new("/url", e.message);
             problems.push(e.help.into_iter().fold(problem, OptionProblem::help));
         }
-        if let Err(why) = parse_duration(&self.timeout) {
-            problems.push(OptionProblem::new("/timeout", why));
+        if let Err(reason) = parse_duration(&self.timeout) {
+            problems.push(OptionProblem::new("/timeout", reason));
         } else if parse_duration(&self.timeout) == Ok(Duration::ZERO) {
-            problems.push(OptionProblem::new("/timeout", "no request is answered within no time").help("use `10m`"));
+            problems.push(OptionProblem::new("/timeout", "a timeout of 0 fails every request").help("use `10m`"));
         }
         problems.extend(OptionProblem::out_of_range("/requests", self.requests, 1..));
         problems.extend(OptionProblem::out_of_range("/attempts", self.attempts, 1..=100));
@@ -119,8 +119,8 @@ impl Endpoint {
         let places = [("/weights/folder", Some(&weights.folder)), ("/weights/seen_as", weights.seen_as.as_ref())];
         let relative = |(at, path): (&str, Option<&String>)| {
             let path = path.filter(|path| !Path::new(path).is_absolute())?;
-            let problem = OptionProblem::new(at, format!("`{path}` is no absolute path"));
-            Some(problem.help("name a folder that the stage and the server see, such as `/shared/weights`"))
+            let problem = OptionProblem::new(at, format!("`{path}` is not an absolute path"));
+            Some(problem.help("use a folder that the stage and the server share, such as `/shared/weights`"))
         };
         places.into_iter().filter_map(relative).collect()
     }

@@ -2,7 +2,7 @@
 //!
 //! A server that loads weights in the middle of a turn mixes two versions in one sequence without reporting it. New
 //! weights therefore wait until no request is in flight, and requests wait until they are loaded. All samplers of a
-//! stage share one gate, since they share one server.
+//! stage share one lock, since they share one server.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use trainyard_core::Result;
@@ -25,7 +25,7 @@ struct WeightLockState {
     changing: bool,
 }
 
-/// The gate in front of one server.
+/// Lock of one server's weights: requests are readers, an update is a writer.
 #[derive(Default)]
 pub struct WeightLock {
     state: Mutex<WeightLockState>,
@@ -35,7 +35,7 @@ pub struct WeightLock {
 /// A request in flight; the weights stay unchanged until it is dropped.
 pub struct WeightReadPermit {
     weight_lock: Arc<WeightLock>,
-    /// Weights of the server during the lease.
+    /// Weights of the server while the permit is held.
     pub loaded: LoadedWeights,
 }
 

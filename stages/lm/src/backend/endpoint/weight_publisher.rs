@@ -14,7 +14,7 @@ use trainyard_http::HttpClient;
 /// Prefix of the folders of versions.
 const PREFIX: &str = "trainyard-weights-";
 
-/// Sender of a model's weights to a server.
+/// Publisher of a model's weights to a server.
 pub struct WeightPublisher {
     /// Config without weights, which every version brings.
     model: ModelFolder,
@@ -24,24 +24,24 @@ pub struct WeightPublisher {
 }
 
 impl WeightPublisher {
-    /// Creates a courier of versions of `model`.
-    pub fn new(model: &ModelFolder, options: &WeightTransferOptions, hand_over: &'static dyn WeightUpdateApi) -> Self {
+    /// Creates a publisher of versions of `model`.
+    pub fn new(model: &ModelFolder, options: &WeightTransferOptions, update_api: &'static dyn WeightUpdateApi) -> Self {
         let weights = crate::decoder::Weights::new();
         Self {
             model: ModelFolder { weights, ..model.clone() },
             folder: PathBuf::from(&options.folder),
             seen_as: options.seen_as.clone().unwrap_or_else(|| options.folder.clone()),
-            update_api: hand_over,
+            update_api,
         }
     }
     /// Loads the folder's own weights, as version 0.
     pub fn publish_initial(
         &self,
-        desk: &HttpClient,
+        client: &HttpClient,
         model: &ModelFolder,
         before: &LoadedWeights,
     ) -> Result<LoadedWeights> {
-        self.transfer(desk, 0, before, |folder| match &model.adapter {
+        self.transfer(client, 0, before, |folder| match &model.adapter {
             Some(adapter) => peft::save(folder, &model.config, adapter),
             None => model.save(folder),
         })
@@ -49,12 +49,12 @@ impl WeightPublisher {
     /// Loads a learner's weights.
     pub fn publish(
         &self,
-        desk: &HttpClient,
+        client: &HttpClient,
         weights: &Parameters,
         version: u32,
         before: &LoadedWeights,
     ) -> Result<LoadedWeights> {
-        self.transfer(desk, version, before, |folder| match &self.model.adapter {
+        self.transfer(client, version, before, |folder| match &self.model.adapter {
             Some(adapter) => {
                 let adapter = Adapter { tensors: weights.to_weights()?, ..adapter.clone() };
                 peft::save(folder, &self.model.config, &adapter)
@@ -65,7 +65,7 @@ impl WeightPublisher {
 
     fn transfer(
         &self,
-        desk: &HttpClient,
+        client: &HttpClient,
         version: u32,
         before: &LoadedWeights,
         write: impl FnOnce(&Path) -> Result<()>,
@@ -76,10 +76,10 @@ impl WeightPublisher {
         written.map_err(|e| e.at("weights for the server"))?;
         let seen = format!("{}/{name}", self.seen_as.trim_end_matches('/'));
         let adapter = match &self.model.adapter {
-            Some(_) => Some(self.load_adapter(desk, version, &seen, before)?),
+            Some(_) => Some(self.load_adapter(client, version, &seen, before)?),
             None => {
-                for call in self.update_api.reload(&seen, version) {
-                    self.expect(desk.request(call).map_err(Error::from), &seen)?;
+                for request in self.update_api.reload(&seen, version) {
+                    self.expect(client.request(request).map_err(Error::from), &seen)?;
                 }
                 None
             }
@@ -89,22 +89,22 @@ impl WeightPublisher {
     }
     /// Loads an adapter under its name on the server. The previous version is unloaded first, and so is an adapter of
     /// that name left by an earlier stage.
-    fn load_adapter(&self, desk: &HttpClient, version: u32, seen: &str, before: &LoadedWeights) -> Result<String> {
+    fn load_adapter(&self, client: &HttpClient, version: u32, seen: &str, before: &LoadedWeights) -> Result<String> {
         let name = format!("trainyard-{version}");
         let old = before.adapter.as_ref().filter(|_| before.from_stage);
-        for gone in std::iter::once(&name).chain(old) {
+        for unloaded in std::iter::once(&name).chain(old) {
             // The adapter may be absent.
-            let _ = desk.request(self.update_api.unload_adapter(gone));
+            let _ = client.request(self.update_api.unload_adapter(unloaded));
         }
-        self.expect(desk.request(self.update_api.load_adapter(&name, seen)).map_err(Error::from), seen)?;
+        self.expect(client.request(self.update_api.load_adapter(&name, seen)).map_err(Error::from), seen)?;
         Ok(name)
     }
-    fn expect(&self, answer: Result<serde_json::Value>, seen: &str) -> Result<()> {
-        let done = answer.and_then(|answer| self.update_api.check_response(&answer));
+    fn expect(&self, response: Result<serde_json::Value>, seen: &str) -> Result<()> {
+        let done = response.and_then(|response| self.update_api.check_response(&response));
         done.map_err(|mut e| {
             if e.help.is_none() || e.kind == trainyard_core::ErrorKind::Invalid {
                 e = e.help(format!(
-                    "the server must see {seen} and be started so that it loads weights: vLLM with \
+                    "let the server read {seen}, and start it so that it loads weights: vLLM with \
                      VLLM_SERVER_DEV_MODE=1, and for adapters --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"
                 ));
             }

@@ -64,13 +64,13 @@ pub trait Dialect: Send + Sync {
     /// Returns the name in messages.
     fn name(&self) -> &'static str;
     /// Builds the request for a turn.
-    fn turn_request(&self, ask: &EndpointTurnRequest<'_>) -> JsonRequest;
+    fn turn_request(&self, request: &EndpointTurnRequest<'_>) -> JsonRequest;
     /// Parses the response to a turn. Errors: data, naming the missing or invalid field.
-    fn parse_turn(&self, answer: &Value) -> Result<EndpointTurnOutput>;
+    fn parse_turn(&self, response: &Value) -> Result<EndpointTurnOutput>;
     /// Builds the request for log-probabilities of a given sequence, or `None` if the server has no such request.
     fn prompt_logprobs_request(&self, model: &ServedModelName, tokens: &[u32]) -> Option<JsonRequest>;
     /// Parses the log-probabilities, one per token; the first is 0.
-    fn parse_prompt_logprobs(&self, answer: &Value, tokens: &[u32]) -> Result<Vec<f32>>;
+    fn parse_prompt_logprobs(&self, response: &Value, tokens: &[u32]) -> Result<Vec<f32>>;
     /// Builds the request for the token ids of a text, with special tokens parsed and none added. The default is the
     /// form of vLLM and SGLang.
     fn tokenize(&self, model: &ServedModelName, text: &str) -> JsonRequest {
@@ -99,27 +99,27 @@ pub trait WeightUpdateApi: Send + Sync {
     /// Builds the request that unloads an adapter.
     fn unload_adapter(&self, name: &str) -> JsonRequest;
     /// Checks the response. Errors: invalid, if it reports a failure.
-    fn check_response(&self, answer: &Value) -> Result<()>;
+    fn check_response(&self, response: &Value) -> Result<()>;
 }
 
 /// Returns the value at a pointer. Errors: data, naming the pointer.
-pub(super) fn at<'a>(answer: &'a Value, pointer: &str) -> Result<&'a Value> {
-    answer.pointer(pointer).filter(|value| !value.is_null()).ok_or_else(|| missing(pointer))
+pub(super) fn at<'a>(response: &'a Value, pointer: &str) -> Result<&'a Value> {
+    response.pointer(pointer).filter(|value| !value.is_null()).ok_or_else(|| missing(pointer))
 }
 
 pub(super) fn missing(pointer: &str) -> Error {
     let field = pointer.trim_start_matches('/').replace('/', ".");
-    Error::data(format!("the answer has no `{field}`"))
-        .help("use a server of a version that returns token ids and log-probabilities, and name its kind in `server`")
+    Error::data(format!("the response has no `{field}`"))
+        .help("use a server version that returns token ids and log-probabilities, and set its kind in `server`")
 }
 
-pub(super) fn list<'a>(answer: &'a Value, pointer: &str) -> Result<&'a Vec<Value>> {
-    at(answer, pointer)?.as_array().ok_or_else(|| malformed(pointer))
+pub(super) fn list<'a>(response: &'a Value, pointer: &str) -> Result<&'a Vec<Value>> {
+    at(response, pointer)?.as_array().ok_or_else(|| malformed(pointer))
 }
 
 pub(super) fn malformed(what: &str) -> Error {
-    Error::data(format!("`{}` of the answer is not understood", what.trim_start_matches('/').replace('/', ".")))
-        .help("name the kind of the server in `server`")
+    Error::data(format!("the response's `{}` has an unexpected form", what.trim_start_matches('/').replace('/', ".")))
+        .help("set the server's kind in `server`")
 }
 
 /// Reads a list of token ids.
@@ -134,6 +134,6 @@ pub(super) fn logprob(value: &Value, what: &str) -> Result<f32> {
     if number.is_finite() && number <= 1e-3 {
         return Ok(number.min(0.0) as f32);
     }
-    Err(Error::data(format!("`{what}` of the answer holds {number}, which is no log-probability"))
-        .help("the server must return log-probabilities: of vLLM, `--logprobs-mode` must not be one of logits"))
+    Err(Error::data(format!("the response's `{what}` contains {number}, which is not a log-probability"))
+        .help("start the server so that it returns log-probabilities: vLLM without a `--logprobs-mode` of logits"))
 }

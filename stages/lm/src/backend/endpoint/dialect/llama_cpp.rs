@@ -18,20 +18,20 @@ impl Dialect for LlamaCpp {
     fn name(&self) -> &'static str {
         "llama.cpp"
     }
-    fn turn_request(&self, ask: &EndpointTurnRequest<'_>) -> JsonRequest {
-        let sampling = ask.sampling;
+    fn turn_request(&self, request: &EndpointTurnRequest<'_>) -> JsonRequest {
+        let sampling = request.sampling;
         let plain = sampling.top_p >= 1.0 && sampling.top_k == 0 && sampling.temperature == 1.0;
         let body = json!({
-            "prompt": ask.tokens,
-            "n_predict": ask.max_tokens,
+            "prompt": request.tokens,
+            "n_predict": request.max_tokens,
             "temperature": sampling.temperature,
             "top_k": sampling.top_k,
             "top_p": sampling.top_p,
             // The order matters, and samplers that are not listed are not applied.
             "samplers": ["temperature", "top_k", "top_p"],
             // The highest 32-bit number requests a random seed.
-            "seed": (ask.seed as u32).min(u32::MAX - 1),
-            "n_probs": ask.top.max(1),
+            "seed": (request.seed as u32).min(u32::MAX - 1),
+            "n_probs": request.top.max(1),
             "post_sampling_probs": !(plain || sampling.temperature == 0.0),
             "return_tokens": true,
             "cache_prompt": true,
@@ -39,23 +39,23 @@ impl Dialect for LlamaCpp {
         });
         JsonRequest::post("/completion", body)
     }
-    fn parse_turn(&self, answer: &Value) -> Result<EndpointTurnOutput> {
-        if answer.get("truncated").and_then(Value::as_bool) == Some(true) {
-            return Err(Error::data("the server has cut the prompt to its context")
-                .help("start it with a longer context (`--ctx-size`), shared by its slots (`--parallel`)"));
+    fn parse_turn(&self, response: &Value) -> Result<EndpointTurnOutput> {
+        if response.get("truncated").and_then(Value::as_bool) == Some(true) {
+            return Err(Error::data("the server truncated the prompt to its context")
+                .help("start it with a longer context (`--ctx-size`), which its slots (`--parallel`) share"));
         }
-        let tokens = ids(list(answer, "/tokens")?, "tokens")?;
-        let mut entries = list(answer, "/completion_probabilities")?.iter().peekable();
+        let tokens = ids(list(response, "/tokens")?, "tokens")?;
+        let mut entries = list(response, "/completion_probabilities")?.iter().peekable();
         let mut logprobs = Vec::with_capacity(tokens.len());
         let mut top = Vec::new();
-        for (place, token) in tokens.iter().enumerate() {
+        for (position, token) in tokens.iter().enumerate() {
             let is_of = |entry: &&Value| entry.get("id").and_then(Value::as_u64) == Some(u64::from(*token));
             let Some(entry) = entries.next_if(is_of) else {
                 logprobs.push(f32::NAN);
                 continue;
             };
             logprobs.push(of_entry(entry)?);
-            if place == 0 {
+            if position == 0 {
                 top = most_probable(entry);
             }
         }
@@ -67,8 +67,8 @@ impl Dialect for LlamaCpp {
     fn prompt_logprobs_request(&self, _model: &ServedModelName, _tokens: &[u32]) -> Option<JsonRequest> {
         None
     }
-    fn parse_prompt_logprobs(&self, _answer: &Value, _tokens: &[u32]) -> Result<Vec<f32>> {
-        Err(Error::bug("llama.cpp was not asked for a given sequence"))
+    fn parse_prompt_logprobs(&self, _response: &Value, _tokens: &[u32]) -> Result<Vec<f32>> {
+        Err(Error::bug("llama.cpp does not score given sequences"))
     }
     fn tokenize(&self, _model: &ServedModelName, text: &str) -> JsonRequest {
         JsonRequest::post("/tokenize", json!({"content": text, "add_special": false, "parse_special": true}))

@@ -24,12 +24,12 @@ impl Dialect for Sglang {
     fn name(&self) -> &'static str {
         "SGLang"
     }
-    fn turn_request(&self, ask: &EndpointTurnRequest<'_>) -> JsonRequest {
-        let sampling = ask.sampling;
+    fn turn_request(&self, request: &EndpointTurnRequest<'_>) -> JsonRequest {
+        let sampling = request.sampling;
         let mut body = json!({
-            "input_ids": ask.tokens,
+            "input_ids": request.tokens,
             "sampling_params": {
-                "max_new_tokens": ask.max_tokens,
+                "max_new_tokens": request.max_tokens,
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
                 "top_k": if sampling.top_k == 0 { -1 } else { i64::from(sampling.top_k) },
@@ -37,32 +37,32 @@ impl Dialect for Sglang {
                 "presence_penalty": 0.0,
                 "frequency_penalty": 0.0,
                 "repetition_penalty": 1.0,
-                "sampling_seed": ask.seed >> 33,
-                "stop_token_ids": ask.stop,
+                "sampling_seed": request.seed >> 33,
+                "stop_token_ids": request.stop,
                 "ignore_eos": true,
                 "no_stop_trim": true,
                 "skip_special_tokens": false,
             },
             "return_logprob": true,
             "logprob_start_len": -1,
-            "top_logprobs_num": if ask.top > 1 { ask.top } else { 0 },
+            "top_logprobs_num": if request.top > 1 { request.top } else { 0 },
         });
         if sampling.temperature == 0.0 {
             (body["sampling_params"]["top_p"], body["sampling_params"]["top_k"]) = (json!(1.0), json!(-1));
         }
-        with_adapter(body, ask.model)
+        with_adapter(body, request.model)
     }
-    fn parse_turn(&self, answer: &Value) -> Result<EndpointTurnOutput> {
+    fn parse_turn(&self, response: &Value) -> Result<EndpointTurnOutput> {
         let what = "meta_info.output_token_logprobs";
-        let pairs = list(answer, "/meta_info/output_token_logprobs")?;
+        let pairs = list(response, "/meta_info/output_token_logprobs")?;
         let pairs = pairs.iter().map(|entry| pair(entry, what)).collect::<Result<Vec<(f32, u32)>>>()?;
         let (logprobs, tokens): (Vec<f32>, Vec<u32>) = pairs.into_iter().unzip();
-        if let Some(theirs) = answer.get("output_ids").and_then(Value::as_array)
+        if let Some(theirs) = response.get("output_ids").and_then(Value::as_array)
             && ids(theirs, "output_ids")? != tokens
         {
-            return Err(Error::data("`output_ids` of the answer are not the tokens of `output_token_logprobs`"));
+            return Err(Error::data("the response's `output_ids` differ from the tokens of `output_token_logprobs`"));
         }
-        let top = answer.pointer("/meta_info/output_top_logprobs/0").and_then(Value::as_array);
+        let top = response.pointer("/meta_info/output_top_logprobs/0").and_then(Value::as_array);
         let top = top.into_iter().flatten().map(|entry| pair(entry, "meta_info.output_top_logprobs"));
         let top = top.map(|found| found.map(|(number, id)| (id, f64::from(number)))).collect::<Result<_>>()?;
         Ok(EndpointTurnOutput { tokens, logprobs, top })
@@ -76,15 +76,15 @@ impl Dialect for Sglang {
         });
         Some(with_adapter(body, model))
     }
-    fn parse_prompt_logprobs(&self, answer: &Value, tokens: &[u32]) -> Result<Vec<f32>> {
+    fn parse_prompt_logprobs(&self, response: &Value, tokens: &[u32]) -> Result<Vec<f32>> {
         let what = "meta_info.input_token_logprobs";
-        let entries = list(answer, "/meta_info/input_token_logprobs")?;
+        let entries = list(response, "/meta_info/input_token_logprobs")?;
         if entries.len() != tokens.len() {
             return Err(malformed(what));
         }
         let one = |(entry, token): (&Value, &u32)| match pair(entry, what)? {
             (number, id) if id == *token => Ok(number),
-            (_, id) => Err(Error::data(format!("`{what}` of the answer has the token {id} where {token} was asked"))),
+            (_, id) => Err(Error::data(format!("the response's `{what}` has the token {id}, expected {token}"))),
         };
         std::iter::once(Ok(0.0)).chain(entries.iter().zip(tokens).skip(1).map(one)).collect()
     }
@@ -104,12 +104,12 @@ impl WeightUpdateApi for Sglang {
     fn unload_adapter(&self, name: &str) -> JsonRequest {
         JsonRequest::post("/unload_lora_adapter", json!({"lora_name": name}))
     }
-    fn check_response(&self, answer: &Value) -> Result<()> {
-        if at(answer, "/success")?.as_bool() == Some(true) {
+    fn check_response(&self, response: &Value) -> Result<()> {
+        if at(response, "/success")?.as_bool() == Some(true) {
             return Ok(());
         }
-        let said = ["/message", "/error_message"].iter().find_map(|at| answer.pointer(at)?.as_str());
-        Err(Error::invalid(format!("the server did not take the weights: {}", said.unwrap_or("it gives no reason"))))
+        let reason = ["/message", "/error_message"].iter().find_map(|at| response.pointer(at)?.as_str());
+        Err(Error::invalid(format!("the server did not load the weights: {}", reason.unwrap_or("no reason given"))))
     }
 }
 

@@ -19,36 +19,36 @@ impl Dialect for Vllm {
     fn name(&self) -> &'static str {
         "vLLM"
     }
-    fn turn_request(&self, ask: &EndpointTurnRequest<'_>) -> JsonRequest {
+    fn turn_request(&self, request: &EndpointTurnRequest<'_>) -> JsonRequest {
         let mut body = json!({
-            "model": ask.model.request_model(),
-            "prompt": ask.tokens,
-            "max_tokens": ask.max_tokens,
-            "temperature": ask.sampling.temperature,
-            "top_p": ask.sampling.top_p,
-            "top_k": ask.sampling.top_k,
+            "model": request.model.request_model(),
+            "prompt": request.tokens,
+            "max_tokens": request.max_tokens,
+            "temperature": request.sampling.temperature,
+            "top_p": request.sampling.top_p,
+            "top_k": request.sampling.top_k,
             "min_p": 0.0,
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,
             "repetition_penalty": 1.0,
-            "seed": ask.seed >> 1,
-            "stop_token_ids": ask.stop,
+            "seed": request.seed >> 1,
+            "stop_token_ids": request.stop,
             "ignore_eos": true,
             "include_stop_str_in_output": true,
             "skip_special_tokens": false,
             "add_special_tokens": false,
-            "logprobs": ask.top,
+            "logprobs": request.top,
             "return_token_ids": true,
             "return_tokens_as_token_ids": true,
         });
         // Greedy decoding ignores truncation, which some versions reject in combination with it.
-        if ask.sampling.temperature == 0.0 {
+        if request.sampling.temperature == 0.0 {
             (body["top_p"], body["top_k"]) = (json!(1.0), json!(0));
         }
         JsonRequest::post(COMPLETIONS, body)
     }
-    fn parse_turn(&self, answer: &Value) -> Result<EndpointTurnOutput> {
-        let choice = at(answer, "/choices/0")?;
+    fn parse_turn(&self, response: &Value) -> Result<EndpointTurnOutput> {
+        let choice = at(response, "/choices/0")?;
         let tokens = ids(list(choice, "/token_ids")?, "token_ids")?;
         let numbers = list(choice, "/logprobs/token_logprobs")?;
         if numbers.len() != tokens.len() {
@@ -67,9 +67,9 @@ impl Dialect for Vllm {
         });
         Some(JsonRequest::post(COMPLETIONS, body))
     }
-    fn parse_prompt_logprobs(&self, answer: &Value, tokens: &[u32]) -> Result<Vec<f32>> {
+    fn parse_prompt_logprobs(&self, response: &Value, tokens: &[u32]) -> Result<Vec<f32>> {
         let what = "prompt_logprobs";
-        let entries = list(answer, "/choices/0/prompt_logprobs")?;
+        let entries = list(response, "/choices/0/prompt_logprobs")?;
         if entries.len() != tokens.len() {
             return Err(malformed(what));
         }
@@ -96,7 +96,7 @@ impl WeightUpdateApi for Vllm {
     fn unload_adapter(&self, name: &str) -> JsonRequest {
         JsonRequest::post("/v1/unload_lora_adapter", json!({"lora_name": name}))
     }
-    fn check_response(&self, _answer: &Value) -> Result<()> {
+    fn check_response(&self, _response: &Value) -> Result<()> {
         // The response is only a status.
         Ok(())
     }
