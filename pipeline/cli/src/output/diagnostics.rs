@@ -124,7 +124,10 @@ mod tests {
         let words: Vec<&str> = narrow.split_whitespace().collect();
         let broken: Vec<&str> = message.split(' ').filter(|word| !words.contains(word)).collect();
         assert!(broken.is_empty(), "{broken:?}: {narrow}");
-        assert!(fits(&rendered(Some(40), &format!("there is no file /{}", "folder/".repeat(12)))), "too wide for a line");
+        assert!(
+            fits(&rendered(Some(40), &format!("there is no file /{}", "folder/".repeat(12)))),
+            "too wide for a line"
+        );
         assert!(rendered(None, message).lines().any(|line| line.ends_with(message)));
     }
 }
