@@ -165,7 +165,7 @@ fn effects_text(effects: &Effects) -> String {
     clauses.join("; ")
 }
 
-/// `filters-and-curricula` → `Filters and curricula`.
+/// Formats the title of a subject: `filters-and-curricula` → `Filters and curricula`.
 fn title(subject: &str) -> String {
     let words = subject.replace(['-', '_'], " ");
     let mut chars = words.chars();
