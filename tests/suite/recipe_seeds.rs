@@ -105,7 +105,7 @@ fn a_contradicted_result_fails() {
     let ran = seeds(&s, "1..3").code(1);
     ran.prints("result: not_shown, declared: shown").prints("effect check failed: effect: void.high is ");
     let s = sandbox(|text| text.replace("void=2;", "void=7;"));
-    seeds(&s, "1..3").code(1).prints("result: harm").prints("the interval of void in effect lies on the wrong side");
+    seeds(&s, "1..3").code(1).prints("result: harm").prints("the interval of void in effect is on the wrong side");
     let s = sandbox(|text| text.replace("void=4;", "void=3;"));
     seeds(&s, "1..3").code(1).prints("result: nothing").prints("premise check failed: effect: void.b is 3.2");
 }

@@ -73,7 +73,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     pub fn add(&mut self, part: PartKind<T, A>) -> Result<()> {
         match self.members.binary_search_by(|member| member.kind.cmp(part.kind)) {
             Ok(_) => Err(Error::invalid(format!("two parts are called `{}/{}`", self.folder, part.kind))
-                .help("give yours another KIND")),
+                .help("choose another KIND for the added part")),
             Err(place) => {
                 self.members.insert(place, part);
                 Ok(())

@@ -23,9 +23,8 @@ impl Stages {
         let name = kind.info().name;
         match self.0.insert(name, kind) {
             None => Ok(()),
-            Some(_) => {
-                Err(Error::invalid(format!("two stage kinds are called `{name}`")).help("give yours another NAME"))
-            }
+            Some(_) => Err(Error::invalid(format!("two stage kinds are called `{name}`"))
+                .help("choose another NAME for the added kind")),
         }
     }
     /// Finds a kind by name. Errors: invalid, if there is no such kind.

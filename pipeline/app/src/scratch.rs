@@ -32,8 +32,8 @@ impl ScratchFolder {
     pub fn new() -> Result<Self> {
         let root = home().join("scratch");
         Self::below(&root).map_err(|e| {
-            Error::retryable(format!("no scratch folder in {}: {e}", root.display()))
-                .help("use a writable folder with free space, on a file system with locks: set TRAINYARD_HOME")
+            Error::retryable(format!("cannot create a scratch folder in {}: {e}", root.display()))
+                .help("set TRAINYARD_HOME to a writable folder with free space, on a file system with locks")
         })
     }
     /// Returns the absolute path of the folder, which is empty at first.

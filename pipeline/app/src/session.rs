@@ -95,7 +95,7 @@ impl AppSession {
             .worker_threads(2)
             .enable_all()
             .build()
-            .map_err(|e| Error::retryable(format!("no asynchronous runtime: {e}")))?;
+            .map_err(|e| Error::retryable(format!("cannot start the asynchronous runtime: {e}")))?;
         let store = runtime.block_on(Store::open(&url, options(&site, access)));
         // The URL is valid, so the location itself is at fault.
         let store = store.map_err(|error| Error { kind: ErrorKind::Lost, ..error })?;

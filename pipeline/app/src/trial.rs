@@ -56,8 +56,8 @@ pub fn model_in(folder: &Path) -> Result<InputArtifact> {
     })
 }
 
-/// Plays the episodes. Errors: invalid (no such stage, it plays none, a missing input, with the command that makes it),
-/// those of the stage.
+/// Plays the episodes. Errors: invalid (no such stage, it plays none, a missing input, with the command that computes
+/// it), those of the stage.
 pub fn run_trial(
     session: &AppSession,
     catalogue: &Arc<Catalogue>,
@@ -68,7 +68,7 @@ pub fn run_trial(
     expect_playable(&plan, catalogue, options.stage, &named)?;
     let mut replaced = Vec::new();
     for node in plan.nodes.iter_mut().filter(|node| named(&node.key)) {
-        // A trial is explicit, whatever the stage waits for in a run.
+        // A trial is explicit and ignores conditions.
         node.when = RunCondition::Always;
         if options.model.is_some() {
             replaced = without_models(node)?;

@@ -113,8 +113,9 @@ fn pool(pool: &site::SitePool) -> MachinePool {
 
 /// Returns the pools whose attempts run on this machine.
 fn local_pools(pools: &[MachinePool], executors: &[ExecutorKind]) -> Vec<MachinePool> {
-    let here = |pool: &&MachinePool| executors.iter().any(|kind| kind.on_this_machine && kind.name == pool.executor);
-    pools.iter().filter(here).cloned().collect()
+    let is_local =
+        |pool: &&MachinePool| executors.iter().any(|kind| kind.on_this_machine && kind.name == pool.executor);
+    pools.iter().filter(is_local).cloned().collect()
 }
 
 /// Returns the resources of this machine that runs of this user may use: the sum of its pools. Where pools overlap, it

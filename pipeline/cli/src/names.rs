@@ -52,14 +52,14 @@ impl ResolvedOutput {
 }
 
 /// Minimum number of digits of a digest prefix.
-const FEWEST_DIGITS: usize = 6;
+const MIN_DIGITS: usize = 6;
 
 /// Resolves the stage digest of `DIGEST/OUTPUT`, complete or a prefix; `None` if the name has another form.
 async fn digest(store: &Store, first: &str, rest: &str) -> Result<Option<Digest>> {
     if let Ok(digest) = Digest::try_from(first.to_string()) {
         return Ok(Some(digest));
     }
-    let digits = first.len() >= FEWEST_DIGITS && first.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digits = first.len() >= MIN_DIGITS && first.bytes().all(|byte| byte.is_ascii_hexdigit());
     if rest.contains('/') || !digits {
         return Ok(None);
     }

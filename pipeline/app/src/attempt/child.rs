@@ -139,7 +139,7 @@ fn failure(status: ExitStatus, last: &str, spec: &AttemptSpec) -> Error {
         status.code().map_or_else(|| format!("signal {}", status.signal().unwrap_or(0)), |c| format!("exit code {c}"));
     let reason = if last.is_empty() { String::new() } else { format!(": {}", shorten(&redaction::text(last))) };
     Error::data(format!("the command of stage `{}` ended with {how}{reason}", spec.stage))
-        .help(format!("`trainyard logs {} {}` shows what it wrote", spec.run, spec.stage))
+        .help(format!("`trainyard logs {} {}` shows its output", spec.run, spec.stage))
 }
 
 fn shorten(text: &str) -> String {

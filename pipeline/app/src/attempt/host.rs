@@ -101,7 +101,7 @@ impl AttemptHost<'_> {
                     self.running().insert(id, running.clone());
                     let job = move || self.run_attempt(id, &running, &spec, lock);
                     if let Err(error) = pool.submit(Box::new(job)) {
-                        let error = Error::retryable(format!("no thread for the attempt: {error}"));
+                        let error = Error::retryable(format!("cannot start a thread for the attempt: {error}"));
                         self.report_end(id, Err(error));
                     }
                 }

@@ -76,7 +76,7 @@ mod tests {
     use trainyard_runtime::executors::MARK;
 
     /// Runs a script as a host runs a command; returns how many processes it left, and how many with its mark survive.
-    fn left_by(script: &str, mark: &str) -> (usize, usize) {
+    fn leftovers_of(script: &str, mark: &str) -> (usize, usize) {
         let tree = HostProcessTree::adopt();
         let mut command = Command::new("sh");
         command.args(["-c", script]).env(MARK, mark).process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
@@ -93,19 +93,19 @@ mod tests {
         // With the mark of a live process, a scan would find that process.
         let mark = format!("memory://#{}-quiet", std::process::id());
         let mut other = Command::new("sleep").arg("100").env(MARK, &mark).spawn().unwrap();
-        let (found, living) = left_by("true", &mark);
+        let (found, surviving) = leftovers_of("true", &mark);
         other.kill().unwrap();
         other.wait().unwrap();
-        assert_eq!((found, living), (0, 1), "no scan");
+        assert_eq!((found, surviving), (0, 1), "no scan");
         for (name, script) in [
             ("group", "sleep 100 &"),
             ("session", "setsid sleep 100 & sleep 0.2"),
             ("orphan", "(setsid sh -c 'sleep 100 & wait' &) ; sleep 0.2"),
         ] {
             let mark = format!("memory://#{}-{name}", std::process::id());
-            let (found, living) = left_by(script, &mark);
+            let (found, surviving) = leftovers_of(script, &mark);
             assert!(found >= 1, "{name}");
-            assert_eq!(living, 0, "{name}");
+            assert_eq!(surviving, 0, "{name}");
         }
     }
 }

@@ -151,7 +151,7 @@ fn variables(
 /// Returns an unused port. It is not reserved, so the command has to bind it soon.
 fn port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|listener| listener.local_addr());
-    listener.map(|address| address.port()).map_err(|e| Error::retryable(format!("no free port: {e}")))
+    listener.map(|address| address.port()).map_err(|e| Error::retryable(format!("cannot find a free port: {e}")))
 }
 
 /// Returns the source address of this machine's packets. Connecting a datagram socket sends no packet; it only looks up

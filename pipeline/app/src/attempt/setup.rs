@@ -9,7 +9,7 @@ use trainyard_store::{MissingFolder, Store, StoreOptions};
 /// Returns the runtime of an attempt. Its worker does the background work; the stage runs on the calling thread.
 pub fn runtime() -> Result<Runtime> {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    runtime.map_err(|e| Error::retryable(format!("no runtime: {e}")))
+    runtime.map_err(|e| Error::retryable(format!("cannot start the asynchronous runtime: {e}")))
 }
 
 /// Opens the store and the spec that an attempt's URL names. Durability and the longest tolerated outage of the store

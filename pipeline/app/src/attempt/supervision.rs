@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_millis(1_500);
 /// Whether the executor of this attempt holds its pipes. The variable may be inherited from another attempt, so its
 /// value is checked.
 pub fn is_supervised(url: &str) -> bool {
-    std::env::var_os(SUPERVISED).is_some_and(|held| held == *url)
+    std::env::var_os(SUPERVISED).is_some_and(|value| value == *url)
 }
 
 /// Runs the attempt. The error, if any, was already reported on stdout.
@@ -91,7 +91,7 @@ fn follow_stdin(url: &str, cancel: CancelToken) {
     });
 }
 
-/// Names the timeout in the error of a stage that only knows that it was stopped.
+/// Names the timeout in the error of a stopped stage.
 pub fn name_timeout(error: Error, timed_out: bool) -> Error {
     if error.kind == ErrorKind::Cancelled && timed_out {
         return Error::cancelled("the attempt was stopped at its timeout").help("raise `timeout`");

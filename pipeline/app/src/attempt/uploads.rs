@@ -88,11 +88,11 @@ fn make_executable(file: &Path) -> Result<()> {
 /// Adapts the spec to this machine: in its config, every text equal to the path of an uploaded source is replaced by
 /// the path of the local copy. A text that only contains such a path is unchanged.
 pub fn localize(spec: &AttemptSpec, places: &UploadPaths) -> AttemptSpec {
-    let mut here = spec.clone();
+    let mut localized = spec.clone();
     if !places.is_empty() {
-        replace(&mut here.config, places);
+        replace(&mut localized.config, places);
     }
-    here
+    localized
 }
 
 fn replace(value: &mut Value, places: &UploadPaths) {

@@ -190,7 +190,10 @@ impl CatalogueBuilder {
         let name = kind.name;
         self.executors.push(kind);
         self.executors.sort_by_key(|kind| kind.name);
-        let duplicate = || Error::invalid(format!("two executors are called `{name}`")).help("give yours another name");
+        let duplicate = || {
+            Error::invalid(format!("two executors are called `{name}`"))
+                .help("choose another name for the added executor")
+        };
         self.note(if taken { Err(duplicate()) } else { Ok(()) })
     }
 

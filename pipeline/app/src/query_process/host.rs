@@ -15,7 +15,7 @@ use trainyard_envs::tools::confinement;
 /// Returns the output of a statement. Errors: those of the statement; data (more time or memory than allowed); lost
 /// (killed from outside). The worker dies with the calling thread.
 pub async fn run_query(request: &QueryRequest, timeout: Duration) -> Result<String> {
-    let text = serde_json::to_vec(request).map_err(|e| Error::bug(format!("no JSON for this statement: {e}")))?;
+    let text = serde_json::to_vec(request).map_err(|e| Error::bug(format!("the statement has no JSON form: {e}")))?;
     let mut worker = start()?;
     let exchanged = tokio::time::timeout(timeout, exchange(&mut worker, &text)).await;
     match exchanged {

@@ -38,7 +38,7 @@ fn run(request: &QueryRequest) -> QueryResponse {
     match request.format {
         AnswerFormat::Json => {
             let document = json!({"columns": result.columns, "rows": result.rows, "truncated": result.truncated});
-            serde_json::to_string_pretty(&document).map_err(|e| Error::bug(format!("no JSON for this result: {e}")))
+            serde_json::to_string_pretty(&document).map_err(|e| Error::bug(format!("the result has no JSON form: {e}")))
         }
         AnswerFormat::Text => Ok(result.to_string()),
     }

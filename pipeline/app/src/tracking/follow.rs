@@ -66,11 +66,11 @@ impl TrackerHandle {
                 let more = if last { "; the tracker is disabled" } else { "" };
                 notes.note(&format!("the tracker `{name}` lost events: {error}{more}"));
             });
-            // The receiver is gone if the final wait took too long.
+            // The receiver is dropped if the final wait took too long.
             done_sender.send(()).ok();
         };
         let thread = std::thread::Builder::new().name(format!("tracker-{kind}")).spawn(work);
-        thread.map_err(|e| Error::retryable(format!("no thread for the tracker `{kind}`: {e}")))?;
+        thread.map_err(|e| Error::retryable(format!("cannot start a thread for the tracker `{kind}`: {e}")))?;
         Ok(Self { kind, sender, done, dropped: Arc::default() })
     }
 }

@@ -44,11 +44,12 @@ impl Default for OpenLineageOptions {
 impl PartOptions for OpenLineageOptions {
     const KIND: &'static str = "openlineage";
     const SUMMARY: &'static str = "lineage events for OpenLineage";
-    const DOC: &'static str = "A workflow is a job, and so is each of its stages (`<workflow>.<stage>`). Runs are runs of the \
-        workflow's job, and attempts are runs of the stage's job. `START` is sent when an attempt starts, and \
-        `COMPLETE` when its result is published, with the artifacts that it read and wrote as datasets: their namespace is the URL of the store, \
-        their name `<digest of the stage>/<generation>/<output>`, their version the digest of their content, and \
-        tables have their columns. `FAIL` has the error. A cache hit has no attempt, and therefore no event.";
+    const DOC: &'static str = "A workflow is a job, and so is each of its stages (`<workflow>.<stage>`). Runs are \
+        runs of the workflow's job, and attempts are runs of the stage's job. `START` is sent when an attempt \
+        starts, and `COMPLETE` when its result is published, with the artifacts that it read and wrote as datasets: \
+        their namespace is the URL of the store, their name `<digest of the stage>/<generation>/<output>`, their \
+        version the digest of their content, and tables have their columns. `FAIL` has the error. A cache hit has no \
+        attempt, and therefore no event.";
     fn check(&self) -> Vec<OptionProblem> {
         let url = self.url.as_ref().and_then(|url| BaseUrl::read(url).err());
         url.map(|e| OptionProblem::new("/url", e.message)).into_iter().collect()

@@ -89,8 +89,8 @@ pub struct ExportArgs {
     pub artifact: String,
     /// Destination: a new folder, or a file that ends in .csv, .jsonl or .parquet.
     pub to: PathBuf,
-    /// Columns of a table file, separated by commas; default: all, but .csv and .jsonl omit
-    /// those with a value per token.
+    /// Columns of a table file, separated by commas; default: all, but .csv and .jsonl omit those
+    /// with a value per token.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Write into a folder that is not empty.

@@ -45,8 +45,8 @@ impl DoctorFinding {
 pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let mut findings = vec![machine_finding(), gpus(), kinds(catalogue), executors(catalogue), tool(), cpython()];
     let site = session::site(&args.site, catalogue)?;
-    let here = machine::pool();
-    findings.extend(site.pools.iter().map(|p| pool(p, &here, catalogue)));
+    let machine_pool = machine::pool();
+    findings.extend(site.pools.iter().map(|p| pool(p, &machine_pool, catalogue)));
     findings.extend(site.secrets.iter().map(|(name, provider)| secret(name, provider)));
     findings.extend(site.notifications.iter().map(notification));
     findings.extend(site.tracking.iter().map(|options| tracker(options, catalogue)));
@@ -102,17 +102,17 @@ fn executors(catalogue: &Catalogue) -> DoctorFinding {
 
 /// Compares a local pool with this machine. Executors were checked with the site file; remote machines are not
 /// contacted.
-fn pool(pool: &SitePool, here: &SitePool, catalogue: &Catalogue) -> DoctorFinding {
+fn pool(pool: &SitePool, machine_pool: &SitePool, catalogue: &Catalogue) -> DoctorFinding {
     let detail = format!("{} ({} × {} cpus, {} gpus)", pool.name, pool.nodes, pool.cpus, pool.gpus.len());
     let mut excess = Vec::new();
-    if pool.cpus > here.cpus {
-        excess.push(format!("{} cpus", here.cpus));
+    if pool.cpus > machine_pool.cpus {
+        excess.push(format!("{} cpus", machine_pool.cpus));
     }
-    if here.memory > 0 && pool.memory > here.memory {
-        excess.push(format!("{} of memory", format_size(here.memory)));
+    if machine_pool.memory > 0 && pool.memory > machine_pool.memory {
+        excess.push(format!("{} of memory", format_size(machine_pool.memory)));
     }
-    if pool.gpus.len() > here.gpus.len() {
-        excess.push(format!("{} gpus", here.gpus.len()));
+    if pool.gpus.len() > machine_pool.gpus.len() {
+        excess.push(format!("{} gpus", machine_pool.gpus.len()));
     }
     let is_here = catalogue.executors().iter().any(|kind| kind.on_this_machine && kind.name == pool.executor);
     if !is_here || excess.is_empty() {

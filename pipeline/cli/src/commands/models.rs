@@ -27,7 +27,8 @@ pub fn find(session: &AppSession, name: &str) -> Result<ResolvedModel> {
     let found = session.block_on(names::artifact(&session.store, name))?;
     let output = found.output();
     if output.kind != ArtifactKind::Model {
-        return Err(Error::invalid(format!("{name} is a {}, not a model", output.kind)));
+        return Err(Error::invalid(format!("{name} is a {}, not a model", output.kind))
+            .help("name an artifact of kind model, such as `latest/sft/model`"));
     }
     let (digest, metadata) = (output.digest.clone(), output.metadata.clone());
     let folder = fetch::files(session, &found)?;

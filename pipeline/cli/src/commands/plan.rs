@@ -1,5 +1,4 @@
-//! `trainyard plan FILE`: which stages a run would compute, and why. Writes nothing; a store that does not exist counts
-//! as empty.
+//! `trainyard plan FILE`: which stages a run would compute, and why. Writes nothing; a missing store counts as empty.
 
 use super::recipes::show::{merged_text, write_text};
 use crate::args::{PlanArgs, PlanFormat};
@@ -43,8 +42,7 @@ pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     Ok(CliExit::Done)
 }
 
-/// Prints the file with its parents merged in, whatever else is wrong with it; mistakes go to stderr and make the exit
-/// code 2.
+/// Prints the file with its parents merged in, even if it has mistakes; these go to stderr and make the exit code 2.
 fn show_file(args: &PlanArgs, catalogue: &Catalogue) -> Result<CliExit> {
     let site = session::site(&args.site, catalogue)?;
     let path = absolute(&compiled::working_directory()?, &args.workflow.file.to_string_lossy());

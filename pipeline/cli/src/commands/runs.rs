@@ -121,7 +121,8 @@ fn afresh(session: &AppSession, run: &str, stage: &str, format: OutputFormat) ->
     match format {
         OutputFormat::Json => print_json(&json!({"stage": stage, "removed": removed}))?,
         OutputFormat::Text => {
-            print_text(&format!("removed {removed} resume points of {stage}; its next attempt starts anew"))
+            let effect = "its next attempt starts from the beginning";
+            print_text(&format!("removed {removed} resume points of {stage}; {effect}"))
         }
     }
     Ok(CliExit::Done)

@@ -42,7 +42,7 @@ fn print_problem(word: &str, error: &Error) {
 
 /// Formats one JSON document for output.
 pub fn json(value: &impl serde::Serialize) -> trainyard_core::Result<String> {
-    serde_json::to_string_pretty(value).map_err(|e| Error::bug(format!("no JSON for this result: {e}")))
+    serde_json::to_string_pretty(value).map_err(|e| Error::bug(format!("the result has no JSON form: {e}")))
 }
 
 /// Prints one JSON document and a line feed.

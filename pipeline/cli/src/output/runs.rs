@@ -119,7 +119,7 @@ fn millis(millis: i64) -> Duration {
 
 /// Formats the whole view as JSON, with the run's id.
 pub fn json(run: &RunId, view: &RunView, clock: &dyn Clock) -> Result<Value> {
-    let mut value = serde_json::to_value(view).map_err(|e| Error::bug(format!("no JSON for this run: {e}")))?;
+    let mut value = serde_json::to_value(view).map_err(|e| Error::bug(format!("the run has no JSON form: {e}")))?;
     value["run"] = json!(run.0);
     value["status"] = json!(state(view, clock));
     Ok(value)

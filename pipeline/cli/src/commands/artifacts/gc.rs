@@ -13,8 +13,8 @@ use trainyard_store::{GarbagePlan, GarbagePolicy, GarbageSummary};
 
 /// Minimum age of removed objects: longer than the time from an attempt's first stored output to its result, and
 /// several times the age at which stored bytes are written anew.
-const LEAST_AGE: Duration = Duration::from_secs(3_600);
-/// Most runs named in a note.
+const MIN_AGE: Duration = Duration::from_secs(3_600);
+/// Maximum number of runs named in a note.
 const NAMED: usize = 5;
 
 /// Plans the collection, and removes the objects unless it is a dry run.
@@ -33,11 +33,11 @@ pub fn run(session: &AppSession, args: &GcArgs, format: OutputFormat) -> Result<
 }
 
 fn policy(session: &AppSession, args: &GcArgs) -> Result<GarbagePolicy> {
-    let least = LEAST_AGE.max(session.site.store_outage.saturating_mul(2));
-    if args.older_than < least {
-        let (given, least) = (format_duration(args.older_than), format_duration(least));
-        return Err(Error::invalid(format!("`--older-than {given}` is shorter than {least}")).help(format!(
-            "objects younger than {least} (an hour, or twice the site's `store_outage`) may belong to a stage that is \
+    let min = MIN_AGE.max(session.site.store_outage.saturating_mul(2));
+    if args.older_than < min {
+        let (given, min) = (format_duration(args.older_than), format_duration(min));
+        return Err(Error::invalid(format!("`--older-than {given}` is shorter than {min}")).help(format!(
+            "objects younger than {min} (an hour, or twice the site's `store_outage`) may belong to a stage that is \
              about to publish: raise `--older-than`"
         )));
     }

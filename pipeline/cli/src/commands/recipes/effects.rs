@@ -12,7 +12,7 @@ use trainyard_spec::Plan;
 use trainyard_spec::plan::PlanNode;
 use trainyard_train::stages::report::numbers::number;
 
-/// The checks of a recipe with what was measured.
+/// Checks of a recipe with their measurements.
 pub struct Effects {
     /// Digest of the stage that has the checks.
     pub digest: Digest,

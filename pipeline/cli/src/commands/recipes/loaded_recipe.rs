@@ -67,8 +67,8 @@ pub fn find(
     let mut found: Vec<LoadedRecipe> = Vec::new();
     let mut wrong = Vec::new();
     for file in library.recipes().filter(|f| names.is_empty() || names.contains(&f.name)) {
-        if let Err(twice) = library.recipe(&file.name) {
-            wrong.push(twice.message);
+        if let Err(duplicate) = library.recipe(&file.name) {
+            wrong.push(duplicate.message);
             continue;
         }
         match load_recipe(file, params, catalogue, site)? {

@@ -24,7 +24,7 @@ use trainyard_spec::recipe::RecipeResult;
 /// Folder of the result files of seeds, in the folder of the pages.
 const RESULTS: &str = "results";
 
-/// Writes the index over `file`, and the pages, with the effects of the recipes whose runs this store holds.
+/// Writes the index over `file`, and the pages, with the effects of the recipes whose runs are in this store.
 pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Result<CliExit> {
     let session = session::open(&args.site, Access::ReadOrEmpty, catalogue)?;
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
@@ -165,7 +165,7 @@ fn effects_text(effects: &Effects) -> String {
     clauses.join("; ")
 }
 
-/// `filters-and-curricula` → `Filters and curricula`.
+/// Formats the title of a subject: `filters-and-curricula` → `Filters and curricula`.
 fn title(subject: &str) -> String {
     let words = subject.replace(['-', '_'], " ");
     let mut chars = words.chars();

@@ -37,7 +37,7 @@ pub fn expect_room(args: &ExportArgs) -> Result<()> {
 /// Rejects a card for a single file. Errors: invalid.
 pub fn expect_no_card(args: &ExportArgs) -> Result<()> {
     if args.card && extension(&args.to).is_some() {
-        return Err(Error::invalid("`--card` requires a folder as the destination").help("name a new folder"));
+        return Err(Error::invalid("`--card` requires a folder as the destination").help("name a folder"));
     }
     Ok(())
 }

@@ -13,8 +13,8 @@ use trainyard_spec::plan::MetricCheck;
 use trainyard_spec::recipe::RecipeResult;
 use trainyard_spec::{Plan, recipe};
 
-/// Fewest held-out problems of an effect.
-const FEWEST_PROBLEMS: u64 = 400;
+/// Minimum number of held-out problems of an effect.
+const MIN_PROBLEMS: u64 = 400;
 
 /// Judgment over the seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -151,13 +151,10 @@ fn outcome(checks: &[JudgedCheck], rows: &[PooledRow], seeds: usize) -> (Option<
     }
     let few = checks.iter().filter(|c| c.role == "effect").find_map(|check| {
         let row = rows.iter().find(|r| r.stage == check.stage && r.row.metric == check.metric)?;
-        row.row.n.filter(|n| *n < FEWEST_PROBLEMS)
+        row.row.n.filter(|n| *n < MIN_PROBLEMS)
     });
     if let Some(n) = few {
-        return (
-            None,
-            vec![format!("the effect is measured on {n} problems, at least {FEWEST_PROBLEMS} are required")],
-        );
+        return (None, vec![format!("the effect is measured on {n} problems, at least {MIN_PROBLEMS} are required")]);
     }
     let premise: Vec<String> = failures("premise");
     if !premise.is_empty() {

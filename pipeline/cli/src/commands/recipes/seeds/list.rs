@@ -20,13 +20,14 @@ pub fn parse(text: &str) -> Result<Vec<u64>> {
             return Err(wrong());
         }
         if last - first >= MAX_SEEDS as u64 {
-            return Err(Error::invalid(format!("`{entry}` names more than {MAX_SEEDS} seeds")));
+            return Err(Error::invalid(format!("`{entry}` names more than {MAX_SEEDS} seeds"))
+                .help("split the range over several commands"));
         }
         seeds.extend(first..=last);
     }
     let mut seen = BTreeSet::new();
     match seeds.iter().find(|seed| !seen.insert(**seed)) {
-        Some(twice) => Err(Error::invalid(format!("seed {twice} repeats in `{text}`"))
+        Some(duplicate) => Err(Error::invalid(format!("seed {duplicate} repeats in `{text}`"))
             .help("a seed that counts twice makes intervals too narrow: name each once")),
         None => Ok(seeds),
     }

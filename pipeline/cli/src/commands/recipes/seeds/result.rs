@@ -1,6 +1,6 @@
 //! The result of one seed: every comparison of its run, with the differences of single problems.
 //!
-//! A file holds only what is computed, no time and no host, so a repeated seed gives the same bytes.
+//! A file contains only computed values, no time and no host, so a repeated seed gives the same bytes.
 
 use super::super::effects::manifests;
 use super::super::loaded_recipe::LoadedRecipe;
@@ -119,7 +119,7 @@ pub async fn of_store(recipe: &LoadedRecipe, seed: u64, plan: &Plan, context: &R
 /// Reads the differences of single problems by metric, counted.
 async fn differences(manifest: &Manifest, context: &RunContext) -> Result<BTreeMap<String, Vec<(f64, u64)>>> {
     let Some(output) = manifest.outputs.get("pairs") else { return Ok(BTreeMap::new()) };
-    let folder = tempfile::tempdir().map_err(|e| Error::retryable(format!("no temporary folder: {e}")))?;
+    let folder = tempfile::tempdir().map_err(|e| Error::retryable(format!("cannot create a temporary folder: {e}")))?;
     context.store.fetch_output(output, folder.path()).await?;
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for row in pair_rows::read(&folder.path().join("data.parquet"))? {
