@@ -48,21 +48,21 @@ stages:
   sft: {resources: {tags: [cluster], cpus: 2, memory: 2GiB}}
   rl: {resources: {tags: [cluster], cpus: 2, memory: 2GiB}}
 YAML
-store=$scratch/cluster said=$scratch/said
-# asked STORE COMMAND … PYTHON: what the command prints as JSON, as `it` of a program.
-asked() { "$program" "${@:2:$#-2}" --format json --store "$1" | python3 -c "import json, sys; it = json.load(sys.stdin); ${*: -1}"; }
-digests() { asked "$1" artifacts list 'print(*sorted(a["artifact"].split("/", 1)[1] + " " + a["digest"] for a in it), sep="\n")'; }
-start() { "$program" run on_cluster.yaml --site cluster.yaml --store "$store" "${arguments[@]}" >>"$said" 2>&1 & engine=$!; }
+store=$scratch/cluster log=$scratch/log
+# query STORE COMMAND … PYTHON: runs PYTHON with the command's JSON output as `it`.
+query() { "$program" "${@:2:$#-2}" --format json --store "$1" | python3 -c "import json, sys; it = json.load(sys.stdin); ${*: -1}"; }
+digests() { query "$1" artifacts list 'print(*sorted(a["artifact"].split("/", 1)[1] + " " + a["digest"] for a in it), sep="\n")'; }
+start() { "$program" run on_cluster.yaml --site cluster.yaml --store "$store" "${arguments[@]}" >>"$log" 2>&1 & engine=$!; }
 # Resume points of `rl`, whose digest is known once its inputs are.
 points() {
   local digest
-  digest=$(asked "$store" runs show latest 'print(next(s.get("digest") or "" for s in it["stages"] if s["stage"] == "rl"))' 2>/dev/null) || return 0
+  digest=$(query "$store" runs show latest 'print(next(s.get("digest") or "" for s in it["stages"] if s["stage"] == "rl"))' 2>/dev/null) || return 0
   [ -z "$digest" ] || ls "$store/checkpoints/${digest:0:2}/$digest" 2>/dev/null || true
 }
 
 start
 until [ -n "$(points)" ]; do
-  kill -0 "$engine" 2>/dev/null || { cat "$said"; echo "the run ended before rl took a resume point"; exit 1; }
+  kill -0 "$engine" 2>/dev/null || { cat "$log"; echo "the run ended before rl took a resume point"; exit 1; }
   sleep 0.5
 done
 kill -9 "$engine"; wait "$engine" 2>/dev/null || true
@@ -70,13 +70,13 @@ sleep 3
 echo "the engine was killed; the cluster goes on with:"; jobs
 start
 status=0; wait "$engine" || status=$?; engine=0
-cat "$said"
-if [ "$status" != 0 ] || ! grep -q "resuming run" "$said"; then echo "the run did not go on and end well: $status"; exit 1; fi
+cat "$log"
+if [ "$status" != 0 ] || ! grep -q "resuming run" "$log"; then echo "the run did not resume and succeed: $status"; exit 1; fi
 
-"$program" run "$quickstart" --store "$scratch/local" "${arguments[@]}" >"$scratch/said_here" 2>&1 || { cat "$scratch/said_here"; exit 1; }
+"$program" run "$quickstart" --store "$scratch/local" "${arguments[@]}" >"$scratch/local_log" 2>&1 || { cat "$scratch/local_log"; exit 1; }
 echo "stages by pool, and how many attempts they took:"
-asked "$store" runs show latest 'print(*("  " + s["stage"] + ": " + ", ".join(a["pool"] for a in s["attempts"]) for s in it["stages"]), sep="\n")'
-asked "$store" runs show latest 'pools = {s["stage"]: {a["pool"] for a in s["attempts"]} for s in it["stages"]}
+query "$store" runs show latest 'print(*("  " + s["stage"] + ": " + ", ".join(a["pool"] for a in s["attempts"]) for s in it["stages"]), sep="\n")'
+query "$store" runs show latest 'pools = {s["stage"]: {a["pool"] for a in s["attempts"]} for s in it["stages"]}
 wrong = [name for name, found in pools.items() if ("cluster" in found) != (name in ("sft", "rl"))]
 sys.exit(f"not where they should have run: {wrong}" if wrong else 0)'
 digests "$store" >here.cluster; digests "$scratch/local" >here.local

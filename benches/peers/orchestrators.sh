@@ -34,7 +34,7 @@ packages() {
   esac
 }
 
-# A peer that cannot be installed here is left out, and it is said.
+# A peer that cannot be installed is skipped with a message.
 install() {
   [ "$1" = trainyard ] && return
   [ -e "$cache/$1/ready" ] && return
@@ -84,8 +84,8 @@ flow() {
 # a busy machine) is counted; Trainyard must not.
 measure() {
   local began=$EPOCHREALTIME
-  if ! run "$1" "$3" "$4" "$5" >"$work/said" 2>&1; then
-    echo "$1 failed at the row $2: $(tail -n 1 "$work/said")" >&2
+  if ! run "$1" "$3" "$4" "$5" >"$work/log" 2>&1; then
+    echo "$1 failed at the row $2: $(tail -n 1 "$work/log")" >&2
     [ "$1" = trainyard ] && exit 1
     echo >>"$work/failed.$1.$2"
     return

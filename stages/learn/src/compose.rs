@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_algorithm_is_answered_with_the_valid_names() {
+    fn unknown_algorithm_error_lists_valid_names() {
         let e = expand(json!({"algorithm": "gpro"})).unwrap_err();
         assert!(e.to_string().contains("gpro") && e.to_string().contains("dr_grpo"), "{e}");
     }
 
     #[test]
-    fn a_wrong_part_stays_as_it_is_and_the_others_are_completed() {
+    fn invalid_part_is_unchanged_and_the_others_are_completed() {
         let wrong = json!({"kind": "clip", "clip_hgh": 1});
         let advantage = json!({"kind": "grup", "modulations": ["whiten"]});
         let given =

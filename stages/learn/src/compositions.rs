@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_may_bring_its_rewards() {
+    fn method_may_include_rewards() {
         let method = expand(json!({"algorithm": "grpo_tcr"})).unwrap();
         assert_eq!(method["rewards"], json!([{"kind": "answer"}, {"kind": "length"}]));
         let own = expand(json!({"algorithm": "grpo_tcr", "rewards": [{"kind": "answer"}]})).unwrap();

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn switched_off_it_leaves_no_trace() {
+    fn disabled_mechanism_leaves_no_trace() {
         let mut plain = arm(false, &json!({}));
         plain.as_object_mut().unwrap().remove("mechanism");
         let plain = expand(plain).unwrap();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn switched_on_it_is_what_one_would_have_written_by_hand() {
+    fn enabled_mechanism_equals_the_merged_options() {
         let with = json!({
             "filters": [{ "kind": "void_turn" }],
             "advantage": { "epsilon": 1e-5 },
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn another_part_drops_the_options_of_the_arms_own() {
+    fn another_kind_drops_the_arms_options() {
         let with = json!({ "advantage": { "kind": "discounted_return" } });
         let on = expand(arm(true, &with)).unwrap();
         assert_eq!(on["advantage"]["kind"], "discounted_return");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn its_algorithm_takes_the_place_of_the_arms() {
+    fn mechanisms_algorithm_replaces_the_arms() {
         for name in LearnParts::standard().algorithms.names() {
             let on = expand(json!({ "algorithm": "rloo", "mechanism": { "with": { "algorithm": name } } })).unwrap();
             assert_eq!(on, expand(json!({ "algorithm": name })).unwrap(), "{}", name);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placebo_is_laid_over_the_mechanism() {
+    fn placebo_is_merged_over_the_mechanism() {
         let strategy = |more: Value| {
             let mut strategy = json!({ "kind": "resample_on_correct", "oversample": 2 });
             strategy.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_the_key() {
+    fn errors_name_the_key() {
         let message = |mechanism: Value| expand(json!({ "mechanism": mechanism })).unwrap_err().message;
         assert!(message(json!(true)).contains("must be a map"));
         assert!(message(json!({ "enabled": "on" })).contains("mechanism.enabled"));

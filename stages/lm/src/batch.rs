@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_input_is_refused_by_name() {
+    fn empty_input_is_rejected_by_name() {
         assert!(SequenceBatch::new(vec![]).unwrap_err().message.contains("without sequences"));
         assert!(SequenceBatch::new(vec![vec![1], vec![]]).unwrap_err().message.contains("sequence 1"));
     }

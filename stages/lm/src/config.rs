@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_config_is_read_back() {
         let mut config = ModelConfig::from_json(&qwen3()).unwrap();
         assert_eq!(ModelConfig::from_json(&config.to_json()).unwrap(), config);
         config.num_labels = Some(3);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_and_malformed_files_are_refused_by_key() {
+    fn unsupported_and_malformed_configs_are_rejected_by_key() {
         let cases = [
             ("model_type", json!("mamba")),
             ("rope_scaling", json!({"rope_type": "spiral", "factor": 4.0})),
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_that_the_decoder_cannot_express_is_refused_with_the_reason() {
+    fn unsupported_family_is_rejected_with_the_reason() {
         for (name, reason) in [("qwen3_5", "linear attention"), ("lfm2", "convolutions"), ("gemma4", "each layer")] {
             let error = ModelConfig::from_json(&json!({"model_type": name})).unwrap_err();
             assert!(error.message.contains(name) && error.message.contains(reason), "{error}");

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_estimate_of_a_135m_model_is_the_sum_by_hand() {
+    fn estimate_of_a_135m_model_matches_hand_computation() {
         let config = ModelConfig { max_position_embeddings: 8_192, ..ModelConfig::llama(49_152, 576, 1_536, 30, 9, 3) };
         let parameters = 49_152 * 576 + 576 + 30 * (2 * 576 + 2 * 576 * 576 + 2 * 192 * 576 + 3 * 576 * 1_536);
         assert_eq!(config.parameter_count(), parameters);

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_come_while_none_is_learnable() {
+    fn all_problems_are_drawn_while_none_is_learnable() {
         let (mut part, mut rates) =
             (LearnableCurriculum { levels: vec![2], ..LearnableCurriculum::default() }, PassRates::default());
         for _ in 0..3 {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn by_chance_as_many_stay_whatever_they_passed() {
+    fn placebo_keeps_as_many_problems_at_random() {
         let (mut part, mut rates) =
             (LearnableCurriculum { by_chance: true, ..LearnableCurriculum::default() }, PassRates::default());
         observe(&mut rates, &next(&mut part, SIZE, &PassRates::default()));

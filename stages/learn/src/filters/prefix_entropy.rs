@@ -120,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn earlier_tokens_stay_among_equals() {
+    fn ties_keep_earlier_tokens() {
         assert_eq!(masked(judged(0.4, rollout(Some(vec![0.5; 9])))), [(4, 7)]);
     }
 
     #[test]
-    fn own_tokens_stay_and_unmeasured_given_tokens_do_not() {
+    fn sampled_tokens_stay_and_unmeasured_given_tokens_are_masked() {
         assert_eq!(judged(0.2, Rollout { given: 0, ..rollout(Some(vec![0.5; 9])) }), RolloutVerdict::Keep);
         assert_eq!(judged(0.2, Rollout { given: 0, ..rollout(None) }), RolloutVerdict::Keep);
         assert_eq!(masked(judged(0.2, rollout(None))), [(1, 3), (4, 7)]);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn least_spread_quarter_leaves() {
+    fn quarter_with_the_least_spread_is_dropped() {
         // Deviations 0.5, 0, 1 and √2/3.
         let groups = [group(&[0.0, 1.0]), group(&[7.0, 7.0]), group(&[0.0, 2.0]), group(&[0.0, 0.0, 1.0])];
         assert_eq!(kept(0.75, &groups), [true, false, true, true]);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_groups_stay_among_equals_and_empty_ones_do_not_count() {
+    fn ties_keep_earlier_groups_and_empty_groups_do_not_count() {
         let equal = || group(&[0.0, 1.0]);
         assert_eq!(kept(0.5, &[equal(), equal(), equal(), equal()]), [true, true, false, false]);
         let groups = [group(&[]), equal(), group(&[]), group(&[3.0, 3.0])];

@@ -44,7 +44,7 @@ mod tests {
     use crate::batch::Rollout;
 
     #[test]
-    fn words_to_a_user_are_not_a_void_turn() {
+    fn reply_to_a_user_is_not_a_void_turn() {
         let reply = TurnSummary { spoken: true, ..TurnSummary::default() };
         assert!(!reply.is_void() && TurnSummary::default().is_void());
     }

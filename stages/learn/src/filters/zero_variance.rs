@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn by_chance_as_many_groups_leave_whatever_their_rewards() {
+    fn placebo_drops_as_many_groups_at_random() {
         let part = || ZeroVariance { by_chance: true, ..ZeroVariance::default() };
         let groups: Vec<Group> =
             (0..40).map(|i| named(&format!("rl/3/{i}"), if i < 20 { &[1.0, 1.0] } else { &[0.0, 1.0] })).collect();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_with_equal_rewards_leave() {
+    fn groups_with_equal_rewards_are_dropped() {
         let group = |rewards: &[f64]| named("", rewards);
         let verdicts = ZeroVariance::default().judge(&[group(&[1.0, 1.0]), group(&[0.0, 1.0]), group(&[0.5])]);
         let kept: Vec<bool> = verdicts.iter().map(|g| g.iter().all(|v| *v == RolloutVerdict::Keep)).collect();

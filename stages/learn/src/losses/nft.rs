@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn by_chance_negatives_are_drawn_and_right_answers_stay() {
+    fn placebo_draws_negatives_at_random() {
         let part = Nft { weight: Weight::None, by_chance: true, floor: 0.1, ..Nft::default() };
         let gradients: Vec<f64> =
             (0..400).map(|seed| part.value(&LossBatch { seed, ..one(1.0, 0.25, true) }).d_logprobs[0][0]).collect();

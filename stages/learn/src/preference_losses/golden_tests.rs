@@ -74,7 +74,7 @@ fn slopes_are_finite_differences() {
 }
 
 #[test]
-fn a_wider_gap_is_never_dearer_until_the_target_is_reached() {
+fn loss_never_rises_with_the_gap_before_the_target() {
     for (part, case) in cases() {
         let found = part.value(&PreferencePair {
             chosen: PairAnswer { logprob: -6.0, reference: -6.0, tokens: 3 },

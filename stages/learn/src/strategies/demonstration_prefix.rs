@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn by_chance_the_demonstration_is_that_of_another_problem() {
+    fn placebo_uses_a_demonstration_of_another_problem() {
         let mut part = DemonstrationPrefix { by_chance: true, ..fixed(0.5) };
         let first = |spawn: &Spawn| spawn.prefix.as_ref().map(|p| p.turns[0][0]);
         let spawns = started(&mut part, &[1, 2], 0);

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn no_fork_without_tool_result_budget_or_own_node() {
+    fn no_fork_without_tool_result_budget_or_new_node() {
         let mut part = EntropyBranching::default();
         let risen = live(&[&[0.0], &[5.0]]);
         let inherited = LiveSequence { forks: 1, since_fork: Some(0), ..risen.clone() };

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn by_chance_right_and_clean_rollouts_are_kept_like_any_other() {
+    fn placebo_keeps_rollouts_at_random() {
         let mut part = ResampleOnCorrect { by_chance: true, ..ResampleOnCorrect::default() };
         let right = |seed| select(&mut part, group(12, 4), 8, seed).iter().filter(|r| r.correct).count();
         let counts: Vec<usize> = (0..300).map(right).collect();

@@ -49,17 +49,17 @@ fn greedy(generator: &mut Generator, prompt: &[u32], max_new_tokens: usize) -> V
 }
 
 #[test]
-fn a_model_and_adapter_of_peft_give_its_numbers_gradients_and_tokens() {
+fn peft_adapter_reproduces_numbers_gradients_and_tokens() {
     let (config, weights) = load_model(&fixtures().join("base")).unwrap();
     let adapter = peft::load(&fixtures(), &config).unwrap();
     assert_eq!((adapter.rank, adapter.alpha, adapter.rslora), (3, 5.0, true));
     assert!((adapter.scale() - 5.0 / 3f64.sqrt()).abs() < 1e-12 && adapter.layers().len() == 10);
-    expect_what_peft_says(&fixtures(), &config, &weights, &adapter);
+    expect_peft_values(&fixtures(), &config, &weights, &adapter);
 }
 
 /// PEFT gives layers that are joined in one tensor one A and one B.
 #[test]
-fn an_adapter_of_joined_layers_gives_what_peft_gives_and_is_saved_under_its_names() {
+fn fused_layer_adapter_matches_peft_and_keeps_its_names() {
     let folder = fixtures().join("phi3");
     let (config, weights) = load_model(&folder.join("base")).unwrap();
     let adapter = peft::load(&folder, &config).unwrap();
@@ -68,7 +68,7 @@ fn an_adapter_of_joined_layers_gives_what_peft_gives_and_is_saved_under_its_name
         layers,
         ["mlp.gate_up_proj", "self_attn.o_proj", "self_attn.qkv_proj"].map(|n| "model.layers.0.".to_string() + n)
     );
-    expect_what_peft_says(&folder, &config, &weights, &adapter);
+    expect_peft_values(&folder, &config, &weights, &adapter);
     let saved = tempfile::tempdir().unwrap();
     peft::save(saved.path(), &config, &adapter).unwrap();
     let file = |folder: &Path, name: &str| std::fs::read(folder.join(name)).unwrap();
@@ -79,7 +79,7 @@ fn an_adapter_of_joined_layers_gives_what_peft_gives_and_is_saved_under_its_name
     assert_eq!(options["target_modules"], serde_json::json!(["gate_up_proj", "o_proj", "qkv_proj"]));
 }
 
-fn expect_what_peft_says(folder: &Path, config: &ModelConfig, weights: &Weights, adapter: &Adapter) {
+fn expect_peft_values(folder: &Path, config: &ModelConfig, weights: &Weights, adapter: &Adapter) {
     let text = std::fs::read_to_string(folder.join("expected.json")).unwrap();
     let expected: Value = serde_json::from_str(&text).unwrap();
     let lists = |key: &str| serde_json::from_value::<Vec<Vec<f64>>>(expected[key].clone()).unwrap();
@@ -116,7 +116,7 @@ fn expect_what_peft_says(folder: &Path, config: &ModelConfig, weights: &Weights,
 }
 
 #[test]
-fn an_unmerged_adapter_samples_with_the_numbers_of_the_merged_one() {
+fn unmerged_adapter_samples_like_the_merged_model() {
     let mut qwen2 = ModelConfig::llama(29, 32, 40, 2, 4, 2);
     (qwen2.family, qwen2.architecture.attention_bias, qwen2.tie_word_embeddings) =
         (find("qwen2").unwrap(), true, false);
@@ -156,7 +156,7 @@ fn an_unmerged_adapter_samples_with_the_numbers_of_the_merged_one() {
 }
 
 #[test]
-fn a_fresh_adapter_changes_no_bit() {
+fn new_adapter_changes_no_bit() {
     let config = tiny().config;
     let adapter = Adapter::new(&config, &options(4), &Chance::new(2)).unwrap();
     assert_eq!(adapter.layers().len(), 14);
@@ -189,7 +189,7 @@ fn losses(model: &ModelFolder, learns: TrainableParameters, rate: f64, steps: us
 /// With A = 1 and B = 0 the gradient of B is that of the weight and that of A is 0, so the first step equals the dense
 /// model's; for Adam's later ones the test can only require the same direction.
 #[test]
-fn of_full_rank_it_learns_as_the_dense_layers_do() {
+fn full_rank_adapter_learns_like_dense_layers() {
     let model = tiny();
     let targets = Some(vec!["q_proj".to_string(), "v_proj".into(), "up_proj".into()]);
     let mut adapter = Adapter::new(
@@ -260,7 +260,7 @@ fn only_the_adapter_learns_and_dropout_is_drawn_from_the_seed() {
 }
 
 #[test]
-fn a_saved_model_with_an_adapter_reads_back_and_keeps_the_bytes_of_its_base() {
+fn saved_adapter_model_reloads_and_keeps_base_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| {
         let path = folder.path().join(name);
@@ -293,7 +293,7 @@ fn a_saved_model_with_an_adapter_reads_back_and_keeps_the_bytes_of_its_base() {
 }
 
 #[test]
-fn a_scoring_head_goes_with_the_adapter() {
+fn scoring_head_is_saved_with_the_adapter() {
     let model = tiny();
     let adapted = model.adapted(shaken(&model.config, &options(2))).unwrap();
     let head = crate::backend::LearnerHead::Scores(1);
@@ -322,7 +322,7 @@ fn a_scoring_head_goes_with_the_adapter() {
 }
 
 #[test]
-fn targets_that_are_not_there_are_named_with_those_that_are() {
+fn unknown_targets_are_reported_with_the_known_ones() {
     let config = tiny().config;
     let wrong = AdapterOptions { targets: Some(vec!["q_proj".into(), "query".into()]), ..options(2) };
     let error = Adapter::new(&config, &wrong, &Chance::new(1)).unwrap_err();
@@ -343,7 +343,7 @@ fn targets_that_are_not_there_are_named_with_those_that_are() {
 }
 
 #[test]
-fn adapters_that_compute_something_else_are_refused_by_key() {
+fn unsupported_adapter_options_are_rejected_by_key() {
     let folder = tempfile::tempdir().unwrap();
     let config = tiny().config;
     let adapter = shaken(&config, &options(2));
@@ -382,7 +382,7 @@ fn adapters_that_compute_something_else_are_refused_by_key() {
 
 /// A base model's weights are trained only without an adapter, and never with one.
 #[test]
-fn a_whole_model_and_an_adapter_are_not_mixed_up() {
+fn model_and_adapter_folders_are_not_confused() {
     let model = tiny();
     let adapted = model.adapted(shaken(&model.config, &options(2))).unwrap();
     let learner = |model: &ModelFolder, learns| {

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gpus_are_asked_for_by_those_who_use_them() {
+    fn gpu_requests_must_match_the_backend() {
         let of = |options: Value, gpus: u32| {
             let slot = BackendSlot::read(&family(), "/backend", &mut json!({ "backend": options }));
             slot.problems_with_gpus(gpus).into_iter().map(|p| (p.message, p.help.unwrap())).next()
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_leaves_no_trace_and_every_other_choice_does() {
+    fn default_backend_is_not_serialized() {
         let read = |mut options: Value| {
             BackendSlot::read(&family(), "/backend", &mut options);
             options["backend"].clone()

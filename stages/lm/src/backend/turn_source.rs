@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_come_together_and_go_on_after_observations() {
+    fn turns_are_drawn_together_and_continue_after_observations() {
         let mut sampler = script(&[&[&[2, 9], &[3, 4, 5]], &[&[6, 9]]]);
         let (a, b) = (begin(&mut *sampler, &[1], 5), begin(&mut *sampler, &[1, 1], 3));
         assert_eq!(sampler.step().unwrap(), [(a, SequenceFinish::Stop(9)), (b, SequenceFinish::Length)]);
@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_ends_with_the_positions_of_the_model() {
+    fn turn_ends_at_the_models_last_position() {
         let mut sampler = script(&[&[&[2, 2]]]);
         let id = begin(&mut *sampler, &[1; 10], 5);
         assert_eq!(sampler.step().unwrap(), [(id, SequenceFinish::Length)]);
     }
 
     #[test]
-    fn what_is_no_turn_is_refused() {
+    fn invalid_turns_are_rejected() {
         for (turns, expected) in [
             (&[&[2_u32, 3][..]][..], "ends before a stop token"),
             (&[&[]], "ends before a stop token"),

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_is_none_is_named_at_its_place() {
+    fn invalid_shard_size_is_reported() {
         let of = |size: &str| SaveOptions { shard_size: Some(size.into()), ..SaveOptions::default() };
         assert_eq!(of("2GB").problems("/save"), []);
         assert_eq!(of("2GB").shard_bytes(), 2_000_000_000);

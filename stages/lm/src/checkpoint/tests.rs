@@ -34,7 +34,7 @@ fn numbers(t: &Tensor) -> Vec<f32> {
 }
 
 #[test]
-fn a_model_comes_back_as_it_was_and_its_bytes_are_stable() {
+fn saved_model_reloads_unchanged_with_stable_bytes() {
     let folder = Folder::new("round");
     let (config, weights) = folder.model();
     let bytes = fs::read(folder.0.join(SINGLE)).unwrap();
@@ -48,7 +48,7 @@ fn a_model_comes_back_as_it_was_and_its_bytes_are_stable() {
 }
 
 #[test]
-fn weights_are_cut_into_shards_that_hold_them_all() {
+fn shards_contain_all_weights() {
     let folder = Folder::new("cut");
     let (config, weights) = folder.model();
     fs::remove_file(folder.0.join(SINGLE)).unwrap();
@@ -89,7 +89,7 @@ fn weights_are_cut_into_shards_that_hold_them_all() {
 }
 
 #[test]
-fn numbers_beyond_bfloat16_are_refused_by_place() {
+fn weights_beyond_bfloat16_are_rejected_with_their_position() {
     let folder = Folder::new("beyond");
     let (config, mut weights) = folder.model();
     let shape = weights["model.norm.weight"].dims().to_vec();
@@ -140,7 +140,7 @@ fn half_precision_becomes_single() {
 }
 
 #[test]
-fn damaged_files_are_named_and_are_bad_data() {
+fn damaged_files_are_reported_as_data_errors() {
     let folder = Folder::new("damaged");
     folder.model();
     let path = folder.0.join(SINGLE);
@@ -164,7 +164,7 @@ fn damaged_files_are_named_and_are_bad_data() {
 }
 
 #[test]
-fn missing_and_misshapen_tensors_are_named_with_both_shapes() {
+fn missing_and_misshapen_tensors_are_reported_with_both_shapes() {
     let folder = Folder::new("shapes");
     let (_, weights) = folder.model();
     let path = folder.0.join(SINGLE);
@@ -181,7 +181,7 @@ fn missing_and_misshapen_tensors_are_named_with_both_shapes() {
 }
 
 #[test]
-fn weights_that_are_not_finite_are_refused_in_both_directions() {
+fn non_finite_weights_are_rejected_on_save_and_load() {
     let folder = Folder::new("nan");
     let (config, mut weights) = folder.model();
     refuse_non_finite(&folder.0).unwrap();

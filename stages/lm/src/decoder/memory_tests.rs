@@ -31,7 +31,7 @@ fn bits(decoder: &Decoder, batch: &SequenceBatch) -> Vec<u32> {
 }
 
 #[test]
-fn recomputed_activations_and_weights_as_they_are_change_no_bit() {
+fn recomputation_and_untransposed_weights_change_no_bit() {
     let sequence = |i: u32, n: u32| (0..n).map(|t| (t * t + 3 * t + i) % 31).collect::<Vec<u32>>();
     let batch = SequenceBatch::new(vec![sequence(0, 70), sequence(1, 5), sequence(2, 130), sequence(3, 64)]).unwrap();
     for config in shapes() {
@@ -54,7 +54,7 @@ fn recomputed_activations_and_weights_as_they_are_change_no_bit() {
 }
 
 #[test]
-fn large_batches_and_models_are_the_ones_that_recompute() {
+fn large_batches_and_models_recompute_activations() {
     use super::state::ActivationPolicy;
     let small = ModelConfig::llama(493, 96, 256, 3, 4, 4);
     let large = ModelConfig::llama(49_152, 576, 1536, 30, 9, 3);

@@ -229,7 +229,7 @@ fn single(config: &ModelConfig) -> Decoder {
 }
 
 #[test]
-fn after_one_step_every_parameter_had_a_gradient_and_has_moved() {
+fn first_step_moves_every_parameter() {
     for config in shapes() {
         let decoder = single(&config);
         let before = decoder.weights().unwrap();
@@ -296,7 +296,7 @@ fn the_number_of_threads_changes_no_bit() {
 }
 
 #[test]
-fn a_sequence_does_not_feel_its_neighbors() {
+fn sequences_do_not_depend_on_their_batch() {
     for config in shapes() {
         let decoder = single(&config);
         let together = batch_of(&[33, 80, 5, 64], config.vocab_size);
@@ -368,7 +368,7 @@ fn a_classifier_scores_rows_and_has_no_language_head() {
 }
 
 #[test]
-fn wrong_weights_and_tokens_are_named() {
+fn invalid_weights_and_tokens_are_reported_by_name() {
     let config = ModelConfig { max_position_embeddings: 8, ..shapes()[0].clone() };
     let decoder = single(&config);
     assert!(decoder.hidden(&batch_of(&[9], 13)).unwrap_err().message.contains("8 positions"));

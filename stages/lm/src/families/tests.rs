@@ -262,7 +262,7 @@ fn gradients_agree_with_finite_differences() {
 
 /// With `TRAINYARD_TEST_SAVED` set to a folder, the saved files stay there for `make.py --check`.
 #[test]
-fn what_is_saved_is_loaded_again() {
+fn saved_models_reload() {
     for fixture in fixtures() {
         let (config, weights) = fixture.load();
         assert_eq!(ModelConfig::from_json(&config.to_json()).unwrap(), config, "{}", fixture.name);
@@ -320,7 +320,7 @@ fn both_spellings_of_rotary_scaling_are_read_alike() {
 
 /// The rotation of a long sequence would change that of its first tokens, which are already in the cache.
 #[test]
-fn sequences_beyond_the_original_length_of_longrope_are_refused() {
+fn sequences_beyond_longropes_original_length_are_rejected() {
     let fixture = fixtures().into_iter().find(|f| f.name == "phi4").unwrap();
     let (decoder, mut generator) = (fixture.decoder(), fixture.generator());
     assert_eq!(generator.positions(), 64);
@@ -330,7 +330,7 @@ fn sequences_beyond_the_original_length_of_longrope_are_refused() {
 }
 
 #[test]
-fn an_unknown_family_names_those_that_there_are() {
+fn unknown_family_error_lists_known_families() {
     let error = find("abacus").unwrap_err();
     assert!(error.message.contains("`abacus`") && error.help.is_some_and(|h| h.contains("smollm3")));
 }

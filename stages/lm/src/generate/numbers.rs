@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_back_to_the_bit() {
+    fn rows_are_restored_bit_for_bit() {
         let half = [1.0, -0.5, 3.140625, 0.0, -0.0, f32::MIN_POSITIVE];
         let full = [1.0, 0.1, 2.0, 3.0, 4.0, 5.0];
         for (numbers, is_half) in [(half, true), (full, false)] {

@@ -292,10 +292,10 @@ impl CheckedSource<'_> {
         let ups: Vec<Vec<f32>> = shares.into_iter().map(up).collect::<Result<_>>()?;
         let down = |fused: &&str| self.matrix(&name(fused, DOWN), rank, *inputs);
         let downs: Vec<Vec<f32>> = adapted.iter().map(down).collect::<Result<_>>()?;
-        let fused = |parts: &[Vec<f32>], k: usize| {
+        let stack = |parts: &[Vec<f32>], k: usize| {
             PackedMatrix::new(k, &parts.iter().map(|part| (part.as_slice(), None)).collect::<Vec<_>>())
         };
-        Ok(Some((fused(&downs, *inputs), fused(&ups, width))))
+        Ok(Some((stack(&downs, *inputs), stack(&ups, width))))
     }
     fn layer(&self, config: &ModelConfig, index: usize) -> Result<PackedLayer> {
         let name = |part: &str| format!("model.layers.{index}.{part}");

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn unused_tokens_are_as_if_they_were_not_there() {
+    fn unused_tokens_do_not_affect_the_distribution() {
         let padded = [50.0, 0.1f32.ln(), 0.4f32.ln(), 60.0, 0.2f32.ln(), 0.3f32.ln(), 60.0];
         let mut buffer = Buffer::default();
         for (temperature, top_p, top_k) in [(1.0, 1.0, 0), (1.0, 1.0, 6), (0.5, 0.75, 0), (1.0, 0.57, 2), (0.0, 1.0, 0)]

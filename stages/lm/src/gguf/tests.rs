@@ -59,7 +59,7 @@ fn every_quantization_gives_the_numbers_of_the_reference() {
 }
 
 #[test]
-fn models_tokens_and_templates_come_out_of_one_file() {
+fn gguf_file_yields_model_tokenizer_and_template() {
     for name in ["gemma3", "llama", "llama3", "qwen2", "qwen3"] {
         let expected: Expected = json(&fixture(&format!("{name}.json")));
         let path = fixture(&format!("{name}.gguf"));
@@ -101,7 +101,7 @@ fn sentence_pieces_are_merged_by_their_scores() {
 }
 
 #[test]
-fn llama_3_is_recognized_by_its_divisors() {
+fn llama_3_scaling_is_inferred_from_divisors() {
     let config = load(&fixture("llama3.gguf"), None).unwrap().config.to_json();
     assert_eq!(config["rope_scaling"]["rope_type"], "llama3");
     let numbers = ["factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"];
@@ -109,7 +109,7 @@ fn llama_3_is_recognized_by_its_divisors() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_named() {
+fn unreadable_files_are_reported_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let whole = std::fs::read(fixture("llama.gguf")).unwrap();
     let message = |bytes: &[u8]| {

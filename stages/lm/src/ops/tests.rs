@@ -184,7 +184,7 @@ fn logprob_and_entropy_and_their_gradients() {
 }
 
 #[test]
-fn the_head_refuses_what_it_cannot_answer() {
+fn head_rejects_invalid_rows_and_targets() {
     let t = |rows: usize| Tensor::zeros((rows, 2), DType::F32, &Device::Cpu).unwrap();
     let message = |rows: &[u32], targets: &[u32], temperature| {
         head::logprobs(&t(3), &t(4), &[], rows, targets, temperature).unwrap_err().to_string()

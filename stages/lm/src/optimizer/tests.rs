@@ -52,7 +52,7 @@ fn clipping_scales_the_whole_gradient() {
 }
 
 #[test]
-fn a_gradient_that_is_not_finite_changes_nothing_and_is_named() {
+fn non_finite_gradient_is_reported_and_changes_nothing() {
     let p = parameters(&[("good", 1.0, &[2]), ("bad", 1.0, &[2])]);
     let mut g = gradients(&p, 0.5);
     g.values.get_mut("bad").unwrap()[1] = f32::NAN;
@@ -63,7 +63,7 @@ fn a_gradient_that_is_not_finite_changes_nothing_and_is_named() {
 }
 
 #[test]
-fn state_survives_and_foreign_state_is_refused() {
+fn state_reloads_and_foreign_state_is_rejected() {
     let p = parameters(&[("a", 1.0, &[2, 3])]);
     let mut optimizer = AdamW::new(&p, AdamWConfig::default());
     optimizer.step(&gradients(&p, 0.5), 0.1).unwrap();
@@ -87,7 +87,7 @@ fn state_survives_and_foreign_state_is_refused() {
 }
 
 #[test]
-fn schedules_at_their_corners() {
+fn schedules_match_at_their_boundaries() {
     let at = |decay, step| LearningRateSchedule { decay, warmup: 4, total: 12, floor: 0.1 }.rate(2.0, step);
     for decay in [Decay::Constant, Decay::Linear, Decay::Cosine] {
         assert_eq!((at(decay, 0), at(decay, 3), at(decay, 4)), (0.5, 2.0, 2.0));

@@ -147,7 +147,7 @@ fn a_folder_is_imported_and_its_template_may_be_replaced() {
 }
 
 #[test]
-fn what_a_given_template_cannot_do_is_known_before_the_run() {
+fn template_limits_are_reported_before_the_run() {
     let (given, _) = run(small(), "a").unwrap();
     let from = given.path().join("out");
     let stage = Init;
@@ -171,7 +171,7 @@ fn what_a_given_template_cannot_do_is_known_before_the_run() {
 }
 
 #[test]
-fn data_of_another_tokenizer_or_template_is_refused() {
+fn data_of_another_tokenizer_or_template_is_rejected() {
     let (folder, _) = run(small(), "a").unwrap();
     let model = ModelFolder::load(&folder.path().join("out")).unwrap();
     let (tokenizer, template) = (model.tokenizer_digest().as_str(), model.template_digest().as_str());
@@ -187,7 +187,7 @@ fn data_of_another_tokenizer_or_template_is_refused() {
 }
 
 #[test]
-fn options_that_make_no_model_are_all_reported() {
+fn all_invalid_options_are_reported() {
     let check = |value: serde_json::Value| {
         PreparedOptions::problems(&serde_json::from_value::<ModelInitConfig>(value).unwrap())
             .into_iter()

@@ -169,8 +169,8 @@ impl ChatEncoder {
         options.tools = tools.map(str::to_string).or(options.tools);
         self.template.render(messages, true, &options)
     }
-    /// Returns the text that the model is to write after the context `context`, with the token that ends it, given the
-    /// text `text` that ends with the message `message`. `prompt` finds the generation prompt at the end of `context`.
+    /// Returns the text that the model is to write after `context`, with the token that ends it, given `text`, which
+    /// ends with `message`. `prompt` finds the generation prompt at the end of `context`.
     pub(super) fn answer<'t>(
         &self,
         context: &str,

@@ -48,7 +48,7 @@ const TALK: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn every_turn_is_learned_under_the_context_that_it_has() {
+fn every_turn_is_learned_in_its_own_context() {
     let chat = chat(FORGETS);
     let encoded = TokenizedConversation::encode(&chat, &messages(&TALK), None).unwrap();
     assert_eq!(
@@ -84,7 +84,7 @@ fn a_thought_that_the_prompt_opens_is_learned() {
 }
 
 #[test]
-fn a_rollout_goes_on_with_what_the_template_shows() {
+fn rollout_continues_with_the_templates_text() {
     let chat = chat(OPENS);
     let mut rollout = TokenizedConversation::new(&chat, None);
     rollout.extend(&messages(&[("user", "1+1?")])).unwrap();
@@ -109,7 +109,7 @@ fn a_rollout_goes_on_with_what_the_template_shows() {
 }
 
 #[test]
-fn white_space_that_a_template_trims_begins_no_other_context() {
+fn trimmed_white_space_starts_no_new_context() {
     let trims = "{% for m in messages %}<|{{ m.role }}|>{{ m.content.strip() }}<|end|>{% endfor %}\
                  {% if add_generation_prompt %}<|assistant|>{% endif %}";
     let chat = chat(trims);
@@ -134,7 +134,7 @@ const APART: &str = "{% for m in messages %}{% if m.role != 'tool' %}<|{{ m.role
     {% if add_generation_prompt %}<|assistant|>{% endif %}";
 
 #[test]
-fn calls_stand_apart_where_a_template_wants_them_so() {
+fn calls_are_separated_for_templates_that_require_it() {
     let chat = chat(APART);
     chat.expect_tools().unwrap();
     let mut rollout = TokenizedConversation::new(&chat, None);
@@ -150,7 +150,7 @@ fn calls_stand_apart_where_a_template_wants_them_so() {
 }
 
 #[test]
-fn calls_of_given_turns_are_written_by_the_template_where_it_is_told_to() {
+fn template_writes_calls_of_given_turns_if_native() {
     let chat = chat(APART).with_native_calls(true);
     let call = Message {
         tool_calls: Some(r#"[{"name": "f", "arguments": {"b": 2, "a": 1}}]"#.into()),
@@ -165,7 +165,7 @@ fn calls_of_given_turns_are_written_by_the_template_where_it_is_told_to() {
 }
 
 #[test]
-fn a_template_that_loses_results_is_named() {
+fn template_that_drops_results_is_rejected() {
     let drops = "{% for m in messages %}{% if m.role != 'tool' %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endif %}\
                  {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
     let chat = chat(drops);

@@ -44,7 +44,7 @@ fn sampled<'a>(chat: &'a ChatEncoder, turn: &str, stopped: bool) -> TokenizedCon
 }
 
 #[test]
-fn what_was_sampled_stays_whatever_the_template_shows() {
+fn sampled_tokens_stay_when_the_template_rewrites_them() {
     let call = r#"[{"name": "f", "arguments": {"a": 1}}]"#;
     let tool = Message::new("tool", "2");
     let user = Message::new("user", "and?");
@@ -91,7 +91,7 @@ fn what_was_sampled_stays_whatever_the_template_shows() {
 }
 
 #[test]
-fn both_ways_give_the_same_tokens_where_nothing_is_rewritten() {
+fn continue_and_observe_agree_without_rewriting() {
     let chat = chat(FORGETS);
     for next in [Message::new("tool", "2 <|end|> é"), Message::new("user", "go on")] {
         let (mut continued, mut native) = (sampled(&chat, "b", true), sampled(&chat, "b", true));
@@ -103,7 +103,7 @@ fn both_ways_give_the_same_tokens_where_nothing_is_rewritten() {
 }
 
 #[test]
-fn a_turn_that_is_left_out_ends_the_conversation() {
+fn dropped_turn_cannot_be_continued() {
     let chat = chat(DROPS);
     let mut one = sampled(&chat, "b", true);
     let before = one.encoded().clone();

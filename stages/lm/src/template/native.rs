@@ -58,7 +58,7 @@ mod tests {
     use crate::template::ChatTemplate;
 
     #[test]
-    fn the_format_of_a_template_is_what_it_writes() {
+    fn call_format_is_detected_from_the_template() {
         let source = |sign: &str| call_format(&format!("{{% if tools %}}{sign}{{% endif %}}"));
         assert_eq!(source("<tool_call>"), Some("hermes"));
         assert_eq!(source("<tool_call>\n<function="), Some("qwen"));
@@ -78,7 +78,7 @@ mod tests {
         {% if add_generation_prompt %}<|assistant|>{% endif %}";
 
     #[test]
-    fn a_template_of_ones_own_is_native_where_it_can_be() {
+    fn custom_template_is_native_if_supported() {
         let own = chat(&format!("{{{{ tools | tojson if tools else '' }}}}{MESSAGES}"));
         assert_eq!(own.tool_call_format(ToolDescriptions::Auto).unwrap(), Some("mistral"));
         assert_eq!(own.tool_call_format(ToolDescriptions::Native).unwrap(), Some("mistral"));

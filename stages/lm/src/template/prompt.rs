@@ -41,7 +41,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_prompt_is_that_of_the_same_conversation_turn_by_turn() {
+    fn prompt_equals_the_incremental_conversation() {
         let chat = model().chat;
         let messages = [Message::new("user", "12"), Message::new("assistant", "3"), Message::new("user", "4")];
         let (text, ids) = chat.prompt(&messages, None, &BTreeMap::new()).unwrap();

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_thought_is_found_where_texts_part() {
+    fn open_thought_is_found_at_the_first_difference() {
         let prompt = "<a><think>\n\n</think>\n\n";
         for at in ["<a>", "<a><t", "<a><think>\n"].map(str::len) {
             assert_eq!(reasoning_start(prompt, at), 3, "{at}");

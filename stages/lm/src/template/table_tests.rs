@@ -212,7 +212,7 @@ fn stays_in_one_context(chat: &ChatEncoder, messages: &[Message], tools: Option<
 }
 
 #[test]
-fn official_templates_keep_a_program_that_goes_on_in_one_segment() {
+fn official_templates_keep_external_programs_in_one_context() {
     let Some(folder) = folder() else { return };
     let conversations: BTreeMap<String, Given> = serde_json::from_str(CONVERSATIONS).unwrap();
     let renderings: BTreeMap<String, BTreeMap<String, Option<String>>> = serde_json::from_str(RENDERINGS).unwrap();

@@ -77,7 +77,7 @@ fn tools_and_parsed_calls_are_rendered_as_python_prints_json() {
 }
 
 #[test]
-fn unknown_roles_are_refused_by_the_templates() {
+fn templates_reject_unknown_roles() {
     for builtin in [BuiltinTemplate::Compact, BuiltinTemplate::Chatml] {
         let error = TokenizedConversation::encode(&chat(builtin), &messages(&[("user", "a"), ("oracle", "b")]), None)
             .unwrap_err();
@@ -130,7 +130,7 @@ fn a_rollout_has_the_tokens_of_the_whole_conversation() {
 }
 
 #[test]
-fn an_answer_in_the_prompt_is_nobodys_turn() {
+fn answers_in_the_prompt_are_not_turns() {
     for builtin in [BuiltinTemplate::Compact, BuiltinTemplate::Chatml] {
         let chat = chat(builtin);
         let shots = messages(&[("user", "1+1?"), ("assistant", "2"), ("user", "3+4?")]);
@@ -198,7 +198,7 @@ fn a_tool_cannot_forge_markup() {
 }
 
 #[test]
-fn templates_that_lose_an_answer_are_refused() {
+fn templates_that_drop_an_answer_are_rejected() {
     let tokenizer = character_tokenizer([], &special::COMPACT).unwrap();
     for bad in ["{{ messages[0].content }}", "{% for m in messages %}{{ m.content }}{% endfor %}"] {
         assert!(ChatEncoder::new(tokenizer.clone(), ChatTemplate::new(bad).unwrap()).is_err());
@@ -262,7 +262,7 @@ proptest! {
     /// Any conversation, encoded piece by piece, decodes to the template's text up to the text after the last end
     /// token.
     #[test]
-    fn pieces_add_up(list in prop::collection::vec((0usize..3, "[ -~]{0,12}"), 1..8), compact: bool) {
+    fn pieces_decode_to_the_whole_text(list in prop::collection::vec((0usize..3, "[ -~]{0,12}"), 1..8), compact: bool) {
         let chat = chat(if compact { BuiltinTemplate::Compact } else { BuiltinTemplate::Chatml });
         let roles = ["user", "assistant", "tool"];
         let list: Vec<Message> = list.into_iter().map(|(role, text)| Message::new(roles[role], text)).collect();

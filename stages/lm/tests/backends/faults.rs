@@ -24,7 +24,7 @@ const TURNS: [(InferenceServerKind, &str); 3] = [
 ];
 
 #[test]
-fn what_passes_is_tried_again_and_changes_nothing() {
+fn transient_faults_are_retried_without_effect() {
     for (server, path) in TURNS {
         let served = served(server);
         let mut sampler = open(options(server, &served.url()), &model()).unwrap();
@@ -46,7 +46,7 @@ fn what_passes_is_tried_again_and_changes_nothing() {
 }
 
 #[test]
-fn what_does_not_pass_ends_the_attempt_and_may_be_retried() {
+fn persistent_faults_end_the_attempt_as_retryable() {
     let served = served(InferenceServerKind::Vllm);
     let mut sampler = open(options(InferenceServerKind::Vllm, &served.url()), &model()).unwrap();
     for _ in 0..2 {
@@ -76,7 +76,7 @@ fn what_does_not_pass_ends_the_attempt_and_may_be_retried() {
 }
 
 #[test]
-fn answers_without_what_was_asked_for_are_refused_by_name() {
+fn responses_without_requested_fields_are_rejected_by_name() {
     type Change = fn(&mut Value);
     let cases: [(InferenceServerKind, &str, Change, &str); 9] = [
         (InferenceServerKind::Vllm, "/v1/completions", |a| a["choices"][0]["token_ids"] = Value::Null, "`token_ids`"),
@@ -119,7 +119,7 @@ fn answers_without_what_was_asked_for_are_refused_by_name() {
 }
 
 #[test]
-fn tokens_that_the_model_lacks_are_refused() {
+fn tokens_outside_the_vocabulary_are_rejected() {
     let served = served(InferenceServerKind::Vllm);
     let mut sampler = open(options(InferenceServerKind::Vllm, &served.url()), &model()).unwrap();
     served.inject_fault("/v1/completions", edit(|a| a["choices"][0]["token_ids"][0] = json!(100_000)));
@@ -128,7 +128,7 @@ fn tokens_that_the_model_lacks_are_refused() {
 }
 
 #[test]
-fn a_server_that_never_samples_does_not_hold_the_stage_for_ever() {
+fn repeated_empty_responses_are_an_error() {
     let served = served(InferenceServerKind::Sglang);
     let mut sampler = open(options(InferenceServerKind::Sglang, &served.url()), &model()).unwrap();
     for _ in 0..3 {
@@ -145,7 +145,7 @@ fn a_server_that_never_samples_does_not_hold_the_stage_for_ever() {
 }
 
 #[test]
-fn what_is_no_such_server_is_refused() {
+fn other_http_servers_are_rejected() {
     let served = served(InferenceServerKind::Vllm);
     served.inject_fault("/v1/models", MockServerFault::Text("<html>It works!</html>".into()));
     let error = refusal(options(InferenceServerKind::Vllm, &served.url()), &model());
@@ -159,7 +159,7 @@ fn what_is_no_such_server_is_refused() {
 }
 
 #[test]
-fn another_model_is_refused() {
+fn server_with_another_model_is_rejected() {
     let served = served(InferenceServerKind::Vllm);
     let named = |name: &str| Endpoint { model: Some(name.into()), ..options(InferenceServerKind::Vllm, &served.url()) };
     assert!(open(named(MODEL), &model()).is_ok());
@@ -190,7 +190,7 @@ fn another_model_is_refused() {
 }
 
 #[test]
-fn the_key_goes_to_the_server_and_its_lack_is_named() {
+fn api_key_is_sent_and_a_missing_one_is_reported() {
     let server_options = MockServerOptions { key: Some("sesame".into()), ..MockServerOptions::default() };
     let served = MockModelServer::start(InferenceServerKind::Vllm, &model(), server_options).unwrap();
     let error = refusal(options(InferenceServerKind::Vllm, &served.url()), &model());

@@ -11,7 +11,7 @@ use trainyard_tables::SamplingParams;
 /// Set TRAINYARD_TEST_GGUF to SmolLM2-135M-Instruct-Q4_1, and TRAINYARD_TEST_LLAMA_CPP to the URL of a llama.cpp server
 /// that has this file.
 #[test]
-fn a_real_server_samples_what_the_reference_finds_likely() {
+fn real_server_agrees_with_the_reference() {
     let file = std::env::var_os("TRAINYARD_TEST_GGUF").map(PathBuf::from);
     let (Some(file), Ok(url)) = (file, std::env::var("TRAINYARD_TEST_LLAMA_CPP")) else {
         eprintln!("SKIPPED: TRAINYARD_TEST_GGUF and TRAINYARD_TEST_LLAMA_CPP name no model and no server of it");

@@ -33,7 +33,7 @@ fn expect_own_numbers(state: &SequenceState, sampling: &SamplingParams) {
 }
 
 #[test]
-fn numbers_are_those_of_what_was_sampled_from_or_nothing_is_sampled() {
+fn logprobs_are_of_the_sampled_distribution_or_sampling_fails() {
     for (server, processed, answered) in [
         (InferenceServerKind::Vllm, true, vec![PLAIN, GREEDY, WARM, TRUNCATED]),
         (InferenceServerKind::Vllm, false, vec![PLAIN, GREEDY]),
@@ -57,7 +57,7 @@ fn numbers_are_those_of_what_was_sampled_from_or_nothing_is_sampled() {
 }
 
 #[test]
-fn what_can_be_known_before_is_refused_before() {
+fn unsupported_sampling_is_rejected_before_the_run() {
     let of = |server: InferenceServerKind, sampling: SamplingParams| {
         EndpointBackend::new(options(server, "http://h:1"), &Secrets::default()).refuses(&sampling)
     };
@@ -119,7 +119,7 @@ fn every_option_of_sampling_is_sent() {
 }
 
 #[test]
-fn a_turn_ends_at_the_stages_own_stop_tokens() {
+fn turn_ends_at_the_stages_stop_tokens() {
     for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang, InferenceServerKind::LlamaCpp] {
         let (_server, mut sampler) = served(server, true);
         let free = turn(&mut *sampler, request(GREEDY, 8)).unwrap();
@@ -133,7 +133,7 @@ fn a_turn_ends_at_the_stages_own_stop_tokens() {
 }
 
 #[test]
-fn a_token_without_a_probability_has_none_here() {
+fn missing_probability_is_recorded_as_nan() {
     let (server, mut sampler) = served(InferenceServerKind::LlamaCpp, true);
     let without = Box::new(|answer: &mut Value| {
         answer["completion_probabilities"].as_array_mut().unwrap().remove(1);
@@ -145,7 +145,7 @@ fn a_token_without_a_probability_has_none_here() {
 }
 
 #[test]
-fn the_shorter_context_counts() {
+fn shorter_context_is_the_limit() {
     for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang, InferenceServerKind::LlamaCpp] {
         let server_options = MockServerOptions { context: Some(20), ..MockServerOptions::default() };
         let served = MockModelServer::start(server, &model(), server_options).unwrap();
@@ -159,7 +159,7 @@ fn the_shorter_context_counts() {
 }
 
 #[test]
-fn a_server_of_another_kind_is_told_apart() {
+fn server_of_another_kind_is_rejected() {
     for (there, here) in [
         (InferenceServerKind::Vllm, InferenceServerKind::LlamaCpp),
         (InferenceServerKind::LlamaCpp, InferenceServerKind::Vllm),

@@ -79,7 +79,7 @@ fn new_weights_are_those_of_the_learner() {
 }
 
 #[test]
-fn adapters_go_by_themselves() {
+fn adapters_are_transferred_without_the_base() {
     for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang] {
         let shared = tempfile::tempdir().unwrap();
         let model = adapted();
@@ -102,7 +102,7 @@ fn adapters_go_by_themselves() {
 }
 
 #[test]
-fn a_turn_in_flight_ends_under_the_weights_that_it_began_under() {
+fn turn_in_flight_ends_under_its_initial_weights() {
     let shared = tempfile::tempdir().unwrap();
     let served = MockModelServer::start(InferenceServerKind::Vllm, &model(), MockServerOptions::default()).unwrap();
     let mut sampler = open(with_transfer(InferenceServerKind::Vllm, &served.url(), shared.path()), &model()).unwrap();
@@ -121,7 +121,7 @@ fn a_turn_in_flight_ends_under_the_weights_that_it_began_under() {
 }
 
 #[test]
-fn weights_that_do_not_arrive_are_an_error() {
+fn failed_weight_updates_are_reported() {
     let shared = tempfile::tempdir().unwrap();
     let served = MockModelServer::start(InferenceServerKind::Vllm, &model(), MockServerOptions::default()).unwrap();
     let mut fixed = open(options(InferenceServerKind::Vllm, &served.url()), &model()).unwrap();
@@ -142,7 +142,7 @@ fn weights_that_do_not_arrive_are_an_error() {
 }
 
 #[test]
-fn the_server_may_see_the_folder_elsewhere() {
+fn server_may_have_another_path_of_the_folder() {
     let shared = tempfile::tempdir().unwrap();
     let link = shared.path().join("mounted");
     let real = shared.path().join("real");
@@ -158,7 +158,7 @@ fn the_server_may_see_the_folder_elsewhere() {
 }
 
 #[test]
-fn a_server_that_was_not_given_an_adapter_is_not_taken_for_the_model() {
+fn server_without_the_adapter_is_rejected() {
     let model = adapted();
     let server = MockModelServer::start(InferenceServerKind::LlamaCpp, &model, MockServerOptions::default()).unwrap();
     let refused = refusal(options(InferenceServerKind::LlamaCpp, &server.url()), &model);

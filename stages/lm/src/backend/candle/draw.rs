@@ -194,7 +194,7 @@ mod tests {
         }
     }
     #[test]
-    fn rows_that_are_not_finite_draw_nothing_and_leave_the_others_alone() {
+    fn non_finite_rows_draw_no_token_and_do_not_affect_others() {
         let bad = [[0.0, f32::NAN, 1.0], [f32::INFINITY, 0.0, 0.0], [0.0, 50.0, 0.0], [0.0, f32::NEG_INFINITY, 0.0]];
         for sampling in [1.0, 0.0].map(|temperature| SamplingParams { temperature, top_p: 0.9, top_k: 2 }) {
             let rows = Distributions::new(&Tensor::new(&bad, &Device::Cpu).unwrap(), &sampling).unwrap();

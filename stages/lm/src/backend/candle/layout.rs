@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_found_again_behind_its_group() {
+    fn rows_are_restored_from_their_groups() {
         let batch = SequenceBatch::new(vec![vec![5], vec![6, 7, 8]]).unwrap();
         let layout = BatchLayout::new(&batch, &ModelConfig::llama(9, 8, 8, 1, 1, 1), &Device::Cpu).unwrap();
         assert_eq!(layout.positions.to_vec1::<u32>().unwrap(), [0, 0, 1, 2]);

@@ -15,10 +15,10 @@ pub(super) fn suite(backend: &dyn Backend) {
     a_fresh_adapter_changes_nothing(backend);
     for (name, model) in adapted() {
         the_base_stays_and_the_adapter_learns(backend, &model, name);
-        a_saved_adapter_goes_on_in_the_same_bits(backend, &model, name);
+        saved_adapter_resumes_bit_for_bit(backend, &model, name);
         samplers_take_the_adapter_alone(backend, &model, name);
     }
-    a_scoring_head_learns_beside_the_adapter(backend);
+    scoring_head_learns_with_the_adapter(backend);
 }
 
 fn learner(backend: &dyn Backend, model: &ModelFolder, learns: TrainableParameters) -> Box<dyn Learner> {
@@ -82,7 +82,7 @@ fn the_base_stays_and_the_adapter_learns(backend: &dyn Backend, model: &ModelFol
 }
 
 /// A resume point contains the trained parameters and none of the base; dropout resumes with the draws of its step.
-fn a_saved_adapter_goes_on_in_the_same_bits(backend: &dyn Backend, model: &ModelFolder, name: &str) {
+fn saved_adapter_resumes_bit_for_bit(backend: &dyn Backend, model: &ModelFolder, name: &str) {
     let folder = ConformanceFolder::new(&format!("{}-adapter", backend.kind()));
     let mut first = learner(backend, model, TrainableParameters::Adapter);
     train(&mut *first);
@@ -124,7 +124,7 @@ fn samplers_take_the_adapter_alone(backend: &dyn Backend, model: &ModelFolder, n
     assert_eq!(sampler.sequence(id).weights_version[3..], [0, 0, 5, 5], "{name}");
 }
 /// The head that `prm` trains is passed to the sampler with the adapter.
-fn a_scoring_head_learns_beside_the_adapter(backend: &dyn Backend) {
+fn scoring_head_learns_with_the_adapter(backend: &dyn Backend) {
     let model = with_adapter(&model(), &AdapterOptions { rank: 2, ..AdapterOptions::default() });
     let options = LearnerOptions { head: LearnerHead::Scores(1), trainable: TrainableParameters::Adapter, ..plain() };
     let mut learner = backend.learner(&model, &options).expect("a learner");

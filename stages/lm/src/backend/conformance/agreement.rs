@@ -34,9 +34,9 @@ pub(super) fn suite(backend: &dyn Backend) {
         }
     }
     if backend.features().trains {
-        refusals_of_learners_are_those_of_the_reference(backend);
+        learner_errors_equal_those_of_the_reference(backend);
     }
-    refusals_of_samplers_are_those_of_the_reference(backend);
+    sampler_errors_equal_those_of_the_reference(backend);
 }
 
 /// Returns a learner of the backend and one of the reference.
@@ -171,7 +171,7 @@ fn tokens_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder,
 }
 
 /// Inputs that do not fit are rejected with the reference's message.
-fn refusals_of_learners_are_those_of_the_reference(backend: &dyn Backend) {
+fn learner_errors_equal_those_of_the_reference(backend: &dyn Backend) {
     for (model, learns) in [(model(), TrainableParameters::Adapter), (adapted().remove(0).1, TrainableParameters::All)]
     {
         let [ours, theirs]: [Option<Error>; 2] =
@@ -188,7 +188,7 @@ fn refusals_of_learners_are_those_of_the_reference(backend: &dyn Backend) {
 }
 
 /// Inputs that do not fit are rejected with the reference's message.
-fn refusals_of_samplers_are_those_of_the_reference(backend: &dyn Backend) {
+fn sampler_errors_equal_those_of_the_reference(backend: &dyn Backend) {
     let mut samplers = [backend, &Cpu].map(|b| b.sampler(&model(), &SamplerOptions { threads: 1 }).expect("a sampler"));
     for tokens in [vec![], vec![10; 64], vec![10, 1000]] {
         let [ours, theirs] = [0, 1].map(|i| {

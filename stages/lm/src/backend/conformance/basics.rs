@@ -20,13 +20,13 @@ pub(super) fn suite(backend: &dyn Backend) {
         steps_lower_the_loss(backend);
         gradients_of_parts_add_up(backend);
         a_frozen_decoder_keeps_its_weights(backend);
-        a_saved_learner_goes_on_in_the_same_bits(backend);
-        mistakes_of_training_are_reported(backend);
+        saved_learner_resumes_bit_for_bit(backend);
+        training_errors_are_reported(backend);
     }
-    mistakes_of_sampling_are_reported(backend);
+    sampling_errors_are_reported(backend);
     if offers.reproducible_draws {
         sequences_are_batch_invariant(backend);
-        a_paused_turn_goes_on_as_if_it_had_not_stopped(backend);
+        paused_turn_resumes_unchanged(backend);
     }
     forks_and_observations_only_append(backend);
     samplers_and_learners_agree(backend);
@@ -125,7 +125,7 @@ fn a_frozen_decoder_keeps_its_weights(backend: &dyn Backend) {
 }
 
 /// Weights, moments and counters survive [`Learner::save`] and [`Learner::load`] exactly.
-fn a_saved_learner_goes_on_in_the_same_bits(backend: &dyn Backend) {
+fn saved_learner_resumes_bit_for_bit(backend: &dyn Backend) {
     let train = |learner: &mut dyn Learner| {
         learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
         learner
@@ -147,7 +147,7 @@ fn a_saved_learner_goes_on_in_the_same_bits(backend: &dyn Backend) {
 }
 
 /// Invalid calls are errors and change no state.
-fn mistakes_of_training_are_reported(backend: &dyn Backend) {
+fn training_errors_are_reported(backend: &dyn Backend) {
     let mut learner = learner(backend, &plain());
     let before = learner.weights().expect("weights");
     assert_eq!(learner.backward(&OutputGradients::default()).unwrap_err().kind, ErrorKind::Bug);
@@ -165,7 +165,7 @@ fn mistakes_of_training_are_reported(backend: &dyn Backend) {
 }
 
 /// Invalid calls are errors.
-fn mistakes_of_sampling_are_reported(backend: &dyn Backend) {
+fn sampling_errors_are_reported(backend: &dyn Backend) {
     let mut sampler = sampler(backend);
     assert!(sampler.start(SequenceRequest { tokens: Vec::new(), ..request(10, 0, 4) }).is_err(), "no tokens");
     assert!(sampler.start(SequenceRequest { tokens: vec![u32::MAX], ..request(10, 0, 4) }).is_err(), "a foreign token");
@@ -238,7 +238,7 @@ fn forks_and_observations_only_append(backend: &dyn Backend) {
 }
 
 /// Pausing and resuming changes no token.
-fn a_paused_turn_goes_on_as_if_it_had_not_stopped(backend: &dyn Backend) {
+fn paused_turn_resumes_unchanged(backend: &dyn Backend) {
     let mut sampler = sampler(backend);
     let (whole, cut) =
         (sampler.start(request(10, 0, 6)).expect("a sequence"), sampler.start(request(10, 0, 2)).expect("a sequence"));

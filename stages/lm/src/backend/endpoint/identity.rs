@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_temperatures_tell_what_the_numbers_are() {
+    fn two_temperatures_determine_the_logprobs_mode() {
         let cold = [(7, -0.4), (3, -1.6), (9, -2.4)];
         let raw = [(3, -1.6), (7, -0.4), (1, -9.0)];
         let processed = [(7, -0.9), (3, -1.5), (9, -1.9)];

@@ -5,7 +5,7 @@ use super::*;
 use crate::generate::kernels::Isa;
 
 #[test]
-fn alone_and_among_others_with_one_and_two_threads() {
+fn results_do_not_depend_on_batch_or_threads() {
     for config in variants() {
         let one = request(1000, 11, 25);
         let alone = bits(&generator(&config, 1).generate(vec![one.clone()]).unwrap()[0]);
@@ -53,7 +53,7 @@ fn every_instruction_set_gives_the_same_bits() {
 }
 
 #[test]
-fn a_group_shares_its_prompt_and_each_sample_is_as_if_alone() {
+fn group_samples_share_the_prompt_and_equal_single_sequences() {
     let config = &variants()[0];
     let request = request(1, 37, 20);
     let mut group = generator(config, 2);

@@ -4,7 +4,7 @@ use super::*;
 use crate::generate::SequenceFinish;
 
 #[test]
-fn weights_with_nan_end_the_sequence_and_never_give_a_token() {
+fn nan_weights_end_the_sequence_without_a_token() {
     let config = &variants()[0];
     for name in [
         "model.norm.weight",
@@ -31,7 +31,7 @@ fn weights_with_nan_end_the_sequence_and_never_give_a_token() {
 }
 
 #[test]
-fn bad_requests_are_refused_with_the_reason() {
+fn invalid_requests_are_rejected_with_the_reason() {
     let config = &variants()[0];
     let mut generator = generator(config, 1);
     let refused = |generator: &mut Generator, change: &dyn Fn(&mut SequenceRequest)| {
@@ -58,7 +58,7 @@ fn bad_requests_are_refused_with_the_reason() {
 }
 
 #[test]
-fn weights_that_do_not_fit_are_refused_by_name() {
+fn mismatched_weights_are_rejected_by_name() {
     let config = &variants()[0];
     let mut missing = weights(config);
     missing.remove("model.layers.1.mlp.down_proj.weight");

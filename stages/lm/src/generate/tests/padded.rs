@@ -48,7 +48,7 @@ fn rows_without_a_token_are_never_sampled_and_training_agrees() {
 }
 
 #[test]
-fn tokens_that_the_tokenizer_lacks_are_refused_by_number() {
+fn tokens_unknown_to_the_tokenizer_are_rejected_by_id() {
     let folder = folder(9);
     let bad = folder.chat.tokenizer().vocabulary_size() as u32 + 4;
     let decoder = Decoder::from_weights(&folder.config, folder.weights.clone()).unwrap();

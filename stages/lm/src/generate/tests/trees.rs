@@ -63,7 +63,7 @@ fn many_forks_of_a_running_parent_do_not_disturb_each_other() {
 }
 
 #[test]
-fn appending_an_observation_equals_a_prompt_that_holds_everything() {
+fn appended_observation_equals_a_prompt_with_all_tokens() {
     for config in variants() {
         let mut generator = generator(&config, 1);
         let id = generator.add(request(3, 9, 12)).unwrap();
@@ -84,7 +84,7 @@ fn appending_an_observation_equals_a_prompt_that_holds_everything() {
 }
 
 #[test]
-fn limits_stops_and_turns() {
+fn limits_and_stop_tokens_end_turns() {
     let config = &variants()[0];
     let mut generator = generator(config, 1);
     let prompt_only = generator.add(SequenceRequest { max_new_tokens: 0, ..request(1, 5, 0) }).unwrap();

@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "too small")]
-    fn a_view_beyond_its_slice_is_refused() {
+    fn view_beyond_its_slice_panics() {
         product((2, 2, 2), MatrixView::rows(&[1.0f32; 3], 2), MatrixView::rows(&[1.0; 4], 2), &mut [0.0; 4], 2, false);
     }
 }
