@@ -99,7 +99,7 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
         "version: 1\nname: x\nstages:\n  d: {uses: data/synthesize, with: {method: procedural}}\n  \
          m: {uses: model/init}\n  r:\n    uses: rl\n    with:\n      model: ${{ stages.m.model }}\n      \
          problems: ${{ stages.d.problems }}\n      validate_every: 5\n",
-        &["no `validation` input", "x.yaml:11:"],
+        &["`validation` is not wired", "x.yaml:11:"],
     ),
     (
         "an environment that does not fit the problems, behind a selection, before its producer in the file",

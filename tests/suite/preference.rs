@@ -137,7 +137,7 @@ fn check_knows_what_cannot_work() {
     refused(("loss: ${{ params.loss }}", "loss: {kind: dpo, label_smoothing: 0.5}"), "label_smoothing");
     refused(("loss: ${{ params.loss }}", "loss: dpoo"), "dpo");
     refused(("uses: preference", "uses: dpo"), "write `uses: preference` with `loss: dpo`");
-    refused(("validation_share: 0.2", "validation_share: 0"), "there is nothing to validate on");
+    refused(("validation_share: 0.2", "validation_share: 0"), "no validation data");
     refused(("metric: shared_turns", "metric: sft_loss"), "sft_loss");
     let reads = "loss: simpo\n      reference: ${{ stages.base.model }}";
     refused(("loss: ${{ params.loss }}", reads), "`simpo` reads no reference");

@@ -21,12 +21,12 @@ pub struct ResourceAmounts {
 /// `total` twice for an idle machine.
 ///
 /// ```
-/// use trainyard_core::resources::{Amounts, shortfalls};
+/// use trainyard_core::resources::{ResourceAmounts, shortfalls};
 ///
-/// let total = Amounts { cpus: 4, memory: 0, gpus: 0 };
-/// let need = Amounts { cpus: 3, ..Amounts::default() };
-/// assert_eq!(shortfalls(need, 0, Amounts { cpus: 2, ..total }, total), ["needs 3 CPUs; 2 of 4 are free"]);
-/// assert_eq!(shortfalls(Amounts { cpus: 8, ..need }, 0, total, total), ["needs 8 CPUs; it has 4"]);
+/// let total = ResourceAmounts { cpus: 4, memory: 0, gpus: 0 };
+/// let need = ResourceAmounts { cpus: 3, ..ResourceAmounts::default() };
+/// assert_eq!(shortfalls(need, 0, ResourceAmounts { cpus: 2, ..total }, total), ["needs 3 CPUs; 2 of 4 are free"]);
+/// assert_eq!(shortfalls(ResourceAmounts { cpus: 8, ..need }, 0, total, total), ["needs 8 CPUs; it has 4"]);
 /// assert!(shortfalls(need, 0, total, total).is_empty());
 /// ```
 pub fn shortfalls(

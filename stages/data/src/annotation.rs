@@ -28,7 +28,7 @@ pub fn segments(solution: &str) -> Vec<SolutionSegment<'_>> {
     let mut rest = solution;
     while let Some((before, after)) = rest.split_once("<<") {
         text.push_str(before);
-        let Some((inside, behind)) = after.split_once(">>") else {
+        let Some((inside, tail)) = after.split_once(">>") else {
             text.push_str("<<");
             rest = after;
             continue;
@@ -39,7 +39,7 @@ pub fn segments(solution: &str) -> Vec<SolutionSegment<'_>> {
                 calculation: Some(Calculation { expression, claim }),
             });
         }
-        rest = behind;
+        rest = tail;
     }
     text.push_str(rest);
     found.push(SolutionSegment { text, calculation: None });

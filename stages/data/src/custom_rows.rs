@@ -30,29 +30,29 @@ pub struct RowQuery<'a> {
 ///
 /// Errors: those of the peer, of `read` and, unless they are skipped, exceptions; the last two name the row.
 pub fn query_rows<T>(
-    asking: &RowQuery<'_>,
+    query: &RowQuery<'_>,
     rows: &[&Trajectory],
     read: impl Fn(&Trajectory, &Value) -> Result<T>,
 ) -> Result<Vec<Option<T>>> {
-    let problems: Vec<Problem> = rows.iter().map(|row| problem(row, asking.problems)).collect();
+    let problems: Vec<Problem> = rows.iter().map(|row| problem(row, query.problems)).collect();
     let correct = |row: &Trajectory| row.rewards.get("answer").is_some_and(|reward| *reward > 0.0);
-    let told = rows.iter().zip(&problems);
+    let rows_with_problems = rows.iter().zip(&problems);
     let items: Vec<EpisodeItem<'_>> =
-        told.map(|(row, problem)| EpisodeItem::new(row, problem, correct(row), &row.rewards)).collect();
-    let (mut is_told, mut answers) = (false, Vec::with_capacity(rows.len()));
-    for (row, said) in rows.iter().zip(request_items(asking.peer, asking.batch, asking.op, &items)?) {
-        let at = || format!("{}: row `{}`", asking.peer.place(), row.id);
-        answers.push(match said {
-            Ok(said) => Some(read(row, &said).map_err(|e| e.at(at()))?),
-            Err(raised) if asking.on_error == ExceptionPolicy::Skip => {
-                if !std::mem::replace(&mut is_told, true) {
-                    let text = format!("row `{}` {}: {raised}\n{}", row.id, asking.skipped, raised.traceback);
-                    (asking.log)(LogLevel::Warn, text.trim_end());
+        rows_with_problems.map(|(row, problem)| EpisodeItem::new(row, problem, correct(row), &row.rewards)).collect();
+    let (mut is_logged, mut answers) = (false, Vec::with_capacity(rows.len()));
+    for (row, response) in rows.iter().zip(request_items(query.peer, query.batch, query.op, &items)?) {
+        let at = || format!("{}: row `{}`", query.peer.place(), row.id);
+        answers.push(match response {
+            Ok(response) => Some(read(row, &response).map_err(|e| e.at(at()))?),
+            Err(exception) if query.on_error == ExceptionPolicy::Skip => {
+                if !std::mem::replace(&mut is_logged, true) {
+                    let text = format!("row `{}` {}: {exception}\n{}", row.id, query.skipped, exception.traceback);
+                    (query.log)(LogLevel::Warn, text.trim_end());
                 }
                 None
             }
-            Err(raised) => {
-                return Err(raised.error().help("mend the program, or set `on_error: skip`").at(at()));
+            Err(exception) => {
+                return Err(exception.error().help("fix the program, or set `on_error: skip`").at(at()));
             }
         });
     }

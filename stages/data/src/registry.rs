@@ -22,7 +22,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn kinds_are_sorted_documented_and_their_examples_hold() {
+    fn kinds_are_sorted_and_documented_with_valid_examples() {
         let stages = stages(&crate::testing::parts());
         let names: Vec<&str> = stages.iter().map(|s| s.info().name).collect();
         assert_eq!(

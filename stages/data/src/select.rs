@@ -77,7 +77,7 @@ impl Stage for SelectStage {
     fn ports(&self) -> Ports {
         Ports {
             inputs: vec![
-                port("problems", ArtifactKind::Problems, Cardinality::Many, "What to select from."),
+                port("problems", ArtifactKind::Problems, Cardinality::Many, "Problems to select from."),
                 port(
                     "evaluation",
                     ArtifactKind::Problems,
@@ -218,12 +218,12 @@ pub fn select(
         check(&problems, "decontaminate")?;
     }
     let overlapping = before_overlap - problems.len();
-    if let Some(most) = config.per_level {
+    if let Some(per_level) = config.per_level {
         let mut seen: BTreeMap<u32, u64> = BTreeMap::new();
         problems.retain(|p| {
             let n = seen.entry(p.level).or_insert(0);
             *n += 1;
-            *n <= most
+            *n <= per_level
         });
     }
     problems.truncate(config.limit.map_or(usize::MAX, |n| n as usize));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_of_all_inputs_is_known_of_the_output() {
+    fn output_environment_is_known_if_all_inputs_agree() {
         let of = |kind: &str| Facts::from([(ENVIRONMENT.to_string(), serde_json::json!(kind))]);
         let known = |problems: Vec<Facts>| {
             let mut inputs = WiredInputs::default();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_part_the_whole() {
+    fn halves_partition_the_problems() {
         let half = |h| ids(SelectConfig { half: Some(h), ..SelectConfig::default() });
         let mut all = [half(Half::A), half(Half::B)].concat();
         all.sort_by_key(|id| id[1..].parse::<u32>().unwrap());
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_selection_says_why() {
+    fn empty_selection_names_the_option() {
         let nowhere = SelectConfig { splits: Some(vec!["prm".into()]), ..SelectConfig::default() };
         let e = select(problems(), &[], &nowhere, &std::env::temp_dir()).unwrap_err();
         assert!(e.message.contains("`splits`") && e.help.unwrap().contains("rl, test"));
@@ -314,22 +314,22 @@ mod tests {
         problems[2].messages[0].content = format!("Yesterday he said: {shared}.");
         problems[4].reference = Some(format!("Since {shared} <<12*5=60>>60."));
         problems[5].messages[0].content = "How MANY are left?".into();
-        let asked = |id: &str, text: &str| Problem {
+        let problem = |id: &str, text: &str| Problem {
             id: id.into(),
             messages: vec![Message::new("user", text)],
             ..Problem::default()
         };
-        let evaluation = [asked("t1", shared), asked("t2", "how many are left")];
+        let evaluation = [problem("t1", shared), problem("t2", "how many are left")];
         let config = |methods: &str| -> SelectConfig {
             serde_json::from_value(serde_json::json!({"splits": ["rl"], "decontaminate": {"methods": [methods]}}))
                 .unwrap()
         };
-        let left = |methods: &str| {
+        let remaining = |methods: &str| {
             let selected = select(problems.clone(), &evaluation, &config(methods), &std::env::temp_dir()).unwrap();
             (selected.problems.into_iter().map(|p| p.id).collect::<Vec<_>>(), selected.overlapping)
         };
-        assert_eq!(left("ngram_13"), (["p0", "p1", "p3", "p5"].map(String::from).to_vec(), 2));
-        assert_eq!(left("canonical"), (["p0", "p1", "p2", "p3", "p4"].map(String::from).to_vec(), 1));
+        assert_eq!(remaining("ngram_13"), (["p0", "p1", "p3", "p5"].map(String::from).to_vec(), 2));
+        assert_eq!(remaining("canonical"), (["p0", "p1", "p2", "p3", "p4"].map(String::from).to_vec(), 1));
         assert!(
             select(problems.clone(), &[], &config("canonical"), &std::env::temp_dir()).is_err(),
             "no clean result without a comparison"

@@ -85,6 +85,6 @@ fn text_column<'a>(batch: &'a RecordBatch, name: &str, file: &Path) -> Result<&'
     column(batch, name, file)?.as_any().downcast_ref().ok_or_else(|| wrong_type(file, name, "text"))
 }
 
-fn wrong_type(file: &Path, name: &str, wanted: &str) -> Error {
-    Error::data(format!("{}: column `{name}` is not {wanted}", file.display()))
+fn wrong_type(file: &Path, name: &str, expected: &str) -> Error {
+    Error::data(format!("{}: column `{name}` is not {expected}", file.display()))
 }

@@ -129,10 +129,11 @@ fn imported_conversations_are_judged_by_the_environments_reading() {
         std::fs::write(&file, text).unwrap();
         file
     };
-    let said = |question: &str, text: &str| {
+    let conversation = |question: &str, text: &str| {
         json!({"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": text}]}).to_string()
     };
-    let chats = [said("How many?", "She has 72.\n#### 72"), said("How much?", "It is 5.\n#### 5")].join("\n");
+    let chats =
+        [conversation("How many?", "She has 72.\n#### 72"), conversation("How much?", "It is 5.\n#### 5")].join("\n");
     let problems =
         "{\"question\": \"How many?\", \"answer\": \"#### 72\"}\n{\"question\": \"How much?\", \"answer\": \"#### 6\"}";
     let import = |name: &str, format: &str, text: &str| {
@@ -218,7 +219,7 @@ fn empty_and_damaged_inputs_are_rejected_and_located() {
 }
 
 #[test]
-fn answers_of_one_stage_are_an_input_of_another() {
+fn stored_responses_are_reused_by_another_stage() {
     use trainyard_testkit::chat::{MockChatServer, says};
     let root = tempfile::tempdir().unwrap();
     let chat = json!({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]});

@@ -114,7 +114,7 @@ impl Stage for StepLabelsStage {
                     Optional,
                     "Graded solutions, as from `data/import` with format gsm8k_solutions.",
                 ),
-                port("trajectories", ArtifactKind::Trajectories, Many, "With `scorer`: what it labels."),
+                port("trajectories", ArtifactKind::Trajectories, Many, "With `scorer`: trajectories to label."),
                 port("problems", ArtifactKind::Problems, Many, "With `scorer`: problems of the trajectories."),
             ],
             outputs: vec![
@@ -198,19 +198,19 @@ impl PreparedOptions for PreparedLabels {
     /// Annotations are in solutions; a scorer labels trajectories.
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let is_wired = |port: &str| inputs.get(port).is_some_and(|count| *count > 0);
-        let (wanted, other, why) = if self.scorer.is_some() {
+        let (required, unused, reason) = if self.scorer.is_some() {
             ("trajectories", "solutions", "a scorer labels trajectories")
         } else {
             ("solutions", "trajectories", "without a scorer, labels come from annotated solutions")
         };
         let mut problems = Vec::new();
-        if !is_wired(wanted) {
-            let problem = OptionProblem::new(format!("/{wanted}"), format!("input `{wanted}` is missing"));
-            problems.push(problem.help(format!("{why}: wire `{wanted}`")));
+        if !is_wired(required) {
+            let problem = OptionProblem::new(format!("/{required}"), format!("input `{required}` is missing"));
+            problems.push(problem.help(format!("{reason}: wire `{required}`")));
         }
-        if is_wired(other) {
-            let problem = OptionProblem::new(format!("/{other}"), format!("input `{other}` is not used"));
-            problems.push(problem.help(format!("{why}: leave `{other}` out")));
+        if is_wired(unused) {
+            let problem = OptionProblem::new(format!("/{unused}"), format!("input `{unused}` is not used"));
+            problems.push(problem.help(format!("{reason}: leave `{unused}` out")));
         }
         problems
     }

@@ -49,8 +49,8 @@ pub fn real(path: &str) -> Option<PathBuf> {
 
 /// Reports a skipped test past the harness, which hides the output of passing tests.
 #[track_caller]
-pub fn skipped(why: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {}: {why}", Location::caller());
+pub fn skipped(reason: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {}: {reason}", Location::caller());
 }
 
 /// Returns math problems with a tool that echoes its text, except that `forever` times out and `gone` is lost.

@@ -82,9 +82,9 @@ struct StoredToolCall<'t> {
 /// Reads the column `tool_calls` of a message: its calls, and whether they are in OpenAI's form, which a template is to
 /// write separately from the content. Errors: data.
 pub fn parsed_calls(text: &str) -> Result<(Vec<RawToolCall>, bool)> {
-    let wrong = |e: serde_json::Error| Error::data(format!("`tool_calls` is no JSON list of calls: {e}"));
+    let wrong = |e: serde_json::Error| Error::data(format!("`tool_calls` is not a JSON list of calls: {e}"));
     let stored: Vec<StoredToolCall<'_>> = serde_json::from_str(text).map_err(wrong)?;
-    let apart = stored.iter().any(|call| call.function.is_some());
+    let separate = stored.iter().any(|call| call.function.is_some());
     let call = |StoredToolCall { id, function, name, arguments }: StoredToolCall<'_>| -> Result<RawToolCall> {
         let (name, arguments) = match function {
             Some(function) => (Some(function.name), function.arguments),
@@ -93,7 +93,7 @@ pub fn parsed_calls(text: &str) -> Result<(Vec<RawToolCall>, bool)> {
         let name = name.ok_or_else(|| Error::data("a tool call has no `name`"))?;
         Ok(RawToolCall { id: id.filter(|id| !id.is_empty()), ..written_call(FunctionCall { name, arguments })? })
     };
-    Ok((stored.into_iter().map(call).collect::<Result<_>>()?, apart))
+    Ok((stored.into_iter().map(call).collect::<Result<_>>()?, separate))
 }
 
 /// A call in a separate text, whose arguments keep their order.
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_holds_the_call() {
+    fn message_text_contains_the_call() {
         let message = assistant("Let me see.", &[call(Some("c1"), r#"{"a": 1}"#)]);
         let body = r#"{"name": "add", "arguments": {"a": 1}}"#;
         assert_eq!(message.content, format!("Let me see.\n<tool_call>\n{body}\n</tool_call>"));

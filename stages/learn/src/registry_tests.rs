@@ -9,7 +9,7 @@ fn files(folder: &str) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(path)
         .unwrap()
         .filter_map(|e| e.unwrap().file_name().to_str().and_then(|n| n.strip_suffix(".rs")).map(str::to_string))
-        .filter(|n| !["mod", "deck", "differences", "forking", "tests"].contains(&n.as_str()) && !n.ends_with("_tests"))
+        .filter(|n| !["mod", "epoch_sampler", "differences", "forking", "tests"].contains(&n.as_str()) && !n.ends_with("_tests"))
         .collect();
     names.sort();
     names

@@ -59,7 +59,7 @@ fn base_of(folder: &Path) -> Digest {
 }
 
 #[test]
-fn sft_publishes_the_adapter_beside_the_very_base_and_resumes_to_the_same_bytes() {
+fn sft_publishes_adapter_with_unchanged_base_and_resumes_to_the_same_bytes() {
     let whole = tempfile::tempdir().unwrap();
     let mut straight = sft(whole.path(), 1, None);
     run_stage::<Sft>(sft_options(), &mut straight).unwrap();
@@ -143,7 +143,7 @@ fn every_stage_takes_a_model_with_an_adapter() {
 }
 
 #[test]
-fn a_merged_adapter_is_published_as_a_whole_model_that_says_the_same() {
+fn merged_adapter_is_published_as_an_equivalent_whole_model() {
     let run = |merge: bool| {
         let folder = tempfile::tempdir().unwrap();
         let mut context = sft(folder.path(), 2, None);
@@ -162,7 +162,7 @@ fn a_merged_adapter_is_published_as_a_whole_model_that_says_the_same() {
 }
 
 #[test]
-fn a_value_model_beside_an_adapter_is_an_adapter_and_repeats() {
+fn value_model_of_an_adapter_is_a_reproducible_adapter() {
     let run = |folder: &Path| {
         let mut context = context_in(folder, 2, None);
         input_model(&mut context, folder, "model", half_trained());

@@ -77,8 +77,8 @@ impl SamplingOptions {
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             bad("top_p", format!("`top_p` is {}, but must be above 0 and at most 1", self.top_p));
         }
-        if let Some(Err(why)) = self.kv_memory.as_deref().map(parse_size) {
-            bad("kv_memory", why);
+        if let Some(Err(message)) = self.kv_memory.as_deref().map(parse_size) {
+            bad("kv_memory", message);
         }
         for (key, value) in [("max_turn_tokens", self.max_turn_tokens), ("max_running", self.max_running)] {
             if value == 0 {

@@ -27,21 +27,21 @@ pub fn by_context<'a>(
 pub fn steps_by_context<'a>(rows: &[&'a Trajectory]) -> (Vec<&'a [u32]>, Vec<Vec<u32>>) {
     let contexts = rows.iter().flat_map(|row| row.contexts().into_iter().map(move |context| (*row, context)));
     let one = |(row, context): (&'a Trajectory, std::ops::Range<usize>)| {
-        let lasts = row.step_ends.iter().map(|end| *end as usize - 1).filter(|last| context.contains(last));
-        let lasts = lasts.map(|last| (last - context.start) as u32).collect();
-        (&row.token_ids[context.clone()], lasts)
+        let last_tokens = row.step_ends.iter().map(|end| *end as usize - 1).filter(|last| context.contains(last));
+        let last_tokens = last_tokens.map(|last| (last - context.start) as u32).collect();
+        (&row.token_ids[context.clone()], last_tokens)
     };
     contexts.map(one).unzip()
 }
 
 /// Rejects a row of several contexts, for stages that need the whole episode in one sequence.
-pub fn expect_one_context<'a>(rows: impl IntoIterator<Item = &'a Trajectory>, what: &str) -> Result<()> {
+pub fn expect_one_context<'a>(rows: impl IntoIterator<Item = &'a Trajectory>, source: &str) -> Result<()> {
     match rows.into_iter().find(|row| !row.restarts.is_empty()) {
         None => Ok(()),
         Some(row) => {
-            let message = format!("row `{}` of {what}: the chat template rewrites earlier turns in it", row.id);
+            let message = format!("row `{}` of {source}: the chat template rewrites earlier turns in it", row.id);
             Err(Error::invalid(message)
-                .help("use a template that keeps what was said: step labels need an episode in one sequence"))
+                .help("use a chat template that keeps earlier turns: step labels need an episode in one sequence"))
         }
     }
 }
@@ -64,8 +64,8 @@ mod tests {
         assert_eq!(sequences, [&[0, 1, 2, 3, 4, 5, 6][..], &[0, 1], &[2, 3, 4], &[5, 6]]);
         let expected = [(0, 6), (1, 1), (2, 0), (3, 1)].map(|(sequence, token)| TokenPosition { sequence, token });
         assert_eq!(moved, expected);
-        let (_, lasts) = steps_by_context(&rows.iter().collect::<Vec<_>>());
-        assert_eq!(lasts, [vec![1, 4, 6], vec![1], vec![2], vec![1]]);
+        let (_, last_tokens) = steps_by_context(&rows.iter().collect::<Vec<_>>());
+        assert_eq!(last_tokens, [vec![1, 4, 6], vec![1], vec![2], vec![1]]);
         assert!(expect_one_context(&rows[..1], "x").is_ok() && expect_one_context(&rows, "x").is_err());
         assert_eq!(rows[1].context_before(4), [2, 3]);
     }

@@ -92,8 +92,8 @@ impl<C: PlayOptions> PreparedOptions for EnvironmentConfig<C> {
         let models = inputs.get("models").copied().unwrap_or(0);
         if models > 1 && !self.backend.features().weights {
             let problem =
-                OptionProblem::new(BACKEND_POINTER, format!("the backend has one model, but the stage gets {models}"));
-            problems.push(problem.help("give it a way to take weights, or evaluate each model in a stage of its own"));
+                OptionProblem::new(BACKEND_POINTER, format!("the backend serves one model, but {models} are wired"));
+            problems.push(problem.help("let the backend load weights, or evaluate each model in a separate stage"));
         }
         problems
     }

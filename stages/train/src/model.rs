@@ -51,9 +51,9 @@ impl PolicyModel {
                 self.folder = self.folder.merged()?;
                 Ok((self, TrainableParameters::All))
             }
-            (Some(options), Some(own)) => {
-                own.expect(&self.folder.config, options)?;
-                let adapter = Adapter { dropout: options.dropout, ..own.clone() };
+            (Some(options), Some(existing)) => {
+                existing.expect(&self.folder.config, options)?;
+                let adapter = Adapter { dropout: options.dropout, ..existing.clone() };
                 self.folder = self.folder.adapted(adapter)?;
                 Ok((self, TrainableParameters::Adapter))
             }

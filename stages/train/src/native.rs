@@ -55,8 +55,8 @@ const TOOLS_POINTER: &str = "/template/tools";
 /// describe.
 pub fn problems(environment: &Value, template: &TemplateOptions) -> Vec<OptionProblem> {
     // A missing `kind` is reported by the environment.
-    let asked = template.tools == ToolDescriptions::Native && environment.get("kind").is_some();
-    asked.then(|| described_by_problems(environment)).flatten().into_iter().collect()
+    let requires_native = template.tools == ToolDescriptions::Native && environment.get("kind").is_some();
+    requires_native.then(|| described_by_problems(environment)).flatten().into_iter().collect()
 }
 
 #[cfg(test)]
@@ -86,8 +86,8 @@ mod tests {
         assert!(pointer == "/template/tools" && message.contains("does not describe tools"), "{message}");
         assert!(of(json!("{{ tools }}"), &native).unwrap().1.contains("a format that is not known here"));
         assert_eq!(of(json!(null), &TemplateOptions::default()), None);
-        let own = problems(&json!({"kind": "function-calling"}), &native);
-        assert!(own[0].message.contains("describe their tools themselves"), "{own:?}");
+        let reported = problems(&json!({"kind": "function-calling"}), &native);
+        assert!(reported[0].message.contains("describe their tools themselves"), "{reported:?}");
         let chosen = json!({"kind": "word-problems", "describe_tools": false, "format": "hermes"});
         assert_eq!(problems(&chosen, &native), []);
     }
@@ -100,9 +100,12 @@ mod tests {
     #[test]
     fn demonstrations_are_learned_under_the_prompts_of_rollouts() {
         let complete = |tools: ToolDescriptions| TemplateOptions { tools, ..TemplateOptions::default() };
-        let own = tiny_model(16, 1, 1);
+        let native_model = tiny_model(16, 1, 1);
         let template = ChatTemplate::new(OWN).unwrap();
-        let own = ModelFolder { chat: ChatEncoder::new(own.chat.tokenizer().clone(), template).unwrap(), ..own };
+        let native_model = ModelFolder {
+            chat: ChatEncoder::new(native_model.chat.tokenizer().clone(), template).unwrap(),
+            ..native_model
+        };
         let parts = EnvironmentParts::standard();
         let options = parts.environments.complete(&environment_options()).unwrap();
         let (problems, host) = (sums(1, 3, 2), ToolHost::new(1));
@@ -128,8 +131,11 @@ mod tests {
             assert_eq!(tuned.contexts[0].tokens[..first], *conversation.context(), "{tools:?}");
             policy.folder.chat.tokenizer().decode(conversation.context()).unwrap()
         };
-        assert!(shown(&own, ToolDescriptions::Auto).contains("calculator"), "the template describes the tools");
-        assert!(!shown(&own, ToolDescriptions::Prompt).contains("calculator"));
+        assert!(
+            shown(&native_model, ToolDescriptions::Auto).contains("calculator"),
+            "the template describes the tools"
+        );
+        assert!(!shown(&native_model, ToolDescriptions::Prompt).contains("calculator"));
         assert!(!shown(&tiny_model(16, 1, 1), ToolDescriptions::Auto).contains("calculator"));
     }
 }

@@ -19,10 +19,10 @@ pub trait OptionDefaults {
 
 /// Merges the given keys into the defaults of `P`, for `#[serde(deserialize_with)]`.
 pub fn read<'de, P: OptionDefaults, D: Deserializer<'de>>(deserializer: D) -> Result<P::Options, D::Error> {
-    let given = Map::<String, Value>::deserialize(deserializer)?;
-    let mut whole = serde_json::to_value(P::defaults()).map_err(D::Error::custom)?;
-    merge_over(&mut whole, Value::Object(given));
-    serde_json::from_value(whole).map_err(D::Error::custom)
+    let overrides = Map::<String, Value>::deserialize(deserializer)?;
+    let mut merged = serde_json::to_value(P::defaults()).map_err(D::Error::custom)?;
+    merge_over(&mut merged, Value::Object(overrides));
+    serde_json::from_value(merged).map_err(D::Error::custom)
 }
 
 /// Returns the schema with the defaults of `P`, for `#[schemars(schema_with)]`. The schema is inlined, because
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_kept_beside_the_stages_defaults() {
+    fn given_options_override_the_stage_defaults() {
         let of = |kind: &str, options: Value| {
             let stage = stages(&TrainParts::default()).into_iter().find(|s| s.info().name == kind).unwrap();
             stage.complete(&options).unwrap()["optimizer"].clone()

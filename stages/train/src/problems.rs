@@ -24,7 +24,7 @@ pub fn expect_distinct(problems: &[Problem], port: &str) -> Result<()> {
         if let Some(before) = first.insert(&problem.id, row) {
             let message =
                 format!("input `{port}` holds problem `{}` twice, in rows {} and {}", problem.id, before + 1, row + 1);
-            return Err(Error::data(message).help("remove the repeated problem where the table is made"));
+            return Err(Error::data(message).help("remove the repeated problem from the stage that writes the table"));
         }
     }
     Ok(())
@@ -39,11 +39,13 @@ const ANY_ENVIRONMENT: &str = "harness";
 
 /// Returns a problem, for `check`, for each port whose producers name another environment than the stage's.
 pub fn environment_mismatches(environment: &Value, inputs: &WiredInputs, ports: &[&str]) -> Vec<OptionProblem> {
-    let Some(own) = environment["kind"].as_str().filter(|own| *own != ANY_ENVIRONMENT) else { return Vec::new() };
+    let Some(expected) = environment["kind"].as_str().filter(|expected| *expected != ANY_ENVIRONMENT) else {
+        return Vec::new();
+    };
     let of_port = |port: &&str| {
         let named: BTreeSet<&str> = inputs.fact(port, ENVIRONMENT).filter_map(Value::as_str).collect();
-        let foreign = named.into_iter().find(|kind| *kind != own)?;
-        Some(OptionProblem::new("/environment", mismatch_text(port, foreign, own)).help(mismatch_help(foreign)))
+        let foreign = named.into_iter().find(|kind| *kind != expected)?;
+        Some(OptionProblem::new("/environment", mismatch_text(port, foreign, expected)).help(mismatch_help(foreign)))
     };
     ports.iter().filter_map(of_port).collect()
 }
@@ -57,7 +59,10 @@ pub fn lost_results(environment: &Value, inputs: &WiredInputs, ports: &[&str]) -
     let of_port = |port: &&str| {
         let reason = inputs.fact(port, LOST_RESULTS).find_map(Value::as_str)?;
         let problem = OptionProblem::new(format!("/{port}"), reason);
-        Some(problem.help("use a model whose template knows the role `tool`, or give `model/init` another template"))
+        Some(
+            problem
+                .help("use a model whose template supports the role `tool`, or set another template in `model/init`"),
+        )
     };
     ports.iter().filter_map(of_port).collect()
 }
@@ -65,19 +70,19 @@ pub fn lost_results(environment: &Value, inputs: &WiredInputs, ports: &[&str]) -
 /// Checks the environment of the rows themselves. Problems without an environment fit every one. Errors: invalid, with
 /// the first row that does not fit.
 pub fn expect_environment(environment: &Value, problems: &[Problem], port: &str) -> Result<()> {
-    let own = environment["kind"].as_str().unwrap_or_default();
-    let foreign = |p: &&Problem| own != ANY_ENVIRONMENT && !p.environment.is_empty() && p.environment != own;
+    let expected = environment["kind"].as_str().unwrap_or_default();
+    let foreign = |p: &&Problem| expected != ANY_ENVIRONMENT && !p.environment.is_empty() && p.environment != expected;
     match problems.iter().find(foreign) {
         None => Ok(()),
         Some(problem) => {
-            let message = format!("{} (first: `{}`)", mismatch_text(port, &problem.environment, own), problem.id);
+            let message = format!("{} (first: `{}`)", mismatch_text(port, &problem.environment, expected), problem.id);
             Err(Error::invalid(message).help(mismatch_help(&problem.environment)))
         }
     }
 }
 
-fn mismatch_text(port: &str, foreign: &str, own: &str) -> String {
-    format!("the problems of `{port}` are made for `{foreign}`, but this stage plays `{own}`")
+fn mismatch_text(port: &str, foreign: &str, expected: &str) -> String {
+    format!("the problems of `{port}` are made for `{foreign}`, but this stage plays `{expected}`")
 }
 
 fn mismatch_help(foreign: &str) -> String {
@@ -106,7 +111,7 @@ mod tests {
         );
     }
     #[test]
-    fn a_model_that_loses_results_is_refused_where_tools_are_played() {
+    fn template_that_drops_tool_results_is_rejected_with_tools() {
         let mut inputs = WiredInputs::default();
         inputs.wire("model", vec![Facts::from([(LOST_RESULTS.to_string(), json!("it drops them"))])]);
         let found = lost_results(&json!({"kind": "word-problems", "max_tool_calls": 8}), &inputs, &["model", "models"]);
@@ -115,22 +120,22 @@ mod tests {
     }
     #[test]
     fn problems_of_another_environment_are_found_by_fact_and_by_row() {
-        let own = json!({"kind": "math-problems"});
+        let environment = json!({"kind": "math-problems"});
         let of = |kind: &str| Facts::from([("environment".to_string(), json!(kind))]);
         let mut inputs = WiredInputs::default();
         inputs.wire("problems", vec![of("math-problems"), of("word-problems")]);
         inputs.wire("validation", vec![of("math-problems"), Facts::new()]);
-        let found = environment_mismatches(&own, &inputs, &["problems", "validation", "demonstrations"]);
+        let found = environment_mismatches(&environment, &inputs, &["problems", "validation", "demonstrations"]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].pointer == "/environment" && found[0].message.contains("`word-problems`"), "{found:?}");
         assert!(found[0].help.as_ref().unwrap().contains("kind: word-problems"));
         let row = |id: &str, kind: &str| Problem { id: id.into(), environment: kind.into(), ..Problem::default() };
         let mut rows = vec![row("a", "math-problems"), row("b", "")];
-        expect_environment(&own, &rows, "problems").unwrap();
+        expect_environment(&environment, &rows, "problems").unwrap();
         let any = json!({"kind": "harness"});
         assert_eq!(environment_mismatches(&any, &inputs, &["problems"]), []);
         rows.push(row("c", "countdown"));
-        let e = expect_environment(&own, &rows, "problems").unwrap_err();
+        let e = expect_environment(&environment, &rows, "problems").unwrap_err();
         assert!(e.kind == ErrorKind::Invalid && e.message.contains("`c`") && e.message.contains("`countdown`"), "{e}");
     }
 }

@@ -10,12 +10,20 @@ const COUNTS: [(&str, &str, &str); 6] = [
     (
         "healed_turns",
         "turns per rollout",
-        "Turns that went on with their recorded tokens, though what the program sent back would have had others.",
+        "Turns continued with their recorded tokens although the program sent a changed text back.",
     ),
     ("forked_segments", "segments per rollout", "Segments that repeat a turn of an earlier one."),
-    ("dropped_calls", "calls per rollout", "Calls that got no answer, and answers that nobody waited for."),
+    (
+        "dropped_calls",
+        "calls per rollout",
+        "Calls without a response, and responses that the program did not wait for.",
+    ),
     ("refused_calls", "calls per rollout", "Calls that were refused with an error."),
-    ("ignored_sampling", "calls per rollout", "Calls that asked for a way of sampling that is not the policy's."),
+    (
+        "ignored_sampling",
+        "calls per rollout",
+        "Calls whose sampling options differ from the policy's and were ignored.",
+    ),
 ];
 
 /// Sums over the rollouts of programs.

@@ -106,19 +106,19 @@ fn decode(batch: &RecordBatch) -> Result<Vec<ResultRow>> {
     let (model, problem, answer, stop) = (text("model")?, text("problem_id")?, text("answer")?, text("stop_reason")?);
     let rollout = text("rollout")?;
     let correct: Vec<Option<bool>> = column::<BooleanArray>(batch, "correct")?.iter().collect();
-    let whole = |name: &str| numbers::<Int64Type>(batch, name);
-    let (level, sample, turns) = (whole("level")?, whole("sample")?, whole("turns")?);
-    let (calls, errors, tokens) = (whole("tool_calls")?, whole("tool_errors")?, whole("tokens")?);
-    let real = |name: &str| numbers::<Float64Type>(batch, name);
-    let (reward, logprob) = (real("reward")?, real("logprob")?);
-    let (least, product, last) = (real("prm_min")?, real("prm_product")?, real("prm_last")?);
+    let integers = |name: &str| numbers::<Int64Type>(batch, name);
+    let (level, sample, turns) = (integers("level")?, integers("sample")?, integers("turns")?);
+    let (calls, errors, tokens) = (integers("tool_calls")?, integers("tool_errors")?, integers("tokens")?);
+    let floats = |name: &str| numbers::<Float64Type>(batch, name);
+    let (reward, logprob) = (floats("reward")?, floats("logprob")?);
+    let (lowest, product, last) = (floats("prm_min")?, floats("prm_product")?, floats("prm_last")?);
     let count = |value: Option<i64>, name: &str| {
         value
             .and_then(|v| u32::try_from(v).ok())
-            .ok_or_else(|| Error::data(format!("column `{name}` holds {value:?}, expected a count")))
+            .ok_or_else(|| Error::data(format!("column `{name}` is {value:?}, expected a count")))
     };
     let some = |value: &Option<String>, name: &str| {
-        value.clone().ok_or_else(|| Error::data(format!("column `{name}` holds a null")))
+        value.clone().ok_or_else(|| Error::data(format!("column `{name}` is null")))
     };
     let row = |i: usize| -> Result<ResultRow> {
         Ok(ResultRow {
@@ -127,7 +127,7 @@ fn decode(batch: &RecordBatch) -> Result<Vec<ResultRow>> {
             level: count(level[i], "level")?,
             sample: sample[i]
                 .and_then(|v| i32::try_from(v).ok())
-                .ok_or_else(|| Error::data("column `sample` holds no sample number"))?,
+                .ok_or_else(|| Error::data("column `sample` is not a sample number"))?,
             correct: correct[i],
             answer: answer[i].clone(),
             reward: reward[i],
@@ -137,7 +137,7 @@ fn decode(batch: &RecordBatch) -> Result<Vec<ResultRow>> {
             tool_errors: count(errors[i], "tool_errors")?,
             tokens: count(tokens[i], "tokens")?,
             logprob: logprob[i],
-            prm_min: least[i],
+            prm_min: lowest[i],
             prm_product: product[i],
             prm_last: last[i],
             rollout: rollout[i].clone(),
@@ -151,7 +151,7 @@ fn numbers<T: ArrowPrimitiveType>(batch: &RecordBatch, name: &str) -> Result<Vec
 }
 
 pub(crate) fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str) -> Result<&'a A> {
-    let help = "give the output `results` of an `evaluate` stage";
+    let help = "wire the output `results` of an `evaluate` stage";
     let column = batch
         .column_by_name(name)
         .ok_or_else(|| Error::data(format!("the table has no column `{name}`")).help(help))?;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn another_table_is_refused_by_column() {
+    fn other_tables_are_rejected_by_column() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data.parquet");
         TableBuilder::new().string("model", ["a"]).write(&path).unwrap();

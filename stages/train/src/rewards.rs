@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_scored_beside_each_other_and_state_is_resumed() {
+    fn group_members_are_scored_together_and_state_is_resumed() {
         let options = json!([{"kind": "answer"}, {"kind": "tool_efficiency"}]);
         let list = RewardList::read(&trainyard_envs::rewards::family(), &mut options.clone());
         let fresh = || Rewards::new(&list, &RewardContext::detached()).unwrap();

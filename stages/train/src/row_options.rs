@@ -15,7 +15,7 @@ pub fn unmeasured(measured: &[(&str, bool)], share: f64, inputs: &WiredInputs) -
         return Vec::new();
     }
     let problem = |at: &str| {
-        let message = "there is nothing to validate on: no `validation` input, and `validation_share` is 0";
+        let message = "no validation data: `validation` is not wired, and `validation_share` is 0";
         OptionProblem::new(at, message).help("wire `validation`, set `validation_share` above 0, or leave this out")
     };
     measured.iter().filter(|(_, set)| *set).map(|(at, _)| problem(at)).collect()

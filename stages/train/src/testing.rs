@@ -158,12 +158,12 @@ pub fn tiny_model(hidden: usize, layers: usize, seed: u64) -> ModelFolder {
     ModelFolder::new(config, weights, chat, generation).unwrap()
 }
 
-/// Returns problems `a+b?` with answer a+b, operands below `most`; level 1.
-pub fn sums(count: usize, most: u64, seed: u64) -> Vec<Problem> {
+/// Returns problems `a+b?` with answer a+b, operands below `bound`; level 1.
+pub fn sums(count: usize, bound: u64, seed: u64) -> Vec<Problem> {
     let chance = Chance::new(seed);
     let problem = |i: usize| {
         let mut d = chance.at("sum", &[i as u64]);
-        let (a, b) = (d.below(most), d.below(most));
+        let (a, b) = (d.below(bound), d.below(bound));
         Problem {
             id: format!("sum-{i}"),
             messages: vec![Message::new("user", format!("{a}+{b}?"))],
@@ -246,10 +246,10 @@ pub fn assert_declared<S: trainyard_api::Stage + Default>(options: &serde_json::
     }
 }
 
-/// Returns demonstrations of sums with operands below `most`.
-pub fn demonstrations(count: usize, most: u64, seed: u64) -> Vec<Trajectory> {
+/// Returns demonstrations of sums with operands below `bound`.
+pub fn demonstrations(count: usize, bound: u64, seed: u64) -> Vec<Trajectory> {
     let environment = environment();
-    sums(count, most, seed).iter().map(|p| demonstration(p, &environment.prompt(p).unwrap())).collect()
+    sums(count, bound, seed).iter().map(|p| demonstration(p, &environment.prompt(p).unwrap())).collect()
 }
 
 /// Returns a tiny model that sums some small numbers with the calculator, trained once per test process: good enough to

@@ -23,7 +23,7 @@
 //! ```
 //!
 //! ```
-//! use trainyard_store::{Created, Store, StoreOptions};
+//! use trainyard_store::{CreateOutcome, Store, StoreOptions};
 //!
 //! # fn main() -> trainyard_core::Result<()> {
 //! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
@@ -33,8 +33,8 @@
 //! assert_eq!(store.read_object(&digest).await?, "weights");
 //! assert!(store.has_object(&digest, size).await?);
 //!
-//! assert_eq!(store.create("schedules/nightly/1", "us".into()).await?, Created::Ours);
-//! assert_eq!(store.create("schedules/nightly/1", "them".into()).await?, Created::Theirs("us".into()));
+//! assert_eq!(store.create("schedules/nightly/1", "us".into()).await?, CreateOutcome::Ours);
+//! assert_eq!(store.create("schedules/nightly/1", "them".into()).await?, CreateOutcome::Theirs("us".into()));
 //! # Ok(())
 //! # })
 //! # }

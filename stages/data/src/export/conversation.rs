@@ -27,25 +27,25 @@ pub struct ExportMessage<'m> {
 }
 
 /// Returns the messages of a trajectory. Errors: data, for calls that are no JSON, naming the row.
-pub fn trajectory_messages<'m>(row: &'m Trajectory, left: &mut ExportOmissions) -> Result<Vec<ExportMessage<'m>>> {
+pub fn trajectory_messages<'m>(row: &'m Trajectory, omissions: &mut ExportOmissions) -> Result<Vec<ExportMessage<'m>>> {
     let context = context(row);
-    let said = messages(&row.messages, left).map_err(|e| e.at(format!("row `{}`", row.id)))?;
-    Ok(said
+    let exported = messages(&row.messages, omissions).map_err(|e| e.at(format!("row `{}`", row.id)))?;
+    Ok(exported
         .into_iter()
         .enumerate()
-        .map(|(i, said)| ExportMessage { is_context: context.contains(&i), ..said })
+        .map(|(i, message)| ExportMessage { is_context: context.contains(&i), ..message })
         .collect())
 }
 
 /// Returns the same for messages alone, all of which are in the loss.
-pub fn messages<'m>(messages: &'m [Message], left: &mut ExportOmissions) -> Result<Vec<ExportMessage<'m>>> {
+pub fn messages<'m>(messages: &'m [Message], omissions: &mut ExportOmissions) -> Result<Vec<ExportMessage<'m>>> {
     let read = |(i, message): (usize, &'m Message)| -> Result<ExportMessage<'m>> {
         let calls = message.tool_calls.as_deref().map(parsed_calls).transpose();
-        let (calls, apart) = calls.at(format!("message {}", i + 1))?.unwrap_or_default();
-        let text = if calls.is_empty() || apart {
+        let (calls, separate) = calls.at(format!("message {}", i + 1))?.unwrap_or_default();
+        let text = if calls.is_empty() || separate {
             message.content.clone()
         } else {
-            text_without_calls(&message.content, &calls, left)
+            text_without_calls(&message.content, &calls, omissions)
         };
         Ok(ExportMessage { message, text, calls, is_context: false })
     };
@@ -53,7 +53,7 @@ pub fn messages<'m>(messages: &'m [Message], left: &mut ExportOmissions) -> Resu
 }
 
 /// Returns the text of a content without its calls.
-fn text_without_calls(content: &str, calls: &[RawToolCall], left: &mut ExportOmissions) -> String {
+fn text_without_calls(content: &str, calls: &[RawToolCall], omissions: &mut ExportOmissions) -> String {
     let written = assistant("", calls).content;
     if let Some(before) = content.strip_suffix(&written)
         && (before.is_empty() || before.ends_with('\n'))
@@ -61,7 +61,7 @@ fn text_without_calls(content: &str, calls: &[RawToolCall], left: &mut ExportOmi
         return before.strip_suffix('\n').unwrap_or(before).to_string();
     }
     if !content.is_empty() {
-        left.add("the writing of turns whose calls were not written in Hermes' form (the calls are kept)", 1);
+        omissions.add("the text form of calls that are not in Hermes' form (the calls are kept)", 1);
     }
     let end = CALL_MARKERS.iter().filter_map(|opener| content.find(opener)).min();
     let end = end.unwrap_or_else(|| if content.trim_start().starts_with(['{', '[']) { 0 } else { content.len() });
@@ -95,24 +95,24 @@ pub fn call(call: &RawToolCall, form: CallForm) -> Result<OrderedValue> {
 }
 
 /// Returns a message in the form that TRL and verl read. `weight` is 0 for an assistant message out of the loss.
-pub fn chat(said: &ExportMessage<'_>, form: CallForm) -> Result<OrderedValue> {
+pub fn chat(exported: &ExportMessage<'_>, form: CallForm) -> Result<OrderedValue> {
     let text = |value: &Option<String>| value.as_deref().map(OrderedValue::from);
-    let calls = said.calls.iter().map(|one| call(one, form)).collect::<Result<Vec<_>>>()?;
+    let calls = exported.calls.iter().map(|one| call(one, form)).collect::<Result<Vec<_>>>()?;
     let row = OrderedValue::object([
-        ("role", OrderedValue::from(said.message.role.as_str())),
-        ("content", OrderedValue::from(said.text.as_str())),
+        ("role", OrderedValue::from(exported.message.role.as_str())),
+        ("content", OrderedValue::from(exported.text.as_str())),
     ]);
     Ok(row
-        .with("reasoning_content", text(&said.message.reasoning_content))
+        .with("reasoning_content", text(&exported.message.reasoning_content))
         .with("tool_calls", (!calls.is_empty()).then_some(OrderedValue::List(calls)))
-        .with("name", text(&said.message.name))
-        .with("tool_call_id", text(&said.message.tool_call_id))
-        .with("weight", said.is_context.then_some(OrderedValue::Int(0))))
+        .with("name", text(&exported.message.name))
+        .with("tool_call_id", text(&exported.message.tool_call_id))
+        .with("weight", exported.is_context.then_some(OrderedValue::Int(0))))
 }
 
 /// Returns all messages as a list.
-pub fn chats(said: &[ExportMessage<'_>], form: CallForm) -> Result<OrderedValue> {
-    said.iter().map(|said| chat(said, form)).collect::<Result<_>>().map(OrderedValue::List)
+pub fn chats(messages: &[ExportMessage<'_>], form: CallForm) -> Result<OrderedValue> {
+    messages.iter().map(|message| chat(message, form)).collect::<Result<_>>().map(OrderedValue::List)
 }
 
 #[cfg(test)]
@@ -120,13 +120,13 @@ mod tests {
     use super::*;
 
     fn split(message: &Message) -> (String, usize, u64) {
-        let mut left = ExportOmissions::default();
-        let said = messages(std::slice::from_ref(message), &mut left).unwrap();
-        (said[0].text.clone(), said[0].calls.len(), left.counts().map(|(_, n)| n).sum())
+        let mut omissions = ExportOmissions::default();
+        let exported = messages(std::slice::from_ref(message), &mut omissions).unwrap();
+        (exported[0].text.clone(), exported[0].calls.len(), omissions.counts().map(|(_, n)| n).sum())
     }
 
     #[test]
-    fn words_and_calls_are_parted() {
+    fn text_and_calls_are_separated() {
         let call = RawToolCall { id: None, name: "add".into(), arguments: r#"{"b": 1, "a": 2}"#.into() };
         for text in ["", "Let me see.", "Two\nlines "] {
             assert_eq!(split(&assistant(text, &[call.clone(), call.clone()])), (text.to_string(), 2, 0));

@@ -44,23 +44,23 @@ impl ExportForm {
     /// Returns the form to write: the requested one, or the usual one that the format supports. `offers`: the forms of
     /// the format. Errors: invalid, listing the alternatives.
     pub fn choose(
-        asked: Option<Self>,
+        requested: Option<Self>,
         has: &[Self],
         offers: &[Self],
         kind: ArtifactKind,
         format: &str,
     ) -> Result<Self> {
-        let both: Vec<&str> = has.iter().filter(|form| offers.contains(form)).map(|form| form.name()).collect();
-        let chosen = match asked {
-            Some(form) => Some(form).filter(|form| both.contains(&form.name())),
+        let common: Vec<&str> = has.iter().filter(|form| offers.contains(form)).map(|form| form.name()).collect();
+        let chosen = match requested {
+            Some(form) => Some(form).filter(|form| common.contains(&form.name())),
             None => has.iter().copied().find(|form| offers.contains(form)),
         };
         chosen.ok_or_else(|| {
-            let what = asked.map(|form| format!(" in the form `{}`", form.name())).unwrap_or_default();
-            let error = Error::invalid(format!("these {} cannot be written as `{format}`{what}", plural(kind)));
+            let as_form = requested.map(|form| format!(" in the form `{}`", form.name())).unwrap_or_default();
+            let error = Error::invalid(format!("these {} cannot be written as `{format}`{as_form}", plural(kind)));
             let names = |forms: &[Self]| forms.iter().map(|form| form.name()).collect::<Vec<_>>().join(", ");
-            error.help(match (both.is_empty(), has.is_empty()) {
-                (false, _) => format!("`{format}` can write them with `--form {}`", both.join("` or `--form ")),
+            error.help(match (common.is_empty(), has.is_empty()) {
+                (false, _) => format!("`{format}` can write them with `--form {}`", common.join("` or `--form ")),
                 (true, false) => format!("they can be {}; `{format}` writes {}", names(has), names(offers)),
                 (true, true) => {
                     format!("they can be written as they are, with `--as jsonl`; `{format}` writes {}", names(offers))
@@ -86,10 +86,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_that_is_not_there_says_what_is() {
+    fn unsupported_form_lists_alternatives() {
         let has = ExportForm::of(ArtifactKind::Trajectories, false, false);
-        let choose =
-            |asked, offers: &[ExportForm]| ExportForm::choose(asked, has, offers, ArtifactKind::Trajectories, "x");
+        let choose = |requested, offers: &[ExportForm]| {
+            ExportForm::choose(requested, has, offers, ArtifactKind::Trajectories, "x")
+        };
         assert_eq!(choose(None, &[ExportForm::Prompts, ExportForm::Steps]).unwrap(), ExportForm::Steps);
         assert_eq!(choose(Some(ExportForm::Tokens), &ExportForm::ALL).unwrap(), ExportForm::Tokens);
         let error = choose(Some(ExportForm::Prompts), &ExportForm::ALL).unwrap_err();

@@ -21,9 +21,9 @@ pub trait ExportFormat: Send + Sync {
     fn file(&self) -> FileKind {
         FileKind::JsonLines
     }
-    /// Converts an item to a row. Fields that the format cannot express are added to `left`. Errors: data, if the item
-    /// is broken (tool calls that are no JSON).
-    fn row(&self, item: &ExportItem<'_>, left: &mut ExportOmissions) -> Result<OrderedValue>;
+    /// Converts an item to a row. Fields that the format cannot express are added to `omissions`. Errors: data, if the
+    /// item is broken (tool calls that are not JSON).
+    fn row(&self, item: &ExportItem<'_>, omissions: &mut ExportOmissions) -> Result<OrderedValue>;
 }
 
 /// Layout of rows in a file.

@@ -44,96 +44,105 @@ pub fn export(
     source: ExportSource<'_>,
     form: ExportForm,
     format: &dyn ExportFormat,
-    left: &mut ExportOmissions,
+    omissions: &mut ExportOmissions,
     write: &mut dyn FnMut(OrderedValue) -> Result<()>,
 ) -> Result<u64> {
     let mut rows = 0;
-    let mut take = |item: ExportItem<'_>, left: &mut ExportOmissions| {
+    let mut take = |item: ExportItem<'_>, omissions: &mut ExportOmissions| {
         rows += 1;
-        write(format.row(&item, left)?)
+        write(format.row(&item, omissions)?)
     };
     match form {
-        ExportForm::Prompts => problems(source.table, left, &mut take)?,
-        ExportForm::Tokens if source.kind == ArtifactKind::Table => packs(source.table, left, &mut take)?,
-        ExportForm::Preference => pairs(source.table, left, &mut take)?,
-        _ => trajectories(source.table, form, left, &mut take)?,
+        ExportForm::Prompts => problems(source.table, omissions, &mut take)?,
+        ExportForm::Tokens if source.kind == ArtifactKind::Table => packs(source.table, omissions, &mut take)?,
+        ExportForm::Preference => pairs(source.table, omissions, &mut take)?,
+        _ => trajectories(source.table, form, omissions, &mut take)?,
     }
     if rows == 0 {
-        return Err(nothing(form));
+        return Err(no_rows(form));
     }
     Ok(rows)
 }
 
 type ItemSink<'t> = dyn FnMut(ExportItem<'_>, &mut ExportOmissions) -> Result<()> + 't;
 
-fn problems(table: &Path, left: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
+fn problems(table: &Path, omissions: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
     let mut index = 0;
     for batch in TableRowReader::<Problem>::open(table)? {
         for problem in &batch? {
-            take(ExportItem::Problem(problem, index), left)?;
+            take(ExportItem::Problem(problem, index), omissions)?;
             index += 1;
         }
     }
     Ok(())
 }
 
-fn packs(table: &Path, left: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
+fn packs(table: &Path, omissions: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
     for batch in TableRowReader::<TokenPack>::open(table)? {
         for pack in &batch? {
-            tokens::of_pack(pack)?.into_iter().try_for_each(|sequence| take(ExportItem::Tokens(sequence), left))?;
+            tokens::of_pack(pack)?
+                .into_iter()
+                .try_for_each(|sequence| take(ExportItem::Tokens(sequence), omissions))?;
         }
     }
     Ok(())
 }
 
-fn pairs(table: &Path, left: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
-    let mut waiting: Option<Trajectory> = None;
+fn pairs(table: &Path, omissions: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
+    let mut pending: Option<Trajectory> = None;
     for batch in TableRowReader::<Trajectory>::open(table)? {
         for row in batch? {
-            match waiting.take() {
+            match pending.take() {
                 Some(chosen) if is_pair(&chosen, &row) && chosen.messages != row.messages => {
-                    take(ExportItem::Pair(&chosen, &row), left)?;
+                    take(ExportItem::Pair(&chosen, &row), omissions)?;
                 }
-                Some(chosen) if is_pair(&chosen, &row) => left.add("pairs whose sides are the same", 1),
+                Some(chosen) if is_pair(&chosen, &row) => omissions.add("pairs whose sides are the same", 1),
                 Some(_) => {
-                    left.add("rows that are no half of a pair", 1);
-                    waiting = Some(row);
+                    omissions.add("rows without the other row of their pair", 1);
+                    pending = Some(row);
                 }
-                None => waiting = Some(row),
+                None => pending = Some(row),
             }
         }
     }
-    left.add("rows that are no half of a pair", usize::from(waiting.is_some()));
+    omissions.add("rows without the other row of their pair", usize::from(pending.is_some()));
     Ok(())
 }
 
-fn trajectories(table: &Path, form: ExportForm, left: &mut ExportOmissions, take: &mut ItemSink<'_>) -> Result<()> {
+fn trajectories(
+    table: &Path,
+    form: ExportForm,
+    omissions: &mut ExportOmissions,
+    take: &mut ItemSink<'_>,
+) -> Result<()> {
     for batch in TableRowReader::<Trajectory>::open(table)? {
         for row in &batch? {
             if row.status != EpisodeStatus::Ok {
-                left.add("rows that failed for reasons of the infrastructure", 1);
+                omissions.add("rows with infrastructure failures", 1);
                 continue;
             }
             match form {
-                ExportForm::Tokens if row.token_ids.is_empty() => left.add("rows without tokens", 1),
+                ExportForm::Tokens if row.token_ids.is_empty() => omissions.add("rows without tokens", 1),
                 ExportForm::Tokens => {
-                    let sequences = tokens::of_trajectory(row, left)?;
-                    sequences.into_iter().try_for_each(|sequence| take(ExportItem::Tokens(sequence), left))?;
+                    let sequences = tokens::of_trajectory(row, omissions)?;
+                    sequences.into_iter().try_for_each(|sequence| take(ExportItem::Tokens(sequence), omissions))?;
                 }
-                ExportForm::Steps => match steps::labeled_steps(row, left) {
-                    Some(steps) => take(ExportItem::Steps(steps), left)?,
-                    None => left.add("rows without labeled turns", 1),
+                ExportForm::Steps => match steps::labeled_steps(row, omissions) {
+                    Some(steps) => take(ExportItem::Steps(steps), omissions)?,
+                    None => omissions.add("rows without labeled turns", 1),
                 },
-                _ if row.messages.iter().all(|m| m.role != "assistant") => left.add("rows in which no agent speaks", 1),
-                _ => take(ExportItem::Conversation(row), left)?,
+                _ if row.messages.iter().all(|m| m.role != "assistant") => {
+                    omissions.add("rows without an agent message", 1)
+                }
+                _ => take(ExportItem::Conversation(row), omissions)?,
             }
         }
     }
     Ok(())
 }
 
-fn nothing(form: ExportForm) -> Error {
-    let (what, help) = match form {
+fn no_rows(form: ExportForm) -> Error {
+    let (missing, help) = match form {
         ExportForm::Tokens => {
             ("tokens", "export the output of `data/tokenize` of these rows, or rollouts, which have tokens")
         }
@@ -142,8 +151,8 @@ fn nothing(form: ExportForm) -> Error {
         }
         ExportForm::Preference => ("pairs", "export the output `preferences` of `data/pairs` or `data/import`"),
         ExportForm::Sft | ExportForm::Prompts => {
-            ("rows to write", "look at the artifact with `trainyard artifacts show`")
+            ("rows to write", "inspect the artifact with `trainyard artifacts show`")
         }
     };
-    Error::data(format!("no row has {what}")).help(help)
+    Error::data(format!("no row has {missing}")).help(help)
 }

@@ -8,17 +8,17 @@ pub struct ExportOmissions(BTreeMap<&'static str, u64>);
 
 impl ExportOmissions {
     /// Adds to the count of a kind.
-    pub fn add(&mut self, what: &'static str, count: usize) {
+    pub fn add(&mut self, kind: &'static str, count: usize) {
         if count > 0 {
-            *self.0.entry(what).or_insert(0) += count as u64;
+            *self.0.entry(kind).or_insert(0) += count as u64;
         }
     }
     /// Returns kinds and counts, sorted.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.0.iter().map(|(what, count)| (*what, *count))
+        self.0.iter().map(|(kind, count)| (*kind, *count))
     }
     /// Returns the count of a kind.
-    pub fn count(&self, what: &str) -> u64 {
-        self.0.get(what).copied().unwrap_or(0)
+    pub fn count(&self, kind: &str) -> u64 {
+        self.0.get(kind).copied().unwrap_or(0)
     }
 }

@@ -29,11 +29,11 @@ impl ExportFormat for OpenAiExport {
     fn forms(&self) -> &'static [ExportForm] {
         &[ExportForm::Sft]
     }
-    fn row(&self, item: &ExportItem<'_>, left: &mut ExportOmissions) -> Result<OrderedValue> {
+    fn row(&self, item: &ExportItem<'_>, omissions: &mut ExportOmissions) -> Result<OrderedValue> {
         let ExportItem::Conversation(row) = item else { return Err(Error::bug("`openai` writes conversations")) };
-        let said = conversation::trajectory_messages(row, left)?;
+        let exported = conversation::trajectory_messages(row, omissions)?;
         let mut ids = CallIds::default();
-        let messages = said.iter().map(|said| message(said, &mut ids, left)).collect::<Result<_>>()?;
+        let messages = exported.iter().map(|one| message(one, &mut ids, omissions)).collect::<Result<_>>()?;
         Ok(OrderedValue::object([("messages", OrderedValue::List(messages))]).with("tools", conversation::tools(row)?))
     }
 }
@@ -54,25 +54,27 @@ impl CallIds {
     }
 }
 
-fn message(said: &ExportMessage<'_>, ids: &mut CallIds, left: &mut ExportOmissions) -> Result<OrderedValue> {
-    let role = said.message.role.as_str();
-    left.add("reasoning of messages", usize::from(said.message.reasoning_content.is_some()));
-    let row =
-        OrderedValue::object([("role", OrderedValue::from(role)), ("content", OrderedValue::from(said.text.as_str()))]);
-    let name = said.message.name.as_deref();
+fn message(exported: &ExportMessage<'_>, ids: &mut CallIds, omissions: &mut ExportOmissions) -> Result<OrderedValue> {
+    let role = exported.message.role.as_str();
+    omissions.add("reasoning of messages", usize::from(exported.message.reasoning_content.is_some()));
+    let row = OrderedValue::object([
+        ("role", OrderedValue::from(role)),
+        ("content", OrderedValue::from(exported.text.as_str())),
+    ]);
+    let name = exported.message.name.as_deref();
     if role == "tool" {
-        left.add("names of tools' results", usize::from(name.is_some()));
+        omissions.add("names of tools' results", usize::from(name.is_some()));
         let next = ids.open.pop_front();
-        let id = said.message.tool_call_id.clone().or(next);
+        let id = exported.message.tool_call_id.clone().or(next);
         return Ok(row.with("tool_call_id", id.map(OrderedValue::from)));
     }
     if role == "assistant" {
         ids.open.clear();
     }
     let identified = |one: &RawToolCall| call(&RawToolCall { id: Some(ids.call_id(one)), ..one.clone() }, TEXT_CALLS);
-    let calls = said.calls.iter().map(identified).collect::<Result<Vec<_>>>()?;
+    let calls = exported.calls.iter().map(identified).collect::<Result<Vec<_>>>()?;
     Ok(row
         .with("tool_calls", (!calls.is_empty()).then_some(OrderedValue::List(calls)))
         .with("name", name.map(OrderedValue::from))
-        .with("weight", said.is_context.then_some(OrderedValue::Int(0))))
+        .with("weight", exported.is_context.then_some(OrderedValue::Int(0))))
 }

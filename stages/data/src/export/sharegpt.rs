@@ -21,18 +21,18 @@ impl ExportFormat for ShareGptExport {
     fn doc(&self) -> &'static str {
         "JSON Lines in the form `sft`: `conversations` of `{from, value}` (`human`, `gpt`, `function_call`, \
         `observation`), `system` for a first system message, `tools` as JSON text. A turn of calls alone is a \
-        `function_call`; one with words beside its calls stays one `gpt` text. Left out: ids of calls, names, \
-        reasoning, and which turns are out of the loss."
+        `function_call`; a turn with text and calls stays one `gpt` text. Left out: ids of calls, names, \
+        reasoning, and loss masks of turns."
     }
     fn forms(&self) -> &'static [ExportForm] {
         &[ExportForm::Sft]
     }
-    fn row(&self, item: &ExportItem<'_>, left: &mut ExportOmissions) -> Result<OrderedValue> {
+    fn row(&self, item: &ExportItem<'_>, omissions: &mut ExportOmissions) -> Result<OrderedValue> {
         let ExportItem::Conversation(row) = item else { return Err(Error::bug("`sharegpt` writes conversations")) };
-        let said = conversation::trajectory_messages(row, left)?;
-        let system = said.first().filter(|first| first.message.role == "system" && !first.text.is_empty());
-        let rest = &said[usize::from(system.is_some())..];
-        let turns = rest.iter().map(|said| turn(said, left)).collect();
+        let messages = conversation::trajectory_messages(row, omissions)?;
+        let system = messages.first().filter(|first| first.message.role == "system" && !first.text.is_empty());
+        let rest = &messages[usize::from(system.is_some())..];
+        let turns = rest.iter().map(|message| turn(message, omissions)).collect();
         let tools = match conversation::tools(row)? {
             Some(OrderedValue::RawJson(text)) => Some(OrderedValue::Text(text)),
             other => other,
@@ -43,23 +43,26 @@ impl ExportFormat for ShareGptExport {
     }
 }
 
-fn turn(said: &ExportMessage<'_>, left: &mut ExportOmissions) -> OrderedValue {
-    let message = said.message;
-    left.add("names of messages", usize::from(message.name.is_some()));
-    left.add("reasoning of messages", usize::from(message.reasoning_content.is_some()));
-    let ids = said.calls.iter().filter(|call| call.id.is_some()).count() + usize::from(message.tool_call_id.is_some());
-    left.add("ids of calls", ids);
-    left.add("that turns are out of the loss (the form `tokens` of `trl` keeps it)", usize::from(said.is_context));
+fn turn(exported: &ExportMessage<'_>, omissions: &mut ExportOmissions) -> OrderedValue {
+    let message = exported.message;
+    omissions.add("names of messages", usize::from(message.name.is_some()));
+    omissions.add("reasoning of messages", usize::from(message.reasoning_content.is_some()));
+    let ids =
+        exported.calls.iter().filter(|call| call.id.is_some()).count() + usize::from(message.tool_call_id.is_some());
+    omissions.add("ids of calls", ids);
+    omissions.add("loss masks of turns (the form `tokens` of `trl` keeps them)", usize::from(exported.is_context));
     let (from, value) = match message.role.as_str() {
-        "assistant" if !said.calls.is_empty() && said.text.is_empty() => ("function_call", calls(&said.calls)),
-        "assistant" if !said.calls.is_empty() => {
-            left.add("the structure of calls with words beside them (the text is kept)", 1);
-            ("gpt", crate::tool_text::assistant(&said.text, &said.calls).content)
+        "assistant" if !exported.calls.is_empty() && exported.text.is_empty() => {
+            ("function_call", calls(&exported.calls))
         }
-        "assistant" => ("gpt", said.text.clone()),
-        "user" => ("human", said.text.clone()),
-        "tool" => ("observation", said.text.clone()),
-        _ => ("system", said.text.clone()),
+        "assistant" if !exported.calls.is_empty() => {
+            omissions.add("the structure of calls in turns with text (their text is kept)", 1);
+            ("gpt", crate::tool_text::assistant(&exported.text, &exported.calls).content)
+        }
+        "assistant" => ("gpt", exported.text.clone()),
+        "user" => ("human", exported.text.clone()),
+        "tool" => ("observation", exported.text.clone()),
+        _ => ("system", exported.text.clone()),
     };
     OrderedValue::object([("from", OrderedValue::from(from)), ("value", OrderedValue::Text(value))])
 }

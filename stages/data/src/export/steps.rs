@@ -15,34 +15,34 @@ pub struct Steps {
 
 /// Returns the steps of a trajectory whose steps are turns, or `None` if it has no labels, or steps within turns, which
 /// require a tokenizer to separate. A step without a label is part of the next one that has one.
-pub fn labeled_steps(row: &Trajectory, left: &mut ExportOmissions) -> Option<Steps> {
+pub fn labeled_steps(row: &Trajectory, omissions: &mut ExportOmissions) -> Option<Steps> {
     let labels = row.step_labels.as_deref()?;
     let first = row.messages.iter().position(|m| m.role == "assistant")?;
-    let (asked, answered) = row.messages.split_at(first);
-    let turns = answered.iter().filter(|m| m.role == "assistant").count();
+    let (prompt, answer) = row.messages.split_at(first);
+    let turns = answer.iter().filter(|m| m.role == "assistant").count();
     if labels.len() != turns {
         return None;
     }
-    let mut steps = Steps { prompt: joined(asked.iter().map(|m| m.content.as_str())), ..Steps::default() };
+    let mut steps = Steps { prompt: joined(prompt.iter().map(|m| m.content.as_str())), ..Steps::default() };
     let mut text: Vec<&str> = Vec::new();
     let mut labels = labels.iter();
-    for message in answered {
+    for message in answer {
         text.push(&message.content);
         let label = if message.role == "assistant" { labels.next().copied().unwrap_or(f32::NAN) } else { f32::NAN };
         if message.role == "assistant" && label.is_nan() {
-            left.add("borders of steps without a label (their text is in the next step)", 1);
+            omissions.add("borders of steps without a label (their text is in the next step)", 1);
         }
         if label.is_nan() {
             continue;
         }
-        left.add(
+        omissions.add(
             "labels between 0 and 1 (rounded to wrong below ½ and right from there on)",
             usize::from(label != 0.0 && label != 1.0),
         );
         steps.completions.push(joined(text.drain(..)));
         steps.labels.push(label >= 0.5);
     }
-    left.add("rows whose last steps have no label (those steps)", usize::from(!text.is_empty()));
+    omissions.add("rows whose last steps have no label (those steps)", usize::from(!text.is_empty()));
     (!steps.labels.is_empty()).then_some(steps)
 }
 
@@ -68,14 +68,14 @@ mod tests {
         let messages = messages.map(|(role, content)| Message::new(role, content)).to_vec();
         let labels = vec![f32::NAN, 0.25, 1.0, f32::NAN];
         let row = Trajectory { messages, step_labels: Some(labels), ..Trajectory::default() };
-        let mut left = ExportOmissions::default();
-        let steps = labeled_steps(&row, &mut left).unwrap();
+        let mut omissions = ExportOmissions::default();
+        let steps = labeled_steps(&row, &mut omissions).unwrap();
         assert_eq!((steps.prompt.as_str(), &steps.labels[..]), ("q", &[false, true][..]));
         assert_eq!(steps.completions, ["a\n7\nb", "c"]);
-        assert_eq!(left.counts().map(|(_, n)| n).collect::<Vec<_>>(), [2, 1, 1]);
-        assert_eq!(labeled_steps(&Trajectory { step_labels: None, ..row.clone() }, &mut left), None);
+        assert_eq!(omissions.counts().map(|(_, n)| n).collect::<Vec<_>>(), [2, 1, 1]);
+        assert_eq!(labeled_steps(&Trajectory { step_labels: None, ..row.clone() }, &mut omissions), None);
         assert_eq!(
-            labeled_steps(&Trajectory { step_labels: Some(vec![1.0]), ..row }, &mut left),
+            labeled_steps(&Trajectory { step_labels: Some(vec![1.0]), ..row }, &mut omissions),
             None,
             "steps within turns"
         );

@@ -23,9 +23,9 @@ fn written(
     name: &str,
 ) -> (std::path::PathBuf, Vec<OrderedValue>, ExportOmissions) {
     let format = *registry::family().read(&serde_json::json!(name)).unwrap().build(&()).unwrap();
-    let (mut rows, mut left) = (Vec::new(), ExportOmissions::default());
+    let (mut rows, mut omissions) = (Vec::new(), ExportOmissions::default());
     let source = ExportSource { table: &folder.join("data.parquet"), kind };
-    export(source, form, format, &mut left, &mut |row| {
+    export(source, form, format, &mut omissions, &mut |row| {
         rows.push(row);
         Ok(())
     })
@@ -39,7 +39,7 @@ fn written(
             std::fs::write(&file, out).unwrap();
         }
     }
-    (file, rows, left)
+    (file, rows, omissions)
 }
 
 fn reading() -> ImportContext {
@@ -76,12 +76,12 @@ fn turn(
     with_id: bool,
     with_words: bool,
 ) -> impl Strategy<Value = (String, Vec<RawToolCall>, Vec<String>, bool, Option<String>)> {
-    let said = if with_words {
+    let words_before = if with_words {
         maybe(words()).prop_map(Option::unwrap_or_default).boxed()
     } else {
         Just(String::new()).boxed()
     };
-    (said, vec(call(with_id), 1..3), vec(text(), 1..3), any::<bool>(), maybe(words()))
+    (words_before, vec(call(with_id), 1..3), vec(text(), 1..3), any::<bool>(), maybe(words()))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -94,41 +94,43 @@ struct Shape {
 
 fn conversation(shape: Shape) -> impl Strategy<Value = Trajectory> {
     let turns = vec((turn(shape.ids, shape.words), maybe(words())), 0..4);
-    (maybe(words()), words(), turns, words(), any::<bool>()).prop_map(move |(system, asked, turns, answer, tools)| {
-        let mut messages: Vec<Message> = system.map(|text| Message::new("system", text)).into_iter().collect();
-        messages.push(Message::new("user", asked));
-        let (mut errors, mut calls) = (0, 0);
-        let count = turns.len() as u32 + 1;
-        for ((said, made, results, failed, reasoning), reply) in turns {
-            let failed = failed && shape.mistakes;
-            errors += u32::from(failed);
-            calls += made.len() as u32;
-            let reasoning_content = reasoning.filter(|_| shape.reasoning);
-            messages.push(Message { reasoning_content, ..assistant(&said, &made) });
-            for (i, result) in results.into_iter().enumerate() {
-                let content = if failed && i == 0 { "NameError: x".to_string() } else { format!("it is {result}") };
-                let id = made.get(i).and_then(|call| call.id.clone());
-                messages.push(Message { tool_call_id: id, ..Message::new("tool", content) });
+    (maybe(words()), words(), turns, words(), any::<bool>()).prop_map(
+        move |(system, question, turns, answer, tools)| {
+            let mut messages: Vec<Message> = system.map(|text| Message::new("system", text)).into_iter().collect();
+            messages.push(Message::new("user", question));
+            let (mut errors, mut calls) = (0, 0);
+            let count = turns.len() as u32 + 1;
+            for ((text, calls_made, results, failed, reasoning), reply) in turns {
+                let failed = failed && shape.mistakes;
+                errors += u32::from(failed);
+                calls += calls_made.len() as u32;
+                let reasoning_content = reasoning.filter(|_| shape.reasoning);
+                messages.push(Message { reasoning_content, ..assistant(&text, &calls_made) });
+                for (i, result) in results.into_iter().enumerate() {
+                    let content = if failed && i == 0 { "NameError: x".to_string() } else { format!("it is {result}") };
+                    let id = calls_made.get(i).and_then(|call| call.id.clone());
+                    messages.push(Message { tool_call_id: id, ..Message::new("tool", content) });
+                }
+                messages.extend(reply.map(|text| Message::new("user", text)));
             }
-            messages.extend(reply.map(|text| Message::new("user", text)));
-        }
-        messages.push(Message::new("assistant", answer.clone()));
-        let offered = concat!(
-            r#"[{"type": "function", "function": {"name": "z", "a": 1}}, "#,
-            r#"{"type": "function", "function": {"name": "b"}}]"#
-        );
-        Trajectory {
-            stop_reason: StopReason::Answer,
-            answer: Some(answer),
-            turns: count,
-            tool_calls: calls,
-            tool_errors: errors,
-            environment: "math-problems".into(),
-            tools: tools.then(|| offered.to_string()),
-            messages,
-            ..Trajectory::default()
-        }
-    })
+            messages.push(Message::new("assistant", answer.clone()));
+            let offered = concat!(
+                r#"[{"type": "function", "function": {"name": "z", "a": 1}}, "#,
+                r#"{"type": "function", "function": {"name": "b"}}]"#
+            );
+            Trajectory {
+                stop_reason: StopReason::Answer,
+                answer: Some(answer),
+                turns: count,
+                tool_calls: calls,
+                tool_errors: errors,
+                environment: "math-problems".into(),
+                tools: tools.then(|| offered.to_string()),
+                messages,
+                ..Trajectory::default()
+            }
+        },
+    )
 }
 
 /// Removes ids, which an import generates.
@@ -145,8 +147,8 @@ proptest! {
     fn trl_gives_conversations_back_whole(rows in vec(conversation(EVERYTHING), 1..5)) {
         let folder = tempfile::tempdir().unwrap();
         write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
-        let (file, _, left) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "trl");
-        prop_assert_eq!(left.counts().count(), 0);
+        let (file, _, omissions) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "trl");
+        prop_assert_eq!(omissions.counts().count(), 0);
         prop_assert_eq!(plain(back(&file, "trl").trajectories), rows);
     }
 
@@ -154,8 +156,8 @@ proptest! {
     fn openai_gives_back_all_but_reasoning(rows in vec(conversation(Shape { reasoning: false, ..EVERYTHING }), 1..5)) {
         let folder = tempfile::tempdir().unwrap();
         write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
-        let (file, exported, left) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "openai");
-        prop_assert_eq!(left.counts().count(), 0);
+        let (file, exported, omissions) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "openai");
+        prop_assert_eq!(omissions.counts().count(), 0);
         prop_assert_eq!(plain(back(&file, "openai").trajectories), rows.clone());
         // Weights mark the turns that training would leave out.
         let weights = exported.iter().map(|row| row.to_json().unwrap().matches("\"weight\":0").count());
@@ -169,23 +171,23 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
-        let (file, _, left) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "sharegpt");
-        prop_assert_eq!(left.counts().count(), 0);
+        let (file, _, omissions) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "sharegpt");
+        prop_assert_eq!(omissions.counts().count(), 0);
         prop_assert_eq!(plain(back(&file, "sharegpt").trajectories), rows);
     }
 
     #[test]
-    fn verl_gives_back_what_was_said(rows in vec(conversation(Shape { reasoning: true, ..EVERYTHING }), 1..5)) {
+    fn verl_round_trip_keeps_message_texts(rows in vec(conversation(Shape { reasoning: true, ..EVERYTHING }), 1..5)) {
         let folder = tempfile::tempdir().unwrap();
         write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
-        let (file, _, left) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "verl");
+        let (file, _, omissions) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, "verl");
         let calls: u64 = rows.iter().map(|row| u64::from(row.tool_calls)).sum();
-        prop_assert_eq!(left.count("the structure of calls (their text is kept)"), calls);
+        prop_assert_eq!(omissions.count("the structure of calls (their text is kept)"), calls);
         let plain = |m: &Message| Message { tool_calls: None, ..m.clone() };
-        let said = |rows: &[Trajectory]| -> Vec<Vec<Message>> {
+        let texts = |rows: &[Trajectory]| -> Vec<Vec<Message>> {
             rows.iter().map(|row| row.messages.iter().map(plain).collect()).collect()
         };
-        prop_assert_eq!(said(&back(&file, "openai").trajectories), said(&rows));
+        prop_assert_eq!(texts(&back(&file, "openai").trajectories), texts(&rows));
     }
 
     #[test]
@@ -206,8 +208,9 @@ proptest! {
             }
         }
         write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
-        let (file, exported, left) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Preference, "trl");
-        prop_assert_eq!((exported.len(), left.counts().count()), (rows.len() / 2, 0));
+        let form = ExportForm::Preference;
+        let (file, exported, omissions) = written(folder.path(), ArtifactKind::Trajectories, form, "trl");
+        prop_assert_eq!((exported.len(), omissions.counts().count()), (rows.len() / 2, 0));
         prop_assert_eq!(plain(back(&file, "preferences").preferences), rows);
     }
 
@@ -216,10 +219,10 @@ proptest! {
         drawn in vec((words(), text(), 0u32..9, maybe(words()), maybe(words())), 1..6), parquet in any::<bool>()
     ) {
         type Drawn = (String, String, u32, Option<String>, Option<String>);
-        let problem = |(i, (asked, answer, level, reference, system)): (usize, Drawn)| {
+        let problem = |(i, (question, answer, level, reference, system)): (usize, Drawn)| {
             let system = system.map(|text| Message::new("system", text));
             Problem {
-                id: format!("p{i}"), messages: system.into_iter().chain([Message::new("user", asked)]).collect(),
+                id: format!("p{i}"), messages: system.into_iter().chain([Message::new("user", question)]).collect(),
                 answer, verifier: r#"{"kind":"text"}"#.into(), environment: "word-problems".into(), level,
                 source: "n".into(), split: "rl".into(), canonical: format!("c{i}"), reference,
             }
@@ -228,14 +231,14 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         write_problems(&folder.path().join("data.parquet"), &problems).unwrap();
         let (name, read_as) = if parquet { ("verl", "verl") } else { ("trl", "jsonl") };
-        let (file, _, left) = written(folder.path(), ArtifactKind::Problems, ExportForm::Prompts, name);
-        prop_assert_eq!(left.counts().count(), 0);
+        let (file, _, omissions) = written(folder.path(), ArtifactKind::Problems, ExportForm::Prompts, name);
+        prop_assert_eq!(omissions.counts().count(), 0);
         prop_assert_eq!(back(&file, read_as).problems, problems);
     }
 }
 
 #[test]
-fn what_a_format_cannot_hold_is_counted() {
+fn omitted_fields_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let call = RawToolCall { id: Some("c1".into()), name: "f".into(), arguments: "{}".into() };
     let turn = Message { reasoning_content: Some("hm".into()), ..assistant("I call.", &[call]) };
@@ -246,31 +249,34 @@ fn what_a_format_cannot_hold_is_counted() {
     let silent = Trajectory { messages: vec![Message::new("user", "q")], ..row.clone() };
     write_trajectories(&folder.path().join("data.parquet"), &[row, lost, silent]).unwrap();
     let of = |name: &str| {
-        let (_, rows, left) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, name);
-        (rows[0].to_json().unwrap(), left.counts().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>())
+        let (_, rows, omissions) = written(folder.path(), ArtifactKind::Trajectories, ExportForm::Sft, name);
+        (
+            rows[0].to_json().unwrap(),
+            omissions.counts().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>(),
+        )
     };
-    let dropped = ["1 rows in which no agent speaks", "1 rows that failed for reasons of the infrastructure"];
-    let (row, left) = of("trl");
-    assert_eq!(left, dropped);
+    let dropped = ["1 rows without an agent message", "1 rows with infrastructure failures"];
+    let (row, omissions) = of("trl");
+    assert_eq!(omissions, dropped);
     assert!(
         row.contains(r#""content":"I call.","reasoning_content":"hm","tool_calls":[{"id":"c1","type":"function""#),
         "{row}"
     );
-    let (row, left) = of("openai");
-    assert_eq!(left[..2], ["1 names of tools' results", "1 reasoning of messages"]);
+    let (row, omissions) = of("openai");
+    assert_eq!(omissions[..2], ["1 names of tools' results", "1 reasoning of messages"]);
     assert!(row.contains(r#"{"role":"tool","content":"7","tool_call_id":"c1"}"#), "{row}");
-    let (row, left) = of("sharegpt");
+    let (row, omissions) = of("sharegpt");
     assert!(row.contains(
         r#"{"from":"gpt","value":"I call.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>"}"#
     ));
     assert!(
-        left.contains(&"2 ids of calls".to_string()) && left.contains(&"1 names of messages".to_string()),
-        "{left:?}"
+        omissions.contains(&"2 ids of calls".to_string()) && omissions.contains(&"1 names of messages".to_string()),
+        "{omissions:?}"
     );
 }
 
 #[test]
-fn openai_gives_ids_to_calls_that_have_none() {
+fn openai_assigns_missing_call_ids() {
     let folder = tempfile::tempdir().unwrap();
     let call = || RawToolCall { id: None, name: "f".into(), arguments: "{}".into() };
     let messages = vec![
@@ -290,7 +296,7 @@ fn openai_gives_ids_to_calls_that_have_none() {
 }
 
 #[test]
-fn a_table_without_rows_of_the_form_is_refused() {
+fn table_without_rows_of_the_form_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let table = folder.path().join("data.parquet");
     let messages = vec![Message::new("user", "q"), Message::new("assistant", "a")];

@@ -30,15 +30,15 @@ impl TokenSequence {
 
 /// Returns the sequences of a trajectory with tokens, with context turns out of the loss. Errors: data, if its
 /// per-token columns differ in length.
-pub fn of_trajectory(row: &Trajectory, left: &mut ExportOmissions) -> Result<Vec<TokenSequence>> {
+pub fn of_trajectory(row: &Trajectory, omissions: &mut ExportOmissions) -> Result<Vec<TokenSequence>> {
     let length = row.token_ids.len();
     if row.loss_mask.len() != length || row.turn.len() != length {
         return Err(Error::data(format!("row `{}`: per-token columns differ in length", row.id))
             .help("rebuild the artifact that wrote it"));
     }
     let mut mask = row.loss_mask.clone();
-    left.add(
-        "turns out of the loss (their call failed, or they say nothing)",
+    omissions.add(
+        "turns excluded from the loss (a failed call, or no text)",
         mask_turns(&mut mask, &row.turn, &masked_turns(row)),
     );
     let sequence = |place: std::ops::Range<usize>| TokenSequence {
@@ -52,7 +52,7 @@ pub fn of_trajectory(row: &Trajectory, left: &mut ExportOmissions) -> Result<Vec
 pub fn of_pack(pack: &TokenPack) -> Result<Vec<TokenSequence>> {
     let total: usize = pack.lengths.iter().map(|length| *length as usize).sum();
     if total != pack.tokens.len() || total != pack.loss_mask.len() {
-        return Err(Error::data("the lists of a token pack differ in length").help("make the tokens again"));
+        return Err(Error::data("the lists of a token pack differ in length").help("run `data/tokenize` again"));
     }
     let mut start = 0;
     let sequence = |length: &u32| {
@@ -69,7 +69,7 @@ mod tests {
     use trainyard_tables::Message;
 
     #[test]
-    fn mistakes_are_out_of_the_loss_and_contexts_apart() {
+    fn failed_turns_are_masked_and_contexts_are_separate() {
         let messages = ["user", "assistant", "tool", "assistant"];
         let messages = messages.map(|role| match role {
             "tool" => Message::new(role, "error: no"),
@@ -86,15 +86,15 @@ mod tests {
             restarts: vec![2],
             ..Trajectory::default()
         };
-        let mut left = ExportOmissions::default();
-        let made = of_trajectory(&row, &mut left).unwrap();
-        assert_eq!(made[0], TokenSequence { tokens: vec![1, 2], mask: vec![false, false] });
+        let mut omissions = ExportOmissions::default();
+        let sequences = of_trajectory(&row, &mut omissions).unwrap();
+        assert_eq!(sequences[0], TokenSequence { tokens: vec![1, 2], mask: vec![false, false] });
         assert_eq!(
-            made[1].row().to_json().unwrap(),
+            sequences[1].row().to_json().unwrap(),
             r#"{"input_ids":[3,4,5],"labels":[-100,4,5],"assistant_masks":[0,1,1]}"#
         );
-        assert_eq!(left.counts().map(|(_, count)| count).collect::<Vec<_>>(), [1]);
-        assert!(of_trajectory(&Trajectory { turn: vec![], ..row }, &mut left).is_err());
+        assert_eq!(omissions.counts().map(|(_, count)| count).collect::<Vec<_>>(), [1]);
+        assert!(of_trajectory(&Trajectory { turn: vec![], ..row }, &mut omissions).is_err());
         let pack = TokenPack {
             tokens: vec![1, 2, 3],
             loss_mask: vec![true, false, true],

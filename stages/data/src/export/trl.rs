@@ -33,15 +33,16 @@ impl ExportFormat for TrlExport {
     fn forms(&self) -> &'static [ExportForm] {
         &ExportForm::ALL
     }
-    fn row(&self, item: &ExportItem<'_>, left: &mut ExportOmissions) -> Result<OrderedValue> {
+    fn row(&self, item: &ExportItem<'_>, omissions: &mut ExportOmissions) -> Result<OrderedValue> {
         match item {
             ExportItem::Conversation(row) => {
-                let said = conversation::trajectory_messages(row, left)?;
-                Ok(OrderedValue::object([("messages", chats(&said, CALLS)?)]).with("tools", conversation::tools(row)?))
+                let messages = conversation::trajectory_messages(row, omissions)?;
+                Ok(OrderedValue::object([("messages", chats(&messages, CALLS)?)])
+                    .with("tools", conversation::tools(row)?))
             }
             ExportItem::Tokens(sequence) => Ok(sequence.row()),
-            ExportItem::Pair(chosen, rejected) => pair(chosen, rejected, left),
-            ExportItem::Problem(problem, _) => prompt(problem, left),
+            ExportItem::Pair(chosen, rejected) => pair(chosen, rejected, omissions),
+            ExportItem::Problem(problem, _) => prompt(problem, omissions),
             ExportItem::Steps(steps) => Ok(OrderedValue::object([
                 ("prompt", OrderedValue::from(steps.prompt.as_str())),
                 (
@@ -55,25 +56,25 @@ impl ExportFormat for TrlExport {
 }
 
 /// Returns a pair whose prompt is the common part, up to the agent's turn in which the two differ.
-fn pair(chosen: &Trajectory, rejected: &Trajectory, left: &mut ExportOmissions) -> Result<OrderedValue> {
+fn pair(chosen: &Trajectory, rejected: &Trajectory, omissions: &mut ExportOmissions) -> Result<OrderedValue> {
     let shared = chosen.messages.iter().zip(&rejected.messages).take_while(|(a, b)| a == b).count();
-    let speaks = |row: &Trajectory, at: usize| row.messages.get(at).is_some_and(|m| m.role == "assistant");
-    let parted = (0..=shared).rev().find(|at| speaks(chosen, *at) && speaks(rejected, *at)).unwrap_or(shared);
+    let is_agent = |row: &Trajectory, at: usize| row.messages.get(at).is_some_and(|m| m.role == "assistant");
+    let answer_start = (0..=shared).rev().find(|at| is_agent(chosen, *at) && is_agent(rejected, *at)).unwrap_or(shared);
     let (better, worse) =
-        (conversation::messages(&chosen.messages, left)?, conversation::messages(&rejected.messages, left)?);
+        (conversation::messages(&chosen.messages, omissions)?, conversation::messages(&rejected.messages, omissions)?);
     let row = OrderedValue::object([
-        ("prompt", chats(&better[..parted], CALLS)?),
-        ("chosen", chats(&better[parted..], CALLS)?),
-        ("rejected", chats(&worse[parted..], CALLS)?),
+        ("prompt", chats(&better[..answer_start], CALLS)?),
+        ("chosen", chats(&better[answer_start..], CALLS)?),
+        ("rejected", chats(&worse[answer_start..], CALLS)?),
     ]);
     Ok(row.with("tools", conversation::tools(chosen)?))
 }
 
-fn prompt(problem: &Problem, left: &mut ExportOmissions) -> Result<OrderedValue> {
+fn prompt(problem: &Problem, omissions: &mut ExportOmissions) -> Result<OrderedValue> {
     let text = |value: &str| OrderedValue::from(value);
-    let asked = conversation::messages(&problem.messages, left)?;
+    let messages = conversation::messages(&problem.messages, omissions)?;
     let row = OrderedValue::object([
-        ("prompt", chats(&asked, openai::TEXT_CALLS)?),
+        ("prompt", chats(&messages, openai::TEXT_CALLS)?),
         ("answer", text(&problem.answer)),
         ("id", text(&problem.id)),
         ("level", OrderedValue::Int(i64::from(problem.level))),

@@ -32,8 +32,8 @@ fn is_void(messages: &[Message], place: usize) -> bool {
     if message.tool_calls.is_some() {
         return false;
     }
-    let spoke = !message.content.trim().is_empty() || message.reasoning_content.is_some();
-    !spoke || messages.get(place + 1).is_some_and(|next| next.role == "tool")
+    let has_text = !message.content.trim().is_empty() || message.reasoning_content.is_some();
+    !has_text || messages.get(place + 1).is_some_and(|next| next.role == "tool")
 }
 
 #[cfg(test)]

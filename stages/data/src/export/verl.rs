@@ -27,7 +27,7 @@ impl ExportFormat for VerlExport {
         | `sft` | `messages`, with calls as the agent wrote them in the text | `MultiTurnSFTDataset` |\n\n\
         A column of Parquet has one type, and arguments of different tools have none in common: as structures they \
         would come with every other tool's arguments, empty. So calls stay text (of Hermes' form if they were stored \
-        apart), and tools are left out. verl knows no turns out of the loss."
+        separately), and tools are left out. Messages carry no loss mask."
     }
     fn forms(&self) -> &'static [ExportForm] {
         &[ExportForm::Sft, ExportForm::Prompts]
@@ -35,36 +35,39 @@ impl ExportFormat for VerlExport {
     fn file(&self) -> FileKind {
         FileKind::Parquet
     }
-    fn row(&self, item: &ExportItem<'_>, left: &mut ExportOmissions) -> Result<OrderedValue> {
+    fn row(&self, item: &ExportItem<'_>, omissions: &mut ExportOmissions) -> Result<OrderedValue> {
         match item {
             ExportItem::Conversation(row) => {
-                let said = conversation::trajectory_messages(row, &mut ExportOmissions::default())?;
-                let masked = said.iter().filter(|said| said.is_context).count();
-                left.add("that turns are out of the loss (the form `tokens` of `trl` keeps it)", masked);
-                left.add("the structure of calls (their text is kept)", said.iter().map(|said| said.calls.len()).sum());
-                left.add("tools of rows", usize::from(conversation::tools(row)?.is_some()));
-                let written: Vec<ExportMessage<'_>> = said.into_iter().map(calls_as_text).collect();
+                let messages = conversation::trajectory_messages(row, &mut ExportOmissions::default())?;
+                let masked = messages.iter().filter(|message| message.is_context).count();
+                omissions.add("loss masks of turns (the form `tokens` of `trl` keeps them)", masked);
+                omissions.add(
+                    "the structure of calls (their text is kept)",
+                    messages.iter().map(|message| message.calls.len()).sum(),
+                );
+                omissions.add("tools of rows", usize::from(conversation::tools(row)?.is_some()));
+                let written: Vec<ExportMessage<'_>> = messages.into_iter().map(calls_as_text).collect();
                 Ok(OrderedValue::object([("messages", chats(&written, TEXT_CALLS)?)]))
             }
-            ExportItem::Problem(problem, index) => prompt(problem, *index, left),
+            ExportItem::Problem(problem, index) => prompt(problem, *index, omissions),
             _ => Err(Error::bug("`verl` writes conversations and prompts")),
         }
     }
 }
 
 /// Returns the message with its calls in the text.
-fn calls_as_text(said: ExportMessage<'_>) -> ExportMessage<'_> {
-    let stored = said.message.content.as_str();
-    let holds_calls = said.calls.is_empty() || (said.text != stored && !stored.is_empty());
-    let text = if holds_calls { stored.to_string() } else { assistant(&said.text, &said.calls).content };
-    ExportMessage { text, calls: Vec::new(), is_context: false, ..said }
+fn calls_as_text(exported: ExportMessage<'_>) -> ExportMessage<'_> {
+    let stored = exported.message.content.as_str();
+    let holds_calls = exported.calls.is_empty() || (exported.text != stored && !stored.is_empty());
+    let text = if holds_calls { stored.to_string() } else { assistant(&exported.text, &exported.calls).content };
+    ExportMessage { text, calls: Vec::new(), is_context: false, ..exported }
 }
 
-fn prompt(problem: &Problem, index: u64, left: &mut ExportOmissions) -> Result<OrderedValue> {
+fn prompt(problem: &Problem, index: u64, omissions: &mut ExportOmissions) -> Result<OrderedValue> {
     let text = |value: &str| OrderedValue::from(value);
-    let asked = conversation::messages(&problem.messages, left)?;
+    let messages = conversation::messages(&problem.messages, omissions)?;
     let model = OrderedValue::object([("style", text("rule")), ("ground_truth", text(&problem.answer))]);
-    let own = OrderedValue::object([
+    let columns = OrderedValue::object([
         ("id", text(&problem.id)),
         ("environment", text(&problem.environment)),
         ("level", OrderedValue::Int(i64::from(problem.level))),
@@ -75,10 +78,11 @@ fn prompt(problem: &Problem, index: u64, left: &mut ExportOmissions) -> Result<O
         ("index", OrderedValue::Int(i64::try_from(index).unwrap_or(i64::MAX))),
         ("split", text(&problem.split)),
     ]);
-    let extra = extra.with("answer", problem.reference.as_deref().map(OrderedValue::from)).with("problem", Some(own));
+    let extra =
+        extra.with("answer", problem.reference.as_deref().map(OrderedValue::from)).with("problem", Some(columns));
     Ok(OrderedValue::object([
         ("data_source", text(&problem.source)),
-        ("prompt", chats(&asked, TEXT_CALLS)?),
+        ("prompt", chats(&messages, TEXT_CALLS)?),
         ("ability", text(&problem.environment)),
         ("reward_model", model),
         ("extra_info", extra),

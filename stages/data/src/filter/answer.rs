@@ -39,7 +39,7 @@ impl FilterRule for AnswerRule {
 
 fn judge(row: &Trajectory, context: &RuleContext<'_>) -> Result<RuleVerdict> {
     if row.status == EpisodeStatus::Infrastructure {
-        return Ok(RuleVerdict::reject("infrastructure", "the episode failed, not the agent"));
+        return Ok(RuleVerdict::reject("infrastructure", "the episode ended with an infrastructure failure"));
     }
     let Some(problem) = context.problems.get(&row.problem_id) else {
         return Ok(RuleVerdict::reject("unknown_problem", row.problem_id.clone()));
@@ -56,8 +56,8 @@ fn judge(row: &Trajectory, context: &RuleContext<'_>) -> Result<RuleVerdict> {
 /// Returns the row's answer. If it is the whole last message, the environment parses the answer from it where it can.
 fn answer(row: &Trajectory, environment: &dyn Environment) -> Option<String> {
     let answer = row.answer.as_ref()?;
-    let whole = row.messages.last().is_some_and(|last| last.content == *answer);
-    let read = if whole { environment.read_answer(answer) } else { None };
+    let is_whole_message = row.messages.last().is_some_and(|last| last.content == *answer);
+    let read = if is_whole_message { environment.read_answer(answer) } else { None };
     Some(read.unwrap_or_else(|| answer.clone()))
 }
 

@@ -37,11 +37,11 @@ impl Default for JudgeRule {
 impl PartOptions for JudgeRule {
     const KIND: &'static str = "judge";
     const SUMMARY: &'static str = "a language model keeps or rejects each row";
-    const DOC: &'static str = "Rejects the rows that a model behind an endpoint does not keep by `rubric`. Its reason\n\
-        stands in the verdict, of kept rows too (`docs/endpoints.md`). Every answer is kept by its request and is an\n\
-        output (`requests`): a stage that was killed, or runs again, pays for no row twice.\n\n\
-        A server that is away ends the stage with a retryable error. A refusal, or an answer that is no verdict, ends\n\
-        it too; with `on_error: skip` the row stays, and its verdict says why. Reason: rejected.";
+    const DOC: &'static str = "Rejects the rows that a model at an endpoint does not keep by `rubric`. Its reason\n\
+        is in the verdict, also for kept rows (`docs/endpoints.md`). Every response is stored by its request and\n\
+        written to the output `requests`, so a killed or repeated stage pays for no row twice.\n\n\
+        An unreachable server ends the stage with a retryable error. A refusal, or a response without a verdict, ends\n\
+        it too; with `on_error: skip` the row stays, and its verdict has the reason. Reason: rejected.";
     fn check(&self) -> Vec<OptionProblem> {
         judging::EpisodeJudge::problems(&self.model, &self.prompt, &self.rubric)
     }
@@ -55,10 +55,10 @@ impl FilterRule for JudgeRule {
         let texts = (self.prompt.as_str(), self.rubric.as_str());
         let judge = judging::EpisodeJudge::new(texts, "keep", json!({"type": "boolean"}), "true or false");
         let judge = judge.map_err(|problem| Error::invalid(problem.message))?;
-        let unknown = |row: &Trajectory| Problem { id: row.problem_id.clone(), ..Problem::default() };
+        let unknown_problem = |row: &Trajectory| Problem { id: row.problem_id.clone(), ..Problem::default() };
         let problems: Vec<Problem> = rows
             .iter()
-            .map(|row| context.problems.get(&row.problem_id).cloned().unwrap_or_else(|| unknown(row)))
+            .map(|row| context.problems.get(&row.problem_id).cloned().unwrap_or_else(|| unknown_problem(row)))
             .collect();
         let pairs: Vec<(&Trajectory, &Problem)> = rows.iter().copied().zip(&problems).collect();
         let mut chat = ChatClient::open(context.models, &self.model)?;
@@ -68,27 +68,27 @@ impl FilterRule for JudgeRule {
         for (row, verdict) in rows.iter().zip(verdicts) {
             judgments.push(match verdict.and_then(read) {
                 Ok(judgment) => judgment,
-                Err(why) if self.on_error == ExceptionPolicy::Skip => {
+                Err(error) if self.on_error == ExceptionPolicy::Skip => {
                     unjudged += 1;
-                    RuleVerdict::KeepWithReason(format!("not judged: {}", why.message))
+                    RuleVerdict::KeepWithReason(format!("not judged: {}", error.message))
                 }
-                Err(why) => {
-                    let why = why.at(format!("row `{}`", row.id));
-                    return Err(why.help("change `rubric`, `prompt` or `max_tokens`, or set `on_error: skip`"));
+                Err(error) => {
+                    let error = error.at(format!("row `{}`", row.id));
+                    return Err(error.help("change `rubric`, `prompt` or `max_tokens`, or set `on_error: skip`"));
                 }
             });
         }
         if unjudged > 0 {
-            (context.log)(LogLevel::Warn, &format!("{unjudged} of {} rows stay without a verdict", rows.len()));
+            (context.log)(LogLevel::Warn, &format!("{unjudged} of {} rows have no verdict and are kept", rows.len()));
         }
         Ok(judgments)
     }
 }
 
-fn read(judged: JudgeVerdict) -> Result<RuleVerdict> {
-    match judged.verdict.as_bool() {
-        Some(true) => Ok(RuleVerdict::KeepWithReason(judged.reason)),
-        Some(false) => Ok(RuleVerdict::reject("rejected", judged.reason)),
-        None => Err(Error::data(format!("the judge answers `{}` to whether the row is kept", judged.verdict))),
+fn read(verdict: JudgeVerdict) -> Result<RuleVerdict> {
+    match verdict.verdict.as_bool() {
+        Some(true) => Ok(RuleVerdict::KeepWithReason(verdict.reason)),
+        Some(false) => Ok(RuleVerdict::reject("rejected", verdict.reason)),
+        None => Err(Error::data(format!("the judge's verdict is `{}`, expected true or false", verdict.verdict))),
     }
 }

@@ -101,7 +101,7 @@ impl Stage for FilterStage {
                     Many,
                     "Evaluation problems that no kept row may overlap (rule `decontaminate`).",
                 ),
-                port("requests", ArtifactKind::Table, Many, "Answers that the rule `judge` need not ask for again."),
+                port("requests", ArtifactKind::Table, Many, "Stored responses that the rule `judge` reuses."),
             ],
             outputs: vec![
                 port("kept", ArtifactKind::Trajectories, One, "Rows that no rule rejected."),
@@ -112,7 +112,7 @@ impl Stage for FilterStage {
                     "Rows that a rule rejected; the last verdict says which and why.",
                 ),
                 port("report", ArtifactKind::Report, One, "Counts by rule and reason."),
-                port("requests", ArtifactKind::Table, Optional, "What the rule `judge` asked, and every answer."),
+                port("requests", ArtifactKind::Table, Optional, "Requests of the rule `judge`, with their responses."),
             ],
         }
     }

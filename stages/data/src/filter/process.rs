@@ -24,11 +24,11 @@ impl CustomCodeRole for RuleRole {
 }
 
 impl CustomCodePage<ProgramOptions> for RuleRole {
-    const SUMMARY: &'static str = "a program of yours keeps or rejects each row";
+    const SUMMARY: &'static str = "keeps or rejects each row by a custom program";
     const DOC: &'static str = "Rejects the rows that the program `command` does not keep, with the reason that it\n\
         gives. It sees the messages, the answer, counts, the rewards, and the problem, if the input `problems` has\n\
-        it; `correct` is whether the row's reward `answer` is above 0. All rows are asked for in requests of `batch`,\n\
-        from `workers` processes. In Python a rule is a function with the decorator `@rule`\n\
+        it; `correct` is whether the row's reward `answer` is above 0. Rows are sent in requests of `batch` rows\n\
+        to `workers` processes. In Python a rule is a function with the decorator `@rule`\n\
         (`trainyard init --python`); `docs/own-code.md` has the protocol for any other language.\n\n\
         A program that dies or hangs ends the stage with a retryable error. An exception ends it with its traceback;\n\
         with `on_error: skip` the row stays, and the log has the first traceback. Reason: rejected.";
@@ -40,7 +40,7 @@ impl<P: CustomCodeOptions> FilterRule for CustomRule<P> {
     }
     fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
         let peer = self.open(context.models.secrets(), context.log)?;
-        let asking = RowQuery {
+        let query = RowQuery {
             peer: &*peer,
             op: "judge",
             batch: self.batch,
@@ -49,17 +49,17 @@ impl<P: CustomCodeOptions> FilterRule for CustomRule<P> {
             problems: context.problems,
             log: context.log,
         };
-        let judged = query_rows(&asking, rows, |_, said| read(said))?;
+        let judged = query_rows(&query, rows, |_, response| read(response))?;
         Ok(judged.into_iter().map(|judged| judged.unwrap_or(RuleVerdict::Keep)).collect())
     }
 }
 
-fn read(said: &Value) -> Result<RuleVerdict> {
-    let reason = said.get("reason").and_then(Value::as_str).unwrap_or_default();
-    match said.get("keep").and_then(Value::as_bool) {
+fn read(response: &Value) -> Result<RuleVerdict> {
+    let reason = response.get("reason").and_then(Value::as_str).unwrap_or_default();
+    match response.get("keep").and_then(Value::as_bool) {
         Some(true) => Ok(RuleVerdict::Keep),
         Some(false) => Ok(RuleVerdict::reject("rejected", reason)),
-        None => Err(Error::data(format!("the program answered `{said}` for a rule"))
-            .help("answer {\"keep\": true or false}, with {\"reason\": \"…\"} if there is one")),
+        None => Err(Error::data(format!("the program returned `{response}` for a rule"))
+            .help("return {\"keep\": true or false}, optionally with {\"reason\": \"…\"}")),
     }
 }

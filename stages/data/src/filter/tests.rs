@@ -16,7 +16,7 @@ fn row(id: &str, messages: &[(&str, &str)]) -> Trajectory {
     Trajectory { id: id.into(), problem_id: format!("problem of {id}"), messages, ..Trajectory::default() }
 }
 
-fn asked(id: &str, question: &str) -> Trajectory {
+fn with_question(id: &str, question: &str) -> Trajectory {
     row(id, &[("user", question), ("assistant", "5")])
 }
 
@@ -51,7 +51,7 @@ fn refuses(rule: Value, word: &str) {
         log: &null_log(),
         models: &Models::in_memory(),
     };
-    let row = asked("a", "q");
+    let row = with_question("a", "q");
     let e = registry::family().build(&rule, &()).and_then(|rule| rule.judge(&[&row], &context)).unwrap_err();
     assert!(e.to_string().contains(word), "{e}");
 }
@@ -87,7 +87,12 @@ fn void_turns_are_found_anywhere() {
 
 #[test]
 fn answers_are_verified_against_the_problem() {
-    let mut rows = [asked("right", "q"), asked("wrong", "q"), asked("none", "q"), asked("unknown", "q")];
+    let mut rows = [
+        with_question("right", "q"),
+        with_question("wrong", "q"),
+        with_question("none", "q"),
+        with_question("unknown", "q"),
+    ];
     rows[0].answer = Some("5".into());
     rows[1].answer = Some("6".into());
     rows[3].answer = Some("5".into());
@@ -100,15 +105,15 @@ fn answers_are_verified_against_the_problem() {
 /// Rows are as `data/import` leaves them, with the whole last message as answer.
 #[test]
 fn answers_of_imported_conversations_are_read_by_the_environment() {
-    let said = |id: &str, text: &str| Trajectory {
+    let answered = |id: &str, text: &str| Trajectory {
         answer: Some(text.into()),
         ..row(id, &[("user", "q"), ("assistant", text)])
     };
     let rows = [
-        said("marked", "She has 72.\n#### 72"),
-        said("other", "She has 72.\n#### 71"),
-        said("bare", "72"),
-        said("void", "#### "),
+        answered("marked", "She has 72.\n#### 72"),
+        answered("other", "She has 72.\n#### 71"),
+        answered("bare", "72"),
+        answered("void", "#### "),
     ];
     let problem = |id: &str| Problem { id: format!("problem of {id}"), answer: "72".into(), ..Problem::default() };
     let problems = ["marked", "other", "bare", "void"].map(problem);
@@ -123,17 +128,17 @@ fn answers_of_imported_conversations_are_read_by_the_environment() {
 
 #[test]
 fn exact_duplicates_keep_the_first() {
-    let rows = [asked("a", "How many?"), asked("b", "how  many"), asked("c", "How many?")];
+    let rows = [with_question("a", "How many?"), with_question("b", "how  many"), with_question("c", "How many?")];
     assert_eq!(judge(json!({"kind": "exact_duplicates"}), &rows, &[], &[]), ["", "", "duplicate"]);
     assert_eq!(
         judge(json!({"kind": "exact_duplicates", "on": "question"}), &rows, &[], &[]),
         ["", "duplicate", "duplicate"]
     );
     // One program in two wordings is one problem.
-    let told = [
-        asked("a", "Ann has 3 figs. She buys 4."),
-        asked("b", "Bob owns 3 pens. He gets 4."),
-        asked("c", "Bob has 9."),
+    let stories = [
+        with_question("a", "Ann has 3 figs. She buys 4."),
+        with_question("b", "Bob owns 3 pens. He gets 4."),
+        with_question("c", "Bob has 9."),
     ];
     let problem = |id: &str, canonical: &str| Problem {
         id: format!("problem of {id}"),
@@ -142,8 +147,8 @@ fn exact_duplicates_keep_the_first() {
     };
     let problems = [problem("a", "3;+4"), problem("b", "3;+4"), problem("c", "9")];
     let rule = json!({"kind": "exact_duplicates", "on": "question"});
-    assert_eq!(judge(rule.clone(), &told, &problems, &[]), ["", "duplicate", ""]);
-    assert_eq!(judge(rule, &told, &[], &[]), ["", "", ""]);
+    assert_eq!(judge(rule.clone(), &stories, &problems, &[]), ["", "duplicate", ""]);
+    assert_eq!(judge(rule, &stories, &[], &[]), ["", "", ""]);
 }
 
 #[test]
@@ -151,11 +156,11 @@ fn near_duplicates_are_found_and_different_rows_are_kept() {
     let text = |from: usize, to: usize| (from..to).map(|i| format!("word{i}")).collect::<Vec<_>>().join(" ");
     // 100 words against 98 of them: 94 of 96 shingles are shared.
     let rows = [
-        asked("a", &text(0, 100)),
-        asked("b", &text(0, 98)),
-        asked("c", &text(50, 150)),
-        asked("d", "short"),
-        asked("e", "short"),
+        with_question("a", &text(0, 100)),
+        with_question("b", &text(0, 98)),
+        with_question("c", &text(50, 150)),
+        with_question("d", "short"),
+        with_question("e", "short"),
     ];
     assert_eq!(
         judge(json!({"kind": "near_duplicates", "on": "question"}), &rows, &[], &[]),
@@ -174,15 +179,18 @@ fn decontamination_by_each_method() {
         ..Problem::default()
     }];
     let rows = [
-        asked("same words", &question.to_uppercase()),
-        asked("same form", "12 hens lay 5 eggs each; how many eggs?"),
-        asked(
+        with_question("same words", &question.to_uppercase()),
+        with_question("same form", "12 hens lay 5 eggs each; how many eggs?"),
+        with_question(
             "long piece",
             "Yesterday a farmer has twelve hens and each hen lays five eggs in a week, he said, but that was long ago \
              and the hens have left",
         ),
-        asked("half", "He has twelve hens and each hen lays five eggs in a basket of straw near the old red barn door"),
-        asked("other", "Tom buys three pens for two coins each, how much does he pay in all for them today"),
+        with_question(
+            "half",
+            "He has twelve hens and each hen lays five eggs in a basket of straw near the old red barn door",
+        ),
+        with_question("other", "Tom buys three pens for two coins each, how much does he pay in all for them today"),
     ];
     let problems = [Problem { id: "problem of same form".into(), canonical: "t7|12|5".into(), ..Problem::default() }];
     let only =
@@ -228,14 +236,14 @@ fn all_problems_with_the_rules_are_reported_and_located() {
 
 #[test]
 fn expressions_see_the_columns() {
-    let mut rows = [asked("a", "q"), asked("b", "q")];
+    let mut rows = [with_question("a", "q"), with_question("b", "q")];
     rows[1].tool_errors = 3;
     assert_eq!(judge(json!({"kind": "expression", "keep": "tool_errors < 2"}), &rows, &[], &[]), ["", "not_true"]);
 }
 
 #[test]
 fn patterns_look_at_the_chosen_text() {
-    let mut rows = [asked("a", "please add 2 and 3"), asked("b", "add 2 and 3")];
+    let mut rows = [with_question("a", "please add 2 and 3"), with_question("b", "add 2 and 3")];
     rows[0].answer = Some("5".into());
     let judge = |more: Value| {
         let mut rule = json!({"kind": "pattern"});
@@ -260,7 +268,7 @@ fn program(work: &str) -> Value {
 
 #[test]
 fn programs_keep_and_reject_rows() {
-    let rows = [asked("a", "q"), asked("b", "q"), asked("c", "q")];
+    let rows = [with_question("a", "q"), with_question("b", "q"), with_question("c", "q")];
     let verdicts = r#"rows='[{"keep":true},{"keep":false,"reason":"rude"},{"error":{"type":"E","message":"m"}}]'"#;
     let mut skipping = program(verdicts);
     skipping["on_error"] = json!("skip");
@@ -272,7 +280,8 @@ fn programs_keep_and_reject_rows() {
 
 #[test]
 fn rows_keep_their_verdicts_and_counts_add_up() {
-    let mut rows = vec![asked("a", "q"), asked("b", "q"), row("c", &[("user", "q"), ("assistant", "")])];
+    let mut rows =
+        vec![with_question("a", "q"), with_question("b", "q"), row("c", &[("user", "q"), ("assistant", "")])];
     let environment = calculator();
     let scratch = tempfile::tempdir().unwrap();
     let context = RuleContext {

@@ -33,9 +33,9 @@ impl FilterRule for VoidTurnRule {
                 let calls = turn.calls.iter().any(std::result::Result::is_ok) && !turn.truncated;
                 let answers =
                     Some(i) == last && turn.calls.is_empty() && !turn.truncated && !turn.text.trim().is_empty();
-                let spoken =
+                let has_reply =
                     context.environment.converses() && row.messages.get(i + 1).is_some_and(|next| next.role == "user");
-                !calls && !answers && !spoken
+                !calls && !answers && !has_reply
             })
         };
         Ok(rows

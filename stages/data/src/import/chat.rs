@@ -16,18 +16,18 @@ use trainyard_tables::{Message, StopReason, Trajectory};
 const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 /// Reads a list of messages, which may be written as JSON text. `what` names an item in errors.
-pub fn messages(list: &Value, what: &str) -> Result<Vec<Message>> {
+pub fn messages(list: &Value, item: &str) -> Result<Vec<Message>> {
     let parsed: Value;
     let list = match list {
         Value::String(text) => {
             parsed =
-                serde_json::from_str(text).map_err(|_| Error::data(format!("the {what}s are text, not a list")))?;
+                serde_json::from_str(text).map_err(|_| Error::data(format!("the {item}s are text, not a list")))?;
             &parsed
         }
         other => other,
     };
-    let list = list.as_array().ok_or_else(|| Error::data(format!("the {what}s are not a list")))?;
-    let read = |(i, m): (usize, &Value)| message(m).map_err(|e| e.at(format!("{what} {}", i + 1)));
+    let list = list.as_array().ok_or_else(|| Error::data(format!("the {item}s are not a list")))?;
+    let read = |(i, m): (usize, &Value)| message(m).map_err(|e| e.at(format!("{item} {}", i + 1)));
     list.iter().enumerate().map(read).collect()
 }
 
@@ -41,12 +41,12 @@ pub fn text_or_messages(value: &Value, role: &str) -> Result<Vec<Message>> {
 
 fn message(value: &Value) -> Result<Message> {
     let object = value.as_object().ok_or_else(|| Error::data("not an object"))?;
-    let said = ["role", "from"].iter().find_map(|key| object.get(*key)).and_then(Value::as_str);
-    let said = said.ok_or_else(|| Error::data("neither `role` nor `from` is there"))?;
-    if said == "function_call" {
+    let name = ["role", "from"].iter().find_map(|key| object.get(*key)).and_then(Value::as_str);
+    let name = name.ok_or_else(|| Error::data("the message has neither `role` nor `from`"))?;
+    if name == "function_call" {
         return function_call_message(object);
     }
-    let role = role(said)?;
+    let role = role(name)?;
     let (content, reasoning) = content(object)?;
     let text = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_string);
     let calls = if role == "assistant" { calls(object)? } else { Vec::new() };
@@ -60,8 +60,8 @@ fn message(value: &Value) -> Result<Message> {
 }
 
 /// Returns our name of a role.
-fn role(said: &str) -> Result<&'static str> {
-    Ok(match said {
+fn role(name: &str) -> Result<&'static str> {
+    Ok(match name {
         "system" | "developer" => "system",
         "user" | "human" => "user",
         "assistant" | "gpt" | "chatgpt" | "model" => "assistant",
@@ -103,12 +103,12 @@ fn content(message: &Map<String, Value>) -> Result<(String, Option<String>)> {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => {
-            let mut whole = String::new();
+            let mut joined = String::new();
             for part in parts {
                 match part {
-                    Value::String(text) => whole.push_str(text),
+                    Value::String(text) => joined.push_str(text),
                     part => match (part.get("text").and_then(Value::as_str), part.get("thinking")) {
-                        (Some(text), _) => whole.push_str(text),
+                        (Some(text), _) => joined.push_str(text),
                         (None, Some(Value::String(thought))) => {
                             reasoning.get_or_insert_default().push_str(thought);
                         }
@@ -116,7 +116,7 @@ fn content(message: &Map<String, Value>) -> Result<(String, Option<String>)> {
                     },
                 }
             }
-            whole
+            joined
         }
         Some(_) => return Err(Error::data("`content` is neither text nor a list of parts")),
     };
@@ -164,7 +164,8 @@ struct ToolDefinition {
 }
 
 fn tool(item: &RawValue) -> Result<String> {
-    let wrong = |e: serde_json::Error| Error::data(format!("a tool of `tools` is no description of a function: {e}"));
+    let wrong =
+        |e: serde_json::Error| Error::data(format!("`tools` has an entry that does not describe a function: {e}"));
     let text = match item.get() {
         quoted if quoted.starts_with('"') => serde_json::from_str(quoted).map_err(wrong)?,
         plain => plain.to_string(),
@@ -179,11 +180,11 @@ fn tool(item: &RawValue) -> Result<String> {
 }
 
 /// Reads a conversation under one of these columns, with the row's `system` before it.
-pub fn conversation(row: &Map<String, Value>, columns: &[&str], what: &str) -> Result<Vec<Message>> {
+pub fn conversation(row: &Map<String, Value>, columns: &[&str], item: &str) -> Result<Vec<Message>> {
     let list = columns.iter().find_map(|column| row.get(*column));
-    let said = messages(list.ok_or_else(|| missing(row, &format!("list `{}`", columns[0])))?, what)?;
+    let conversation = messages(list.ok_or_else(|| missing(row, &format!("list `{}`", columns[0])))?, item)?;
     let system = row.get("system").and_then(Value::as_str).filter(|text| !text.is_empty());
-    Ok(system.map(|text| Message::new("system", text)).into_iter().chain(said).collect())
+    Ok(system.map(|text| Message::new("system", text)).into_iter().chain(conversation).collect())
 }
 
 /// Makes a trajectory without tokens of a finished conversation. Fails without a user or an assistant message, and if

@@ -17,7 +17,7 @@ pub trait ImportFormat: Send + Sync {
     /// Returns Markdown: the rows and their outputs. By default it refers to the page of the stage, which describes the
     /// formats of this crate.
     fn doc(&self) -> &'static str {
-        "A format of `data/import`. Its rows and the outputs that it fills stand in `trainyard stages data/import`."
+        "A format of `data/import`. `trainyard stages data/import` describes its rows and outputs."
     }
     /// Returns the output ports that this format fills.
     fn outputs(&self) -> &'static [&'static str];
@@ -94,11 +94,11 @@ pub struct ImportedRows {
 impl ImportedRows {
     /// Returns the question of a row, whose hash determines the half, or `None` if the row has no outputs.
     pub fn question(&self) -> Option<&str> {
-        let asked = |row: &Trajectory| row.messages.iter().position(|m| m.role == "user");
+        let first_user = |row: &Trajectory| row.messages.iter().position(|m| m.role == "user");
         let conversation = self.trajectories.first().or(self.preferences.first());
         match (self.problems.first(), conversation) {
             (Some(problem), _) => Some(problem.question()),
-            (None, Some(row)) => Some(asked(row).map_or("", |at| &row.messages[at].content)),
+            (None, Some(row)) => Some(first_user(row).map_or("", |at| &row.messages[at].content)),
             (None, None) => None,
         }
     }
@@ -133,8 +133,8 @@ pub fn text_column<'a>(row: &'a Map<String, Value>, column: &str) -> Result<&'a 
 }
 
 /// Returns the error of a row without a column.
-pub fn missing(row: &Map<String, Value>, what: &str) -> Error {
-    Error::data(format!("missing {what}; the columns are: {}", names(row)))
+pub fn missing(row: &Map<String, Value>, expected: &str) -> Error {
+    Error::data(format!("missing {expected}; the columns are: {}", names(row)))
 }
 
 /// Returns the sorted column names of a row, for messages.

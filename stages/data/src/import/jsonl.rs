@@ -29,9 +29,9 @@ impl ImportFormat for JsonLines {
         &["problems"]
     }
     fn recognizes(&self, columns: &Map<String, Value>) -> bool {
-        let asked = ["messages", "prompt", "question"].iter().any(|column| columns.contains_key(*column));
+        let has_question = ["messages", "prompt", "question"].iter().any(|column| columns.contains_key(*column));
         let gsm8k = columns.get("answer").and_then(Value::as_str).is_some_and(|answer| answer.contains("####"));
-        asked && has_answer(columns) && !gsm8k && !columns.contains_key("reward_model") && !graded(columns)
+        has_question && has_answer(columns) && !gsm8k && !columns.contains_key("reward_model") && !graded(columns)
     }
     fn open<'r>(&'r self, _: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
         Ok(Box::new(move |row| Ok(problem(&row.columns, reading)?.into())))
@@ -51,25 +51,25 @@ fn graded(columns: &Map<String, Value>) -> bool {
 fn problem(row: &Map<String, Value>, reading: &ImportContext) -> Result<Problem> {
     let messages = prompt(row)?;
     let answer = ANSWERS.iter().find_map(|c| row.get(*c)).ok_or_else(|| missing(row, "column `answer`"))?;
-    let own = |column: &str| row.get(column).filter(|v| !v.is_null()).map(as_text);
+    let optional = |column: &str| row.get(column).filter(|v| !v.is_null()).map(as_text);
     let mut problem = Problem {
         id: String::new(),
         messages,
         answer: as_text(answer),
-        verifier: own("verifier").unwrap_or_else(|| verifier_for(&as_text(answer))),
+        verifier: optional("verifier").unwrap_or_else(|| verifier_for(&as_text(answer))),
         environment: reading
             .environment
             .clone()
-            .or_else(|| own("environment"))
+            .or_else(|| optional("environment"))
             .unwrap_or_else(|| "math-problems".into()),
         level: level(row.get("level"))?,
         source: reading.name.clone(),
-        split: own("split").unwrap_or_else(|| reading.split.clone()),
+        split: optional("split").unwrap_or_else(|| reading.split.clone()),
         canonical: String::new(),
-        reference: own("reference"),
+        reference: optional("reference"),
     };
-    problem.id = own("id").unwrap_or_else(|| problem_id(&reading.name, problem.question()));
-    problem.canonical = own("canonical").unwrap_or_else(|| crate::text::normal(problem.question()));
+    problem.id = optional("id").unwrap_or_else(|| problem_id(&reading.name, problem.question()));
+    problem.canonical = optional("canonical").unwrap_or_else(|| crate::text::normal(problem.question()));
     Ok(problem)
 }
 

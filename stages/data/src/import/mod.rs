@@ -126,7 +126,7 @@ impl Stage for ImportStage {
         Ports {
             inputs: Vec::new(),
             outputs: vec![
-                output("problems", ArtifactKind::Problems, "What to solve."),
+                output("problems", ArtifactKind::Problems, "Problems to solve."),
                 output("trajectories", ArtifactKind::Trajectories, "Conversations, as text; tokens are made by `sft`."),
                 output(
                     "preferences",
@@ -228,7 +228,7 @@ impl PreparedOptions for PreparedImport {
         let mut problems: Vec<OptionProblem> = self.format.as_ref().err().cloned().into_iter().collect();
         if config.limit == Some(0) {
             problems.push(
-                OptionProblem::new("/limit", "0 rows are nothing to import").help("leave `limit` out for all rows"),
+                OptionProblem::new("/limit", "a limit of 0 imports no rows").help("leave `limit` out for all rows"),
             );
         }
         problems.extend(OptionProblem::out_of_range("/max_quarantined", config.max_quarantined, 0.0..=1.0));

@@ -49,8 +49,8 @@ fn pair(row: &ImportRow, reading: &ImportContext) -> Result<ImportedRows> {
     if chosen == rejected {
         return Err(Error::data("`chosen` and `rejected` are the same"));
     }
-    let asked = |all: &[Message]| all.iter().find(|m| m.role == "user").map(|m| m.content.clone());
-    if asked(&chosen) != asked(&rejected) {
+    let question = |all: &[Message]| all.iter().find(|m| m.role == "user").map(|m| m.content.clone());
+    if question(&chosen) != question(&rejected) {
         return Err(Error::data("`chosen` and `rejected` answer different questions"));
     }
     let sample = |sample: u32, reward: f64, name: &str, messages: Vec<Message>| -> Result<Trajectory> {
@@ -69,8 +69,8 @@ fn conversation(row: &Map<String, Value>, answer: &Value) -> Result<Vec<Message>
     };
     let prompt = ["prompt", "question"].iter().find_map(|column| row.get(*column));
     // After a prompt in messages, an answer that begins with the agent continues it, though the user may reply to it.
-    let goes_on = prompt.is_some_and(Value::is_array) && answer.first().is_some_and(|m| m.role == "assistant");
-    if !goes_on && answer.iter().any(|m| m.role == "user") {
+    let continues_prompt = prompt.is_some_and(Value::is_array) && answer.first().is_some_and(|m| m.role == "assistant");
+    if !continues_prompt && answer.iter().any(|m| m.role == "user") {
         return Ok(answer);
     }
     let mut all = text_or_messages(prompt.ok_or_else(|| missing(row, "column `prompt`"))?, "user")?;

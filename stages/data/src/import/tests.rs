@@ -54,7 +54,7 @@ fn gsm8k_rows_keep_answer_reference_and_level() {
 }
 
 #[test]
-fn broken_lines_are_named() {
+fn invalid_lines_are_reported() {
     let good = r#"{"question": "q", "answer": "a #### 1"}"#;
     for (bad, word) in [
         ("{\"question\": \"q", "EOF"),

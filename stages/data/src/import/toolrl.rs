@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn words_want_no_call_and_broken_rows_are_named() {
+    fn text_answers_require_no_call_and_invalid_rows_are_reported() {
         let row = |truth: &str| json!({"prompt": "q", "reward_model": {"ground_truth": truth}}).to_string();
         let words = read(&row("<think> a </think>\n<response> Which one? </response>")).unwrap().remove(0);
         assert_eq!((words.answer.as_str(), words.level), ("[]", 1));

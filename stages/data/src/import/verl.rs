@@ -52,8 +52,10 @@ fn problem(row: &Map<String, Value>, place: &str, reading: &ImportContext) -> Re
         reference: nested("extra_info", "answer"),
         ..Problem::default()
     };
-    if let Some(own) = row.get("extra_info").and_then(|extra| extra.get("problem")).filter(|own| own.is_object()) {
-        return exported(problem, own, reading);
+    if let Some(columns) =
+        row.get("extra_info").and_then(|extra| extra.get("problem")).filter(|columns| columns.is_object())
+    {
+        return exported(problem, columns, reading);
     }
     // Rows may repeat a question under different system messages, so the id includes the position in the file.
     let index = nested("extra_info", "index").unwrap_or_else(|| place.to_string());
@@ -64,15 +66,15 @@ fn problem(row: &Map<String, Value>, place: &str, reading: &ImportContext) -> Re
 }
 
 /// Reads a row of our export: `extra_info.problem` has the columns that verl lacks.
-fn exported(problem: Problem, own: &Value, reading: &ImportContext) -> Result<Problem> {
+fn exported(problem: Problem, columns: &Value, reading: &ImportContext) -> Result<Problem> {
     let own_text = |key: &str| {
-        own.get(key).and_then(text).ok_or_else(|| Error::data(format!("`extra_info.problem` has no `{key}`")))
+        columns.get(key).and_then(text).ok_or_else(|| Error::data(format!("`extra_info.problem` has no `{key}`")))
     };
-    let level = own.get("level").and_then(Value::as_u64).and_then(|level| u32::try_from(level).ok());
+    let level = columns.get("level").and_then(Value::as_u64).and_then(|level| u32::try_from(level).ok());
     Ok(Problem {
         id: own_text("id")?,
         environment: reading.environment.clone().map_or_else(|| own_text("environment"), Ok)?,
-        level: level.ok_or_else(|| Error::data("`extra_info.problem.level` is no whole number"))?,
+        level: level.ok_or_else(|| Error::data("`extra_info.problem.level` is not a whole number"))?,
         verifier: own_text("verifier")?,
         canonical: own_text("canonical")?,
         ..problem

@@ -21,15 +21,15 @@ pub struct PairCandidates {
 
 /// Groups rows by their problem and prompt. Errors: invalid, for a wrong expression; data, if no row has the component.
 pub fn rows(all: Vec<Trajectory>, config: &PairsConfig, scratch: &Path) -> Result<PairCandidates> {
-    let wanted = match &config.r#where {
+    let selected = match &config.r#where {
         None => vec![true; all.len()],
         Some(expression) => io::trajectory_mask(&all.iter().collect::<Vec<_>>(), expression, scratch)?,
     };
     expect_component(&all, config)?;
     let mut rows = PairCandidates::default();
     let mut texts: BTreeSet<(String, String, String)> = BTreeSet::new();
-    for (row, wanted) in all.into_iter().zip(wanted) {
-        if !wanted || row.status != EpisodeStatus::Ok || value(&row, config).is_none() {
+    for (row, selected) in all.into_iter().zip(selected) {
+        if !selected || row.status != EpisodeStatus::Ok || value(&row, config).is_none() {
             rows.left_out += 1;
             continue;
         }
@@ -65,7 +65,8 @@ fn expect_component(rows: &[Trajectory], config: &PairsConfig) -> Result<()> {
     }
     let names: BTreeSet<&str> = rows.iter().flat_map(|row| row.rewards.keys().map(String::as_str)).collect();
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
-    let known = if names.is_empty() { "their rows have none".to_string() } else { format!("they have: {names}") };
+    let known =
+        if names.is_empty() { "the rows have no components".to_string() } else { format!("they have: {names}") };
     Err(Error::data(format!("no row of `trajectories` has the reward component `{component}`"))
         .help(format!("name another `component`, or leave it out for the reward; {known}")))
 }

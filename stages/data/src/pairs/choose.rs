@@ -23,22 +23,22 @@ pub fn choose(rows: &[Trajectory], config: &PairsConfig, draws: &mut PhiloxRng) 
 /// Returns every two rows that are far enough apart.
 fn outcome_pairs(rows: &[Trajectory], config: &PairsConfig) -> Vec<RowPair> {
     let values: Vec<Option<f64>> = rows.iter().map(|row| candidates::value(row, config)).collect();
-    let apart = |&(better, worse): &(usize, usize)| match (values[better], values[worse]) {
+    let differ = |&(better, worse): &(usize, usize)| match (values[better], values[worse]) {
         (Some(high), Some(low)) => high - low >= config.min_gap,
         _ => false,
     };
     let all = (0..rows.len()).flat_map(|better| (0..rows.len()).map(move |worse| (better, worse)));
-    all.filter(apart).map(|(better, worse)| RowPair { better: (better, 0), worse: (worse, 0) }).collect()
+    all.filter(differ).map(|(better, worse)| RowPair { better: (better, 0), worse: (worse, 0) }).collect()
 }
 
 /// Returns every two different steps after a common prefix that are far enough apart. The value of a step is the mean
 /// over the rows that begin with it: of their rewards, or of their scores of the step.
 fn steps(rows: &[Trajectory], config: &PairsConfig) -> Result<Vec<RowPair>> {
     if let Some(row) = rows.iter().find(|row| row.token_ids.is_empty() || !row.restarts.is_empty()) {
-        let why =
+        let reason =
             if row.token_ids.is_empty() { "it has no tokens" } else { "its chat template rewrites earlier turns" };
-        return Err(Error::data(format!("the steps of row `{}` cannot be compared: {why}", row.id))
-            .help("use `cut: end`, or rollouts of a model whose template keeps what was said"));
+        return Err(Error::data(format!("the steps of row `{}` cannot be compared: {reason}", row.id))
+            .help("use `cut: end`, or rollouts of a model whose chat template keeps earlier turns"));
     }
     let mut values: BTreeMap<&[u32], Option<f64>> = BTreeMap::new();
     let mut seen: BTreeSet<(&[u32], &[u32])> = BTreeSet::new();
@@ -79,17 +79,17 @@ fn step_value(rows: &[Trajectory], step: &[u32], config: &PairsConfig) -> Option
 
 /// Returns at most `most` of the candidates, repeatedly taking the one whose rows were used the least, the first among
 /// equals.
-fn spread(candidates: &[RowPair], rows: usize, most: usize) -> Vec<RowPair> {
+fn spread(candidates: &[RowPair], rows: usize, limit: usize) -> Vec<RowPair> {
     let mut uses = vec![0usize; rows];
-    let mut left: Vec<RowPair> = candidates.to_vec();
+    let mut remaining: Vec<RowPair> = candidates.to_vec();
     let mut taken = Vec::new();
-    while taken.len() < most {
+    while taken.len() < limit {
         let cost = |pair: &RowPair| {
             let (a, b) = (uses[pair.better.0], uses[pair.worse.0]);
             (a.max(b), a + b)
         };
-        let Some(place) = (0..left.len()).min_by_key(|&place| (cost(&left[place]), place)) else { break };
-        let pair = left.remove(place);
+        let Some(place) = (0..remaining.len()).min_by_key(|&place| (cost(&remaining[place]), place)) else { break };
+        let pair = remaining.remove(place);
         uses[pair.better.0] += 1;
         uses[pair.worse.0] += 1;
         taken.push(pair);

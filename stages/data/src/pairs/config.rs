@@ -80,18 +80,18 @@ impl PreparedOptions for PairsConfig {
     }
     fn problems(&self) -> Vec<OptionProblem> {
         let gap = OptionProblem::out_of_range("/min_gap", self.min_gap, trainyard_core::above(0.0));
-        let most = OptionProblem::out_of_range("/per_problem", self.per_problem, 1..);
+        let per_problem = OptionProblem::out_of_range("/per_problem", self.per_problem, 1..);
         let flip = OptionProblem::out_of_range("/flip", self.flip, 0.0..=1.0);
         let unread = (self.by != PairCriterion::Reward && self.component.is_some()).then(|| {
             OptionProblem::new("/component", "rows are compared by step scores, which have no components")
                 .help("leave it out, or use `by: reward`")
         });
-        [gap, most, flip, unread].into_iter().flatten().collect()
+        [gap, per_problem, flip, unread].into_iter().flatten().collect()
     }
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let none = inputs.get("trajectories").copied().unwrap_or(0) == 0;
         let problem = || {
-            OptionProblem::new("/trajectories", "`trajectories` gets no artifact")
+            OptionProblem::new("/trajectories", "input `trajectories` is not wired")
                 .help("wire it to the trajectories of `evaluate`, `rl` or `prm`")
         };
         none.then(problem).into_iter().collect()

@@ -19,8 +19,8 @@ fn step_ends(row: &Trajectory) -> Vec<usize> {
 /// agent, or if one is a prefix of the other.
 pub fn first_difference(a: &Trajectory, b: &Trajectory) -> Option<(usize, usize)> {
     let common = a.token_ids.iter().zip(&b.token_ids).take_while(|(x, y)| x == y).count();
-    let own = |row: &Trajectory| row.loss_mask.get(common).copied().unwrap_or(false);
-    if !own(a) || !own(b) {
+    let is_agent = |row: &Trajectory| row.loss_mask.get(common).copied().unwrap_or(false);
+    if !is_agent(a) || !is_agent(b) {
         return None;
     }
     let end = |row: &Trajectory| step_ends(row).into_iter().find(|end| *end > common);
@@ -63,7 +63,7 @@ pub fn cut(row: &Trajectory, end: usize) -> Trajectory {
 
 /// Returns the number of messages up to the end of the agent's turn number `turns`, counted from 1 after the prompt.
 fn messages_of(row: &Trajectory, turns: usize) -> usize {
-    let said: Vec<usize> = (0..row.messages.len()).filter(|&i| row.messages[i].role == "assistant").collect();
-    let in_prompt = said.len().saturating_sub(row.turns as usize);
-    said.get(in_prompt + turns - 1).map_or(row.messages.len(), |at| at + 1)
+    let agent_messages: Vec<usize> = (0..row.messages.len()).filter(|&i| row.messages[i].role == "assistant").collect();
+    let in_prompt = agent_messages.len().saturating_sub(row.turns as usize);
+    agent_messages.get(in_prompt + turns - 1).map_or(row.messages.len(), |at| at + 1)
 }

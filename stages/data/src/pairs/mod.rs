@@ -37,7 +37,7 @@ fn metrics() -> Vec<MetricInfo> {
         rows("rows", "Rows that were read."),
         rows("rows_used", "Rows that are in a pair."),
         rows("rows_repeated", "Rows left out because another one of the problem has the same text."),
-        rows("rows_left_out", "Rows left out because they have no value, `where` refuses them, or they do not count."),
+        rows("rows_left_out", "Rows left out because they have no value, `where` rejects them, or they do not count."),
         MetricInfo::new("flipped", "pairs", "Pairs whose labels were exchanged.").optional(),
         tokens("tokens_chosen", "Mean number of tokens in the loss of a chosen row."),
         tokens("tokens_rejected", "Mean number of tokens in the loss of a rejected row."),
@@ -74,7 +74,7 @@ impl Stage for PairsStage {
                     One,
                     "Pairs: of each group, sample 0 (reward 1) was chosen over sample 1 (reward 0).",
                 ),
-                port("report", Report, One, "What was paired, and what could not be."),
+                port("report", Report, One, "Counts of paired and unpaired rows."),
             ],
         }
     }
@@ -88,7 +88,7 @@ impl Stage for PairsStage {
         let read = all.len();
         let PairCandidates { problems, repeated, left_out } = rows(all, &config, &context.scratch)?;
         let chance = Chance::new(config.seed).child("pairs", &[]);
-        let (mut made, mut paired, mut flipped) = (Vec::new(), 0, 0);
+        let (mut output_rows, mut paired, mut flipped) = (Vec::new(), 0, 0);
         for ((problem, _), rows) in &problems {
             context.stop_if_cancelled()?;
             let mut draws = chance.child("problem", &[]).child(problem, &[]).at("pairs", &[]);
@@ -97,15 +97,15 @@ impl Stage for PairsStage {
             for pair in chosen {
                 let flip = config.flip > 0.0 && draws.uniform() < config.flip;
                 flipped += usize::from(flip);
-                made.extend(pair.rows(rows, made.len() / 2, flip, config.flip > 0.0));
+                output_rows.extend(pair.rows(rows, output_rows.len() / 2, flip, config.flip > 0.0));
             }
         }
-        if made.is_empty() {
+        if output_rows.is_empty() {
             return Err(nothing(&config, problems.len(), left_out, read));
         }
-        let used: BTreeSet<&str> = made.iter().flat_map(|row| row.parents.iter().map(String::as_str)).collect();
+        let used: BTreeSet<&str> = output_rows.iter().flat_map(|row| row.parents.iter().map(String::as_str)).collect();
         let mut found = BTreeMap::from([
-            ("pairs", (made.len() / 2) as f64),
+            ("pairs", (output_rows.len() / 2) as f64),
             ("problems", paired as f64),
             ("problems_without_pair", (problems.len() - paired) as f64),
             ("rows", read as f64),
@@ -117,9 +117,9 @@ impl Stage for PairsStage {
             found.insert("flipped", flipped as f64);
         }
         for (name, sample) in [("tokens_chosen", 0), ("tokens_rejected", 1)] {
-            found.extend(mean_tokens(made.iter().filter(|row| row.sample == sample)).map(|mean| (name, mean)));
+            found.extend(mean_tokens(output_rows.iter().filter(|row| row.sample == sample)).map(|mean| (name, mean)));
         }
-        io::write_trajectories(&context.output_parquet("preferences")?, &made)?;
+        io::write_trajectories(&context.output_parquet("preferences")?, &output_rows)?;
         publish(&found, context)
     }
 }

@@ -19,9 +19,9 @@ fn rollout(id: &str, problem: &str, turns: [&[u32]; 2], reward: f64) -> Trajecto
         messages: ["user", "assistant", "tool", "assistant"].map(|role| Message::new(role, id)).to_vec(),
         ..Trajectory::default()
     };
-    for (tokens, own, turn) in parts {
+    for (tokens, in_loss, turn) in parts {
         row.token_ids.extend(tokens);
-        row.loss_mask.extend(vec![own; tokens.len()]);
+        row.loss_mask.extend(vec![in_loss; tokens.len()]);
         row.turn.extend(vec![turn; tokens.len()]);
     }
     row.logprobs = Some(vec![-1.0; row.token_ids.len()]);
@@ -123,7 +123,7 @@ fn steps_are_compared_after_a_common_beginning_by_the_mean_of_what_follows() {
 }
 
 #[test]
-fn rows_that_part_outside_of_the_agents_tokens_are_no_contrast() {
+fn rows_that_differ_outside_agent_tokens_are_not_paired() {
     let (a, mut b) = (rollout("a", "p", [&[3], &[5]], 1.0), rollout("b", "p", [&[3], &[6]], 0.0));
     assert_eq!(first_difference(&a, &b), Some((5, 5)));
     b.token_ids[3] = 8;

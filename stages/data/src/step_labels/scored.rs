@@ -26,7 +26,7 @@ pub fn metrics() -> Vec<MetricInfo> {
 pub fn run(scorer: &dyn StepScorer, context: &mut StageContext) -> Result<()> {
     let mut rows = io::read_many_trajectories(context.many("trajectories"))?;
     if rows.is_empty() {
-        return Err(Error::data("no trajectories are there to label").help("wire input `trajectories` to some"));
+        return Err(Error::data("input `trajectories` has no rows").help("wire it to an output that has rows"));
     }
     let mut problems = io::read_many_problems(context.many("problems"))?;
     let named: BTreeSet<&str> = rows.iter().map(|row| row.problem_id.as_str()).collect();
@@ -69,7 +69,7 @@ fn report(rows: usize, (problems, labels): &(usize, Vec<Option<f32>>), context: 
         table.row([ReportCell::text(name.replace('_', " ")), ReportCell::Number(value)]);
     }
     report.table(table);
-    report.note("A step is one agent turn. Its label is what the step scorer says, from 0 (wrong) to 1 (right).");
+    report.note("A step is one agent turn. Its label is the step scorer's number, from 0 (wrong) to 1 (right).");
     context.write_report("report", report, &metrics().into())
 }
 

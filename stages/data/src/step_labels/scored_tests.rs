@@ -14,12 +14,12 @@ import trainyard_bridge as ty
 
 @ty.step_scorer
 def short(episode):
-    said = [message.content for message in episode.messages if message.role == "assistant"]
-    if "crash" in said:
+    texts = [message.content for message in episode.messages if message.role == "assistant"]
+    if "crash" in texts:
         raise ValueError("cannot score")
-    if "few" in said:
+    if "few" in texts:
         return [1]
-    return [None if text == "?" else len(text) <= ty.options() for text in said]
+    return [None if text == "?" else len(text) <= ty.options() for text in texts]
 
 ty.run()
 "#;
@@ -35,9 +35,9 @@ fn labels(turns: &[&[&str]], more: Value) -> Option<Result<Vec<Vec<Option<f32>>>
     std::fs::write(&path, SCORERS).unwrap();
     let mut options = json!({"kind": "process", "command": ["python3", path], "options": 3, "batch": 2});
     options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let row = |said: &&[&str]| {
-        let messages = said.iter().flat_map(|text| [Message::new("user", "go"), Message::new("assistant", *text)]);
-        Trajectory { id: said.concat(), messages: messages.collect(), ..Trajectory::default() }
+    let row = |texts: &&[&str]| {
+        let messages = texts.iter().flat_map(|text| [Message::new("user", "go"), Message::new("assistant", *text)]);
+        Trajectory { id: texts.concat(), messages: messages.collect(), ..Trajectory::default() }
     };
     let rows: Vec<Trajectory> = turns.iter().map(row).collect();
     let rows: Vec<&Trajectory> = rows.iter().collect();
@@ -65,7 +65,7 @@ fn exceptions_and_wrong_numbers_of_labels_end_the_stage_unless_they_are_skipped(
 }
 
 #[test]
-fn inputs_follow_from_who_labels() {
+fn scorer_determines_the_required_inputs() {
     let parts = parts();
     let stage = StepLabelsStage { scorers: parts.step_scorers.clone(), envs: parts.envs.clone() };
     let wrong = |options: Value, ports: &[&str]| -> Vec<String> {

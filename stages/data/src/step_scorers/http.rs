@@ -4,12 +4,12 @@ use super::process::ScorerRole;
 use trainyard_envs::programs::{CustomCodePage, ServiceOptions};
 
 impl CustomCodePage<ServiceOptions> for ScorerRole {
-    const SUMMARY: &'static str = "a service of yours labels the agent's turns, over HTTP";
-    const DOC: &'static str = "As `process`, but the lines of the protocol are requests to `url`: each is a\n\
-        POST whose answer is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\
-        of `ty.run()` serves the same functions. At most `concurrency` requests are open at a time.\n\n\
-        A service that is out of reach, too slow or overloaded is asked again, `attempts` times with growing\n\
-        waits; then the stage ends with a retryable error. What it refuses (a status of 400 to 499) and what is\n\
-        no answer to the request end the stage. An exception ends it with its traceback; with `on_error: skip`\n\
-        the row has no labels.";
+    const SUMMARY: &'static str = "labels the agent's turns by a custom HTTP service";
+    const DOC: &'static str = "Like `process`, but each line of the protocol is a POST request to `url`, and its\n\
+        response is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place of\n\
+        `ty.run()` serves the same functions. At most `concurrency` requests are open at a time.\n\n\
+        Requests to a service that is unreachable, too slow or overloaded are repeated, `attempts` times with\n\
+        growing waits; then the stage ends with a retryable error. A rejected request (status 400 to 499) and an\n\
+        invalid response end the stage. An exception ends it with its traceback; with `on_error: skip` the row\n\
+        has no labels.";
 }

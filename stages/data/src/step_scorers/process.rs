@@ -24,11 +24,11 @@ impl CustomCodeRole for ScorerRole {
 }
 
 impl CustomCodePage<ProgramOptions> for ScorerRole {
-    const SUMMARY: &'static str = "a program of yours labels the agent's turns";
+    const SUMMARY: &'static str = "labels the agent's turns by a custom program";
     const DOC: &'static str = "The program gives each turn of the agent a number from 0 (wrong) to 1 (right),\n\
-        or null: the turn stays without a label. It sees the messages, the answer, counts, the rewards, and the\n\
-        problem, if the input `problems` has it; `correct` is whether the row's reward `answer` is above 0. All\n\
-        rows are asked for in requests of `batch`, from `workers` processes. In Python a scorer is a function\n\
+        or null for an unlabeled turn. It sees the messages, the answer, counts, the rewards, and the\n\
+        problem, if the input `problems` has it; `correct` is whether the row's reward `answer` is above 0. Rows\n\
+        are sent in requests of `batch` rows to `workers` processes. In Python a scorer is a function\n\
         with the decorator `@step_scorer` (`trainyard init --python`); `docs/own-code.md` has the protocol for\n\
         any other language.\n\n\
         A program that dies or hangs ends the stage with a retryable error. An exception ends it with its\n\
@@ -41,7 +41,7 @@ impl<P: CustomCodeOptions> StepScorer for CustomStepScorer<P> {
     }
     fn label(&self, rows: &[&Trajectory], context: &ScoringContext<'_>) -> Result<Vec<Vec<Option<f32>>>> {
         let peer = self.open(context.secrets, context.log)?;
-        let asking = RowQuery {
+        let query = RowQuery {
             peer: &*peer,
             op: "label",
             batch: self.batch,
@@ -50,18 +50,18 @@ impl<P: CustomCodeOptions> StepScorer for CustomStepScorer<P> {
             problems: context.problems,
             log: context.log,
         };
-        let labels = query_rows(&asking, rows, |row, said| read(said, turns(row)))?;
+        let labels = query_rows(&query, rows, |row, response| read(response, turns(row)))?;
         Ok(rows.iter().zip(labels).map(|(row, labels)| labels.unwrap_or_else(|| vec![None; turns(row)])).collect())
     }
 }
 
-fn read(said: &Value, turns: usize) -> Result<Vec<Option<f32>>> {
-    let wrong = |what: String| {
-        Error::data(what)
-            .help("answer {\"labels\": […]} with a number from 0 to 1, or null, for each turn of the agent")
+fn read(response: &Value, turns: usize) -> Result<Vec<Option<f32>>> {
+    let wrong = |message: String| {
+        Error::data(message)
+            .help("return {\"labels\": […]} with a number from 0 to 1, or null, for each turn of the agent")
     };
-    let Some(labels) = said.get("labels").and_then(Value::as_array) else {
-        return Err(wrong(format!("the program answered `{said}` for a step scorer")));
+    let Some(labels) = response.get("labels").and_then(Value::as_array) else {
+        return Err(wrong(format!("the program returned `{response}` for a step scorer")));
     };
     if labels.len() != turns {
         return Err(wrong(format!("the program gave {} labels to {turns} turns", labels.len())));
@@ -82,15 +82,15 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_turn_has_a_label_or_none() {
+    fn each_turn_has_a_label_or_null() {
         assert_eq!(read(&json!({"labels": [0, null, 0.5]}), 3).unwrap(), [Some(0.0), None, Some(0.5)]);
-        for (said, words) in [
+        for (response, words) in [
             (json!({"value": 1}), "for a step scorer"),
             (json!({"labels": [1]}), "1 labels to 3 turns"),
             (json!({"labels": [1, 2, 0]}), "the label 2"),
             (json!({"labels": [1, "high", 0]}), "the label \"high\""),
         ] {
-            let error = read(&said, 3).unwrap_err();
+            let error = read(&response, 3).unwrap_err();
             assert!(error.message.contains(words) && error.help.is_some(), "{error}");
         }
     }

@@ -182,9 +182,9 @@ impl SynthesisMethod for AnnotatedMethod {
                 .help("wire input `problems` to `data/import` with format gsm8k"));
         }
         let total = given.len();
-        let made = annotated(&given, environment, config.seed, |done| progress(done, total))?;
-        let report = made.report(total);
-        Ok(SynthesisOutput { problems: given, demonstrations: made.trajectories, report })
+        let output = annotated(&given, environment, config.seed, |done| progress(done, total))?;
+        let report = output.report(total);
+        Ok(SynthesisOutput { problems: given, demonstrations: output.trajectories, report })
     }
 }
 

@@ -22,12 +22,12 @@ pub fn coverage<'a, 'b>(problems: impl Iterator<Item = &'a Problem>, seen: impl 
     let known: HashSet<u64> = seen.flat_map(|text| ngrams(text, NGRAM)).collect();
     let (mut grams, mut hits, mut questions, mut covered) = (0usize, 0usize, 0usize, 0usize);
     for problem in problems {
-        let own = ngrams(problem.question(), NGRAM);
-        let shared = own.iter().filter(|g| known.contains(g)).count();
-        grams += own.len();
+        let question_grams = ngrams(problem.question(), NGRAM);
+        let shared = question_grams.iter().filter(|g| known.contains(g)).count();
+        grams += question_grams.len();
         hits += shared;
-        questions += usize::from(!own.is_empty());
-        covered += usize::from(!own.is_empty() && 2 * shared >= own.len());
+        questions += usize::from(!question_grams.is_empty());
+        covered += usize::from(!question_grams.is_empty() && 2 * shared >= question_grams.len());
     }
     let share = |a: usize, b: usize| if b == 0 { 0.0 } else { a as f64 / b as f64 };
     Coverage { grams: share(hits, grams), questions: share(covered, questions) }

@@ -30,14 +30,14 @@ pub trait CustomMethodDocs: CustomCodeOptions {
 }
 
 impl CustomMethodDocs for ProgramOptions {
-    const SUMMARY: &'static str = "problems and demonstrations of a program of yours, in any language";
+    const SUMMARY: &'static str = "problems and demonstrations from a custom program, in any language";
     fn options(config: &SynthesisConfig) -> Option<&CustomGenerator<Self>> {
         config.process.as_ref()
     }
 }
 
 impl CustomMethodDocs for ServiceOptions {
-    const SUMMARY: &'static str = "problems and demonstrations of a service of yours, over HTTP";
+    const SUMMARY: &'static str = "problems and demonstrations from a custom HTTP service";
     fn options(config: &SynthesisConfig) -> Option<&CustomGenerator<Self>> {
         config.http.as_ref()
     }
@@ -66,19 +66,22 @@ impl<P: CustomMethodDocs> SynthesisMethod for CustomMethod<P> {
         math_problems::default_options()
     }
     fn levels(&self, config: &SynthesisConfig, _: &dyn Environment) -> u32 {
-        P::options(config).map_or(1, |own| own.levels)
+        P::options(config).map_or(1, |options| options.levels)
     }
     fn check(&self, config: &SynthesisConfig, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
-        let Some(own) = P::options(config) else {
-            let problem = OptionProblem::new(format!("/{}", P::KIND), format!("the method `{}` needs it", P::KIND));
-            return vec![problem.help("say who makes the problems; docs/own-code.md has an example")];
+        let Some(options) = P::options(config) else {
+            let problem =
+                OptionProblem::new(format!("/{}", P::KIND), format!("method `{}` needs its options", P::KIND));
+            return vec![
+                problem.help("set the program or service that makes problems; docs/own-code.md has an example"),
+            ];
         };
         let mut problems: Vec<OptionProblem> =
-            own.peer.problems().into_iter().map(|problem| problem.with_prefix(&format!("/{}", P::KIND))).collect();
+            options.peer.problems().into_iter().map(|problem| problem.with_prefix(&format!("/{}", P::KIND))).collect();
         let within = |problem: OptionProblem| problem.with_prefix(&format!("/{}", P::KIND));
-        problems.extend(own.batch.problem().map(within));
-        problems.extend(OptionProblem::out_of_range("/levels", own.levels, 1..=1000).map(within));
-        problems.extend(Split::check_all(&config.splits, own.levels, DEMONSTRATIONS));
+        problems.extend(options.batch.problem().map(within));
+        problems.extend(OptionProblem::out_of_range("/levels", options.levels, 1..=1000).map(within));
+        problems.extend(Split::check_all(&config.splits, options.levels, DEMONSTRATIONS));
         problems
     }
     fn make(
@@ -87,25 +90,25 @@ impl<P: CustomMethodDocs> SynthesisMethod for CustomMethod<P> {
         given: Vec<Problem>,
         world: &SynthesisContext<'_>,
     ) -> Result<SynthesisOutput> {
-        let own = P::options(config).ok_or_else(|| Error::bug("a generator is asked without options"))?;
+        let options = P::options(config).ok_or_else(|| Error::bug("a generator runs without options"))?;
         if !given.is_empty() {
             return Err(Error::invalid(format!("method `{}` makes its own problems", P::KIND))
                 .help("leave input `problems` out, or use method `annotated` or `teacher`"));
         }
-        let hello = Hello { role: "generator", name: &own.name, seed: config.seed };
-        let peer = own.peer.open(hello, world.models.secrets(), world.log)?;
+        let hello = Hello { role: "generator", name: &options.name, seed: config.seed };
+        let peer = options.peer.open(hello, world.models.secrets(), world.log)?;
         let source = ProblemSource {
             peer: &*peer,
-            batch: own.batch,
+            batch: options.batch,
             kind: P::KIND,
             environment: world.environment.kind(),
-            levels: own.levels,
+            levels: options.levels,
             chance: Chance::new(config.seed),
         };
         // Drawing comes before the first demonstration, so its progress is 0.
         let drawn = source.draw_all(&config.splits, &|_| (world.progress)(0, 1))?;
         let (demonstrations, dropped) = demonstrate(&drawn, peer.place(), world)?;
-        let problems: Vec<Problem> = drawn.into_iter().map(|made| made.problem).collect();
+        let problems: Vec<Problem> = drawn.into_iter().map(|solved| solved.problem).collect();
         let mut report = summary(&problems, &demonstrations, "problems");
         report.metric("dropped", dropped.values().sum::<usize>() as f64);
         for (reason, count) in &dropped {
@@ -121,18 +124,19 @@ fn demonstrate(
     place: &str,
     world: &SynthesisContext<'_>,
 ) -> Result<(Vec<Trajectory>, BTreeMap<&'static str, usize>)> {
-    let shown: Vec<&SolvedProblem> = drawn.iter().filter(|made| made.problem.split == DEMONSTRATIONS).collect();
-    if let Some(mute) = shown.iter().find(|made| made.turns.is_empty()) {
-        let error = Error::data(format!("problem `{}` of the split `demonstrations` has no `turns`", mute.problem.id));
-        return Err(error.help("give what the agent writes, turn by turn").at(place));
+    let shown: Vec<&SolvedProblem> = drawn.iter().filter(|solved| solved.problem.split == DEMONSTRATIONS).collect();
+    if let Some(unsolved) = shown.iter().find(|solved| solved.turns.is_empty()) {
+        let error =
+            Error::data(format!("problem `{}` of the split `demonstrations` has no `turns`", unsolved.problem.id));
+        return Err(error.help("return the agent's turns in order").at(place));
     }
     let scripts: Vec<EpisodeScript<'_>> = shown
         .iter()
         .zip(0..)
-        .map(|(made, seed)| EpisodeScript {
-            id: format!("{}-demonstration", made.problem.id),
-            problem: &made.problem,
-            turns: made.turns.clone(),
+        .map(|(solved, seed)| EpisodeScript {
+            id: format!("{}-demonstration", solved.problem.id),
+            problem: &solved.problem,
+            turns: solved.turns.clone(),
             seed,
         })
         .collect();

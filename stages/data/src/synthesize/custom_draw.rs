@@ -43,7 +43,7 @@ impl ProblemSource<'_> {
     pub fn draw_all(
         &self,
         splits: &BTreeMap<String, Split>,
-        told: &dyn Fn(usize) -> Result<()>,
+        progress: &dyn Fn(usize) -> Result<()>,
     ) -> Result<Vec<SolvedProblem>> {
         let mut seen = BTreeSet::new();
         let mut all: BTreeMap<&String, Vec<SolvedProblem>> = BTreeMap::new();
@@ -52,10 +52,10 @@ impl ProblemSource<'_> {
         let mut order: Vec<(&String, &Split)> = splits.iter().collect();
         order.sort_by_key(|(name, split)| (size(split), *name));
         for (name, split) in order {
-            let own = all.entry(name).or_default();
+            let problems = all.entry(name).or_default();
             for (level, count) in split.counts(self.levels) {
-                own.extend(self.draw(name, level, count, &mut seen)?);
-                told(seen.len())?;
+                problems.extend(self.draw(name, level, count, &mut seen)?);
+                progress(seen.len())?;
             }
         }
         Ok(all.into_values().flatten().collect())
@@ -63,34 +63,36 @@ impl ProblemSource<'_> {
 
     fn draw(&self, split: &str, level: u32, count: u64, seen: &mut BTreeSet<String>) -> Result<Vec<SolvedProblem>> {
         let chance = self.chance.child("split", &[xxh64(split.as_bytes(), 0)]);
-        let most = count.saturating_mul(20) + MOST_MISSES;
-        let (mut made, mut next) = (Vec::new(), 0);
-        while (made.len() as u64) < count && next < most {
+        let max_draws = count.saturating_mul(20) + MOST_MISSES;
+        let (mut solved, mut next) = (Vec::new(), 0);
+        while (solved.len() as u64) < count && next < max_draws {
             // Whole requests: the last missing ones may take many draws.
-            let missing = (count - made.len() as u64).max(self.batch.0 as u64);
-            let end = (next + missing).min(most);
-            let wanted: Vec<ProblemRequest<'_>> =
+            let missing = (count - solved.len() as u64).max(self.batch.0 as u64);
+            let end = (next + missing).min(max_draws);
+            let requests: Vec<ProblemRequest<'_>> =
                 (next..end).map(|index| problem_request(split, level, index, &chance)).collect();
             next = end;
-            for (wanted, row) in wanted.iter().zip(request_items(self.peer, self.batch, "generate", &wanted)?) {
-                let at = || format!("{}: level {level}, index {}", self.peer.place(), wanted.index);
-                let row = row.map_err(|raised| raised.error().at(at()))?;
-                let Some(mut one) = read(&row, level, self.kind, self.environment).map_err(|e| e.at(at()))? else {
+            for (request, row) in requests.iter().zip(request_items(self.peer, self.batch, "generate", &requests)?) {
+                let at = || format!("{}: level {level}, index {}", self.peer.place(), request.index);
+                let row = row.map_err(|exception| exception.error().at(at()))?;
+                let Some(mut drawn) = read(&row, level, self.kind, self.environment).map_err(|e| e.at(at()))? else {
                     continue;
                 };
-                if (made.len() as u64) < count && seen.insert(one.problem.canonical.clone()) {
-                    one.problem.split = split.to_string();
-                    made.push(one);
+                if (solved.len() as u64) < count && seen.insert(drawn.problem.canonical.clone()) {
+                    drawn.problem.split = split.to_string();
+                    solved.push(drawn);
                 }
             }
         }
-        if (made.len() as u64) < count {
+        if (solved.len() as u64) < count {
             let message = format!("split `{split}`: level {level} has too few distinct problems for {count}");
-            let help =
-                format!("only {} were found in {next} draws; ask for fewer, or let `seed` vary more", made.len());
+            let help = format!(
+                "only {} were found in {next} draws; lower the number in `splits`, or vary problems more by `seed`",
+                solved.len()
+            );
             return Err(Error::invalid(message).help(help).at(self.peer.place()));
         }
-        Ok(made)
+        Ok(solved)
     }
 }
 

@@ -90,45 +90,45 @@ impl From<CustomTurn> for ScriptedTurn {
 ///
 /// Errors: data, describing the fault.
 pub fn read(row: &Value, level: u32, source: &str, environment: &str) -> Result<Option<SolvedProblem>> {
-    let help = "answer {\"problem\": {\"question\": …, \"answer\": …, \"turns\": […]}}, or {\"problem\": null}";
-    let wrong = |what: String| Error::data(what).help(help);
-    let told = match row.get("problem") {
-        None => return Err(wrong(format!("the program answered `{row}` for a generator"))),
+    let help = "return {\"problem\": {\"question\": …, \"answer\": …, \"turns\": […]}}, or {\"problem\": null}";
+    let wrong = |message: String| Error::data(message).help(help);
+    let custom = match row.get("problem") {
+        None => return Err(wrong(format!("the program returned `{row}` for a generator"))),
         Some(Value::Null) => return Ok(None),
-        Some(told) => told,
+        Some(custom) => custom,
     };
-    let told =
-        CustomProblem::deserialize(told).map_err(|e| wrong(format!("the program made a problem that is none: {e}")))?;
-    let mut messages: Vec<Message> = told.prompt.iter().map(|m| Message::new(&m.role, m.content.as_str())).collect();
-    if let Some(strange) = told.prompt.iter().find(|m| !ROLES.contains(&m.role.as_str())) {
-        return Err(wrong(format!("the program made a problem with a message of role `{}`", strange.role)));
+    let custom = CustomProblem::deserialize(custom)
+        .map_err(|e| wrong(format!("the program returned an invalid problem: {e}")))?;
+    let mut messages: Vec<Message> = custom.prompt.iter().map(|m| Message::new(&m.role, m.content.as_str())).collect();
+    if let Some(message) = custom.prompt.iter().find(|m| !ROLES.contains(&m.role.as_str())) {
+        return Err(wrong(format!("the program returned a problem with a message of role `{}`", message.role)));
     }
-    match (told.question, messages.is_empty()) {
+    match (custom.question, messages.is_empty()) {
         (Some(question), true) => messages.push(Message::new("user", question)),
         (None, false) => {}
-        _ => return Err(wrong("a problem has either a `question` or messages as `prompt`".to_string())),
+        _ => return Err(wrong("a problem needs either a `question` or messages as `prompt`".to_string())),
     }
-    let answer = match told.answer {
+    let answer = match custom.answer {
         Value::String(text) => text,
         Value::Null => String::new(),
         other => other.to_string(),
     };
     let text: Vec<&str> = messages.iter().map(|m| m.content.as_str()).collect();
-    let canonical = told.canonical.unwrap_or_else(|| normal(&text.join(" ")));
+    let canonical = custom.canonical.unwrap_or_else(|| normal(&text.join(" ")));
     let id = format!("{source}-{:016x}", xxh64(canonical.as_bytes(), 0));
     let problem = Problem {
         id,
         messages,
         answer,
-        verifier: json!(told.verifier).to_string(),
+        verifier: json!(custom.verifier).to_string(),
         environment: environment.to_string(),
         level,
         source: source.to_string(),
         canonical,
-        reference: told.reference,
+        reference: custom.reference,
         ..Problem::default()
     };
-    Ok(Some(SolvedProblem { problem, turns: told.turns.into_iter().map(ScriptedTurn::from).collect() }))
+    Ok(Some(SolvedProblem { problem, turns: custom.turns.into_iter().map(ScriptedTurn::from).collect() }))
 }
 
 #[cfg(test)]
@@ -143,32 +143,33 @@ mod tests {
     fn a_problem_is_read_with_its_turns() {
         let call = json!({"call": "calculator", "arguments": {"expression": "2+3"}});
         let turns = json!([call, [call, call], "#### 5"]);
-        let told = json!({"question": "What is 2 + 3?", "answer": 5, "verifier": {"kind": "numeric"}, "turns": turns});
-        let made = one(told).unwrap().unwrap();
-        let problem = &made.problem;
+        let response =
+            json!({"question": "What is 2 + 3?", "answer": 5, "verifier": {"kind": "numeric"}, "turns": turns});
+        let solved = one(response).unwrap().unwrap();
+        let problem = &solved.problem;
         assert_eq!((problem.question(), problem.answer.as_str(), problem.level), ("What is 2 + 3?", "5", 2));
         assert_eq!((problem.canonical.as_str(), problem.verifier.as_str()), ("what is 2 3", r#"{"kind":"numeric"}"#));
         let call = ToolCall { name: "calculator".into(), arguments: json!({"expression": "2+3"}) };
         let calls = ScriptedTurn::Calls(vec![call.clone(), call.clone()]);
-        assert_eq!(made.turns, [ScriptedTurn::Call(call), calls, ScriptedTurn::Text("#### 5".into())]);
+        assert_eq!(solved.turns, [ScriptedTurn::Call(call), calls, ScriptedTurn::Text("#### 5".into())]);
         let same = one(json!({"question": "what is 2 + 3", "answer": "5"})).unwrap().unwrap();
-        assert_eq!(same.problem.id, made.problem.id, "two problems are the same if their canonical forms are");
+        assert_eq!(same.problem.id, solved.problem.id, "two problems are the same if their canonical forms are");
         assert!(one(Value::Null).unwrap().is_none());
     }
 
     #[test]
-    fn what_is_no_problem_is_refused() {
-        for (told, words) in [
-            (json!("2+3"), "is none"),
+    fn invalid_problems_are_rejected() {
+        for (response, words) in [
+            (json!("2+3"), "invalid problem"),
             (json!({}), "either a `question`"),
             (json!({"question": "q", "prompt": [{"role": "user", "content": "q"}]}), "either a `question`"),
             (json!({"prompt": [{"role": "judge", "content": "q"}]}), "role `judge`"),
             (json!({"question": "q", "anwser": 5}), "anwser"),
-            (json!({"question": "q", "turns": [3]}), "is none"),
-            (json!({"question": "q", "turns": [{"call": "f", "args": {}}]}), "is none"),
+            (json!({"question": "q", "turns": [3]}), "invalid problem"),
+            (json!({"question": "q", "turns": [{"call": "f", "args": {}}]}), "invalid problem"),
         ] {
-            let error = one(told.clone()).unwrap_err();
-            assert!(error.message.contains(words) && error.help.is_some(), "{told}: {error}");
+            let error = one(response.clone()).unwrap_err();
+            assert!(error.message.contains(words) && error.help.is_some(), "{response}: {error}");
         }
         assert!(read(&json!({"value": 1}), 1, "process", "e").unwrap_err().message.contains("for a generator"));
     }

@@ -109,7 +109,7 @@ fn wrong_solutions_are_dropped_and_counted() {
 }
 
 #[test]
-fn what_a_program_cannot_make_ends_the_stage() {
+fn failing_generators_end_the_stage() {
     let Some(program) = program() else { return };
     let fails = |name: &str, most: u32, count: u32| {
         let splits = json!({"demonstrations": {"levels": {"1": count}}});
@@ -125,7 +125,7 @@ fn what_a_program_cannot_make_ends_the_stage() {
 }
 
 #[test]
-fn options_of_a_method_stand_under_its_name() {
+fn method_options_are_under_the_method_name() {
     let check = |options: Value| -> Vec<String> {
         let prepared = synthesize().prepare(options).unwrap();
         prepared.problems().into_iter().map(|problem| problem.pointer).collect()

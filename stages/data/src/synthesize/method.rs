@@ -20,8 +20,7 @@ pub trait SynthesisMethod: Send + Sync {
     /// Returns Markdown: the outputs of the method, and the options that it reads. By default it refers to the page of
     /// the stage, which describes the methods of this crate.
     fn doc(&self) -> &'static str {
-        "A method of `data/synthesize`. What it makes and which options it reads stands in `trainyard stages \
-         data/synthesize`."
+        "A method of `data/synthesize`. `trainyard stages data/synthesize` describes its outputs and options."
     }
     /// Returns the metrics of its report under any options. The stage adds the counts that all methods have.
     fn metrics(&self) -> Vec<MetricInfo> {

@@ -44,7 +44,7 @@ fn coverage() -> [MetricInfo; 2] {
         MetricInfo::new(
             "ngram_coverage",
             "share",
-            "Share of the n-grams of test questions that what is learned from holds.",
+            "Share of the n-grams of test questions that occur in training texts.",
         ),
         MetricInfo::new("ngram_covered_problems", "share", "Share of test questions whose n-grams are all covered."),
     ]
@@ -54,7 +54,7 @@ fn coverage() -> [MetricInfo; 2] {
 fn dropped<const N: usize>(reasons: [&'static str; N]) -> [MetricInfo; N] {
     reasons.map(|reason| {
         let doc = match reason {
-            "time_limit" => "Solutions that were dropped because a tool ran into its time limit.",
+            "time_limit" => "Solutions that were dropped because a tool hit its time limit.",
             "ended_early" => "Solutions that were dropped because the episode ended before its script.",
             "disagreement" => "Solutions that were dropped because a calculation does not hold.",
             _ => "Solutions that were dropped for a wrong answer.",
@@ -87,7 +87,7 @@ pub fn teacher() -> Vec<MetricInfo> {
         "Episodes of the teacher that the verifier accepts.",
         "Episodes of the teacher whose answer is wrong.",
         "Episodes of the teacher that ended without an answer.",
-        "Episodes of the teacher whose own call ran into its time limit.",
+        "Episodes of the teacher in which a call hit its time limit.",
         "Episodes of the teacher that ended because the server refused a request.",
     ];
     let ends =

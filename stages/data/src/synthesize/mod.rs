@@ -82,16 +82,16 @@ impl Stage for SynthesizeStage {
                     "problems",
                     ArtifactKind::Problems,
                     Many,
-                    "Of `annotated`: problems with worked solutions. Of `teacher`: those that it is to solve.",
+                    "For `annotated`: problems with worked solutions. For `teacher`: problems to solve.",
                 ),
-                port("requests", ArtifactKind::Table, Many, "Answers that the teacher need not be asked for again."),
+                port("requests", ArtifactKind::Table, Many, "Stored responses that the teacher reuses."),
             ],
             outputs: vec![
                 port(
                     "problems",
                     ArtifactKind::Problems,
                     One,
-                    "All splits in one table; the column `split` tells them apart.",
+                    "All splits in one table; the column `split` has the split.",
                 ),
                 port(
                     "demonstrations",
@@ -103,9 +103,9 @@ impl Stage for SynthesizeStage {
                     "report",
                     ArtifactKind::Report,
                     One,
-                    "Counts, and the n-gram coverage of test questions by what is learned from.",
+                    "Counts, and the n-gram coverage of test questions by the training texts.",
                 ),
-                port("requests", ArtifactKind::Table, Optional, "What the teacher was asked, and every answer."),
+                port("requests", ArtifactKind::Table, Optional, "Requests to the teacher, with their responses."),
             ],
         }
     }
@@ -136,7 +136,7 @@ impl Stage for SynthesizeStage {
         let method = method_of(method)?;
         let host = ToolHost::of_stage(context)?;
         let environment = environment.build(&host)?;
-        let unspoken = prompt_environment(&self.envs.environments, &config, &host)?;
+        let prompt_environment = prompt_environment(&self.envs.environments, &config, &host)?;
         let models = host.models();
         let given = io::read_many_problems(context.many("problems"))?;
         let progress = |done: usize, total: usize| {
@@ -146,22 +146,22 @@ impl Stage for SynthesizeStage {
         let log = log(context);
         let world = SynthesisContext {
             environment: environment.as_ref(),
-            prompt_environment: unspoken.as_deref(),
+            prompt_environment: prompt_environment.as_deref(),
             models,
             log: &log,
             progress: &progress,
         };
-        let mut made = method.make(&config, given, &world)?;
-        if made.demonstrations.is_empty() {
+        let mut output = method.make(&config, given, &world)?;
+        if output.demonstrations.is_empty() {
             return Err(Error::data("no demonstration was made")
-                .help("look at the counts of dropped solutions, or give `splits` a split `demonstrations`"));
+                .help("check the counts of dropped solutions, or add the split `demonstrations` to `splits`"));
         }
         let offered = left_to_templates(&config.environment, &*environment);
-        made.demonstrations.iter_mut().for_each(|row| row.environment_tools.clone_from(&offered));
+        output.demonstrations.iter_mut().for_each(|row| row.environment_tools.clone_from(&offered));
         host.report(context);
         models.values().into_iter().for_each(|(name, value)| context.metric(name, value));
         models.finish(context)?;
-        publish(made, &reported(method, &config), context)
+        publish(output, &reported(method, &config), context)
     }
     fn trial(
         &self,
@@ -172,8 +172,8 @@ impl Stage for SynthesizeStage {
         let PreparedSynthesis { config, method, environment, .. } = prepared;
         let host = ToolHost::of_stage(context)?;
         let environment = environment.build(&host)?;
-        let unspoken = prompt_environment(&self.envs.environments, &config, &host)?;
-        let world = (&*environment, unspoken.as_deref(), host.models());
+        let prompt_environment = prompt_environment(&self.envs.environments, &config, &host)?;
+        let world = (&*environment, prompt_environment.as_deref(), host.models());
         trial::trial(config, method_of(method)?, world, trial, context)
     }
 }
@@ -245,8 +245,8 @@ impl PreparedOptions for PreparedSynthesis {
 /// messages describe them or it has no tools.
 fn left_to_templates(options: &Value, environment: &dyn Environment) -> Option<String> {
     let tools = environment.tools();
-    let left = options["describe_tools"] == false && options.get("format").is_some();
-    (left && !tools.is_empty()).then(|| tools_json(&tools))
+    let leaves_description = options["describe_tools"] == false && options.get("format").is_some();
+    (leaves_description && !tools.is_empty()).then(|| tools_json(&tools))
 }
 
 /// Returns the metrics of a run of a method with these options.
@@ -254,25 +254,25 @@ fn reported(method: &dyn SynthesisMethod, config: &SynthesisConfig) -> DeclaredM
     metrics::common().into_iter().chain(method.declared(config)).collect::<Vec<_>>().into()
 }
 
-fn publish(mut made: SynthesisOutput, declared: &DeclaredMetrics, context: &mut StageContext) -> Result<()> {
+fn publish(mut output: SynthesisOutput, declared: &DeclaredMetrics, context: &mut StageContext) -> Result<()> {
     let sum = |get: fn(&trainyard_tables::Trajectory) -> u32| {
-        made.demonstrations.iter().map(|t| f64::from(get(t))).sum::<f64>()
+        output.demonstrations.iter().map(|t| f64::from(get(t))).sum::<f64>()
     };
     let counts = [
-        ("problems", made.problems.len() as f64),
-        ("demonstrations", made.demonstrations.len() as f64),
+        ("problems", output.problems.len() as f64),
+        ("demonstrations", output.demonstrations.len() as f64),
         ("tool_calls", sum(|t| t.tool_calls)),
         ("tool_errors", sum(|t| t.tool_errors)),
     ];
     for (name, value) in counts {
-        made.report.metric(name, value);
+        output.report.metric(name, value);
     }
-    for (name, metric) in &made.report.metrics {
+    for (name, metric) in &output.report.metrics {
         context.metric(name.clone(), metric.value);
     }
-    context.write_report("report", made.report, declared)?;
-    io::write_problems(&context.output_parquet("problems")?, &made.problems)?;
-    io::write_trajectories(&context.output_parquet("demonstrations")?, &made.demonstrations)
+    context.write_report("report", output.report, declared)?;
+    io::write_problems(&context.output_parquet("problems")?, &output.problems)?;
+    io::write_trajectories(&context.output_parquet("demonstrations")?, &output.demonstrations)
 }
 
 #[cfg(test)]

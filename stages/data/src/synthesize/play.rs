@@ -132,9 +132,9 @@ impl<'a> ScriptedEpisode<'a> {
                 self.take_turn()
             }
             // The record shows the model's input before its turn, and its own turns as they were written.
-            EpisodeStep::TurnRequest(asked) => {
-                self.messages = program_messages(&self.messages, &asked)?;
-                self.tools = asked.tools;
+            EpisodeStep::TurnRequest(request) => {
+                self.messages = program_messages(&self.messages, &request)?;
+                self.tools = request.tools;
                 self.take_turn()
             }
             EpisodeStep::Done(outcome) => {
@@ -203,17 +203,18 @@ impl<'a> ScriptedEpisode<'a> {
 
 /// Returns a program's conversation with the turns that were played in it. Errors: data, if it continues differently
 /// from the turns so far.
-fn program_messages(played: &[Message], asked: &AgentTurnRequest) -> Result<Vec<Message>> {
+fn program_messages(played: &[Message], request: &AgentTurnRequest) -> Result<Vec<Message>> {
     let turns = played.iter().filter(|m| m.role == "assistant").count();
-    let places: Vec<usize> = (0..asked.messages.len()).filter(|at| asked.messages[*at].role == "assistant").collect();
+    let places: Vec<usize> =
+        (0..request.messages.len()).filter(|at| request.messages[*at].role == "assistant").collect();
     if places.len() < turns {
         return Err(Error::data("the program leaves out turns of a demonstration")
             .help("demonstrate with a program that sends the whole conversation back"));
     }
-    let mut messages = asked.template_messages.clone();
+    let mut messages = request.template_messages.clone();
     // Turns before those of the agent are the program's own.
-    let own = played.iter().filter(|m| m.role == "assistant").rev();
-    for (at, turn) in places.into_iter().rev().zip(own) {
+    let agent_turns = played.iter().filter(|m| m.role == "assistant").rev();
+    for (at, turn) in places.into_iter().rev().zip(agent_turns) {
         messages[at] = turn.clone();
     }
     Ok(messages)

@@ -61,8 +61,8 @@ impl SynthesisMethod for Procedural {
             let problem = OptionProblem::new("/environment/kind", no_generator(environment.kind()).message);
             problems.push(problem.help(help));
         }
-        let most = generator.map_or(u32::MAX, ProblemGenerator::max_level);
-        problems.extend(Split::check_all(&config.splits, most, DEMONSTRATIONS));
+        let max_level = generator.map_or(u32::MAX, ProblemGenerator::max_level);
+        problems.extend(Split::check_all(&config.splits, max_level, DEMONSTRATIONS));
         if !(0.0..=1.0).contains(&config.mistakes) {
             problems.push(
                 OptionProblem::new("/mistakes", format!("{} is not a share", config.mistakes))
@@ -129,7 +129,7 @@ fn draw_all(
     let mut order: Vec<(&String, &Split)> = splits.iter().collect();
     order.sort_by_key(|(name, split)| (size(split), *name));
     for (name, split) in order {
-        let own = all.entry(name).or_default();
+        let problems = all.entry(name).or_default();
         // A split keeps its draws when another one is added, except for problems that the other one has, too.
         let chance = chance.child("split", &[xxh64(name.as_bytes(), 0)]);
         for (level, count) in split.counts(generator.max_level()) {
@@ -139,10 +139,10 @@ fn draw_all(
             for i in 0..count {
                 let mut drawn = fresh.next().ok_or_else(|| {
                     Error::invalid(format!("split `{name}`: level {level} has too few distinct problems for {count}"))
-                        .help(format!("only {i} were found; ask for fewer"))
+                        .help(format!("only {i} were found; lower the number in `splits`"))
                 })?;
                 drawn.problem.split.clone_from(name);
-                own.push(drawn);
+                problems.push(drawn);
             }
         }
     }
@@ -158,12 +158,13 @@ fn scripts<'a>(
 ) -> (Vec<EpisodeScript<'a>>, usize) {
     let mut with_mistake = 0;
     let script = |(i, drawn): (usize, &&'a DrawnProblem)| {
-        let own = chance.child("demonstration", &[i as u64]);
-        let made = |mistakes| generator.demonstration(drawn.problem.level, drawn.index, &drawn.chance, mistakes, &own);
-        let mut demonstration = made(mistakes);
+        let draws = chance.child("demonstration", &[i as u64]);
+        let demonstrate =
+            |mistakes| generator.demonstration(drawn.problem.level, drawn.index, &drawn.chance, mistakes, &draws);
+        let mut demonstration = demonstrate(mistakes);
         // A mistake takes extra turns.
         if demonstration.mistaken && demonstration.turns.len() > environment.max_turns() as usize {
-            demonstration = made(0.0);
+            demonstration = demonstrate(0.0);
         }
         with_mistake += usize::from(demonstration.mistaken);
         let id = format!("{}-demonstration", drawn.problem.id);
@@ -182,7 +183,7 @@ fn time_limit_error(script: &EpisodeScript<'_>) -> Error {
 /// Returns the error of a disagreement between tool and generator: one of them has a bug, or a limit is too low.
 fn mismatch_error(script: &EpisodeScript<'_>, answer: Option<&str>) -> Error {
     Error::bug(format!(
-        "demonstration `{}` gives {}, the generator says `{}`",
+        "demonstration `{}` gives {}, the generator expects `{}`",
         script.id,
         answer.map_or("no answer".into(), |a| format!("`{a}`")),
         script.problem.answer
@@ -226,7 +227,7 @@ fn report(problems: &[Problem], plural: &str) -> StageReport {
     }
     report.table(table);
     report.note(
-        "No canonical problem stands in two splits. Coverage counts word 8-grams of test questions that occur in \
+        "No canonical problem is in two splits. Coverage counts word 8-grams of test questions that occur in \
          demonstrations or in questions of split `rl`.",
     );
     report

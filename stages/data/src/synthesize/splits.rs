@@ -26,35 +26,35 @@ impl Split {
 
     /// Returns numbers by level, for levels 1 to `most`. `total` is apportioned by largest remainder, with ties to the
     /// lower level.
-    pub fn counts(&self, most: u32) -> BTreeMap<u32, u64> {
+    pub fn counts(&self, max_level: u32) -> BTreeMap<u32, u64> {
         let Some(total) = self.total else {
             return self.levels.clone();
         };
         let weights: Vec<(u32, f64)> = if self.weights.is_empty() {
-            (1..=most).map(|l| (l, 1.0)).collect()
+            (1..=max_level).map(|l| (l, 1.0)).collect()
         } else {
             self.weights.iter().map(|(l, w)| (*l, *w)).collect()
         };
         let sum: f64 = weights.iter().map(|(_, w)| w).sum();
         let shares: Vec<(u32, f64)> = weights.iter().map(|(l, w)| (*l, total as f64 * w / sum)).collect();
         let mut counts: BTreeMap<u32, u64> = shares.iter().map(|(l, s)| (*l, s.floor() as u64)).collect();
-        let mut left = total.saturating_sub(counts.values().sum());
+        let mut remaining = total.saturating_sub(counts.values().sum());
         let mut order = shares;
         order.sort_by(|a, b| b.1.fract().total_cmp(&a.1.fract()).then(a.0.cmp(&b.0)));
         for (level, _) in order.iter().cycle() {
-            if left == 0 {
+            if remaining == 0 {
                 break;
             }
             *counts.entry(*level).or_insert(0) += 1;
-            left -= 1;
+            remaining -= 1;
         }
         counts
     }
 
     /// Returns problems with all splits, of which one is demonstrated.
-    pub fn check_all(splits: &BTreeMap<String, Self>, most: u32, demonstrated: &str) -> Vec<OptionProblem> {
+    pub fn check_all(splits: &BTreeMap<String, Self>, max_level: u32, demonstrated: &str) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> =
-            splits.iter().flat_map(|(name, split)| split.check(&format!("/splits/{name}"), most)).collect();
+            splits.iter().flat_map(|(name, split)| split.check(&format!("/splits/{name}"), max_level)).collect();
         if !splits.contains_key(demonstrated) {
             problems.push(
                 OptionProblem::new("/splits", format!("missing split `{demonstrated}`"))
@@ -65,7 +65,7 @@ impl Split {
     }
 
     /// Returns problems with the options, located under `pointer`.
-    pub fn check(&self, pointer: &str, most: u32) -> Vec<OptionProblem> {
+    pub fn check(&self, pointer: &str, max_level: u32) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         let mut add = |key: &str, message: String, help: &str| {
             problems.push(OptionProblem::new(format!("{pointer}{key}"), message).help(help))
@@ -84,12 +84,12 @@ impl Split {
             add("/weights", "`weights` divide a `total`, but there is none".into(), "give `total`, or use `levels`");
         }
         for level in self.levels.keys().chain(self.weights.keys()) {
-            if *level == 0 || *level > most {
-                add("", format!("level {level} does not exist"), &format!("levels go from 1 to {most}"));
+            if *level == 0 || *level > max_level {
+                add("", format!("level {level} does not exist"), &format!("levels go from 1 to {max_level}"));
             }
         }
-        let bad = self.weights.values().any(|w| !w.is_finite() || *w < 0.0);
-        if !self.weights.is_empty() && (bad || self.weights.values().sum::<f64>() <= 0.0) {
+        let invalid = self.weights.values().any(|w| !w.is_finite() || *w < 0.0);
+        if !self.weights.is_empty() && (invalid || self.weights.values().sum::<f64>() <= 0.0) {
             add(
                 "/weights",
                 "weights must not be negative, and one must be positive".into(),
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn contradictions_are_found() {
-        let bad = [
+        let invalid = [
             Split::default(),
             Split { total: Some(0), ..Split::default() },
             Split { total: Some(1), levels: [(1, 1)].into(), ..Split::default() },
@@ -140,7 +140,7 @@ mod tests {
             Split { total: Some(1), weights: [(1, -1.0)].into(), ..Split::default() },
             Split { levels: [(1, 1)].into(), weights: [(1, 1.0)].into(), ..Split::default() },
         ];
-        for split in bad {
+        for split in invalid {
             assert!(!split.check("/splits/x", 5).is_empty(), "{split:?}");
         }
         for (name, split) in default_splits() {

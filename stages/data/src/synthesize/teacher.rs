@@ -23,7 +23,7 @@ impl SynthesisMethod for TeacherMethod {
         "teacher"
     }
     fn summary(&self) -> &'static str {
-        "a model behind an endpoint plays given problems; right episodes become demonstrations"
+        "a model at an endpoint plays given problems; right episodes become demonstrations"
     }
     fn metrics(&self) -> Vec<MetricInfo> {
         metrics::teacher()
@@ -49,10 +49,10 @@ impl SynthesisMethod for TeacherMethod {
         given: Vec<Problem>,
         world: &SynthesisContext<'_>,
     ) -> Result<SynthesisOutput> {
-        let teacher = config.teacher.as_ref().ok_or_else(|| Error::bug("a teacher is asked for without options"))?;
+        let teacher = config.teacher.as_ref().ok_or_else(|| Error::bug("a teacher runs without options"))?;
         if given.is_empty() {
             return Err(Error::invalid("method `teacher` needs problems")
-                .help("wire input `problems` to those that the teacher is to solve"));
+                .help("wire input `problems` to the problems that the teacher solves"));
         }
         let lesson = TeacherRun::run(teacher, config.seed, &given, world)?;
         let report = lesson.report(given.len());
@@ -118,15 +118,15 @@ impl TeacherRun {
         let mut report = StageReport::new("Demonstrations by a teacher");
         report.summary = format!("{} of {problems} problems were solved, in {} episodes.", self.solved, self.episodes);
         report.metric("teacher_episodes", self.episodes as f64).metric("problems_solved", self.solved as f64);
-        let mut table = Table::new("What became of the episodes", ["end", "episodes"]);
+        let mut table = Table::new("Episodes by end", ["end", "episodes"]);
         for end in metrics::TEACHER_OUTCOMES {
             let count = self.outcomes.get(end).copied().unwrap_or(0) as f64;
             report.metric(format!("teacher_{end}"), count);
             table.row([ReportCell::text(end), ReportCell::Number(count)]);
         }
         report.table(table);
-        if let Some(why) = &self.refused {
-            report.note(format!("Of the failed episodes, the first ended so: {why}"));
+        if let Some(reason) = &self.refused {
+            report.note(format!("First failed episode: {reason}"));
         }
         report
     }

@@ -30,11 +30,10 @@ fn complete(options: &Value) -> Value {
 fn make(config: &SynthesisConfig, given: Vec<Problem>) -> Result<SynthesisOutput> {
     let environment = environment(&config.environment, 2).unwrap();
     let (models, progress) = (Models::in_memory(), |_, _| Ok(()));
-    let unspoken = prompt_environment(&parts().envs.environments, config, &ToolHost::new(1)).unwrap();
-    let (environment, unspoken) = (environment.as_ref(), unspoken.as_deref());
+    let prompt_environment = prompt_environment(&parts().envs.environments, config, &ToolHost::new(1)).unwrap();
+    let (environment, prompt_environment) = (environment.as_ref(), prompt_environment.as_deref());
     let log = null_log();
-    let world =
-        SynthesisContext { environment, prompt_environment: unspoken, models: &models, log: &log, progress: &progress };
+    let world = SynthesisContext { environment, prompt_environment, models: &models, log: &log, progress: &progress };
     registry::method(&config.method).unwrap().make(config, given, &world)
 }
 
@@ -71,7 +70,7 @@ fn splits_have_their_numbers_and_share_no_problem() {
 /// Level 1 has 170 programs that divide. The training splits request more than that, and the test split still has its
 /// share.
 #[test]
-fn a_test_split_keeps_its_distribution_beside_large_training_splits() {
+fn test_split_keeps_its_distribution_with_large_training_splits() {
     let mut config = config("procedural");
     config.splits = BTreeMap::from([
         ("demonstrations".to_string(), splits::Split::by_level([(1, 800)])),
@@ -198,8 +197,9 @@ fn annotations_become_executed_calls() {
     assert_eq!(made.demonstrations.len(), 1);
     let t = &made.demonstrations[0];
     assert_eq!(tools(t), ["24", "72"]);
-    let own: Vec<&str> = t.messages.iter().filter(|m| m.role == "assistant").map(|m| m.content.as_str()).collect();
-    assert_eq!((own.len(), own[2], t.answer.as_deref()), (3, "72.\n#### 72", Some("72")));
+    let agent_turns: Vec<&str> =
+        t.messages.iter().filter(|m| m.role == "assistant").map(|m| m.content.as_str()).collect();
+    assert_eq!((agent_turns.len(), agent_turns[2], t.answer.as_deref()), (3, "72.\n#### 72", Some("72")));
     let metric = |name: &str| made.report.metrics[name].value;
     assert_eq!((metric("annotations_executed"), metric("annotations_agreeing")), (4.0, 3.0));
     assert_eq!((metric("dropped"), metric("dropped_disagreement"), metric("dropped_wrong_answer")), (2.0, 1.0, 1.0));
@@ -207,7 +207,7 @@ fn annotations_become_executed_calls() {
 
 /// A row that does not terminate is dropped and named; a lost call stops the stage, to be retried.
 #[test]
-fn endless_calls_only_cost_their_row() {
+fn endless_calls_drop_only_their_row() {
     let environment = echo_environment();
     let row = |i: usize, call: &str| {
         annotated_problem(&format!("p{i}"), &format!("First <<5=5>>5, then <<{call}=5>>5.\n#### 5"), "5")

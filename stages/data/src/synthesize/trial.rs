@@ -18,7 +18,7 @@ use trainyard_tables::{Problem, Trajectory};
 pub(super) fn trial(
     mut config: SynthesisConfig,
     method: &dyn SynthesisMethod,
-    (environment, unspoken, models): (&dyn Environment, Option<&dyn Environment>, &Arc<Models>),
+    (environment, prompt_environment, models): (&dyn Environment, Option<&dyn Environment>, &Arc<Models>),
     trial: &Trial,
     context: &StageContext,
 ) -> Result<Vec<TrialEpisode>> {
@@ -28,20 +28,20 @@ pub(super) fn trial(
     given.truncate(trial.episodes);
     let progress = |_, _| context.stop_if_cancelled();
     let log = log(context);
-    let world = SynthesisContext { environment, prompt_environment: unspoken, models, log: &log, progress: &progress };
-    let made = method.make(&config, given, &world)?;
-    let problems: BTreeMap<&str, &Problem> = made.problems.iter().map(|p| (p.id.as_str(), p)).collect();
-    made.demonstrations.iter().take(trial.episodes).map(|row| tried(row, &problems)).collect()
+    let world = SynthesisContext { environment, prompt_environment, models, log: &log, progress: &progress };
+    let output = method.make(&config, given, &world)?;
+    let problems: BTreeMap<&str, &Problem> = output.problems.iter().map(|p| (p.id.as_str(), p)).collect();
+    output.demonstrations.iter().take(trial.episodes).map(|row| tried(row, &problems)).collect()
 }
 
 /// Reduces the options to the first `count` demonstrations, in order of level.
 fn shorten(config: &mut SynthesisConfig, count: usize, levels: u32) {
     let Some(split) = config.splits.remove(DEMONSTRATIONS) else { return };
-    let mut left = count as u64;
+    let mut remaining = count as u64;
     let mut first = split.counts(levels);
-    for wanted in first.values_mut() {
-        *wanted = (*wanted).min(left);
-        left -= *wanted;
+    for problems in first.values_mut() {
+        *problems = (*problems).min(remaining);
+        remaining -= *problems;
     }
     config.splits = [(DEMONSTRATIONS.to_string(), Split::by_level(first))].into();
 }

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn budgets_hold_and_nothing_is_lost() {
+    fn batches_respect_budget_and_contain_every_sequence() {
         let lengths = [5, 3, 9, 3, 20, 1];
         assert_eq!(micro_batches(&lengths, 10), [vec![5, 1, 3], vec![0], vec![2], vec![4]]);
         let chance = Chance::new(1);

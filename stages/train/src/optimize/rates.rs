@@ -125,9 +125,9 @@ impl OptimizerOptions {
     fn unusual(&self, method: TrainingMethod, parameters: usize, changed: TrainableKind) -> Option<(String, String)> {
         let (rate, usual) = (self.learning_rate?, method.rate(parameters, changed));
         let (low, high) = (usual / BAND.0, usual * BAND.1);
-        let what = if changed == TrainableKind::Adapter { "an adapter of a model" } else { "a model" };
+        let subject = if changed == TrainableKind::Adapter { "an adapter of a model" } else { "a model" };
         let warning = format!(
-            "a learning rate of {rate:e} is outside of the usual band for {} of {what} of {parameters} parameters, \
+            "a learning rate of {rate:e} is outside the usual range for {} of {subject} of {parameters} parameters, \
              {low:.0e} to {high:.0e}",
             method.name()
         );
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_rate_is_kept_and_an_unusual_one_is_named() {
+    fn given_rate_is_kept_and_unusual_rate_is_reported() {
         let given = |learning_rate| OptimizerOptions { learning_rate, ..OptimizerOptions::default() };
         let settled = |rate, parameters| {
             let (options, changed) = (given(rate), TrainableKind::Weights);

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_range_is_named() {
+    fn every_invalid_range_is_reported() {
         let (learning_rate, clip_norm) = (Some(0.0), f64::NAN);
         let o = OptimizerOptions { learning_rate, beta2: 1.0, clip_norm, ..OptimizerOptions::default() };
         let at: Vec<String> = o.problems("/optimizer").into_iter().map(|p| p.pointer).collect();

@@ -65,8 +65,8 @@ fn a_rewritten_episode_has_one_sequence_for_each_context() {
             assert!((context.start..turn.first).all(|i| !t.loss_mask[i]));
         }
         let second = model.chat.tokenizer().decode(t.context_before(one.turns[1].first)).unwrap();
-        let said: Vec<usize> = (0..t.messages.len()).filter(|i| t.messages[*i].role == "assistant").collect();
-        assert_eq!(second, model.chat.render(&t.messages[..said[1]], true, None).unwrap());
+        let agent_messages: Vec<usize> = (0..t.messages.len()).filter(|i| t.messages[*i].role == "assistant").collect();
+        assert_eq!(second, model.chat.render(&t.messages[..agent_messages[1]], true, None).unwrap());
         // Recorded log-probabilities equal the policy's under each context.
         let scored = generator.logprobs_of(&t.sequences(), &SAMPLING).unwrap();
         let again: Vec<f32> = scored.into_iter().flat_map(|s| s.logprobs).collect();

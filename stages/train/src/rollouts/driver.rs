@@ -102,8 +102,8 @@ impl<'a> RolloutDriver<'_, 'a> {
             return Ok(());
         }
         // The limit must not delay an episode that the others of its group wait for.
-        let most = self.most_running();
-        while flow.in_flight() < most || flow.is_stuck() {
+        let limit = self.most_running();
+        while flow.in_flight() < limit || flow.is_stuck() {
             let Some((order, job)) = flow.queue.pop_front() else { return Ok(()) };
             let problem = &problems[job.problem];
             let seed = self.chance.at("episode", &[number_of(problem), job.draw, u64::from(job.sample)]).next_u64();

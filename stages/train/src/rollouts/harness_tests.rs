@@ -94,7 +94,7 @@ fn an_agent_in_any_form_gives_the_bits_of_the_native_path() {
 }
 
 #[test]
-fn a_program_judges_itself_or_is_judged() {
+fn verdict_of_a_program_replaces_the_verifier() {
     if !python() {
         return;
     }
@@ -111,7 +111,7 @@ fn a_program_judges_itself_or_is_judged() {
 }
 
 #[test]
-fn calls_beside_each_other_and_refused_ones_are_counted() {
+fn concurrent_and_refused_calls_are_counted() {
     if !python() {
         return;
     }
@@ -128,7 +128,7 @@ fn calls_beside_each_other_and_refused_ones_are_counted() {
 }
 
 #[test]
-fn a_program_that_fails_is_contained_and_named() {
+fn failing_program_is_contained_and_reported() {
     if !python() {
         return;
     }
@@ -151,12 +151,15 @@ fn a_program_that_fails_is_contained_and_named() {
         let rollouts = roll(&*hangs, 2, 1).unwrap();
         assert!(rollouts.iter().any(Rollout::failed), "{name}");
     }
-    let left = roll(&*habit("leaves"), 1, 1);
-    assert!(left.is_ok_and(|rollouts| rollouts.len() == 2), "an answer that nobody takes is no failure");
+    let result = roll(&*habit("leaves"), 1, 1);
+    assert!(
+        result.is_ok_and(|rollouts| rollouts.len() == 2),
+        "a response that the program does not read is not a failure"
+    );
 }
 
 #[test]
-fn a_program_that_is_not_there_ends_the_stage() {
+fn missing_program_ends_the_stage() {
     let error = roll(&*harness(json!({"command": ["no-such-program-here"]})), 1, 1).unwrap_err();
     assert!(error.kind == ErrorKind::Invalid && error.message.contains("no-such-program-here"), "{error}");
 }

@@ -86,14 +86,14 @@ impl<'a> LiveEpisode<'a> {
             model.chat.expect_tools()?;
         }
         let mut conversation = TokenizedConversation::new(&model.chat, None);
-        let kept = if environment.prompts() {
+        let program = if environment.prompts() {
             conversation.extend(&scaffolded(environment.prompt(problem)?, &job.scaffold))?;
             conversation.open_first_turn()?;
             None
         } else {
             Some(Box::new(ProgramSegments::new(&model.chat, &job)?))
         };
-        let asked = kept.is_some();
+        let is_program = program.is_some();
         let episode = environment.start(problem, seed)?;
         let start = job.start.clone();
         let mut live = Box::new(Self {
@@ -101,7 +101,7 @@ impl<'a> LiveEpisode<'a> {
             order,
             problem,
             segment: ConversationSegment::new(conversation),
-            program: kept,
+            program,
             episode,
             sequence: None,
             observation: Vec::new(),
@@ -124,7 +124,7 @@ impl<'a> LiveEpisode<'a> {
             live.forced = partial;
             live.given = live.first();
         }
-        Ok(if asked { EpisodePoll::Pending(live) } else { EpisodePoll::Ready(live) })
+        Ok(if is_program { EpisodePoll::Pending(live) } else { EpisodePoll::Ready(live) })
     }
 
     /// Copies the episode, to continue from token `at` of the turn that was just sampled. The copy has no sequence yet.
@@ -201,11 +201,11 @@ impl<'a> LiveEpisode<'a> {
                     return Ok(false);
                 }
                 Some(EpisodeStep::TurnRequest(_)) => {
-                    return Err(Error::bug("a beginning is replayed where a program keeps the conversation"));
+                    return Err(Error::bug("given turns are replayed where a program keeps the conversation"));
                 }
                 Some(EpisodeStep::Done(_)) => {
-                    return Err(Error::data("the beginning of an earlier episode goes on after the end of this one")
-                        .help("give episodes that were made with this environment's tools, format and limits"));
+                    return Err(Error::data("the given turns continue after the end of the replayed episode")
+                        .help("use episodes that were played with this environment's tools, format and limits"));
                 }
                 Some(EpisodeStep::Pending) | None => self.step = self.episode.poll(REPLAY_WAIT)?,
             }
@@ -216,7 +216,7 @@ impl<'a> LiveEpisode<'a> {
     pub fn room(&self, limits: &EpisodeLimits) -> usize {
         let used = self.request_tokens().len();
         let room = limits.turn_tokens.saturating_sub(self.forced.len()).min(limits.episode_tokens.saturating_sub(used));
-        room.min(self.program.as_ref().and_then(|kept| kept.max_tokens).unwrap_or(usize::MAX))
+        room.min(self.program.as_ref().and_then(|program| program.max_tokens).unwrap_or(usize::MAX))
     }
     /// Returns the tokens that the generator continues.
     pub fn request_tokens(&self) -> Vec<u32> {
@@ -246,9 +246,9 @@ impl<'a> LiveEpisode<'a> {
         let mut truncated = std::mem::take(&mut self.truncated);
         let turn = match &self.program {
             None => environment.format().parse(&text),
-            Some(kept) => {
+            Some(program) => {
                 // A turn that ends at the program's own limit does not count as truncated.
-                truncated &= kept.max_tokens.is_none_or(|most| ids.len() < most);
+                truncated &= program.max_tokens.is_none_or(|limit| ids.len() < limit);
                 let read = self.episode.read(&text);
                 let read = read.ok_or_else(|| Error::bug("an episode of a program does not read its turns"))?;
                 self.segment.known.push(read.message);
@@ -301,12 +301,12 @@ impl<'a> LiveEpisode<'a> {
                 self.end_at_length();
                 Ok(EpisodePoll::Done(self))
             }
-            Some(EpisodeStep::TurnRequest(asked)) => {
+            Some(EpisodeStep::TurnRequest(request)) => {
                 if self.turns_exhausted(environment) {
                     self.close(StopReason::Turns);
                     return Ok(EpisodePoll::Done(self));
                 }
-                if self.continue_request(asked, limits.episode_tokens)? {
+                if self.continue_request(request, limits.episode_tokens)? {
                     return Ok(EpisodePoll::Ready(self));
                 }
                 self.end_at_length();
@@ -321,20 +321,20 @@ impl<'a> LiveEpisode<'a> {
     }
     /// Counts the turns taken.
     pub fn turns(&self) -> u32 {
-        let beside = self.program.as_ref().map_or(0, |kept| kept.turns());
-        (self.segment.turns.len() + beside) as u32
+        let other_turns = self.program.as_ref().map_or(0, |program| program.turns());
+        (self.segment.turns.len() + other_turns) as u32
     }
 
     /// Appends an observation and opens the next turn. Returns false if there is no room: its calls are counted, but
     /// its tokens are left out, so no sequence exceeds the episode's limit.
-    fn observe(&mut self, observation: Observation, most: usize) -> Result<bool> {
+    fn observe(&mut self, observation: Observation, limit: usize) -> Result<bool> {
         self.count(&observation);
         if let Some(turn) = self.segment.turns.last_mut() {
             turn.spoken = observation.messages.iter().any(|m| m.role == "user");
         }
         let mut next = self.segment.conversation.clone();
         self.observation = next.observe(&observation.messages)?.unwrap_or_default();
-        let fits = next.context().len() < most;
+        let fits = next.context().len() < limit;
         if fits {
             self.segment.conversation = next;
         }

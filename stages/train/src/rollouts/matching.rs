@@ -6,18 +6,18 @@
 use serde_json::Value;
 use trainyard_tables::Message;
 
-/// Returns whether `asked` continues a conversation of these messages: it begins with all of them, and has more.
-pub fn continues(known: &[Message], asked: &[Message]) -> bool {
-    asked.len() > known.len() && known.iter().zip(asked).all(|(known, asked)| same(known, asked))
+/// Returns whether `request` continues a conversation of these messages: it begins with all of them, and has more.
+pub fn continues(known: &[Message], request: &[Message]) -> bool {
+    request.len() > known.len() && known.iter().zip(request).all(|(known, message)| same(known, message))
 }
 
 /// Returns whether two messages mean the same: text without surrounding white space, calls as JSON. Thoughts may be
 /// left out when a message is sent back, but not changed.
-pub fn same(known: &Message, asked: &Message) -> bool {
-    known.role == asked.role
-        && known.content.trim() == asked.content.trim()
-        && calls(known) == calls(asked)
-        && asked.reasoning_content.as_deref().is_none_or(|thought| {
+pub fn same(known: &Message, message: &Message) -> bool {
+    known.role == message.role
+        && known.content.trim() == message.content.trim()
+        && calls(known) == calls(message)
+        && message.reasoning_content.as_deref().is_none_or(|thought| {
             thought.trim().is_empty()
                 || known.reasoning_content.as_deref().is_some_and(|known| known.trim() == thought.trim())
         })
@@ -46,7 +46,7 @@ mod tests {
         let call = r#"[{"name": "f", "arguments": {"a": 1, "b": [2]}}]"#;
         let spaced = r#"[ {"arguments":{"b":[2],"a":1},"name":"f"} ]"#;
         let known = test_message("So.", Some(call), Some("think"));
-        for (asked, expected) in [
+        for (message, expected) in [
             (test_message("So.", Some(call), Some("think")), true),
             (test_message(" So.\n", Some(spaced), None), true),
             (test_message("So.", Some(spaced), Some("  ")), true),
@@ -57,12 +57,12 @@ mod tests {
             (test_message("So.", Some("not json"), None), false),
             (Message { role: "user".into(), ..test_message("So.", Some(call), None) }, false),
         ] {
-            assert_eq!(same(&known, &asked), expected, "{asked:?}");
+            assert_eq!(same(&known, &message), expected, "{message:?}");
         }
     }
 
     #[test]
-    fn a_conversation_goes_on_with_more_messages() {
+    fn conversation_continues_with_more_messages() {
         let [u, a, t] = ["user", "assistant", "tool"].map(|role| Message::new(role, role));
         let known = [u.clone(), a.clone()];
         assert!(continues(&known, &[u.clone(), a.clone(), t.clone()]));

@@ -19,78 +19,78 @@ const OPENING_TOKENS: usize = 32;
 impl<'a> LiveEpisode<'a> {
     /// Returns whether the sequence decodes a segment other than the current one.
     pub(super) fn is_decoding_other(&self) -> bool {
-        self.program.as_ref().is_some_and(|kept| kept.decoding.is_some())
+        self.program.as_ref().is_some_and(|program| program.decoding.is_some())
     }
     /// Moves the state of the sequence into the segment that it decoded.
     pub(super) fn store_samples(&mut self, state: SequenceState) {
-        let left = self.program.as_mut().and_then(|kept| {
-            let number = kept.decoding.take()?;
-            kept.other_segments.iter_mut().find(|(other, _)| *other == number)
+        let decoded = self.program.as_mut().and_then(|program| {
+            let number = program.decoding.take()?;
+            program.other_segments.iter_mut().find(|(other, _)| *other == number)
         });
-        match left {
+        match decoded {
             Some((_, segment)) => segment.store_samples(state),
             None => self.segment.store_samples(state),
         }
     }
     /// Continues the segment that a request belongs to and opens the next turn. Returns false if there is no room.
-    pub(super) fn continue_request(&mut self, asked: AgentTurnRequest, most: usize) -> Result<bool> {
-        let Some(kept) = self.program.as_mut() else {
-            return Err(Error::bug("a program asks where none keeps the conversation"));
+    pub(super) fn continue_request(&mut self, request: AgentTurnRequest, limit: usize) -> Result<bool> {
+        let Some(program) = self.program.as_mut() else {
+            return Err(Error::bug("a program sends a request where the environment keeps the conversation"));
         };
-        kept.max_tokens = asked.max_tokens;
-        let goes_on =
-            |segment: &ConversationSegment<'_>| segment.is_continued_by(&asked.messages, asked.tools.as_deref());
+        program.max_tokens = request.max_tokens;
+        let continues =
+            |segment: &ConversationSegment<'_>| segment.is_continued_by(&request.messages, request.tools.as_deref());
         // The longest segment, so that a conversation continues rather than the one that it was branched from.
-        let beside = kept.other_segments.iter().enumerate().filter(|(_, (_, segment))| goes_on(segment));
-        let beside = beside.max_by_key(|(_, (_, segment))| segment.known.len()).map(|(at, _)| at);
-        let found = if goes_on(&self.segment) { Some(None) } else { beside.map(Some) };
-        let Some(place) = found else { return self.begin_segment(&asked, most) };
-        let segment = place.map_or(&self.segment, |at| &kept.other_segments[at].1);
+        let other = program.other_segments.iter().enumerate().filter(|(_, (_, segment))| continues(segment));
+        let other = other.max_by_key(|(_, (_, segment))| segment.known.len()).map(|(at, _)| at);
+        let found = if continues(&self.segment) { Some(None) } else { other.map(Some) };
+        let Some(place) = found else { return self.begin_segment(&request, limit) };
+        let segment = place.map_or(&self.segment, |at| &program.other_segments[at].1);
         let known = segment.known.len();
         let mut next = segment.conversation.clone();
-        let Some(went_on) = next.continue_turn(&asked.template_messages[known..])? else {
-            return self.begin_segment(&asked, most);
+        let Some(continuation) = next.continue_turn(&request.template_messages[known..])? else {
+            return self.begin_segment(&request, limit);
         };
-        if next.context().len() >= most {
+        if next.context().len() >= limit {
             return Ok(false);
         }
-        kept.counts.healed += u32::from(went_on.healed);
+        program.counts.healed += u32::from(continuation.healed);
         if let Some(at) = place {
-            let (number, segment) = kept.other_segments.remove(at);
+            let (number, segment) = program.other_segments.remove(at);
             self.switch_segment(number, segment);
             self.observation.clear();
         } else {
-            self.observation = went_on.tokens;
+            self.observation = continuation.tokens;
         }
-        self.tool_calls += results(&asked.messages[known..]);
+        self.tool_calls += results(&request.messages[known..]);
         self.segment.conversation = next;
-        self.segment.known = asked.messages;
+        self.segment.known = request.messages;
         Ok(true)
     }
     /// Begins a segment. Turns sampled in other segments are inserted as they were sampled, as input.
-    fn begin_segment(&mut self, asked: &AgentTurnRequest, most: usize) -> Result<bool> {
-        let Some(kept) = self.program.as_mut() else { return Ok(false) };
-        let (mut repeats, mut told) = (false, Vec::with_capacity(asked.template_messages.len()));
-        for (message, written) in asked.messages.iter().zip(&asked.template_messages) {
-            let all = kept.other_segments.iter().map(|(_, segment)| segment).chain([&self.segment]);
+    fn begin_segment(&mut self, request: &AgentTurnRequest, limit: usize) -> Result<bool> {
+        let Some(program) = self.program.as_mut() else { return Ok(false) };
+        let (mut repeats, mut messages) = (false, Vec::with_capacity(request.template_messages.len()));
+        for (message, written) in request.messages.iter().zip(&request.template_messages) {
+            let all = program.other_segments.iter().map(|(_, segment)| segment).chain([&self.segment]);
             let sampled = all.filter_map(|segment| segment.sampled(message)).next_back();
             let sampled = sampled.filter(|_| message.role == "assistant");
             repeats |= sampled.is_some();
-            told.push(sampled.unwrap_or(written).clone());
+            messages.push(sampled.unwrap_or(written).clone());
         }
-        let mut conversation = TokenizedConversation::new(kept.chat, asked.tools.as_deref());
-        conversation.extend(&kept.chat.escaped(&told))?;
+        let mut conversation = TokenizedConversation::new(program.chat, request.tools.as_deref());
+        conversation.extend(&program.chat.escaped(&messages))?;
         conversation.open_first_turn()?;
-        if conversation.context().len() >= most {
+        if conversation.context().len() >= limit {
             return Ok(false);
         }
-        let new = kept.counts.segments as usize;
-        kept.counts.segments += 1;
-        kept.counts.forked += u32::from(repeats);
-        let (known, prompt) = (asked.messages.clone(), asked.messages.len());
+        let new = program.counts.segments as usize;
+        program.counts.segments += 1;
+        program.counts.forked += u32::from(repeats);
+        let (known, prompt) = (request.messages.clone(), request.messages.len());
         let segment = ConversationSegment { known, prompt, ..ConversationSegment::new(conversation) };
         if new == 0 {
-            self.tool_calls += results(&asked.messages);
+            self.tool_calls += results(&request.messages);
         }
         self.switch_segment(new, segment);
         self.observation.clear();
@@ -98,22 +98,22 @@ impl<'a> LiveEpisode<'a> {
     }
     /// Makes another segment the current one.
     fn switch_segment(&mut self, number: usize, segment: ConversationSegment<'a>) {
-        let Some(kept) = self.program.as_mut() else { return };
+        let Some(program) = self.program.as_mut() else { return };
         let before = std::mem::replace(&mut self.segment, segment);
-        if let Some(was) = kept.current.replace(number) {
-            kept.other_segments.push((was, before));
-            if self.sequence.is_some() && kept.decoding.is_none() {
-                kept.decoding = Some(was);
+        if let Some(previous) = program.current.replace(number) {
+            program.other_segments.push((previous, before));
+            if self.sequence.is_some() && program.decoding.is_none() {
+                program.decoding = Some(previous);
             }
-            kept.switches += 1;
+            program.switches += 1;
         }
     }
     /// Sends the tokens of the sampled turn to the episode, if a program keeps the conversation.
     pub(super) fn send_turn_tokens(&mut self, state: &SequenceState) -> Result<()> {
-        let Some(kept) = &self.program else { return Ok(()) };
+        let Some(program) = &self.program else { return Ok(()) };
         let first = state.token_ids.len() - state.sampled_in_turn().len();
         let (prompt, ids) = state.token_ids.split_at(first);
-        let tokenizer = kept.chat.tokenizer();
+        let tokenizer = program.chat.tokenizer();
         let texts = ids.iter().map(|id| tokenizer.decode(&[*id])).collect::<Result<Vec<String>>>()?;
         let logprobs = state.logprobs[first..].to_vec();
         let opened = tokenizer.decode(&prompt[prompt.len().saturating_sub(OPENING_TOKENS)..])?;
@@ -123,14 +123,14 @@ impl<'a> LiveEpisode<'a> {
     }
     /// Returns all segments in the order in which they began, and the counts of the program's requests.
     pub(super) fn segments(
-        kept: Option<Box<ProgramSegments<'a>>>,
-        here: ConversationSegment<'a>,
+        program: Option<Box<ProgramSegments<'a>>>,
+        current: ConversationSegment<'a>,
     ) -> (Vec<ConversationSegment<'a>>, ProgramCalls) {
-        let Some(kept) = kept else { return (vec![here], ProgramCalls::default()) };
-        let mut all = kept.other_segments;
-        all.push((kept.current.unwrap_or(0), here));
+        let Some(program) = program else { return (vec![current], ProgramCalls::default()) };
+        let mut all = program.other_segments;
+        all.push((program.current.unwrap_or(0), current));
         all.sort_by_key(|(number, _)| *number);
-        (all.into_iter().map(|(_, segment)| segment).collect(), kept.counts)
+        (all.into_iter().map(|(_, segment)| segment).collect(), program.counts)
     }
 }
 

@@ -37,9 +37,9 @@ struct ScriptedProgram {
     habit: ProgramBehavior,
     prompt: Vec<Message>,
     messages: Vec<Message>,
-    aside: Vec<Message>,
+    second_messages: Vec<Message>,
     /// Whether the last request was in the second conversation.
-    beside: bool,
+    in_second: bool,
     next: Option<EpisodeStep>,
     received: Option<TurnTokens>,
 }
@@ -54,9 +54,9 @@ fn read(text: &str) -> ParsedTurn {
 }
 
 impl ScriptedProgram {
-    fn next_request(&mut self, beside: bool) -> EpisodeStep {
-        self.beside = beside;
-        let messages = if beside { &self.aside } else { &self.messages };
+    fn next_request(&mut self, in_second: bool) -> EpisodeStep {
+        self.in_second = in_second;
+        let messages = if in_second { &self.second_messages } else { &self.messages };
         let max_tokens = (self.habit == ProgramBehavior::Short).then_some(3);
         EpisodeStep::TurnRequest(AgentTurnRequest {
             messages: messages.clone(),
@@ -85,18 +85,21 @@ impl Episode for ScriptedProgram {
         self.received = Some(tokens);
     }
     fn step(&mut self, turn: &AgentTurn) -> Result<EpisodeStep> {
-        let heard = self.received.take().unwrap();
-        assert_eq!(heard.ids.len(), heard.texts.len());
-        assert!(heard.opened.ends_with("<|assistant|>") && heard.logprobs.iter().all(|l| *l <= 0.0));
+        let tokens = self.received.take().unwrap();
+        assert_eq!(tokens.ids.len(), tokens.texts.len());
+        assert!(tokens.opened.ends_with("<|assistant|>") && tokens.logprobs.iter().all(|l| *l <= 0.0));
         let message = read(&turn.text).message;
-        if self.beside {
-            self.aside.extend([message, Message::new("user", "go on")]);
+        if self.in_second {
+            self.second_messages.extend([message, Message::new("user", "go on")]);
             self.next = Some(self.next_request(false));
             return Ok(EpisodeStep::Pending);
         }
         self.messages.push(message);
         if self.habit == ProgramBehavior::Short {
-            assert!(heard.ids.len() <= 3 && (heard.ids.len() < 3 || !turn.truncated), "its own limit cuts nobody off");
+            assert!(
+                tokens.ids.len() <= 3 && (tokens.ids.len() < 3 || !turn.truncated),
+                "the program's own limit does not truncate turns"
+            );
         }
         let step = self.episode.step(turn)?;
         Ok(self.follow(step))
@@ -127,19 +130,19 @@ impl Environment for ProgramEnvironment {
         false
     }
     fn prompt(&self, _: &Problem) -> Result<Vec<Message>> {
-        panic!("nobody asks for it")
+        panic!("the program keeps the conversation")
     }
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let prompt = self.0.prompt(problem)?;
-        let aside = [&[Message::new("system", "aside")], &prompt[..]].concat();
+        let second_messages = [&[Message::new("system", "aside")], &prompt[..]].concat();
         let (episode, messages) = (self.0.start(problem, seed)?, prompt.clone());
         let mut relay = ScriptedProgram {
             episode,
             habit: self.1,
             prompt,
             messages,
-            aside,
-            beside: false,
+            second_messages,
+            in_second: false,
             next: None,
             received: None,
         };
@@ -199,8 +202,8 @@ fn check(model: &ModelFolder, finished: &[Rollout]) {
         let again: Vec<f32> = scored.into_iter().flat_map(|s| s.logprobs).collect();
         let recorded = t.logprobs.as_ref().unwrap();
         assert!((0..again.len()).filter(|i| t.loss_mask[*i]).all(|i| again[i] == recorded[i]));
-        let own: usize = one.turns.iter().map(|turn| turn.end - turn.first).sum();
-        assert_eq!((own, one.turns.len()), (one.sampled_tokens(), t.turns as usize));
+        let sampled: usize = one.turns.iter().map(|turn| turn.end - turn.first).sum();
+        assert_eq!((sampled, one.turns.len()), (one.sampled_tokens(), t.turns as usize));
         assert!(one.turns.iter().all(|turn| (turn.first..turn.end).all(|i| t.loss_mask[i])));
         assert!(one.turns.windows(2).all(|pair| pair[0].end <= pair[1].first));
         assert!((0..t.turn.len()).filter(|i| t.loss_mask[*i]).all(|i| {
@@ -213,7 +216,7 @@ fn check(model: &ModelFolder, finished: &[Rollout]) {
 }
 
 #[test]
-fn a_program_that_goes_on_gives_the_bits_of_the_native_path() {
+fn continuing_program_gives_the_bits_of_the_native_path() {
     let native = roll(half_trained(), &*environment(), 64, &jobs()).unwrap();
     let relayed = relayed(half_trained(), ProgramBehavior::Linear);
     assert!(relayed.iter().any(|one| one.turns.len() > 1), "tools answered");
@@ -260,7 +263,7 @@ fn a_program_that_forgets_begins_segments() {
 }
 
 #[test]
-fn conversations_beside_each_other_are_segments_that_go_on() {
+fn parallel_conversations_are_resumable_segments() {
     let finished = relayed(half_trained(), ProgramBehavior::Asks);
     check(half_trained(), &finished);
     let several: Vec<&Rollout> = finished.iter().filter(|one| one.turns.len() > 2).collect();
@@ -280,7 +283,7 @@ fn a_programs_own_limit_cuts_turns_and_not_episodes() {
 }
 
 #[test]
-fn turns_are_limited_and_beginnings_refused() {
+fn turns_are_limited_and_given_turns_are_rejected() {
     let relayed = ProgramEnvironment(environment(), ProgramBehavior::Asks);
     let one = EpisodeJob { max_turns: Some(2), ..EpisodeJob::root(0, 0) };
     let finished = roll(half_trained(), &relayed, 1, &[one]).unwrap();

@@ -29,8 +29,8 @@ pub(super) fn record(live: LiveEpisode<'_>, setting: &RecordContext<'_, '_>) -> 
     let LiveEpisode {
         job,
         problem,
-        segment: here,
-        program: kept,
+        segment: current,
+        program,
         outcome,
         tool_calls,
         tool_errors,
@@ -40,21 +40,22 @@ pub(super) fn record(live: LiveEpisode<'_>, setting: &RecordContext<'_, '_>) -> 
         ..
     } = live;
     let outcome = outcome.ok_or_else(|| Error::bug("an episode is recorded before its end"))?;
-    let (mut segments, calls) = LiveEpisode::segments(kept, here);
+    let (mut segments, calls) = LiveEpisode::segments(program, current);
     let (mut turns, mut messages) = (Vec::new(), Vec::new());
     let mut tokens: Option<TokenColumns> = None;
     for segment in &mut segments {
         let first = tokens.as_ref().map_or(0, |tokens| tokens.encoded.token_ids.len());
         turns.extend(segment.turns.iter().map(|turn| turn.shifted(first)));
-        let (said, encoded) = segment.conversation.clone().into_parts();
+        let (segment_messages, encoded) = segment.conversation.clone().into_parts();
         // Messages at the beginning of a segment that another segment contains are repeated for the model alone.
         let repeats = |(at, message): &(usize, Message)| *at < segment.prompt && messages.contains(message);
-        let new: Vec<Message> = said.into_iter().enumerate().filter(|m| !repeats(m)).map(|(_, m)| m).collect();
+        let new: Vec<Message> =
+            segment_messages.into_iter().enumerate().filter(|m| !repeats(m)).map(|(_, m)| m).collect();
         messages.extend(new);
-        let own = TokenColumns::new(encoded, std::mem::take(&mut segment.past), &job.start)?;
+        let columns = TokenColumns::new(encoded, std::mem::take(&mut segment.past), &job.start)?;
         tokens = Some(match tokens {
-            None => own,
-            Some(before) => before.append(own),
+            None => columns,
+            Some(before) => before.append(columns),
         });
     }
     let mut tokens = tokens.ok_or_else(|| Error::bug("an episode has no conversation"))?;
@@ -117,11 +118,11 @@ fn without_scaffold<'a>(
     let mut plain = TokenizedConversation::new(&setting.model.chat, None);
     plain.extend(&setting.environment.prompt(problem)?)?;
     plain.open_first_turn()?;
-    let own: Vec<usize> = (0..messages.len()).filter(|&i| messages[i].role == "assistant").collect();
-    for (k, (turn, &at)) in turns.iter().zip(own.iter().rev().take(turns.len()).rev()).enumerate() {
+    let agent_messages: Vec<usize> = (0..messages.len()).filter(|&i| messages[i].role == "assistant").collect();
+    for (k, (turn, &at)) in turns.iter().zip(agent_messages.iter().rev().take(turns.len()).rev()).enumerate() {
         plain.push_sampled(&encoded.token_ids[turn.first..turn.end])?;
         plain.set_tool_calls(messages[at].tool_calls.clone());
-        let next = own.get(own.len() - turns.len() + k + 1).copied().unwrap_or(messages.len());
+        let next = agent_messages.get(agent_messages.len() - turns.len() + k + 1).copied().unwrap_or(messages.len());
         if next > at + 1 {
             plain.observe(&messages[at + 1..next])?;
         }
@@ -135,10 +136,8 @@ fn expect_one_context(encoded: &ConversationTokens) -> Result<()> {
     if encoded.restarts.is_empty() {
         return Ok(());
     }
-    Err(Error::invalid(
-        "a text in the prompt cannot be taken out of episodes whose chat template rewrites earlier turns",
-    )
-    .help("leave out rubrics and hints, or use a template that keeps what was said"))
+    Err(Error::invalid("a scaffold cannot be removed from episodes whose chat template rewrites earlier turns")
+        .help("leave out rubrics and hints, or use a chat template that keeps earlier turns"))
 }
 
 /// Per-token columns of one length.

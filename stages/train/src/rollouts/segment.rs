@@ -53,8 +53,8 @@ impl<'a> ConversationSegment<'a> {
         self.past.push((self.base, state));
     }
     /// Returns whether a request with these messages and tools continues this segment.
-    pub fn is_continued_by(&self, asked: &[Message], tools: Option<&str>) -> bool {
-        !self.turns.is_empty() && self.conversation.tools() == tools && continues(&self.known, asked)
+    pub fn is_continued_by(&self, request: &[Message], tools: Option<&str>) -> bool {
+        !self.turns.is_empty() && self.conversation.tools() == tools && continues(&self.known, request)
     }
     /// Returns the latest turn sampled here that means the same as a message, as sampled.
     pub fn sampled(&self, message: &Message) -> Option<&Message> {

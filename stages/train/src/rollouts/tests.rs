@@ -81,7 +81,7 @@ fn a_problem_keeps_its_draws_in_another_list() {
 }
 
 #[test]
-fn answers_in_a_prompt_are_no_turns_of_the_agent() {
+fn answers_in_a_prompt_are_not_agent_turns() {
     let mut problems = sums(6, 3, 8);
     for problem in &mut problems {
         let shots = [Message::new("user", "1+1?"), Message::new("assistant", "2")];
@@ -102,7 +102,7 @@ fn answers_in_a_prompt_are_no_turns_of_the_agent() {
 }
 
 #[test]
-fn a_record_holds_what_happened() {
+fn record_contains_the_episode() {
     let problems = sums(12, 3, 8);
     let finished = roll(half_trained(), &problems, &jobs(12, 4), limits(64), 2).unwrap();
     let with_call = finished.iter().find(|f| f.trajectory.tool_calls > 0).expect("a half-trained model calls its tool");
@@ -268,7 +268,7 @@ fn a_prefix_that_cannot_be_replayed_is_lost_or_refused() {
     let last = ended.turns.last().unwrap();
     let answer = ended.trajectory.token_ids[last.first..last.end].to_vec();
     let e = roll(half_trained(), &problems, &[job(vec![answer, turns[0].clone()])], limits(1), 1).unwrap_err();
-    assert!(e.kind == ErrorKind::Data && e.message.contains("goes on after the end"), "{e}");
+    assert!(e.kind == ErrorKind::Data && e.message.contains("continue after the end"), "{e}");
 }
 
 #[test]

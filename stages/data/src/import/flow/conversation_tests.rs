@@ -86,12 +86,13 @@ fn older_calls_and_tools_as_text_are_read() {
 }
 
 #[test]
-fn what_is_no_conversation_of_texts_is_refused() {
-    let said = |content: Value| json!([{"role": "user", "content": content}, {"role": "assistant", "content": "a"}]);
-    let text = said(json!("q"));
+fn invalid_conversations_are_rejected() {
+    let messages =
+        |content: Value| json!([{"role": "user", "content": content}, {"role": "assistant", "content": "a"}]);
+    let text = messages(json!("q"));
     for (row, word) in [
         (
-            json!({"messages": said(json!([{"type": "image_url", "image_url": {}}]))}),
+            json!({"messages": messages(json!([{"type": "image_url", "image_url": {}}]))}),
             "message 1: a content part is of type `image_url`",
         ),
         (json!({"messages": text, "images": ["x.png"]}), "the row has `images`"),
@@ -110,18 +111,18 @@ fn what_is_no_conversation_of_texts_is_refused() {
 
 #[test]
 fn a_pair_becomes_a_group_of_a_chosen_and_a_rejected_trajectory() {
-    let asked = json!([{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]);
+    let prompt = json!([{"role": "system", "content": "s"}, {"role": "user", "content": "q"}]);
     let answer = |text: &str| json!([{"role": "assistant", "content": text}]);
-    let whole = |text: &str| json!([asked[0], asked[1], {"role": "assistant", "content": text}]);
+    let conversation = |text: &str| json!([prompt[0], prompt[1], {"role": "assistant", "content": text}]);
     for row in [
-        json!({"prompt": asked, "chosen": answer("a"), "rejected": answer("b")}),
-        json!({"chosen": whole("a"), "rejected": whole("b")}),
-        json!({"prompt": "q", "chosen": whole("a"), "rejected": whole("b")}),
-        json!({"prompt": asked, "chosen": "a", "rejected": "b"}),
+        json!({"prompt": prompt, "chosen": answer("a"), "rejected": answer("b")}),
+        json!({"chosen": conversation("a"), "rejected": conversation("b")}),
+        json!({"prompt": "q", "chosen": conversation("a"), "rejected": conversation("b")}),
+        json!({"prompt": prompt, "chosen": "a", "rejected": "b"}),
     ] {
         let rows = read("preferences", &row).unwrap().preferences;
-        let said: Vec<&str> = rows.iter().map(|r| r.messages[2].content.as_str()).collect();
-        assert_eq!((said.as_slice(), rows[0].messages.len()), (["a", "b"].as_slice(), 3));
+        let answers: Vec<&str> = rows.iter().map(|r| r.messages[2].content.as_str()).collect();
+        assert_eq!((answers.as_slice(), rows[0].messages.len()), (["a", "b"].as_slice(), 3));
         assert_eq!((rows[0].sample, rows[0].reward, rows[0].rewards["preference"]), (0, 1.0, 1.0));
         assert_eq!((rows[1].sample, rows[1].reward, rows[1].rewards["preference"]), (1, 0.0, 0.0));
         assert!(rows[0].problem_id == rows[1].problem_id && rows[0].id != rows[1].id);
@@ -131,7 +132,7 @@ fn a_pair_becomes_a_group_of_a_chosen_and_a_rejected_trajectory() {
         (json!({"chosen": "a", "rejected": "b"}), "missing column `prompt`"),
         (json!({"prompt": "q", "chosen": "a"}), "missing column `rejected`"),
         (
-            json!({"chosen": [{"role": "user"}, {"role": "assistant", "content": "a"}], "rejected": whole("b")}),
+            json!({"chosen": [{"role": "user"}, {"role": "assistant", "content": "a"}], "rejected": conversation("b")}),
             "different questions",
         ),
     ] {

@@ -22,7 +22,7 @@ pub fn detect(files: &[ImportFile], formats: &[&'static dyn ImportFormat]) -> Re
             _ => {
                 let fitting: Vec<&str> = fitting.iter().map(|f| f.name()).collect();
                 return Err(Error::data(format!("the rows may be of these formats: {}", fitting.join(", ")))
-                    .help("say which one with `format`"));
+                    .help("set `format` to one of them"));
             }
         }
     }
@@ -31,7 +31,7 @@ pub fn detect(files: &[ImportFile], formats: &[&'static dyn ImportFormat]) -> Re
         Some(columns) => format!("no import format has the columns of these rows: {columns}"),
         None => format!("{}: no row can be read", files.first().map_or("", |file| &file.name)),
     };
-    Err(Error::data(error).help(format!("say which of these they are with `format`: {}", known.join(", "))))
+    Err(Error::data(error).help(format!("set `format` to one of: {}", known.join(", "))))
 }
 
 /// Returns the rows of a file, or the error of opening it as the only one.

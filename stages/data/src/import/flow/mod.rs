@@ -188,7 +188,7 @@ impl ImportState<'_, '_> {
         quarantine.judge(counts.read, import.max_quarantined)?;
         if counts.taken == 0 {
             let nothing = Error::data(format!("no row of format `{}` is left to import", import.format.name()));
-            return Err(quarantine.with_reasons(nothing).help("look at `half`, `limit`, `split` and the files"));
+            return Err(quarantine.with_reasons(nothing).help("check `half`, `limit`, `split` and the files"));
         }
         tables.finish()?;
         Ok(counts)

@@ -57,14 +57,14 @@ impl<'a> Quarantine<'a> {
         Ok(QuarantinedRow { file: name.clone(), line: line as u64, reason: error.message })
     }
     /// Fails if more than a share of the rows was rejected.
-    pub fn judge(&self, rows: u64, most: f64) -> Result<()> {
-        if self.count as f64 <= rows as f64 * most {
+    pub fn judge(&self, rows: u64, max_share: f64) -> Result<()> {
+        if self.count as f64 <= rows as f64 * max_share {
             return Ok(());
         }
-        let share = format!("{} of {rows} rows cannot be read, and `max_quarantined` is {most}", self.count);
+        let share = format!("{} of {rows} rows cannot be read, and `max_quarantined` is {max_share}", self.count);
         Err(self
             .with_reasons(Error::data(share))
-            .help("repair or remove these rows, or raise `max_quarantined` to go on without them"))
+            .help("repair or remove these rows, or raise `max_quarantined` to import the other rows"))
     }
     /// Returns the error with the first reasons.
     pub fn with_reasons(&self, mut error: Error) -> Error {

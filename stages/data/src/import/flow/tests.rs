@@ -18,7 +18,7 @@ fn import(source: &Path, out: &Path, settings: &Settings) -> Result<ImportCounts
         format,
         reading: &reading,
         on_error: settings.on_error,
-        max_quarantined: settings.most,
+        max_quarantined: settings.max_quarantined,
         on_chunk: &|_| Ok(()),
     };
     std::fs::create_dir_all(out).unwrap();
@@ -28,11 +28,11 @@ fn import(source: &Path, out: &Path, settings: &Settings) -> Result<ImportCounts
 
 struct Settings {
     on_error: ImportErrorPolicy,
-    most: f64,
+    max_quarantined: f64,
     limit: Option<u64>,
 }
 
-const USUAL: Settings = Settings { on_error: ImportErrorPolicy::Quarantine, most: 0.05, limit: None };
+const USUAL: Settings = Settings { on_error: ImportErrorPolicy::Quarantine, max_quarantined: 0.05, limit: None };
 
 fn problem(n: usize) -> String {
     json!({"question": format!("q{n}"), "answer": n}).to_string()
@@ -85,14 +85,14 @@ fn too_many_unreadable_rows_fail_with_the_first_reasons() {
     for word in ["6 of 100 rows", "rows.jsonl line 10: ", "rows.jsonl line 12: ", "; and 3 more"] {
         assert!(error.message.contains(word), "{error}");
     }
-    assert_eq!(import(&path, &out, &Settings { most: 0.06, ..USUAL }).unwrap().quarantined, 6);
+    assert_eq!(import(&path, &out, &Settings { max_quarantined: 0.06, ..USUAL }).unwrap().quarantined, 6);
     let error = import(&path, &out, &Settings { on_error: ImportErrorPolicy::Fail, ..USUAL }).unwrap_err();
     assert!(error.message.contains("rows.jsonl line 10: ") && !error.message.contains("line 11"), "{error}");
     // Rows after the last taken one are not read.
     let few = Settings { on_error: ImportErrorPolicy::Fail, limit: Some(9), ..USUAL };
     assert_eq!(import(&path, &out, &few).unwrap().taken, 9);
     let (folder, path) = written("rows.jsonl", &format!("{}\nx\n", problem(1)));
-    let whole = Settings { most: 1.0, ..USUAL };
+    let whole = Settings { max_quarantined: 1.0, ..USUAL };
     assert_eq!(import(&path, &folder.path().join("out"), &whole).unwrap().taken, 1);
 }
 

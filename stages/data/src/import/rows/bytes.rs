@@ -47,7 +47,8 @@ pub fn read_error(path: &Path, error: &std::io::Error) -> Error {
     use std::io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     match error.kind() {
         InvalidData | InvalidInput | Other | UnexpectedEof => {
-            Error::data(format!("{} is cut off or corrupt: {error}", path.display())).help("get the file again")
+            Error::data(format!("{} is cut off or corrupt: {error}", path.display()))
+                .help("download or copy the file again")
         }
         _ => io_error(path, error),
     }

@@ -47,8 +47,8 @@ pub fn source_files(source: &Path, format: Option<&dyn ImportFormat>, split: &st
 /// Returns the files of a folder, sorted, that belong to a split: the file of the format if present, else files of rows
 /// by their names.
 pub fn of_split(mut names: Vec<String>, format: Option<&dyn ImportFormat>, split: &str) -> Vec<String> {
-    if let Some(own) = format.and_then(|format| format.file_name(split)).filter(|own| names.contains(own)) {
-        return vec![own];
+    if let Some(file) = format.and_then(|format| format.file_name(split)).filter(|file| names.contains(file)) {
+        return vec![file];
     }
     names.retain(|name| has_rows(name) && !is_of_another_split(name, split));
     // With files of the split present, the others have another purpose, such as a list of words next to the rows.
@@ -102,9 +102,9 @@ fn nothing(source: &Path, format: Option<&dyn ImportFormat>, split: &str) -> Err
     if !source.is_dir() {
         return Error::invalid(format!("{}: no file matches", source.display()));
     }
-    let wanted = format.and_then(|format| format.file_name(split));
-    let none = wanted.map_or_else(|| "no".to_string(), |name| format!("neither `{name}` nor a"));
-    Error::invalid(format!("{}: {none} file of rows of split `{split}` is there", source.display()))
+    let file_name = format.and_then(|format| format.file_name(split));
+    let none = file_name.map_or_else(|| "no".to_string(), |name| format!("neither `{name}` nor a"));
+    Error::invalid(format!("{}: {none} file of rows of split `{split}` exists", source.display()))
         .help(format!("files of rows end with {}; `split` chooses among them", ENDINGS.join(", ")))
 }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_files_are_reported() {
         let tests = folder(&["test.jsonl"]);
         let error = |path: &str, name: Option<&str>| {
             source_files(&tests.path().join(path), name.and_then(format), "train").unwrap_err().to_string()

@@ -10,19 +10,19 @@ pub struct LineReader {
     bytes: Bytes,
     line: usize,
     content: fn(Vec<u8>) -> RowContent,
-    most: usize,
+    max_bytes: usize,
     ended: bool,
 }
 
 impl LineReader {
     /// Returns the lines from number `line` on, each as `content`.
     pub fn new(path: &Path, bytes: Bytes, line: usize, content: fn(Vec<u8>) -> RowContent) -> Self {
-        Self { path: path.to_path_buf(), bytes, line, content, most: MOST_BYTES, ended: false }
+        Self { path: path.to_path_buf(), bytes, line, content, max_bytes: MOST_BYTES, ended: false }
     }
     /// Sets the maximum bytes of a line.
     #[cfg(test)]
-    pub fn at_most(self, most: usize) -> Self {
-        Self { most, ..self }
+    pub fn at_most(self, max_bytes: usize) -> Self {
+        Self { max_bytes, ..self }
     }
 
     /// Returns the next line without its end, and whether it was longer than the kept part; `None` at the end of the
@@ -37,7 +37,7 @@ impl LineReader {
             any = true;
             let end = memchr::memchr(b'\n', seen);
             let taken = end.unwrap_or(seen.len());
-            cut |= line.len() + taken > self.most;
+            cut |= line.len() + taken > self.max_bytes;
             if cut {
                 line = Vec::new();
             } else {
@@ -61,8 +61,8 @@ impl Iterator for LineReader {
             match self.read() {
                 Ok(None) => self.ended = true,
                 Ok(Some((_, true))) => {
-                    let why = format!("longer than {} bytes", self.most);
-                    return Some(Ok(RawRow { line: number, content: RowContent::Unreadable(why) }));
+                    let reason = format!("longer than {} bytes", self.max_bytes);
+                    return Some(Ok(RawRow { line: number, content: RowContent::Unreadable(reason) }));
                 }
                 Ok(Some((line, false))) if line.trim_ascii().is_empty() => {}
                 Ok(Some((mut line, false))) => {

@@ -67,7 +67,7 @@ impl RowContent {
                 Value::Object(columns) => Ok(columns),
                 _ => Err("not an object".into()),
             },
-            Self::Unreadable(why) => Err(why),
+            Self::Unreadable(reason) => Err(reason),
         }
     }
 }
@@ -115,8 +115,8 @@ fn with_tools_as_text(mut columns: Map<String, Value>, text: &str) -> Map<String
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => {
-            let whole = map.into_iter().filter(|(_, v)| !v.is_null());
-            Value::Object(whole.map(|(key, v)| (key, without_nulls(v))).collect())
+            let present = map.into_iter().filter(|(_, v)| !v.is_null());
+            Value::Object(present.map(|(key, v)| (key, without_nulls(v))).collect())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
         other => other,

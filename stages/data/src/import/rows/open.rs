@@ -46,7 +46,7 @@ pub fn open(path: &Path) -> Result<RowIter> {
         return cells(path);
     }
     if name.ends_with(".parquet") {
-        return Err(Error::invalid(format!("{}: a Parquet file inside of an archive is not read", path.display()))
+        return Err(Error::invalid(format!("{}: a Parquet file inside of an archive cannot be read", path.display()))
             .help("unpack it first: Parquet files are compressed already"));
     }
     let bytes = open_decompressed(path, &start)?;
@@ -86,6 +86,6 @@ fn object_or_lines(path: &Path, mut bytes: Bytes) -> Result<RowIter> {
     bytes.read_to_end(&mut first).map_err(|e| read_error(path, &e))?;
     match RowContent::Json(first).columns() {
         Ok(columns) => Ok(Box::new(JsonObjectReader::new(columns))),
-        Err(why) => Ok(Box::new(std::iter::once(Ok(RawRow { line: 1, content: RowContent::Unreadable(why) })))),
+        Err(reason) => Ok(Box::new(std::iter::once(Ok(RawRow { line: 1, content: RowContent::Unreadable(reason) })))),
     }
 }

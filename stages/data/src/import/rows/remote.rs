@@ -19,13 +19,13 @@ pub fn remote_files(
     let location = hub.pin(location)?;
     let (folder, names) = chosen(hub.files(&location)?, &location.path, format, split)?;
     if names.is_empty() {
-        return Err(Error::invalid(format!("{location}: no file of rows of split `{split}` is there"))
+        return Err(Error::invalid(format!("{location}: no file of rows of split `{split}` exists"))
             .help("give the path of a file or a folder in the data set, or a pattern; `split` chooses among files"));
     }
     let fetch = |name: String| {
         go_on()?;
-        let whole = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-        Ok(ImportFile { path: hub.fetch(&location, &whole)?, name })
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        Ok(ImportFile { path: hub.fetch(&location, &path)?, name })
     };
     names.into_iter().map(fetch).collect()
 }

@@ -82,7 +82,7 @@ fn parquet_rows_have_no_null_fields() {
 }
 
 #[test]
-fn odd_rows_cost_themselves() {
+fn invalid_rows_do_not_affect_other_rows() {
     let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
     let bad: [(&[u8], &str); 7] = [
         (b"{\"a\": \"\xff\"}", "not UTF-8"),
@@ -107,7 +107,7 @@ fn odd_rows_cost_themselves() {
 }
 
 #[test]
-fn what_is_cut_off_is_told() {
+fn truncated_files_are_reported() {
     let rows = read("x.json", b"[{\"a\": 1}, {\"a\": ");
     assert!(rows.len() == 2 && rows[1].1.as_ref().unwrap_err().contains("cut off"));
     assert!(read("x.json", b"{\"a\": [1,\n 2")[0].1.as_ref().unwrap_err().contains("cut off"));

@@ -73,10 +73,10 @@ impl ImportFormat for Tau2 {
         ["user_scenario", "evaluation_criteria"].iter().all(|column| columns.contains_key(*column))
     }
     fn open<'r>(&'r self, file: &Path, reading: &'r ImportContext) -> Result<RowConverter<'r>> {
-        let wanted = split_of(file, &reading.split)?;
+        let split_ids = split_of(file, &reading.split)?;
         Ok(Box::new(move |row| {
             let row = read_task(row.columns.clone())?;
-            if wanted.as_ref().is_some_and(|ids| !ids.contains(&row.id)) {
+            if split_ids.as_ref().is_some_and(|ids| !ids.contains(&row.id)) {
                 return Ok(ImportedRows::default());
             }
             Ok(problem(row, reading)?.into())

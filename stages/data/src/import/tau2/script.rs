@@ -35,11 +35,11 @@ const ADDRESS: [&str; 6] = ["address1", "address2", "city", "state", "zip", "cou
 
 /// Returns the script for instructions and gold actions.
 pub fn user_script(instructions: &Instructions, actions: &[GoldAction]) -> UserScript {
-    let said = |text: &Option<String>| first_person(sentence(text.as_deref().unwrap_or("")));
+    let in_first_person = |text: &Option<String>| first_person(sentence(text.as_deref().unwrap_or("")));
     UserScript {
-        reason: said(&instructions.reason_for_call),
-        known: said(&instructions.known_info),
-        unknown: said(&instructions.unknown_info),
+        reason: in_first_person(&instructions.reason_for_call),
+        known: in_first_person(&instructions.known_info),
+        unknown: in_first_person(&instructions.unknown_info),
         instructions: sentence(instructions.task_instructions.as_deref().unwrap_or("")).to_string(),
         answers: answers(actions),
         ..UserScript::default()
@@ -56,9 +56,9 @@ fn sentence(text: &str) -> &str {
 fn answers(actions: &[GoldAction]) -> Vec<ScriptedAnswer> {
     let text =
         |action: &GoldAction, key: &str| action.arguments.get(key).and_then(Value::as_str).unwrap_or("").to_string();
-    let line = |when: &[&str], says: Vec<String>| {
+    let line = |when: &[&str], replies: Vec<String>| {
         let when = when.iter().map(ToString::to_string).collect();
-        (!says.is_empty()).then(|| ScriptedAnswer { when, says: says.join(" ") })
+        (!replies.is_empty()).then(|| ScriptedAnswer { when, says: replies.join(" ") })
     };
     let with = |key: &'static str| actions.iter().filter(move |action| action.arguments.contains_key(key));
     let payment = with("payment_method_id")
@@ -92,16 +92,16 @@ pub fn first_person(text: &str) -> String {
     let pieces = pieces(text);
     let words: Vec<usize> = (0..pieces.len()).filter(|i| is_word(pieces[*i])).collect();
     let lower: Vec<String> = words.iter().map(|i| pieces[*i].to_lowercase()).collect();
-    let mut said: Vec<String> = pieces.iter().map(ToString::to_string).collect();
+    let mut rewritten: Vec<String> = pieces.iter().map(ToString::to_string).collect();
     for (at, place) in words.iter().enumerate() {
         let before = at.checked_sub(1).map_or("", |b| lower[b].as_str());
         let after = lower.get(at + 1).map_or("", String::as_str);
         if let Some(word) = first_person_word(&lower[at], before, after) {
             let capital = pieces[*place].starts_with(char::is_uppercase);
-            said[*place] = if capital { capitalized(word) } else { word.to_string() };
+            rewritten[*place] = if capital { capitalized(word) } else { word.to_string() };
         }
     }
-    said.concat()
+    rewritten.concat()
 }
 
 /// Returns the replacement of a word between its neighbors; `None` if it stays.

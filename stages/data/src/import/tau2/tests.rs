@@ -58,8 +58,8 @@ fn a_task_becomes_a_script_with_gold_actions() {
         (task.user.known.as_str(), task.user.unknown.as_str(), task.user.instructions.as_str()),
         ("My name is Ada.", "", "")
     );
-    let says: Vec<&str> = task.user.answers.iter().map(|a| a.says.as_str()).collect();
-    assert_eq!(says, ["For #W2, use paypal_1.", "#W1: no longer needed."]);
+    let replies: Vec<&str> = task.user.answers.iter().map(|a| a.says.as_str()).collect();
+    assert_eq!(replies, ["For #W2, use paypal_1.", "#W1: no longer needed."]);
     assert_eq!((task.actions.len(), task.communicate.as_slice()), (3, ["10".to_string()].as_slice()));
     let reference = problem.reference.unwrap();
     assert_eq!(reference.lines().next().unwrap(), r##"{"name":"get_order_details","arguments":{"order_id":"#W1"}}"##);
@@ -78,7 +78,7 @@ fn splits_select_tasks() {
 }
 
 #[test]
-fn unsupported_tasks_are_named() {
+fn unsupported_tasks_are_reported() {
     let with = |pointer: &str, value: Value| {
         let mut bad = task("9", json!([{"name": "get_user_details", "arguments": {"user_id": "a"}}]));
         *bad.pointer_mut(pointer).unwrap() = value;
@@ -104,7 +104,7 @@ fn unsupported_tasks_are_named() {
 
 #[test]
 fn instructions_are_converted_word_by_word() {
-    for (told, said) in [
+    for (instruction, expected) in [
         ("You are Yusuf Rossi in zip code 19122.", "I am Yusuf Rossi in zip code 19122."),
         ("If the agent asks you for confirmation, you're fine.", "If the agent asks me for confirmation, I'm fine."),
         ("Your order and yourself; you were there.", "My order and myself; I was there."),
@@ -112,7 +112,7 @@ fn instructions_are_converted_word_by_word() {
         ("the young lady's you'd", "the young lady's I'd"),
         ("", ""),
     ] {
-        assert_eq!(first_person(told), said);
+        assert_eq!(first_person(instruction), expected);
     }
 }
 

@@ -70,7 +70,7 @@ fn forks_share_their_prefix_and_the_budget_holds() {
             assert_eq!(c.fork_of.as_ref(), Some(&p.id));
             assert_eq!(c.token_ids[..at], p.token_ids[..at]);
             assert_eq!(c.logprobs.as_ref().unwrap()[..at], p.logprobs.as_ref().unwrap()[..at]);
-            assert_eq!(at, child.turns[1].first, "right behind the tool result");
+            assert_eq!(at, child.turns[1].first, "right after the tool result");
             assert!(c.tool_calls >= 1 && c.messages[2].content == p.messages[2].content);
             assert!(child.own_tokens() < child.sampled_tokens());
         }
@@ -84,16 +84,16 @@ fn forks_share_their_prefix_and_the_budget_holds() {
 }
 
 #[test]
-fn a_strategy_is_asked_in_one_order_whatever_shares_the_batch() {
+fn strategy_is_called_in_one_order_for_any_batch() {
     let problems = sums(6, 3, 7);
-    let (together, asked) = fork_all(&problems, limits(64), 2);
+    let (together, calls) = fork_all(&problems, limits(64), 2);
     // Fewer places than a group has roots, or than whole groups need: waiting sequences must not block the others.
     let lockstep = |running| EpisodeLimits { tool_wait: ToolWait::Batch, ..limits(running) };
     for few in [limits(8), limits(16), limits(1), lockstep(3), lockstep(64)] {
-        let (again, asked_again) = fork_all(&problems, few, 1);
+        let (again, calls_again) = fork_all(&problems, few, 1);
         assert_eq!(together, again);
         let of_group = |s: &ForkOnce, g: u32| s.calls.iter().filter(|a| a.0 == g).copied().collect::<Vec<_>>();
-        (0..6).for_each(|g| assert_eq!(of_group(&asked, g), of_group(&asked_again, g)));
+        (0..6).for_each(|g| assert_eq!(of_group(&calls, g), of_group(&calls_again, g)));
     }
 }
 
@@ -156,7 +156,7 @@ fn tokens_of_a_demonstration_are_given_and_scored() {
 }
 
 #[test]
-fn lockstep_changes_when_and_not_what() {
+fn lockstep_changes_timing_but_not_results() {
     let problems = sums(6, 3, 7);
     let free = roll(half_trained(), &problems, &jobs(6, 3), limits(64), 2).unwrap();
     let lockstep = EpisodeLimits { tool_wait: ToolWait::Batch, ..limits(64) };

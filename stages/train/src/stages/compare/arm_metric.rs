@@ -27,11 +27,11 @@ impl ArmMetric {
     pub fn parse(name: &str) -> Result<Self> {
         let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.' | '-');
         if name.is_empty() || name == REPORT || !name.chars().all(letters) {
-            return Err(Error::invalid(format!("`{name}` is no name of a metric"))
+            return Err(Error::invalid(format!("`{name}` is not a valid metric name"))
                 .help("use lower-case letters, digits and `_`"));
         }
         let given = match (name.strip_prefix(REPORT), TrajectoryMetric::parse(name)) {
-            (Some(own), _) => MetricSource::Report(own.to_string()),
+            (Some(report_name), _) => MetricSource::Report(report_name.to_string()),
             (None, Some(metric)) => MetricSource::Trajectories(metric),
             (None, None) => MetricSource::Report(name.to_string()),
         };
@@ -48,8 +48,8 @@ impl ArmMetric {
             MetricSource::Trajectories(_) if trajectories => Some(self.given.clone()),
             MetricSource::Trajectories(TrajectoryMetric::Component(_)) => None,
             _ if reports => {
-                let own = self.name.strip_prefix(REPORT).unwrap_or(&self.name);
-                Some(MetricSource::Report(own.to_string()))
+                let report_name = self.name.strip_prefix(REPORT).unwrap_or(&self.name);
+                Some(MetricSource::Report(report_name.to_string()))
             }
             _ => None,
         }

@@ -45,9 +45,11 @@ pub fn compare(config: &CompareConfig, context: &mut StageContext, report: &mut 
             (Some(MetricSource::Trajectories(metric)), _, Some(both)) => {
                 compare_trajectories(name, &metric, both, config, &mut pairs)?
             }
-            (Some(MetricSource::Report(own)), Some(both), _) => compare_reports(name, &own, both, names)?,
+            (Some(MetricSource::Report(report_name)), Some(both), _) => {
+                compare_reports(name, &report_name, both, names)?
+            }
             _ => {
-                let error = Error::invalid(format!("nothing that is wired has the metric `{name}`"));
+                let error = Error::invalid(format!("no wired input has the metric `{name}`"));
                 return Err(error.help("wire `reports` or `trajectories` of both arms"));
             }
         };
@@ -64,7 +66,7 @@ pub fn compare(config: &CompareConfig, context: &mut StageContext, report: &mut 
     }
     let same = |a: Option<bool>, b: Option<bool>| a.or(b).is_some() && a.unwrap_or(true) && b.unwrap_or(true);
     if same(reports.as_ref().map(|r| r.same), trajectories.as_ref().map(|t| t.same)) {
-        report.note(format!("{} and {} are the same artifacts: nothing differs.", names.0, names.1));
+        report.note(format!("{} and {} are the same artifacts, so all differences are 0.", names.0, names.1));
     }
     report.table(table);
     report.note(NOTE);
@@ -88,13 +90,18 @@ fn arm_pair<T>(
 
 /// A metric that one arm alone has is shown for that arm, without a difference: a mechanism may report what only it
 /// does.
-fn compare_reports(name: &str, own: &str, reports: &ArmPair<StageReport>, (a, b): (&str, &str)) -> Result<Comparison> {
-    let found = [reports.a.metrics.get(own), reports.b.metrics.get(own)];
+fn compare_reports(
+    name: &str,
+    report_name: &str,
+    reports: &ArmPair<StageReport>,
+    (a, b): (&str, &str),
+) -> Result<Comparison> {
+    let found = [reports.a.metrics.get(report_name), reports.b.metrics.get(report_name)];
     if found == [None, None] && !reports.same {
         let known: BTreeSet<&str> =
             reports.a.metrics.keys().chain(reports.b.metrics.keys()).map(String::as_str).collect();
         let known: Vec<&str> = known.into_iter().collect();
-        return Err(Error::data(format!("neither {a} nor {b} reports a metric `{own}`"))
+        return Err(Error::data(format!("neither {a} nor {b} reports a metric `{report_name}`"))
             .help(format!("they report: {}", known.join(", "))));
     }
     let [a, b] = found.map(|m| m.map(|m| m.value));
@@ -133,7 +140,7 @@ fn compare_trajectories(
             let (a, b) = config.arm_names();
             let error = Error::data(format!("{a} and {b} share no problem with a value of `{name}`"));
             Err(error.help(
-                "let both practice on the same problems with the same seed, \
+                "train both on the same problems with the same seed, \
                  and keep more of their rollouts (`keep_rollouts`)",
             ))
         }

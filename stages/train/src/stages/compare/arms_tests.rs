@@ -80,12 +80,12 @@ fn arms_are_paired_by_the_problems_that_both_practiced_on() {
     assert_eq!(
         written.tables[0].rows[1][1..3],
         [ReportCell::Number(3.0), ReportCell::Number(1.5)],
-        "the baseline stands first"
+        "the baseline comes first"
     );
 }
 
 #[test]
-fn one_artifact_differs_from_itself_by_exactly_nothing() {
+fn one_artifact_differs_from_itself_by_exactly_zero() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path());
     for _ in 0..2 {
@@ -104,7 +104,7 @@ fn one_artifact_differs_from_itself_by_exactly_nothing() {
 }
 
 #[test]
-fn a_report_has_one_number_and_may_be_alone_with_it() {
+fn metric_of_one_report_has_no_difference() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path());
     let arms = [
@@ -129,7 +129,7 @@ fn a_report_has_one_number_and_may_be_alone_with_it() {
 }
 
 #[test]
-fn with_both_at_hand_a_name_is_the_trajectories() {
+fn trajectory_metric_takes_precedence_over_report_metric() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path());
     input_trajectories(
@@ -153,7 +153,7 @@ fn with_both_at_hand_a_name_is_the_trajectories() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_named() {
+fn incomparable_arms_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let mut other = context(folder.path());
     with_reports(&mut other, folder.path(), &[report(&[("kl", 1.0)]), report(&[("entropy", 2.0)])]);

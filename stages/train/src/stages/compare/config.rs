@@ -32,7 +32,7 @@ pub struct CompareConfig {
     /// Names of the arms in the report.
     #[serde(default, skip_serializing_if = "ArmNames::is_default")]
     pub names: ArmNames,
-    /// The component of the reward that says whether an answer is right: it is if the component is at least 1.
+    /// Reward component that marks right answers: an answer is right if the component is at least 1.
     #[serde(default = "answer", skip_serializing_if = "is_answer")]
     pub correct: String,
     /// The two arms that are compared, `[treatment, baseline]`, out of more that are wired; the second is subtracted.
@@ -131,11 +131,11 @@ impl PreparedOptions for CompareConfig {
         }
         match (&self.a, &self.b) {
             (Some(a), None) => {
-                let problem = OptionProblem::new("/a", format!("`{a}` is compared with nothing"));
+                let problem = OptionProblem::new("/a", format!("`a` names model `{a}`, but `b` is not set"));
                 problems.push(problem.help("name the other model with `b`"));
             }
             (None, Some(b)) => {
-                let problem = OptionProblem::new("/b", format!("`{b}` is subtracted from nothing"));
+                let problem = OptionProblem::new("/b", format!("`b` names model `{b}`, but `a` is not set"));
                 problems.push(problem.help("name the other model with `a`"));
             }
             (None, None) if self.metrics.is_empty() => {
@@ -153,13 +153,13 @@ impl PreparedOptions for CompareConfig {
             problems.push(problem.help(format!("`order` names them: {}", self.order.join(", "))));
         }
         if self.pool && self.models().is_none() {
-            let problem = OptionProblem::new("/pool", "seeds are pooled for two models, and none are named");
+            let problem = OptionProblem::new("/pool", "`pool` is set, but no two models are named");
             problems.push(problem.help("name them with `a` and `b`"));
         }
         if self.names.a == self.names.b {
             problems.push(
                 OptionProblem::new("/names", format!("both arms are called `{}`", self.names.a))
-                    .help("give them two names"),
+                    .help("give the arms different names"),
             );
         }
         for (i, name) in self.metrics.iter().enumerate() {
@@ -169,14 +169,13 @@ impl PreparedOptions for CompareConfig {
                 continue;
             }
             if self.metrics[..i].contains(name) {
-                problems.push(
-                    OptionProblem::new(at, format!("metric `{name}` is asked for twice")).help("keep one of them"),
-                );
+                problems
+                    .push(OptionProblem::new(at, format!("metric `{name}` is listed twice")).help("keep one of them"));
             } else if self.models().is_some() && *name == self.metric {
                 // Other data, so another number; a check of `name` could mean either.
-                let message = format!("the row `{name}` is that of the two models already (`metric`)");
+                let message = format!("metric `{name}` is also the `metric` of the two models");
                 problems.push(OptionProblem::new(at, message).help(format!(
-                    "compare the arms in a stage of their own, or write `report.{name}` for the metric of their reports"
+                    "compare the arms in a separate stage, or write `report.{name}` for the metric of their reports"
                 )));
             }
         }
@@ -188,17 +187,18 @@ impl PreparedOptions for CompareConfig {
         let mut problems = Vec::new();
         match (self.models(), count("results")) {
             (Some(_), 0) => {
-                let problem = OptionProblem::new("/a", "`a` and `b` name models of `results`, which gets no table");
+                let problem =
+                    OptionProblem::new("/a", "`a` and `b` name models of `results`, but `results` is not wired");
                 problems.push(problem.help("wire it to the output `results` of `evaluate`"));
             }
             (None, tables) if tables > 0 => {
-                let problem = OptionProblem::new("/results", "`results` gets tables, but no two models are named");
+                let problem = OptionProblem::new("/results", "`results` is wired, but no two models are named");
                 problems.push(problem.help("name them with `a` and `b`"));
             }
             _ => {}
         }
         if self.pool && count("results") == 1 {
-            let problem = OptionProblem::new("/pool", "seeds are pooled over several tables, but `results` gets one");
+            let problem = OptionProblem::new("/pool", "`pool` needs several tables, but one is wired to `results`");
             problems.push(problem.help("evaluate in a stage with a matrix of seeds, or leave `pool` out"));
         }
         for port in ["reports", "trajectories"] {
@@ -209,19 +209,19 @@ impl PreparedOptions for CompareConfig {
             {
                 problems.push(OptionProblem { pointer: format!("/{port}"), message: e.message, help: e.help });
             } else if arms > 0 && self.metrics.is_empty() {
-                let message = format!("`{port}` gets two arms, but nothing says what is compared");
-                problems.push(OptionProblem::new(format!("/{port}"), message).help("list it with `metrics`"));
+                let message = format!("`{port}` is wired, but no metrics are listed");
+                problems.push(OptionProblem::new(format!("/{port}"), message).help("set `metrics`"));
             }
         }
         let (reports, trajectories) = (count("reports") > 0, count("trajectories") > 0);
         for (i, name) in self.metrics.iter().enumerate() {
             let Ok(metric) = ArmMetric::parse(name) else { continue };
             if metric.origin(reports, trajectories).is_none() {
-                let (what, help) = match metric.given() {
+                let (source, help) = match metric.given() {
                     MetricSource::Trajectories(_) => ("trajectories", "wire `trajectories` to those of both arms"),
                     MetricSource::Report(_) => ("reports", "wire `reports` to those of both arms"),
                 };
-                let message = format!("metric `{name}` is one of {what}, and none are wired");
+                let message = format!("metric `{name}` needs `{source}`, which is not wired");
                 problems.push(OptionProblem::new(format!("/metrics/{i}"), message).help(help));
             }
         }
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_older_files_say_has_the_json_it_had() {
+    fn options_of_older_files_keep_their_json() {
         let old = config(json!({"a": "rl", "b": "sft"}));
         assert_eq!(serde_json::to_value(&old).unwrap(), json!({"metric": "accuracy", "a": "rl", "b": "sft"}));
         assert_eq!((old.problems(), old.problems_with(&wired(&[("results", 2)]))), (vec![], vec![]));

@@ -24,10 +24,10 @@ pub fn of(config: &CompareConfig, producers: &Producers) -> DeclaredMetrics {
 
 /// The metrics of the arms' reports, and the components of their rewards where the arms say which they have.
 pub fn reads(config: &CompareConfig, producers: &Producers) -> Vec<MetricRead> {
-    let behind = |port: &str| producers.get(port).is_some_and(|list| !list.is_empty());
+    let is_wired = |port: &str| producers.get(port).is_some_and(|list| !list.is_empty());
     let read = |(place, name): (usize, &String)| {
-        let (port, name) = match ArmMetric::parse(name).ok()?.origin(behind(REPORTS), behind(TRAJECTORIES))? {
-            MetricSource::Report(own) => (REPORTS, own),
+        let (port, name) = match ArmMetric::parse(name).ok()?.origin(is_wired(REPORTS), is_wired(TRAJECTORIES))? {
+            MetricSource::Report(metric) => (REPORTS, metric),
             MetricSource::Trajectories(_)
                 if name.starts_with(trajectories::COMPONENT) && lists_components(producers) =>
             {
@@ -41,10 +41,10 @@ pub fn reads(config: &CompareConfig, producers: &Producers) -> Vec<MetricRead> {
 }
 
 fn lists_components(producers: &Producers) -> bool {
-    let says = |p: &Producer| {
+    let declares_components = |p: &Producer| {
         p.declared.as_ref().is_some_and(|d| d.metrics.iter().any(|m| m.name.starts_with(trajectories::COMPONENT)))
     };
-    producers.get(TRAJECTORIES).is_some_and(|list| list.iter().all(says))
+    producers.get(TRAJECTORIES).is_some_and(|list| list.iter().all(declares_components))
 }
 
 /// Unit and meaning of a metric of two models, under the name in the options.
@@ -53,13 +53,13 @@ fn of_models(name: &str) -> MetricInfo {
 }
 
 fn of_arms(name: &str, producers: &Producers) -> MetricInfo {
-    let behind = |port: &str| producers.get(port).map_or(&[][..], Vec::as_slice);
+    let wired = |port: &str| producers.get(port).map_or(&[][..], Vec::as_slice);
     let metric = ArmMetric::parse(name).ok();
-    let found = match metric.and_then(|m| m.origin(!behind(REPORTS).is_empty(), !behind(TRAJECTORIES).is_empty())) {
+    let found = match metric.and_then(|m| m.origin(!wired(REPORTS).is_empty(), !wired(TRAJECTORIES).is_empty())) {
         Some(MetricSource::Trajectories(_)) => trajectories::declared().into_iter().find(|m| m.covers(name)),
-        Some(MetricSource::Report(own)) => behind(REPORTS).iter().find_map(|p| {
-            let exact = p.declared.as_ref().and_then(|d| d.metric(&own));
-            exact.or_else(|| p.kind.metric(&own)).cloned()
+        Some(MetricSource::Report(report_name)) => wired(REPORTS).iter().find_map(|p| {
+            let exact = p.declared.as_ref().and_then(|d| d.metric(&report_name));
+            exact.or_else(|| p.kind.metric(&report_name)).cloned()
         }),
         None => None,
     };

@@ -128,7 +128,7 @@ impl ProblemMetric {
             group.sort_by_key(|r| r.sample);
             if let Some(pair) = group.windows(2).find(|pair| pair[0].sample == pair[1].sample) {
                 return Err(Error::data(format!("problem `{id}` has sample {} twice for one model", pair[0].sample))
-                    .help("give every evaluated model a name of its own, and every problem an id of its own"));
+                    .help("give every evaluated model a unique name and every problem a unique id"));
             }
             if let Some(value) = self.of(&group) {
                 values.insert(id.to_string(), value);

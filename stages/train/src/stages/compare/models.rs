@@ -6,13 +6,13 @@ use trainyard_core::{Error, Result};
 
 /// The rows of the model called `name`, or of `rl` in the second table for `2/rl`. Errors name what there is.
 pub fn rows<'a>(tables: &'a [Vec<ResultRow>], name: &str) -> Result<Vec<&'a ResultRow>> {
-    let (wanted, model) = match name.split_once('/').map(|(n, model)| (n.parse::<usize>(), model)) {
+    let (table, model) = match name.split_once('/').map(|(n, model)| (n.parse::<usize>(), model)) {
         Some((Ok(n), model)) => (Some(n), model),
         _ => (None, name),
     };
-    if wanted.is_some_and(|n| n == 0 || n > tables.len()) {
+    if table.is_some_and(|n| n == 0 || n > tables.len()) {
         return Err(Error::invalid(format!(
-            "`{name}` names a table that is not there: there are {}, counted from 1",
+            "no table for `{name}`: {} tables are wired, counted from 1",
             tables.len()
         )));
     }
@@ -20,7 +20,7 @@ pub fn rows<'a>(tables: &'a [Vec<ResultRow>], name: &str) -> Result<Vec<&'a Resu
     let found: Vec<&Vec<ResultRow>> = tables
         .iter()
         .enumerate()
-        .filter(|(i, t)| wanted.is_none_or(|n| n == i + 1) && holds(t))
+        .filter(|(i, t)| table.is_none_or(|n| n == i + 1) && holds(t))
         .map(|(_, t)| t)
         .collect();
     match found.as_slice() {
@@ -30,7 +30,7 @@ pub fn rows<'a>(tables: &'a [Vec<ResultRow>], name: &str) -> Result<Vec<&'a Resu
             Err(Error::invalid(format!("no model `{name}` in the results"))
                 .help(format!("there are: {}", names.into_iter().collect::<Vec<_>>().join(", "))))
         }
-        several => Err(Error::invalid(format!("{} tables hold a model `{name}`", several.len()))
-            .help(format!("write `1/{name}` for the one of the first table"))),
+        several => Err(Error::invalid(format!("{} tables contain a model `{name}`", several.len()))
+            .help(format!("write `1/{name}` for the model of the first table"))),
     }
 }

@@ -32,10 +32,9 @@ pub fn compare(
         Error::data(format!("`{a}` and `{b}` share no problem with a value of `{metric}`"))
             .help("evaluate both models on the same problems, with enough samples for the metric")
     })?;
-    let (low, high) = difference
-        .difference
-        .interval()
-        .ok_or_else(|| Error::data("one shared problem gives no interval").help("evaluate on at least two problems"))?;
+    let (low, high) = difference.difference.interval().ok_or_else(|| {
+        Error::data("an interval needs at least two shared problems").help("evaluate on at least two problems")
+    })?;
     context.comparison(Comparison {
         a: Some(difference.a),
         b: Some(difference.b),

@@ -40,7 +40,7 @@ pub fn compare(
     let of = |value: fn(&Difference) -> f64| seeds.iter().map(value).collect::<Vec<f64>>();
     let differences = of(|d| d.difference.value);
     let interval = PooledEstimate::of(&differences).and_then(|pooled| pooled.interval(0.025)).ok_or_else(|| {
-        Error::data("one seed gives no interval over seeds").help("wire the results of at least two seeds")
+        Error::data("an interval over seeds needs at least two seeds").help("wire the results of at least two seeds")
     })?;
     context.comparison(Comparison {
         a: mean(&of(|d| d.a)),

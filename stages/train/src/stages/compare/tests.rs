@@ -83,7 +83,7 @@ fn the_difference_is_paired_by_problem() {
 }
 
 #[test]
-fn models_are_found_or_named() {
+fn unknown_models_are_reported() {
     let tables = [vec![row("rl", "p", -1, None)], vec![row("rl", "q", -1, None), row("sft", "q", -1, None)]];
     assert_eq!(models::rows(&tables, "2/rl").unwrap()[0].problem_id, "q");
     assert_eq!(models::rows(&tables, "sft").unwrap().len(), 1);

@@ -89,7 +89,7 @@ impl TrajectoryMetric {
         FIXED.iter().find(|(n, _)| *n == name).map(|(_, metric)| metric.clone())
     }
 
-    /// The value of every problem that has one. `correct` names the component that says whether an answer is right.
+    /// The value of every problem that has one. `correct` names the reward component that marks right answers.
     pub fn by_problem(&self, rows: &[Trajectory], correct: &str) -> Result<ProblemValues> {
         let counted: Vec<&Trajectory> = rows.iter().filter(|r| r.status == EpisodeStatus::Ok).collect();
         if let Some(component) = self.component(correct) {
@@ -156,11 +156,11 @@ fn own_tokens(row: &Trajectory) -> usize {
 /// one and its answer was read. Messages before the agent's own turns belong to the prompt.
 fn is_void(row: &Trajectory) -> bool {
     let assistant: Vec<usize> = (0..row.messages.len()).filter(|&i| row.messages[i].role == "assistant").collect();
-    let own = &assistant[assistant.len().saturating_sub(row.turns as usize)..];
+    let agent_messages = &assistant[assistant.len().saturating_sub(row.turns as usize)..];
     let answered = row.stop_reason == StopReason::Answer && row.answer.is_some();
-    let spoken = |at: usize| row.messages.get(at + 1).is_some_and(|next| next.role == "user");
-    let empty = |at: usize| row.messages[at].tool_calls.is_none() && !spoken(at);
-    own.iter().enumerate().any(|(i, &at)| empty(at) && !(answered && i + 1 == own.len()))
+    let has_reply = |at: usize| row.messages.get(at + 1).is_some_and(|next| next.role == "user");
+    let empty = |at: usize| row.messages[at].tool_calls.is_none() && !has_reply(at);
+    agent_messages.iter().enumerate().any(|(i, &at)| empty(at) && !(answered && i + 1 == agent_messages.len()))
 }
 
 fn known_component(rows: &[&Trajectory], component: &str) -> Result<()> {
@@ -169,10 +169,8 @@ fn known_component(rows: &[&Trajectory], component: &str) -> Result<()> {
     }
     let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.rewards.keys().map(String::as_str)).collect();
     let names: Vec<&str> = names.into_iter().collect();
-    Err(Error::data(format!("no rollout has a reward `{component}`")).help(format!(
-        "its components are: {}; `correct` names the one that says whether an answer is right",
-        names.join(", ")
-    )))
+    Err(Error::data(format!("no rollout has a reward `{component}`"))
+        .help(format!("its components are: {}; set `correct` to the one that marks right answers", names.join(", "))))
 }
 
 #[cfg(test)]

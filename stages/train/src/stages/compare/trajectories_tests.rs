@@ -18,7 +18,7 @@ fn of(name: &str, rows: &[Trajectory]) -> f64 {
 }
 
 #[test]
-fn names_are_sorted_and_anything_else_is_none() {
+fn names_are_sorted_and_unknown_names_are_rejected() {
     assert!(FIXED.is_sorted_by_key(|(name, _)| *name));
     assert_eq!(TrajectoryMetric::parse("rewards.format"), Some(TrajectoryMetric::Component("format".into())));
     for other in ["rewards.", "grad_norm", "", "report.tokens"] {
@@ -55,7 +55,7 @@ fn right_is_a_component_of_at_least_one() {
 }
 
 #[test]
-fn ratios_are_sums_over_sums_and_none_over_nothing() {
+fn ratios_are_sums_over_sums_and_absent_without_denominator() {
     let rows = [judged("p", 1.0, 3), judged("p", 0.0, 4), judged("p", 1.0, 0), judged("q", 0.0, 5)];
     assert_eq!(value("tool_calls_per_correct", &rows), [("p".to_string(), 3.5)]);
     let answered = |answer: Option<&str>, tokens: usize| Trajectory {

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_that_misleads_is_named_in_the_report() {
+    fn misleading_reward_model_is_reported() {
         let (mut context, _folder) = crate::testing::context();
         let mut report = StageReport::new("Evaluation");
         let choice = |name: &str, by_prm| SelectionMethod { name: name.into(), head: name.replace('_', " "), by_prm };
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_that_hold_zero_show_nothing() {
+    fn interval_with_zero_shows_no_difference() {
         assert_eq!(verdict(Some((-0.1, 0.1))), "no difference shown");
         assert_eq!(verdict(None), "no difference shown");
     }

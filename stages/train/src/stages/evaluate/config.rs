@@ -101,13 +101,14 @@ impl PlayOptions for EvaluateConfig {
                 let problem = OptionProblem::new(place, format!("`{name}` cannot be part of a metric name"));
                 problems.push(problem.help("use lower-case letters, digits and `_`"));
             } else if self.names.contains(name) {
-                let problem = OptionProblem::new(place, format!("a model of the input is called `{name}` too"));
-                problems.push(problem.help("give every model its own name"));
+                let problem =
+                    OptionProblem::new(place, format!("a model of the input `models` is also called `{name}`"));
+                problems.push(problem.help("give every model a unique name"));
             }
         }
         if self.names.iter().collect::<BTreeSet<_>>().len() < self.names.len() {
             problems.push(
-                OptionProblem::new("/names", "two models have the same name").help("give every model its own name"),
+                OptionProblem::new("/names", "two models have the same name").help("give every model a unique name"),
             );
         }
         if !self.names.is_empty() {
@@ -130,7 +131,7 @@ impl PlayOptions for EvaluateConfig {
         }
         if self.problems_limit == Some(0) {
             problems.push(
-                OptionProblem::new("/problems_limit", "a limit of 0 leaves no problem")
+                OptionProblem::new("/problems_limit", "a limit of 0 selects no problems")
                     .help("use at least 1, or null for all"),
             );
         }
@@ -150,9 +151,8 @@ impl PlayOptions for EvaluateConfig {
         let heads = shape::without_language_head(inputs, &["models"]);
         let scored = inputs.get("prm").is_some_and(|count| *count > 0) && !self.endpoints.is_empty();
         let unscored = scored.then(|| {
-            let message = "a process reward model scores tokens, and episodes behind endpoints have none";
-            OptionProblem::new("/endpoints", message)
-                .help("evaluate these models in a stage of their own, without `prm`")
+            let message = "a process reward model scores tokens, but episodes of served models have no tokens";
+            OptionProblem::new("/endpoints", message).help("evaluate these models in a separate stage without `prm`")
         });
         let heads = heads.into_iter().chain(shape::without_scoring_head(inputs, "prm"));
         heads.chain(self.name_problems(inputs)).chain(unscored).collect()
@@ -164,8 +164,8 @@ impl EvaluateConfig {
         let models = inputs.get("models").copied().unwrap_or(0);
         if models == 0 && self.endpoints.is_empty() {
             return vec![
-                OptionProblem::new("/models", "`models` gets no model")
-                    .help("wire it to the models that are evaluated, or name some in `endpoints`"),
+                OptionProblem::new("/models", "input `models` is not wired")
+                    .help("wire it to the models to evaluate, or name served models in `endpoints`"),
             ];
         }
         if self.names.is_empty() {

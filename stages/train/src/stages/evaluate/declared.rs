@@ -47,16 +47,16 @@ pub fn of(config: &EvaluateConfig, producers: &Producers) -> DeclaredMetrics {
     }
     let names = config.model_names(models.len());
     let ks: Vec<String> = config.ks().iter().map(ToString::to_string).collect();
-    let with_prm = producers.get("prm").is_some_and(|behind| !behind.is_empty());
-    let with_training = producers.get("training").is_some_and(|behind| !behind.is_empty());
+    let with_prm = producers.get("prm").is_some_and(|list| !list.is_empty());
+    let with_training = producers.get("training").is_some_and(|list| !list.is_empty());
     let columns = columns(&config.samples.to_string(), &ks, config.samples > 0, with_prm);
     let mut list = counts();
     if with_training {
         list.extend(twins());
     }
     for (place, name) in names.iter().enumerate() {
-        let own = columns.iter().filter(|column| !column.drawn || config.is_sampled(name));
-        for column in own {
+        let applicable = columns.iter().filter(|column| !column.drawn || config.is_sampled(name));
+        for column in applicable {
             list.extend(of_model(column, name));
             if column.is_choice() {
                 list.extend(over_avg(column, name));
@@ -78,14 +78,15 @@ pub fn of(config: &EvaluateConfig, producers: &Producers) -> DeclaredMetrics {
 fn counts() -> Vec<MetricInfo> {
     vec![
         MetricInfo::new("accuracy", "share", "Greedy accuracy of the last model.").higher(),
-        MetricInfo::new("problems", "problems", "Problems that were posed."),
-        MetricInfo::new("infrastructure_failures", "rollouts", "Rollouts that the infrastructure broke.").lower(),
+        MetricInfo::new("problems", "problems", "Problems that were evaluated."),
+        MetricInfo::new("infrastructure_failures", "rollouts", "Rollouts that ended with an infrastructure failure.")
+            .lower(),
     ]
 }
 
 fn failures(model: &str) -> MetricInfo {
     let name = format!("infrastructure_failures_{model}");
-    MetricInfo::new(name, "rollouts", "Rollouts of this model that the infrastructure broke.").lower()
+    MetricInfo::new(name, "rollouts", "Rollouts of this model that ended with an infrastructure failure.").lower()
 }
 
 /// Declares metrics of harness programs.
@@ -128,7 +129,7 @@ fn of_model(column: &MetricTemplate, model: &str) -> Vec<MetricInfo> {
     };
     vec![
         metric(name.clone(), column.doc.to_string()),
-        metric(format!("{name}_level_<int>"), format!("{} Of this level.", column.doc)),
+        metric(format!("{name}_level_<int>"), format!("{} On this level.", column.doc)),
         metric(format!("{name}_mean_of_levels"), format!("{} A mean over levels.", column.doc)),
     ]
 }
@@ -143,7 +144,10 @@ fn over_avg(column: &MetricTemplate, model: &str) -> [MetricInfo; 3] {
 fn twins() -> [MetricInfo; 2] {
     let metric = |name: &'static str, doc: &'static str| MetricInfo::new(name, "share", doc).lower();
     [
-        metric("training_twins", "Share of problems whose question is a training question but for numbers and names."),
+        metric(
+            "training_twins",
+            "Share of problems whose question equals a training question except for numbers and names.",
+        ),
         metric("training_repeats", "Share of problems that are training problems."),
     ]
 }

@@ -63,7 +63,7 @@ clustered by problem; every later model is compared with every earlier one, pair
 `problems_limit` keeps the same number of problems of every level.\n\n\
 Choosing a sample (best-of-k, the likeliest of k) is also compared with taking a random one, paired by problem: \
 `best_of_<k>_<how>_over_avg_<name>`.\n\n\
-With `training` (the problems that the models were demonstrated or practiced on) the report says how many test \
+With `training` (the problems that the models were trained on) the report counts the test \
 problems have a training twin: a question that is equal once numbers, names and the generator's exchangeable \
 words are masked. `training_twins` is their share, `accuracy_without_twins_<name>` and \
 `difference_without_twins_<later>_<earlier>` leave them out, and `training_repeats` is the share of test \
@@ -72,14 +72,14 @@ Metrics: `accuracy_<name>`, `avg_at_<k>_<name>`, `pass_at_<k>_<name>`, `maj_at_<
 `weighted_maj_at_<k>_min_<name>`, `best_of_<k>_<min|product|last>_<name>`, `difference_<later>_<earlier>` with \
 `_low` and `_high`; `accuracy` is that of the last model. All but the differences also by level: \
 `<metric>_<name>_level_<l>` and, with equal weights of the levels, `<metric>_<name>_mean_of_levels`.\n\n\
-`endpoints` names models that are known by their words alone (`docs/endpoints.md`). They come after the models of the \
+`endpoints` names served models (`docs/endpoints.md`). They come after the models of the \
 input; their rollouts have messages and no tokens, and `requests_<name>`, `prompt_tokens_<name>`, \
-`completion_tokens_<name>` and `cost_<name>` say what they took.\n\n\
+`completion_tokens_<name>` and `cost_<name>` count their usage.\n\n\
 Every rollout is kept unless `keep_rollouts` limits them, and the column `rollout` of `results` names the \
 rollout of each row. A problem's draws depend on its id, not on its place, so a part of the problems is sampled \
 as it was among all of them.\n\n\
 Errors: a process reward model with another tokenizer or template, two problems with one id, problems made for \
-another environment. Infrastructure failures are counted apart, not scored 0.";
+another environment. Infrastructure failures are counted separately, not scored 0.";
 
 impl Stage for Evaluate {
     type Prepared = EnvironmentConfig<EvaluateConfig>;
@@ -106,22 +106,22 @@ impl Stage for Evaluate {
         Ports {
             inputs: vec![
                 port("models", Model, Many, "The models, in the order of `names`; the last is the pipeline's result."),
-                port("problems", Problems, One, "What they are tested on."),
+                port("problems", Problems, One, "Problems to evaluate the models on."),
                 port("prm", Model, Optional, "A model with a scoring head, for best-of-k."),
                 port(
                     "training",
                     Problems,
                     Many,
-                    "What the models were demonstrated or practiced on; the report counts the test problems that \
+                    "Problems that the models were trained on; the report counts the test problems that \
                         resemble it.",
                 ),
-                port("requests", Table, Many, "Answers that models behind endpoints need not be asked for again."),
+                port("requests", Table, Many, "Stored responses of served models to reuse."),
             ],
             outputs: vec![
                 port("report", Report, One, "Metrics, intervals, paired differences."),
                 port("results", Table, One, "One row per model, problem and sample, with the id of its rollout."),
                 port("trajectories", Trajectories, One, "The rollouts of every model."),
-                port("requests", Table, Optional, "What models behind endpoints were asked, and every answer."),
+                port("requests", Table, Optional, "Requests to served models, with their responses."),
             ],
         }
     }
@@ -167,18 +167,19 @@ impl Stage for Evaluate {
             }
             evaluation.run(name, &policy, scorer.as_mut(), &mut ledger)?;
         }
-        let mut asked = Vec::new();
+        let mut request_metrics = Vec::new();
         for (name, served) in &config.endpoints {
-            let unspoken =
+            let prompt_environment =
                 served.calls.prompt_environment(&self.parts.envs.environments, &config.environment, &host)?;
             let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
-            asked.extend(
-                served::run(&evaluation, (name, served), unspoken.as_deref(), host.models(), &mut ledger).at(name)?,
+            request_metrics.extend(
+                served::run(&evaluation, (name, served), prompt_environment.as_deref(), host.models(), &mut ledger)
+                    .at(name)?,
             );
         }
         let (rows, programs): (Vec<_>, Vec<_>) =
             ledger.finish()?.into_iter().map(|played| (played.rows, played.programs)).unzip();
-        asked.into_iter().for_each(|(name, value)| context.metric(name, value));
+        request_metrics.into_iter().for_each(|(name, value)| context.metric(name, value));
         host.models().finish(context)?;
         host.report(context);
         write_results(&context.output_parquet("results")?, &rows.concat())?;
@@ -201,7 +202,7 @@ fn tested(config: &EvaluateConfig, context: &StageContext) -> Result<Vec<Problem
     problems::expect_environment(&config.environment, &problems, "problems")?;
     let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
     if problems.is_empty() {
-        return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
+        return Err(Error::data("input `problems` has no rows").help("wire at least one problem"));
     }
     Ok(problems)
 }

@@ -59,11 +59,11 @@ pub struct ResultCollector<'a> {
 }
 
 impl<'a> ResultCollector<'a> {
-    /// Creates the ledger from the newest resume point, if any. `most` = rollouts to keep of one model, `None` = all;
-    /// `total` = episodes of all models; `every` = episodes between resume points.
-    pub fn create(context: &'a StageContext, most: Option<usize>, total: u64, every: u64) -> Result<Self> {
+    /// Creates the ledger from the newest resume point, if any. `rollout_limit` = rollouts to keep of one model, `None`
+    /// = all; `total` = episodes of all models; `every` = episodes between resume points.
+    pub fn create(context: &'a StageContext, rollout_limit: Option<usize>, total: u64, every: u64) -> Result<Self> {
         let rollouts = TableRowWriter::create(&context.output_parquet("trajectories")?)?;
-        let most = most.unwrap_or(usize::MAX);
+        let rollout_limit = rollout_limit.unwrap_or(usize::MAX);
         let shards = context.scratch.join("shards");
         std::fs::create_dir_all(&shards).map_err(|e| io_error(&shards, &e))?;
         let (mut restored, mut programs) = (0, Vec::new());
@@ -77,8 +77,8 @@ impl<'a> ResultCollector<'a> {
         Ok(Self {
             context,
             rollouts,
-            rollout_limit: most,
-            rollouts_left: most,
+            rollout_limit,
+            rollouts_left: rollout_limit,
             results: Vec::new(),
             programs,
             done: 0,

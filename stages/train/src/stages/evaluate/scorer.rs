@@ -52,7 +52,7 @@ impl Scorer {
             let logits: Vec<f32> = scored.by_ref().take(row.restarts.len() + 1).flatten().collect();
             if let Some(bad) = logits.iter().find(|x| !x.is_finite()) {
                 return Err(Error::data(format!("the process reward model scores {bad} on rollout `{}`", row.id))
-                    .help("its weights hold NaN: train it again"));
+                    .help("its weights contain NaN: train it again"));
             }
             row.step_scores = Some(logits.into_iter().map(sigmoid).collect());
         }

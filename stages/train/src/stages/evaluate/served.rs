@@ -31,14 +31,14 @@ pub fn metrics(name: &str) -> Vec<MetricInfo> {
 pub fn run(
     evaluation: &Evaluation<'_>,
     (name, served): (&str, &ServedModel),
-    unspoken: Option<&dyn Environment>,
+    prompt_environment: Option<&dyn Environment>,
     models: &Arc<Models>,
     ledger: &mut ResultCollector<'_>,
 ) -> Result<Vec<(String, f64)>> {
     let config = evaluation.config;
     let player = Player {
         environment: evaluation.environment,
-        prompt_environment: unspoken,
+        prompt_environment,
         native: served.calls == ModelCallMode::Native,
     };
     ledger.next_model();
@@ -50,9 +50,9 @@ pub fn run(
     };
     enter(&player, &mut chats[0], (name, true), &jobs(0), ledger)?;
     if draws > 0 {
-        let own = config.sampling.distribution();
-        let temperature = served.model.temperature.unwrap_or(own.temperature);
-        chats.push(ChatClient::open(models, &served.at(SamplingParams { temperature, ..own }))?);
+        let default_sampling = config.sampling.distribution();
+        let temperature = served.model.temperature.unwrap_or(default_sampling.temperature);
+        chats.push(ChatClient::open(models, &served.at(SamplingParams { temperature, ..default_sampling }))?);
         for draw in 0..u64::from(draws) {
             enter(&player, &mut chats[1], (name, false), &jobs(draw), ledger)?;
         }
@@ -77,8 +77,8 @@ fn enter(
 ) -> Result<()> {
     let context = ledger.context;
     let played = play(player, chat, jobs, |_| context.stop_if_cancelled())?;
-    if let Some(why) = played.iter().find_map(|one| one.failure.as_ref()) {
-        context.warn(format!("`{name}` leaves episodes unplayed; the first: {why}"));
+    if let Some(failure) = played.iter().find_map(|one| one.failure.as_ref()) {
+        context.warn(format!("model `{name}` did not finish all episodes; first failure: {failure}"));
     }
     if ledger.resume()? {
         return Ok(());

@@ -83,7 +83,7 @@ impl<'a> Summary<'a> {
             "pass@k is the unbiased estimate (2107.03374); maj@k breaks ties by expectation and counts them; \
             infrastructure failures are left out, never scored 0.",
         );
-        report.note("likeliest of k takes the sample that the model itself gave the highest probability.");
+        report.note("likeliest of k takes the sample with the highest probability under the model.");
         if self.with_prm {
             report.note("weighted maj@k takes the answer whose samples' scores have the largest sum (2206.02336).");
             report.note(
@@ -233,9 +233,13 @@ impl<'a> Summary<'a> {
     fn conversations(&self, context: &mut StageContext, report: &mut StageReport) {
         let mut table = Table::new("Conversations of programs", ["model", "what", "per episode"]);
         for (name, programs) in self.names.iter().zip(self.programs) {
-            for (what, mean) in programs.means() {
-                context.metric(format!("{what}_{name}"), mean);
-                table.row([ReportCell::text(name), ReportCell::text(what.replace('_', " ")), ReportCell::number(mean)]);
+            for (count, mean) in programs.means() {
+                context.metric(format!("{count}_{name}"), mean);
+                table.row([
+                    ReportCell::text(name),
+                    ReportCell::text(count.replace('_', " ")),
+                    ReportCell::number(mean),
+                ]);
             }
         }
         if !table.rows.is_empty() {

@@ -95,7 +95,7 @@ fn every_number_follows_from_the_rows() {
     let kept = read_trajectories(&first.output_parquet("trajectories").unwrap()).unwrap();
     assert!(kept.len() == 10 && kept.iter().all(|t| t.step_scores.as_ref().unwrap().iter().all(|s| *s == 0.5)));
     let named: Vec<&String> = rows.iter().filter_map(|r| r.rollout.as_ref()).collect();
-    assert_eq!(named, kept.iter().map(|t| &t.id).collect::<Vec<_>>(), "a row names its rollout where that is kept");
+    assert_eq!(named, kept.iter().map(|t| &t.id).collect::<Vec<_>>(), "a row names its rollout if it is kept");
 
     let mut second = context(tempfile::tempdir().unwrap().keep().as_path(), 1);
     run_stage::<Evaluate>(options(), &mut second).unwrap();
@@ -109,7 +109,7 @@ fn every_number_follows_from_the_rows() {
 }
 
 #[test]
-fn every_row_leads_to_its_rollout_and_fewer_problems_are_sampled_alike() {
+fn rows_name_their_rollouts_and_subsets_are_sampled_alike() {
     let run = |limit: Option<usize>| {
         let folder = tempfile::tempdir().unwrap();
         let mut context = context(folder.path(), 2);
@@ -171,7 +171,7 @@ fn a_repeated_problem_is_refused_before_the_first_episode() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_at_check() {
+fn contradictory_options_are_rejected_at_check() {
     let stage = trainyard_api::erase(Evaluate::default());
     let places = |options: Value| stage.validate(&options).into_iter().map(|p| p.pointer).collect::<Vec<_>>();
     assert_eq!(places(json!({"pass_at": [0, 4, 9]})), ["/pass_at/0", "/pass_at/2"]);

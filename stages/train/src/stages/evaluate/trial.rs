@@ -25,7 +25,7 @@ pub(super) fn trial(
     let EnvironmentConfig { config, environment, backend } = prepared;
     let models = context.many("models");
     let Some(artifact) = models.last() else {
-        return Err(Error::invalid("`models` gets no model").help("wire it to the models that are evaluated"));
+        return Err(Error::invalid("input `models` is not wired").help("wire it to the models to evaluate"));
     };
     let named = config.names.last().filter(|_| config.names.len() == models.len());
     let name = named.map_or("model", String::as_str);

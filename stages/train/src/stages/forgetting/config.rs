@@ -70,7 +70,8 @@ impl PreparedOptions for ForgettingConfig {
         match ProblemMetric::parse(&self.metric) {
             Err(e) => problems.push(OptionProblem { pointer: "/metric".into(), message: e.message, help: e.help }),
             Ok(ProblemMetric::Mean(_)) => {
-                let problem = OptionProblem::new("/metric", format!("`{}` is no share of right answers", self.metric));
+                let problem =
+                    OptionProblem::new("/metric", format!("`{}` is not a share of right answers", self.metric));
                 problems.push(problem.help("use `accuracy`, `avg` or another metric of right answers"));
             }
             Ok(_) => {}
@@ -85,8 +86,7 @@ impl PreparedOptions for ForgettingConfig {
         if self.models.len() != self.tasks.len() {
             let message = format!("there are {} tasks, but {} models", self.tasks.len(), self.models.len());
             problems.push(
-                OptionProblem::new("/models", message)
-                    .help("name one model per task: the one that was trained up to it"),
+                OptionProblem::new("/models", message).help("name one model per task: the model after training on it"),
             );
         }
         problems.extend(self.tasks.iter().enumerate().filter_map(|(i, task)| self.problem_of_task(i, task)));
@@ -96,7 +96,7 @@ impl PreparedOptions for ForgettingConfig {
         }
         if let Some(initial) = self.initial.as_ref().filter(|name| self.models.contains(name)) {
             let problem = OptionProblem::new("/initial", format!("`{initial}` is also named as a model after a task"));
-            problems.push(problem.help("name the model that no task was trained on yet, or leave it out"));
+            problems.push(problem.help("name the model before the first task, or leave `initial` out"));
         }
         problems
     }
@@ -106,8 +106,8 @@ impl PreparedOptions for ForgettingConfig {
             return Vec::new();
         }
         vec![
-            OptionProblem::new("/results", "there is no table of results")
-                .help("wire `results` to the output `results` of `evaluate`"),
+            OptionProblem::new("/results", "input `results` is not wired")
+                .help("wire it to the output `results` of `evaluate`"),
         ]
     }
 }
@@ -121,9 +121,8 @@ impl ForgettingConfig {
             return Some(problem.help("use lower-case letters, digits and `_`"));
         }
         if task.levels.is_empty() && task.id_prefix.is_empty() {
-            let problem =
-                OptionProblem::new(format!("/tasks/{i}"), format!("task `{name}` does not say which problems it has"));
-            return Some(problem.help("give `levels`, `id_prefix` or both"));
+            let problem = OptionProblem::new(format!("/tasks/{i}"), format!("task `{name}` selects no problems"));
+            return Some(problem.help("set `levels`, `id_prefix` or both"));
         }
         let earlier = &self.tasks[..i];
         if earlier.iter().any(|other| other.name == *name) {
@@ -133,10 +132,8 @@ impl ForgettingConfig {
             );
         }
         let other = earlier.iter().find(|other| other.overlaps(task))?;
-        let problem = OptionProblem::new(
-            format!("/tasks/{i}"),
-            format!("tasks `{}` and `{name}` have problems in common", other.name),
-        );
+        let problem =
+            OptionProblem::new(format!("/tasks/{i}"), format!("tasks `{}` and `{name}` share problems", other.name));
         Some(problem.help("a problem belongs to one task; give them other levels or prefixes"))
     }
 }
@@ -161,7 +158,11 @@ mod tests {
         assert_eq!(places(tasks(json!({"name": "add", "levels": [3]}))), ["/tasks/1/name"]);
         assert_eq!(places(tasks(json!({"name": "mul"}))), ["/tasks/1"]);
         assert_eq!(places(tasks(json!({"name": "mul", "levels": [2, 3]}))), ["/tasks/1"]);
-        assert_eq!(places(tasks(json!({"name": "mul", "id_prefix": "x"}))), [""; 0], "the tables tell");
+        assert_eq!(
+            places(tasks(json!({"name": "mul", "id_prefix": "x"}))),
+            [""; 0],
+            "overlaps by prefix are found in the tables"
+        );
         let inside = json!([{"name": "all", "id_prefix": "a"}, {"name": "some", "id_prefix": "ab", "levels": [1]}]);
         assert_eq!(places(json!({"tasks": inside, "models": ["a", "b"]})), ["/tasks/1"]);
         let one = json!([{"name": "add", "levels": [1]}]);
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_holds_what_meets_both() {
+    fn task_contains_problems_that_meet_both_conditions() {
         let task = ForgettingTask { name: "t".into(), levels: vec![2], id_prefix: "wp".into() };
         let row = |id: &str, level: u32| ResultRow { problem_id: id.into(), level, ..ResultRow::default() };
         assert!(task.holds(&row("wp2-x", 2)) && !task.holds(&row("wp2-x", 1)) && !task.holds(&row("gsm8k-1", 2)));

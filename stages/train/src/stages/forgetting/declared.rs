@@ -44,28 +44,38 @@ fn averages() -> Vec<MetricInfo> {
     let lost = MetricInfo::new(
         "forgetting",
         "share",
-        "What is lost of a task from just after it to the end, a mean over tasks.",
+        "Value just after training on a task minus its value at the end, a mean over tasks.",
     )
     .lower();
-    let best = MetricInfo::new("forgetting_from_best", "share", "The same from the best value of every task.").lower();
+    let best = MetricInfo::new(
+        "forgetting_from_best",
+        "share",
+        "Highest value of a task minus its value at the end, a mean over tasks.",
+    )
+    .lower();
     [estimated(end).to_vec(), estimated(lost).to_vec(), vec![best]].concat()
 }
 
 /// Declares the metrics that need a model from before the first task.
 fn gains() -> Vec<MetricInfo> {
-    let doc = "What the training on a task added to it, a mean over tasks.";
+    let doc = "Value after training on a task minus its initial value, a mean over tasks.";
     estimated(MetricInfo::new("learned", "share", doc).higher().optional()).to_vec()
 }
 
 /// Declares a cell, which is absent if no problem has a value.
 fn cell(after: &str, task: &str) -> MetricInfo {
     let name = format!("accuracy_{after}_{task}");
-    MetricInfo::new(name, "share", "What the model after so many tasks gets right of this task.").higher().optional()
+    MetricInfo::new(name, "share", "Value on this task of the model after this number of tasks.").higher().optional()
 }
 
 fn lost(task: &str) -> [MetricInfo; 2] {
     [
-        MetricInfo::new(format!("forgetting_of_{task}"), "share", "What is lost of this task.").lower(),
+        MetricInfo::new(
+            format!("forgetting_of_{task}"),
+            "share",
+            "Value just after training on this task minus its value at the end.",
+        )
+        .lower(),
         MetricInfo::new(
             format!("problems_{task}"),
             "problems",
@@ -75,5 +85,6 @@ fn lost(task: &str) -> [MetricInfo; 2] {
 }
 
 fn gain(task: &str) -> MetricInfo {
-    MetricInfo::new(format!("learned_of_{task}"), "share", "What the training on this task added to it.").higher()
+    MetricInfo::new(format!("learned_of_{task}"), "share", "Value after training on this task minus its initial value.")
+        .higher()
 }

@@ -32,8 +32,8 @@ impl AccuracyMatrix {
             let rows = models::rows(tables, name)?;
             rows.iter().try_for_each(|row| expect_one_task(config, row))?;
             let of_task = |task: &ForgettingTask| {
-                let own: Vec<&ResultRow> = rows.iter().copied().filter(|row| task.holds(row)).collect();
-                metric.by_problem(&own).at(format!("model `{name}`"))
+                let task_rows: Vec<&ResultRow> = rows.iter().copied().filter(|row| task.holds(row)).collect();
+                metric.by_problem(&task_rows).at(format!("model `{name}`"))
             };
             config.tasks.iter().map(of_task).collect()
         };

@@ -25,7 +25,8 @@ pub struct Forgetting;
 impl Stage for Forgetting {
     type Prepared = ForgettingConfig;
     const NAME: &'static str = "forgetting";
-    const SUMMARY: &'static str = "what models trained on one task after another have forgotten of the earlier tasks";
+    const SUMMARY: &'static str =
+        "how much of earlier tasks a model forgets when it is trained on one task after another";
     const DOC: &'static str = include_str!("forgetting.md");
     const EXAMPLE: &'static str = concat!(
         r#"{"results": "${{ stages.evaluate.results }}", "models": ["after_short", "after_long"], "#,

@@ -11,11 +11,11 @@ use trainyard_learn::statistics::Estimate;
 pub fn describe(config: &ForgettingConfig, matrix: &AccuracyMatrix, context: &mut StageContext) -> Result<StageReport> {
     let mut report = StageReport::new("Forgetting");
     cells(config, matrix, context, &mut report);
-    let nothing = || Error::bug("a task without values passed the check of the matrix");
-    let end = matrix.final_accuracy().ok_or_else(nothing)?;
+    let missing_values = || Error::bug("a task without values passed the check of the matrix");
+    let end = matrix.final_accuracy().ok_or_else(missing_values)?;
     publish("final_accuracy", &end, context, &mut report);
     let lost = matrix.forgetting()?;
-    let average = average(&lost).ok_or_else(nothing)?;
+    let average = average(&lost).ok_or_else(missing_values)?;
     publish("forgetting", &average, context, &mut report);
     forgotten(config, matrix, &lost, context, &mut report);
     let gained = matrix.learned()?;
@@ -103,8 +103,7 @@ fn learned(
 ) -> Result<()> {
     let average = average(gained).ok_or_else(|| Error::bug("no task has a gain"))?;
     publish("learned", &average, context, report);
-    let mut table =
-        Table::new("What every task's training added", ["task", "before all", "just after it", "gain", "problems"]);
+    let mut table = Table::new("Gain by task", ["task", "before all", "just after it", "gain", "problems"]);
     for (task, change) in config.tasks.iter().zip(gained) {
         let values = (change.difference.b, change.difference.a);
         table.row(row(&format!("learned_of_{}", task.name), &task.name, change, values, context, report));
@@ -151,7 +150,7 @@ fn notes(lost: &[TaskChange], gained: &[TaskChange], report: &mut StageReport) {
     report.note(
         "Forgetting is the value just after a task's training minus the value at the end, a mean over all tasks \
          but the last (protocol of 2507.05386); below 0, later training helped. From the best: the highest value \
-         since its training instead; the highest of several measured values lies too high by chance, so it has no \
+         since its training instead; the highest of several measured values is biased upwards, so it has no \
          interval.",
     );
     report.note(
@@ -161,7 +160,7 @@ fn notes(lost: &[TaskChange], gained: &[TaskChange], report: &mut StageReport) {
     let left_out: usize = lost.iter().chain(gained).map(|c| c.left_out).sum();
     if left_out > 0 {
         report.note(format!(
-            "{left_out} times a problem has a value for one of two models only (infrastructure \
+            "{left_out} times a problem has a value for only one of two models (infrastructure \
                 failures) and is left out."
         ));
     }

@@ -77,7 +77,7 @@ fn two_tasks_by_hand() {
 }
 
 #[test]
-fn the_best_may_lie_between_and_tasks_count_the_same() {
+fn best_value_may_be_intermediate_and_tasks_have_equal_weight() {
     let folder = tempfile::tempdir().unwrap();
     let tables = [
         rows("m1", "a1+ a2-"),
@@ -100,7 +100,7 @@ fn the_best_may_lie_between_and_tasks_count_the_same() {
 }
 
 #[test]
-fn what_was_learned_needs_the_initial_model() {
+fn learned_metrics_need_the_initial_model() {
     let folder = tempfile::tempdir().unwrap();
     let tables = [rows("rl", "a1- a2- b1+ b2-"), rows("rl", "a1+ a2- b1- b2-"), rows("rl", "a1+ a2+ b1+ b2+")];
     let mut options = options(2);
@@ -126,7 +126,7 @@ fn infrastructure_failures_leave_their_pair() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_named() {
+fn missing_values_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |name: &str, options: Value, tables: &[Vec<ResultRow>]| {
         run(&folder.path().join(name), options, tables).err().unwrap()

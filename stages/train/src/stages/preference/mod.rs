@@ -60,7 +60,7 @@ impl Stage for Preference {
     }
     fn declared_metrics(&self, prepared: &PreparedPreference, producers: &Producers) -> DeclaredMetrics {
         let config = prepared.config();
-        let wired = producers.get("validation").is_some_and(|behind| !behind.is_empty());
+        let wired = producers.get("validation").is_some_and(|list| !list.is_empty());
         report::declared(config, wired || config.validation_share > 0.0).into()
     }
     fn ports(&self) -> Ports {
@@ -140,8 +140,8 @@ fn split(
     context: &StageContext,
 ) -> Result<(AnswerPairs, Vec<AnswerPair>)> {
     let positions = model.config.positions();
-    let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
-    let mut learned = pairs::read(context.many("preferences"), model, most, "`preferences`")?;
+    let max_tokens = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
+    let mut learned = pairs::read(context.many("preferences"), model, max_tokens, "`preferences`")?;
     let held = match context.many("validation") {
         [] => {
             let chance = Chance::new(config.seed).child("preference", &[]);
@@ -150,15 +150,15 @@ fn split(
             learned.pairs = train;
             held
         }
-        wired => pairs::read(wired, model, most, "`validation`")?.pairs,
+        wired => pairs::read(wired, model, max_tokens, "`validation`")?.pairs,
     };
     if learned.pairs.is_empty() {
         let (long, empty, half) = (learned.too_long, learned.without_loss, learned.incomplete);
         let message = format!(
-            "no pair is left to learn from: {long} are too long, {empty} have an answer without tokens to learn, \
+            "no pairs to train on: {long} are too long, {empty} have an answer without tokens in the loss, \
              {half} lack a row"
         );
-        return Err(Error::data(message).help("check `max_tokens`, and what is wired to `preferences`"));
+        return Err(Error::data(message).help("check `max_tokens` and the input `preferences`"));
     }
     Ok((learned, held))
 }
@@ -180,7 +180,7 @@ impl PreparedOptions for PreparedPreference {
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let wired = inputs.get("reference").is_some_and(|n| *n > 0);
         let unread = (wired && self.loss.is_read() && !self.loss.needs().contains(&"reference")).then(|| {
-            let message = format!("the loss `{}` reads no reference, as it is set", self.loss.kind());
+            let message = format!("the loss `{}` reads no reference with these options", self.loss.kind());
             OptionProblem::new("/reference", message).help("leave `reference` out, or use a loss that needs one")
         });
         self.options.problems_with(inputs).into_iter().chain(unread).collect()

@@ -115,9 +115,9 @@ pub fn inputs<'p>(pairs: &[&'p AnswerPair]) -> (Vec<&'p [u32]>, Vec<TokenPositio
 pub fn sums(pairs: &[&AnswerPair], logprobs: &[f64]) -> Vec<Logprobs> {
     let mut rest = logprobs;
     let mut side = |side: &[_]| -> f64 {
-        let (own, after) = rest.split_at(loss_tokens(side));
+        let (answer, after) = rest.split_at(loss_tokens(side));
         rest = after;
-        own.iter().sum()
+        answer.iter().sum()
     };
     pairs.iter().map(|pair| [side(&pair.sides[0]), side(&pair.sides[1])]).collect()
 }

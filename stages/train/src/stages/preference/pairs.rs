@@ -52,24 +52,24 @@ pub struct AnswerPairs {
     pub shared_turns: usize,
 }
 
-/// Reads the pairs of some artifacts. `most` = token limit of a conversation.
+/// Reads the pairs of some artifacts. `max_tokens` = token limit of a conversation.
 ///
 /// Errors: data, naming the group that is not a pair, or the row that cannot be encoded.
-pub fn read(artifacts: &[InputArtifact], model: &ModelFolder, most: usize, what: &str) -> Result<AnswerPairs> {
+pub fn read(artifacts: &[InputArtifact], model: &ModelFolder, max_tokens: usize, source: &str) -> Result<AnswerPairs> {
     let mut found = AnswerPairs::default();
     for artifact in artifacts {
         let mut groups: BTreeMap<u32, Vec<(f64, TokenizedTrajectory)>> = BTreeMap::new();
         for rows in TableRowReader::<Trajectory>::open(&artifact.parquet())? {
             let rows = rows?;
-            expect_same_text(model, &rows, what)?;
+            expect_same_text(model, &rows, source)?;
             for (row, tokens) in rows.iter().zip(tokenize(model, &rows, false)) {
                 let preferred = row.rewards.get(REWARD).copied().unwrap_or(row.reward);
                 groups.entry(row.group).or_default().push((preferred, tokens?));
             }
         }
         for (group, rows) in groups {
-            match pair(rows).map_err(|e| no_pair(&e, group, what))? {
-                Some(pair) => found.take(pair, most),
+            match pair(rows).map_err(|e| no_pair(&e, group, source))? {
+                Some(pair) => found.take(pair, max_tokens),
                 None => found.incomplete += 1,
             }
         }
@@ -78,9 +78,9 @@ pub fn read(artifacts: &[InputArtifact], model: &ModelFolder, most: usize, what:
 }
 
 impl AnswerPairs {
-    fn take(&mut self, mut pair: AnswerPair, most: usize) {
+    fn take(&mut self, mut pair: AnswerPair, max_tokens: usize) {
         let shared = mask_shared(&mut pair);
-        if pair.longest() > most {
+        if pair.longest() > max_tokens {
             self.too_long += 1;
         } else if pair.sides.iter().any(|side| loss_tokens(side) == 0) {
             self.without_loss += 1;
@@ -108,8 +108,8 @@ fn pair(rows: Vec<(f64, TokenizedTrajectory)>) -> Result<Option<AnswerPair>, Str
     Ok(Some(AnswerPair { problem_id: chosen.problem_id, sides: [chosen.contexts, rejected.contexts] }))
 }
 
-fn no_pair(why: &str, group: u32, what: &str) -> Error {
-    Error::data(format!("group {group} of {what} {why}, but a pair has a chosen and a rejected one"))
+fn no_pair(reason: &str, group: u32, source: &str) -> Error {
+    Error::data(format!("group {group} of {source} {reason}, but a pair has a chosen and a rejected one"))
         .help("wire the output `preferences` of `data/pairs`, which makes pairs, or of `data/import`")
 }
 
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_better_row_is_chosen_and_what_is_no_pair_is_named() {
+    fn better_row_is_chosen_and_invalid_groups_are_reported() {
         let made = pair(vec![row(0.0, "p", "qB"), row(1.0, "p", "qA")]).unwrap().unwrap();
         assert_eq!(made.sides.map(|side| learned(&side)), ["A", "B"]);
         assert_eq!(pair(vec![row(1.0, "p", "qA")]), Ok(None));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_both_share_are_context() {
+    fn shared_turns_are_context() {
         let take = |chosen: &str, rejected: &str| {
             let mut pair = pair(vec![row(1.0, "p", chosen), row(0.0, "p", rejected)]).unwrap().unwrap();
             let shared = mask_shared(&mut pair);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_learned_from_is_counted() {
+    fn unusable_pairs_are_counted() {
         let mut found = AnswerPairs::default();
         for (chosen, rejected) in [("qA", "qB"), ("qAAAA", "qB"), ("qA", "qb"), ("qAoA", "qAob")] {
             found.take(pair(vec![row(1.0, "p", chosen), row(0.0, "p", rejected)]).unwrap().unwrap(), 4);

@@ -73,7 +73,7 @@ impl ReferenceLogprobs {
         let mut model = PolicyModel::load(artifact, "reference", backend.clone())?;
         if model.folder.tokenizer_digest() != policy.folder.tokenizer_digest() {
             return Err(Error::invalid("the models of `model` and `reference` have different tokenizers")
-                .help("wire a reference that `model` was made from"));
+                .help("wire a reference with the tokenizer of `model`"));
         }
         let longest = pairs.0.iter().chain(pairs.1).flat_map(AnswerPair::contexts).map(|c| c.tokens.len()).max();
         let positions = model.folder.config.positions();
@@ -97,11 +97,12 @@ impl ReferenceLogprobs {
     pub fn load(folder: &Path, train: &[AnswerPair], held: &[AnswerPair]) -> Result<Self> {
         let path = folder.join(FILE);
         let text = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;
-        let read: Self = serde_json::from_slice(&text)
-            .map_err(|e| Error::data(format!("the reference's numbers in a resume point cannot be read: {e}")))?;
+        let read: Self = serde_json::from_slice(&text).map_err(|e| {
+            Error::data(format!("the reference log-probabilities of a resume point cannot be read: {e}"))
+        })?;
         if (read.train.len(), read.held.len()) != (train.len(), held.len()) {
-            return Err(Error::data("a resume point holds the reference's numbers of other pairs")
-                .help("begin the stage anew after `trainyard runs afresh RUN STAGE`"));
+            return Err(Error::data("a resume point has reference log-probabilities of other pairs")
+                .help("run `trainyard runs afresh RUN STAGE`, then start the stage again"));
         }
         Ok(read)
     }
@@ -111,5 +112,6 @@ fn finite(logprobs: Logprobs) -> Result<Logprobs> {
     if logprobs.iter().all(|sum| sum.is_finite()) {
         return Ok(logprobs);
     }
-    Err(Error::data("a log-probability under the reference is not finite").help("look at the weights of the model"))
+    Err(Error::data("a log-probability under the reference is not finite")
+        .help("check the weights of the model for NaN"))
 }

@@ -28,7 +28,7 @@ pub fn metrics() -> Vec<MetricInfo> {
         MetricInfo::new(name, unit, doc).reduced_by(Reduce::LastTenth)
     };
     let mut list = vec![
-        step("loss", "per pair", "Loss on the pairs that are learned, the term of fine-tuning included.").lower(),
+        step("loss", "per pair", "Loss on training pairs, including the term of `sft_weight`.").lower(),
         step("accuracy", "share", "Share of pairs whose chosen answer has the higher implicit reward.").higher(),
         step("margin", "reward", "Implicit reward of the chosen answer minus that of the rejected one.").higher(),
         step("chosen_reward", "reward", "Implicit reward of the chosen answer."),
@@ -40,15 +40,19 @@ pub fn metrics() -> Vec<MetricInfo> {
             .optional(),
         step("grad_norm", "norm", "Norm of the gradient before it is clipped."),
         MetricInfo::new("steps", "steps", "Optimizer steps."),
-        MetricInfo::new("tokens", "tokens", "Tokens that were read, prompts included, those of the reference not."),
-        MetricInfo::new("pairs", "pairs", "Pairs that were learned from."),
-        MetricInfo::new("pairs_held_out", "pairs", "Pairs that were measured on."),
+        MetricInfo::new("tokens", "tokens", "Tokens read, prompts included, without those of the reference."),
+        MetricInfo::new("pairs", "pairs", "Training pairs."),
+        MetricInfo::new("pairs_held_out", "pairs", "Held-out pairs."),
         MetricInfo::new("pairs_too_long", "pairs", "Pairs left out because a conversation does not fit the context.")
             .lower(),
-        MetricInfo::new("pairs_without_loss", "pairs", "Pairs left out because an answer has no token to learn.")
+        MetricInfo::new("pairs_without_loss", "pairs", "Pairs left out because an answer has no token in the loss.")
             .lower(),
         MetricInfo::new("pairs_incomplete", "pairs", "Pairs left out because one of their rows is missing.").lower(),
-        MetricInfo::new("shared_turns", "turns", "Turns that both answers of a pair begin with: context, not learned."),
+        MetricInfo::new(
+            "shared_turns",
+            "turns",
+            "Turns that both answers of a pair begin with, excluded from the loss.",
+        ),
     ];
     let kept = "of held-out pairs, of the weights that are kept.";
     let held_out = [
@@ -112,7 +116,7 @@ pub fn write(
     draw(&mut report, "Log-probabilities", "nats", &[("chosen", "chosen_logprob"), ("rejected", "rejected_logprob")]);
     draw(&mut report, "Gradient norm", "", &[("norm", "grad_norm")]);
     draw(&mut report, "Learning rate", "", &[("rate", "learning_rate")]);
-    report.note("If the log-probability of chosen answers falls with that of rejected ones, `sft_weight` holds it up.");
+    report.note("If the log-probability of chosen answers falls with that of rejected ones, raise `sft_weight`.");
     context.write_report("report", report, &metrics().into())
 }
 

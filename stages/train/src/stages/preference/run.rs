@@ -190,6 +190,6 @@ mod tests {
         assert!(sorted(epoch(0)) == (0..10).collect::<Vec<_>>() && sorted(epoch(0)) == sorted(epoch(1)));
         assert_ne!(epoch(0), epoch(1));
         assert_eq!(plan(&PreferenceConfig { steps: Some(4), epochs: None, ..config.clone() }, 10), made[..4]);
-        assert_eq!(plan(&PreferenceConfig { epochs: None, ..config }, 10), made[..3], "one epoch if nothing is said");
+        assert_eq!(plan(&PreferenceConfig { epochs: None, ..config }, 10), made[..3], "one epoch by default");
     }
 }

@@ -51,7 +51,7 @@ fn digests(context: &StageContext) -> Vec<Digest> {
 }
 
 #[test]
-fn chosen_answers_come_to_be_ahead() {
+fn training_raises_chosen_above_rejected_answers() {
     let context = run(options()).unwrap();
     let m = &context.metrics;
     assert!((m["validation_loss_initial"] - 2f64.ln()).abs() < 1e-12, "at the reference every pair has this loss");
@@ -127,7 +127,7 @@ fn a_wired_reference_is_read_and_the_model_itself_changes_nothing() {
 }
 
 #[test]
-fn parts_of_a_batch_change_rounding_alone() {
+fn micro_batches_change_only_rounding() {
     let (whole, parts) =
         (run(with("micro_batch_tokens", json!(99_999))).unwrap(), run(with("micro_batch_tokens", json!(1))).unwrap());
     for name in ["loss", "margin", "validation_loss", "grad_norm", "chosen_logprob"] {
@@ -164,7 +164,7 @@ fn the_best_weights_are_kept_on_request() {
 }
 
 #[test]
-fn what_is_no_pair_is_refused_and_what_is_half_of_one_counted() {
+fn invalid_groups_are_rejected_and_incomplete_pairs_counted() {
     let of = |rows: Vec<Trajectory>, options: Value| {
         let folder = tempfile::tempdir().unwrap().keep();
         let mut context = context_in(&folder, 1, None);

@@ -145,13 +145,13 @@ impl PlayOptions for PrmConfig {
         // The head alone is trained on a decoder that keeps no activations.
         let too_large = || shape::too_large(inputs, &training);
         problems.extend((self.train == TrainedWeights::All).then(too_large).flatten());
-        let found = match (wired("problems"), wired("trajectories")) {
+        let conflict = match (wired("problems"), wired("trajectories")) {
             (true, true) => Some("both are given"),
             (false, false) => Some("none is given"),
             _ => None,
         };
-        problems.extend(found.map(|found| {
-            OptionProblem::new("/problems", format!("`prm` takes either `problems` or `trajectories`, but {found}"))
+        problems.extend(conflict.map(|conflict| {
+            OptionProblem::new("/problems", format!("`prm` takes either `problems` or `trajectories`, but {conflict}"))
                 .help("give exactly one of the two inputs")
         }));
         if wired("problems") {
@@ -214,7 +214,7 @@ impl PlayOptions for PrmConfig {
         }
         if self.problems_limit == Some(0) {
             problems.push(
-                OptionProblem::new("/problems_limit", "a limit of 0 leaves no problem")
+                OptionProblem::new("/problems_limit", "a limit of 0 selects no problems")
                     .help("use at least 1, or null for all"),
             );
         }

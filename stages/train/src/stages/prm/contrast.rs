@@ -27,10 +27,8 @@ pub fn select(rows: Vec<Trajectory>, component: &str) -> Result<Vec<Trajectory>>
     if !rows.is_empty() && rows.iter().all(|r| outcome(r, component).is_none()) {
         let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.rewards.keys().map(String::as_str)).collect();
         let names: Vec<&str> = names.into_iter().collect();
-        return Err(Error::data(format!("no row of input `contrast` has the reward `{component}`")).help(format!(
-            "set `outcome` to the component that says whether an answer is right: {}",
-            names.join(", ")
-        )));
+        return Err(Error::data(format!("no row of input `contrast` has the reward `{component}`"))
+            .help(format!("set `outcome` to the component that marks right answers: {}", names.join(", "))));
     }
     let mut problems: BTreeMap<String, [Vec<Trajectory>; 2]> = BTreeMap::new();
     for row in rows {
@@ -62,10 +60,10 @@ pub fn split(
     (learn, judge)
 }
 
-fn distinct(mut rows: Vec<Trajectory>, most: usize) -> Vec<Trajectory> {
+fn distinct(mut rows: Vec<Trajectory>, limit: usize) -> Vec<Trajectory> {
     rows.sort_by(|a, b| (a.tool_errors, a.tool_calls, &a.token_ids).cmp(&(b.tool_errors, b.tool_calls, &b.token_ids)));
     rows.dedup_by(|a, b| a.token_ids == b.token_ids);
-    rows.truncate(most);
+    rows.truncate(limit);
     rows
 }
 
@@ -146,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_is_not_trained_on_and_measured_on() {
+    fn problems_are_either_trained_on_or_held_out() {
         let one = |problem: &str| row(problem, &[1], Some(1.0), 0);
         let halves = |mut rows: Vec<Trajectory>| {
             let second = rows.split_off(rows.len() / 2);

@@ -32,7 +32,7 @@ pub fn example(row: &Trajectory, right: Option<bool>) -> Result<Example> {
     if labels.len() != row.step_ends.len() {
         let message =
             format!("rollout `{}` has {} step labels, but {} steps", row.id, labels.len(), row.step_ends.len());
-        return Err(Error::data(message).help("set `steps` to what the labels were made for (`lines` or `turns`)"));
+        return Err(Error::data(message).help("set `steps` to the unit of the labels (`lines` or `turns`)"));
     }
     let mut steps = Vec::new();
     for (i, (&end, &label)) in row.step_ends.iter().zip(labels).enumerate() {

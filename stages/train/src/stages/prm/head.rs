@@ -50,18 +50,19 @@ impl ScoringHead {
         let parts = micro_batches(&lengths, self.budget);
         // A pair may be split over two micro-batches, so slopes need all logits first; a single micro-batch has them
         // from its own forward pass.
-        let whole =
+        let full_batch =
             if parts.len() > 1 { Some(gradients(members, &self.logits(members)?, self.ranking_weight)) } else { None };
-        let mut losses = whole.as_ref().map(|(losses, _)| *losses).unwrap_or_default();
+        let mut losses = full_batch.as_ref().map(|(losses, _)| *losses).unwrap_or_default();
         for part in parts {
             let examples: Vec<&Example> = part.iter().map(|&k| members[k]).collect();
             let (sequences, places) = inputs(&examples);
             let scores = self.trainer.forward(&sequences, &places, 1.0)?.values;
-            let slopes: Vec<f64> = match &whole {
+            let slopes: Vec<f64> = match &full_batch {
                 Some((_, slopes)) => part.iter().flat_map(|&k| slopes[k].iter().copied()).collect(),
                 None => {
-                    let (own, slopes) = gradients(&examples, &by_example(scores, &examples), self.ranking_weight);
-                    losses = own;
+                    let (batch_losses, slopes) =
+                        gradients(&examples, &by_example(scores, &examples), self.ranking_weight);
+                    losses = batch_losses;
                     slopes.concat()
                 }
             };
@@ -164,8 +165,8 @@ pub fn train(
 ) -> Result<(ScoringHead, LearningCurves)> {
     let groups = sharing_batches(examples);
     if groups.is_empty() {
-        return Err(Error::data("no step is labeled")
-            .help("give trajectories with `step_labels`, or problems to label by rollouts"));
+        return Err(Error::data("no step has a label")
+            .help("wire `trajectories` with `step_labels`, or `problems` to label by rollouts"));
     }
     let lengths: Vec<usize> = groups.iter().map(|g| g.iter().map(|e| e.tokens.len()).sum()).collect();
     let chance = Chance::new(config.seed).child("prm", &[]);

@@ -176,7 +176,7 @@ fn success_share(prefix: &LabelPrefix, group: &[Rollout]) -> Result<f32> {
     for one in group.iter().filter(|f| !f.failed()) {
         if one.trajectory.token_ids.get(..prefix.end) != Some(prefix.tokens.as_slice()) {
             return Err(Error::data(format!(
-                "the environment answered rollout `{}` in another way when it was replayed",
+                "the environment responded to rollout `{}` differently when it was replayed",
                 one.trajectory.id
             ))
             .help("use tools whose results depend on their arguments alone"));

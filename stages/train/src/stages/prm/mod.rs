@@ -61,7 +61,7 @@ times ln(1 + exp(z_wrong − z_right)) at the last step of right and wrong rollo
 problem's difficulty cancels. `train: all` also trains the decoder under the head.\n\n\
 Metrics are over the steps of held-out problems (those of `evaluation` if given, else a share of the problems): \
 `auc` (labels above ½ against labels below), `ece` (expected calibration error), `brier`, and `brier_constant` \
-(always predicting the training mean) beside it.\n\n\
+(always predicting the training mean) for comparison.\n\n\
 Rows longer than the model's positions are left out: `rows_too_long` counts them, `rows_left_out` also counts \
 given rows without labels.\n\n\
 Errors: both of `problems` and `trajectories` or neither, labels outside 0..1, rows of another tokenizer or \
@@ -100,7 +100,7 @@ impl Stage for Prm {
         Ports {
             inputs: vec![
                 port("model", Model, One, "The policy whose decoder gets the head."),
-                port("problems", Problems, Optional, "What to label by Monte-Carlo rollouts."),
+                port("problems", Problems, Optional, "Problems to label by Monte-Carlo rollouts."),
                 port("trajectories", Trajectories, Optional, "Trajectories with step labels."),
                 port(
                     "contrast",
@@ -246,8 +246,8 @@ impl Prm {
                 Ok(LabeledRollouts { rows, prefixes: 0, failures: 0, left_out })
             }
             (both, _) => {
-                let found = if both.is_some() { "both are given" } else { "none is given" };
-                Err(Error::invalid(format!("`prm` takes either `problems` or `trajectories`, but {found}"))
+                let conflict = if both.is_some() { "both are given" } else { "none is given" };
+                Err(Error::invalid(format!("`prm` takes either `problems` or `trajectories`, but {conflict}"))
                     .help("give exactly one of the two inputs"))
             }
         }

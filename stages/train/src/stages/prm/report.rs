@@ -16,7 +16,8 @@ pub fn metrics() -> Vec<MetricInfo> {
     let mut list = vec![
         MetricInfo::new("rollouts", "rollouts", "Episodes with labeled steps."),
         MetricInfo::new("prefixes", "prefixes", "Step ends from which more episodes were sampled."),
-        MetricInfo::new("infrastructure_failures", "rollouts", "Rollouts that the infrastructure broke.").lower(),
+        MetricInfo::new("infrastructure_failures", "rollouts", "Rollouts that ended with an infrastructure failure.")
+            .lower(),
         MetricInfo::new("rows_left_out", "rows", "Rows that were left out.").lower(),
         MetricInfo::new("rows_too_long", "rows", "Rows that are longer than the model's context.").lower(),
         MetricInfo::new("steps_labeled", "steps", "Labeled steps, for training and measuring."),
@@ -51,7 +52,7 @@ pub fn metrics() -> Vec<MetricInfo> {
         list.push(
             MetricInfo::new(format!("{name}_high"), "share", "Upper end of its 95% interval.").higher().optional(),
         );
-        list.push(MetricInfo::new(format!("{name}_pairs"), "pairs", "Pairs that it rests on.").optional());
+        list.push(MetricInfo::new(format!("{name}_pairs"), "pairs", "Number of pairs of this share.").optional());
     }
     list
 }

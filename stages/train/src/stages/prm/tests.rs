@@ -167,7 +167,7 @@ impl Reporter for Losses {
 }
 
 #[test]
-fn contrasted_rollouts_teach_what_labels_do_not_say() {
+fn contrasted_rollouts_teach_what_labels_lack() {
     let folder = tempfile::tempdir().unwrap();
     // Labels that are independent of the answer.
     let labels: Vec<Trajectory> = (0..12)
@@ -184,14 +184,14 @@ fn contrasted_rollouts_teach_what_labels_do_not_say() {
         input_trajectories(&mut c, folder.path(), "contrast", &contrasts(40));
         let mut options = options();
         options["ranking_weight"] = json!(weight);
-        let told = Arc::new(Losses::default());
-        c.reporter = told.clone();
+        let reported = Arc::new(Losses::default());
+        c.reporter = reported.clone();
         run_stage::<Prm>(options, &mut c).unwrap();
         // No loss on labels of ½ is less than ln 2. A batch of only contrasted rollouts has no loss on labels, rather
         // than 0.
-        let told = told.0.lock().unwrap();
-        let least = told.iter().copied().fold(c.metrics["loss"], f64::min);
-        assert!(!told.is_empty() && least > std::f64::consts::LN_2 - 1e-6, "{told:?}");
+        let reported = reported.0.lock().unwrap();
+        let least = reported.iter().copied().fold(c.metrics["loss"], f64::min);
+        assert!(!reported.is_empty() && least > std::f64::consts::LN_2 - 1e-6, "{reported:?}");
         c.metrics.clone()
     };
     let (with, without) = (run(1.0), run(0.0));

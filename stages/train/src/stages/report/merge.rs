@@ -21,7 +21,8 @@ pub fn merge(title: &str, summary: &str, reports: &[StageReport]) -> StageReport
             let metric = numbered(&row.metric, comparisons[&row.metric]);
             Comparison { metric, ..row.clone() }
         }));
-        let titled = |own: &str| if own.is_empty() { report.title.clone() } else { format!("{}: {own}", report.title) };
+        let titled =
+            |title: &str| if title.is_empty() { report.title.clone() } else { format!("{}: {title}", report.title) };
         joined.tables.extend(report.tables.iter().cloned().map(|mut table| {
             table.title = titled(&table.title);
             table
@@ -51,8 +52,8 @@ pub fn declared(producers: &[Producer]) -> DeclaredMetrics {
 }
 
 fn join(producers: &[Producer], list: fn(&DeclaredMetrics) -> &[MetricInfo]) -> Vec<MetricInfo> {
-    let own = |p: &Producer| p.declared.as_ref().map(|d| list(d).to_vec()).unwrap_or_default();
-    let all: Vec<Vec<MetricInfo>> = producers.iter().map(own).collect();
+    let declared_metrics = |p: &Producer| p.declared.as_ref().map(|d| list(d).to_vec()).unwrap_or_default();
+    let all: Vec<Vec<MetricInfo>> = producers.iter().map(declared_metrics).collect();
     let mut joined = Vec::new();
     for (place, metrics) in all.iter().enumerate() {
         for metric in metrics {

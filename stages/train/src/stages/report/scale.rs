@@ -14,11 +14,11 @@ pub struct AxisScale {
 }
 
 impl AxisScale {
-    /// Creates an axis over `[low, high]` with about `wanted` ticks; a range of width 0 is widened. The ends are ticks
-    /// if `round`.
-    pub fn new(low: f64, high: f64, wanted: usize, round: bool) -> Self {
+    /// Creates an axis over `[low, high]` with about `tick_count` ticks; a range of width 0 is widened. The ends are
+    /// ticks if `round`.
+    pub fn new(low: f64, high: f64, tick_count: usize, round: bool) -> Self {
         let (low, high) = widen(low, high);
-        let step = nice_step((high - low) / wanted.max(1) as f64);
+        let step = nice_step((high - low) / tick_count.max(1) as f64);
         // A small tolerance keeps an end in place if it is a multiple of the step up to rounding.
         let (first, last) = if round {
             ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil())

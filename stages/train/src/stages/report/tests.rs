@@ -62,7 +62,7 @@ fn markdown_tables_keep_their_columns() {
 }
 
 #[test]
-fn equal_metric_names_are_told_apart() {
+fn equal_metric_names_get_prefixes() {
     let joined = merge::merge("All", "", &[sample("SFT"), sample("RL run"), StageReport::new("Empty")]);
     assert_eq!(joined.metrics.keys().collect::<Vec<_>>(), ["1.accuracy", "1.loss", "2.accuracy", "2.loss"]);
     assert_eq!(joined.tables[1].title, "RL run: Accuracy");
@@ -74,20 +74,20 @@ fn equal_metric_names_are_told_apart() {
 #[test]
 fn a_joined_report_has_the_names_that_its_reports_declare() {
     use trainyard_core::{Comparison, MetricInfo, Producer};
-    let behind = |metrics: Vec<MetricInfo>| Producer { declared: Some(metrics.into()), ..Producer::default() };
+    let producer = |metrics: Vec<MetricInfo>| Producer { declared: Some(metrics.into()), ..Producer::default() };
     let metric = |name: &str| MetricInfo::new(name, "share", "A share.");
     let reports = [
-        behind(vec![metric("loss"), metric("steps"), metric("best").optional()]),
-        behind(vec![metric("steps"), metric("kl"), metric("best")]),
+        producer(vec![metric("loss"), metric("steps"), metric("best").optional()]),
+        producer(vec![metric("steps"), metric("kl"), metric("best")]),
     ];
     let declared = merge::declared(&reports);
     let names: Vec<&str> = declared.metrics.iter().map(|m| m.name.as_str()).collect();
     assert_eq!(names, ["loss", "1.steps", "2.steps", "kl"], "which report has `best` is not known");
-    assert!(!declared.open && merge::declared(&[Producer::default()]).open, "nobody says what a command reports");
+    assert!(!declared.open && merge::declared(&[Producer::default()]).open, "reports of commands are unknown");
     let mut compared = sample("Compared");
     compared.comparisons.push(Comparison { difference: Some(0.5), ..Comparison::of("accuracy") });
     let joined = merge::merge("All", "", &[compared.clone(), StageReport::new("Empty")]);
-    assert_eq!(joined.comparisons[0].metric, "accuracy", "beside a metric of that name");
+    assert_eq!(joined.comparisons[0].metric, "accuracy", "next to a metric of that name");
     let twice = merge::merge("All", "", &[compared.clone(), compared]);
     assert_eq!(twice.comparisons[1].metric, "2.accuracy");
 }

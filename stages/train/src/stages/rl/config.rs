@@ -294,8 +294,8 @@ pub fn schema(parts: &TrainParts) -> Value {
     for part in ["curriculum", "replay", "advantage"] {
         relax_kind(&mut schema["properties"][part]);
     }
-    for (definition, part) in [("Rollout", "strategy"), ("Loss", "correction")] {
-        relax_kind(&mut schema["$defs"][definition]["properties"][part]);
+    for (definition, part) in [(RolloutConfig::schema_name(), "strategy"), (Loss::schema_name(), "correction")] {
+        relax_kind(&mut schema["$defs"][&*definition]["properties"][part]);
     }
     let names = parts.learn.algorithms.names();
     schema["properties"]["algorithm"] = json!({

@@ -34,7 +34,7 @@ pub fn any(parts: &TrainParts) -> DeclaredMetrics {
 pub fn of(composed: &ComposedParts, rewards: &RewardList, producers: &Producers, entropies: bool) -> DeclaredMetrics {
     let mut list = common();
     list.retain(|metric| entropies || metric.name != ENTROPY);
-    if producers.get("validation").is_some_and(|behind| !behind.is_empty()) {
+    if producers.get("validation").is_some_and(|list| !list.is_empty()) {
         list.extend(validation());
     }
     list.extend(rewards.components().iter().map(|name| component(name)));
@@ -107,8 +107,8 @@ fn sampled() -> Vec<MetricInfo> {
         whole("forked_share", "share", "Share of rollouts that are forks of another one."),
         whole("critical_path_tokens", "tokens per step", "Tokens that must be decoded one after the other.").lower(),
         whole("staleness", "updates", "Updates between the oldest token of a group and its own update.").lower(),
-        whole("stale_groups", "groups per step", "Groups that were left out for their age.").lower(),
-        MetricInfo::new("infrastructure_failures", "rollouts", "Rollouts that the infrastructure broke.")
+        whole("stale_groups", "groups per step", "Groups left out because they exceed `max_staleness`.").lower(),
+        MetricInfo::new("infrastructure_failures", "rollouts", "Rollouts that ended with an infrastructure failure.")
             .lower()
             .reduced_by(Sum),
     ]
@@ -233,7 +233,7 @@ fn update() -> Vec<MetricInfo> {
 fn counts() -> Vec<MetricInfo> {
     vec![
         MetricInfo::new("steps", "steps", "Steps that were done."),
-        MetricInfo::new("empty_steps", "steps", "Steps whose filters left nothing to learn from.").lower(),
+        MetricInfo::new("empty_steps", "steps", "Steps whose filters dropped all rollouts.").lower(),
     ]
 }
 

@@ -24,7 +24,7 @@ pub fn kind_of(part: &Value) -> &str {
 
 /// Records that the strategy did not select a rollout.
 pub fn not_selected(rollout: &mut Rollout, strategy: &str) {
-    let reason = "the strategy did not select it".to_string();
+    let reason = "not selected by the strategy".to_string();
     rollout.trajectory.verdicts.push(Verdict { rule: strategy.to_string(), keep: false, reason });
 }
 
@@ -79,7 +79,7 @@ mod tests {
     use trainyard_tables::Trajectory;
 
     #[test]
-    fn a_rule_is_called_by_its_kind_and_counted_where_it_comes_again() {
+    fn repeated_kinds_get_numbered_names() {
         let parts = [json!({"kind": "void_turn"}), json!("overlong"), json!({"kind": "void_turn", "action": "mask"})];
         assert_eq!(rule_names(&parts), ["void_turn", "overlong", "void_turn_2"]);
     }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn objections_stay_with_their_rollouts() {
+    fn verdicts_are_recorded_on_rollouts() {
         let rollout = |sample| Rollout::new(Trajectory { sample, loss_mask: vec![true; 2], ..Trajectory::default() });
         let mut groups = [Group { rollouts: vec![rollout(0), rollout(1)], ..Group::default() }];
         let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(DropSample(0)), Box::new(DropSample(1))];

@@ -46,7 +46,7 @@ pub(super) fn open(parts: &TrainParts, opening: RlInputOptions<'_>, context: &St
     let (policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
     let problems = problems::read(context.input("problems")?, "problems")?;
     if problems.is_empty() {
-        return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
+        return Err(Error::data("input `problems` has no rows").help("wire at least one problem"));
     }
     let validation =
         context.optional("validation").map(|a| problems::read(a, "validation")).transpose()?.unwrap_or_default();

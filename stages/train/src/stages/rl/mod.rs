@@ -104,7 +104,7 @@ impl Stage for Rl {
         Ports {
             inputs: vec![
                 port("model", Model, One, "The policy to start from."),
-                port("problems", Problems, One, "What to practice on."),
+                port("problems", Problems, One, "Problems to train on."),
                 port("validation", Problems, Optional, "Held-out problems that choose the weights to keep."),
                 port(
                     "record",
@@ -281,12 +281,14 @@ impl PreparedOptions for PreparedRl {
             problems.push(problem.help("connect `demonstrations` to the trajectories that solve these problems"));
         }
         if !wired("validation") && config.validate_every.is_some_and(|every| every > 0) {
-            let problem =
-                OptionProblem::new("/validate_every", "there is nothing to validate on: no `validation` input");
+            let problem = OptionProblem::new("/validate_every", "no validation data: `validation` is not wired");
             problems.push(problem.help("wire `validation` to held-out problems, or leave `validate_every` out"));
         }
         if wired("record") && !self.sampler().reproducible_draws {
-            let problem = OptionProblem::new("/record", "a record cannot be repeated where equal requests may differ");
+            let problem = OptionProblem::new(
+                "/record",
+                "a record cannot be repeated with `rollout.backend`, whose equal requests may differ",
+            );
             problems.push(problem.help("leave `rollout.backend` out, or `record`"));
         }
         if wired("record") && config.rollout.asynchronous.is_none() {
@@ -294,10 +296,7 @@ impl PreparedOptions for PreparedRl {
                 "/record",
                 "a record repeats asynchronous rollouts, but `rollout.asynchronous` is off",
             );
-            problems.push(
-                problem
-                    .help("repeat a run with the options that it was made with; rollouts in turns repeat themselves"),
-            );
+            problems.push(problem.help("set the options of the recorded run; synchronous runs need no record"));
         }
         problems
     }

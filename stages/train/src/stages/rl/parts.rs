@@ -147,7 +147,7 @@ impl RlParts {
             problems.push(
                 OptionProblem::new(
                     "/loss/correction",
-                    "asynchronous rollouts are of older weights, but nothing corrects for that",
+                    "asynchronous rollouts come from older weights, but `loss.correction` is off",
                 )
                 .help("use {kind: truncated}, {kind: masked} or {kind: sequence}"),
             );
@@ -187,16 +187,18 @@ impl RlParts {
         let help = |need: &str| match need {
             "fork" | "altered_start" if !starts => "leave this part out: episodes of a program begin at its beginning",
             "groups" => "set `rollout.group_size` to at least 2",
-            "fork" => "leave `rollout.asynchronous` out: groups that fork meet after every turn",
-            "rollout_entropies" => "sample where entropies are known: leave `rollout.backend` out",
-            "forced_scores" => "sample where given tokens are scored: leave `rollout.backend` out",
+            "fork" => "leave `rollout.asynchronous` out: groups that fork synchronize after every turn",
+            "rollout_entropies" => "leave `rollout.backend` out: it gives no entropies",
+            "forced_scores" => "leave `rollout.backend` out: it cannot score given tokens",
             "demonstrations" | "altered_start" if !scores_given => {
                 "leave `rollout.backend` out: it cannot score given tokens at this temperature"
             }
-            "altered_start" => "leave `rollout.asynchronous` out: its record does not hold how an episode began",
-            "all_groups" => "leave this part or `rollout.asynchronous` out: there, groups are filtered one by one",
+            "altered_start" => "leave `rollout.asynchronous` out: its record does not store how an episode began",
+            "all_groups" => {
+                "leave this part or `rollout.asynchronous` out: asynchronous groups are filtered one by one"
+            }
             "multi_turn" => "set `environment.max_turns` to at least 2",
-            _ => "this stage does not offer it: choose another part",
+            _ => "this stage does not support it: choose another part",
         };
         let of = |(at, part): (String, &dyn RlPart)| -> Vec<OptionProblem> {
             let missing = part.needs().missing(offered);
@@ -238,7 +240,7 @@ impl RlParts {
     }
     /// Restores the state returned by [`RlParts::save`]. Errors: data, naming the part whose state does not fit.
     pub fn load(&mut self, state: &Value) -> Result<()> {
-        let states = state.as_object().ok_or_else(|| Error::data("the part states of the checkpoint are no map"))?;
+        let states = state.as_object().ok_or_else(|| Error::data("the part states of the checkpoint are not a map"))?;
         for (at, part) in self.each_mut() {
             part.load(states.get(&at).cloned().unwrap_or(json!(null))).at(&at)?;
         }

@@ -154,8 +154,8 @@ impl RolloutStats {
         self.critical_path += match wait {
             ToolWait::Trajectory => episodes.iter().map(|turns| turns.iter().sum()).max().unwrap_or(0),
             ToolWait::Batch => {
-                let most = episodes.iter().map(Vec::len).max().unwrap_or(0);
-                (0..most).map(|k| episodes.iter().filter_map(|turns| turns.get(k)).max().copied().unwrap_or(0)).sum()
+                let rounds = episodes.iter().map(Vec::len).max().unwrap_or(0);
+                (0..rounds).map(|k| episodes.iter().filter_map(|turns| turns.get(k)).max().copied().unwrap_or(0)).sum()
             }
         };
     }
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sampler_does_not_give_is_left_out() {
+    fn missing_entropies_are_left_out() {
         let mut tally = RolloutStats::default();
         let trajectory = Trajectory { loss_mask: vec![false, true], ..Trajectory::default() };
         tally.count(&Rollout { trajectory, ..Rollout::default() });

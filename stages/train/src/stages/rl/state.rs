@@ -105,12 +105,13 @@ pub struct RlProgress {
 impl RlState {
     /// Rejects tools that differ from those of the previous attempt: the rollouts would not be comparable.
     pub fn expect_tools(&self, now: &[ToolSpec]) -> Result<()> {
-        let what = self.tools.as_deref().and_then(|before| difference(before, now));
-        what.map_or(Ok(()), |what| {
-            let error = Error::invalid(format!("the tools are not those of the attempt before: {what}"));
-            Err(error
-                .at("environment")
-                .help("start the program or server as it was, or give the resume points up: `runs afresh RUN STAGE`"))
+        let change = self.tools.as_deref().and_then(|before| difference(before, now));
+        change.map_or(Ok(()), |change| {
+            let error = Error::invalid(format!("the tools differ from those of the previous attempt: {change}"));
+            Err(error.at("environment").help(
+                "start the program or server as before, or discard the resume points by `trainyard runs afresh RUN \
+                 STAGE`",
+            ))
         })
     }
 }
@@ -127,10 +128,10 @@ impl RlProgress {
         let version = if self.versions_are_steps { self.version() } else { steps };
         self.sampler.set_weights(&self.trainer.weights()?, version)
     }
-    /// Appends rows and keeps the newest `most`.
-    pub fn keep(&mut self, rows: Vec<Trajectory>, most: usize) {
+    /// Appends rows and keeps the newest `limit`.
+    pub fn keep(&mut self, rows: Vec<Trajectory>, limit: usize) {
         self.rollouts.extend(rows);
-        while self.rollouts.len() > most {
+        while self.rollouts.len() > limit {
             self.rollouts.pop_front();
         }
     }

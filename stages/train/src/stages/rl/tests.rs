@@ -170,7 +170,7 @@ fn rollouts_of(context: &StageContext) -> Vec<Trajectory> {
 }
 
 #[test]
-fn passes_over_the_problems_go_on_over_steps() {
+fn passes_over_the_problems_span_steps() {
     let folder = tempfile::tempdir().unwrap();
     let over = json!({
         "curriculum": "uniform", "filters": [], "rollout": {"group_size": 2}, "checkpoint_every": 0,
@@ -217,7 +217,7 @@ fn two_problems_of_one_id_are_refused() {
 }
 
 #[test]
-fn what_reward_spread_drops_is_not_drawn_again() {
+fn groups_dropped_by_reward_spread_are_not_drawn_again() {
     let folder = tempfile::tempdir().unwrap();
     let over = json!({
         "filters": [{"kind": "reward_spread", "share": 0.5}], "checkpoint_every": 0, "resample": {"max_draws": 3},
@@ -227,7 +227,7 @@ fn what_reward_spread_drops_is_not_drawn_again() {
 }
 
 #[test]
-fn rows_say_which_update_used_them_and_which_rule_spoke_against_them() {
+fn rows_have_their_update_and_filter_verdicts() {
     let folder = tempfile::tempdir().unwrap();
     let filters =
         json!(["void_turn", {"kind": "reward_spread", "share": 0.5}, {"kind": "reward_spread", "share": 0.5}]);
@@ -260,7 +260,7 @@ fn replayed_rollouts_have_targets_for_the_critic() {
 }
 
 #[test]
-fn a_critic_learns_what_is_to_come() {
+fn critic_learns_expected_rewards() {
     let run = |steps: u64| {
         let folder = tempfile::tempdir().unwrap();
         let ppo = json!({
@@ -316,7 +316,7 @@ fn asynchronous_rollouts_keep_their_bound_and_repeat_from_their_record() {
 }
 
 #[test]
-fn a_killed_asynchronous_run_is_cancelled_and_goes_on() {
+fn killed_asynchronous_run_is_cancelled_and_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let asynchronous = json!({"asynchronous": {"max_staleness": 1}});
     let over = json!({"rollout": asynchronous, "loss": {"correction": {"kind": "truncated"}}, "checkpoint_every": 1});

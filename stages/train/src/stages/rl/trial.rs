@@ -35,9 +35,9 @@ impl RlRun<'_> {
     fn first(&self, parts: &mut RlParts, count: usize) -> Result<Vec<Rollout>> {
         let (step, draw_number) = (0, 0);
         let chance = self.chance.child("step", &[step]).child("draw", &[draw_number]);
-        let wanted = self.config.problems_per_step;
+        let problems_per_step = self.config.problems_per_step;
         let rates = PassRates::default();
-        let draw = parts.curriculum.next(step, wanted, &self.pool, &rates, &self.curriculum_chance());
+        let draw = parts.curriculum.next(step, problems_per_step, &self.pool, &rates, &self.curriculum_chance());
         let (size, place) = (self.config.rollout.group_size, self.place(step));
         let spawns = parts.strategy.start(&draw, &self.pool, size, place, &chance.child("start", &[]));
         let mut jobs: Vec<EpisodeJob> = spawns.into_iter().map(|spawn| job(&draw, spawn)).collect();

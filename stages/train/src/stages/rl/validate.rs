@@ -26,17 +26,17 @@ impl GreedyRates {
     }
 }
 
-/// Selects at most `most` problems, in equal numbers per level as far as they reach, in their order.
-pub fn equal_shares(problems: Vec<Problem>, most: usize) -> Vec<Problem> {
+/// Selects at most `limit` problems, in equal numbers per level as far as they reach, in their order.
+pub fn equal_shares(problems: Vec<Problem>, limit: usize) -> Vec<Problem> {
     let mut by_level: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (i, p) in problems.iter().enumerate() {
         by_level.entry(p.level).or_default().push(i);
     }
     let mut chosen: Vec<usize> = Vec::new();
     let mut round = 0;
-    while chosen.len() < most.min(problems.len()) {
-        let left = most - chosen.len();
-        chosen.extend(by_level.values().filter_map(|list| list.get(round).copied()).take(left));
+    while chosen.len() < limit.min(problems.len()) {
+        let remaining = limit - chosen.len();
+        chosen.extend(by_level.values().filter_map(|list| list.get(round).copied()).take(remaining));
         round += 1;
     }
     chosen.sort_unstable();

@@ -20,8 +20,8 @@ use trainyard_lm::template::TemplateOptions;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SftConfig {
-    /// How the model's chat template is used. Rows bring the tools that they offer; `tools` says who writes calls: the
-    /// template, or the rows' texts as they are.
+    /// How the model's chat template is used. Rows contain their tools; `tools` selects the format of calls: that of
+    /// the template, or the rows' texts unchanged.
     #[serde(skip_serializing_if = "TemplateOptions::is_default")]
     pub template: TemplateOptions,
     /// Passes over the trajectories.
@@ -43,8 +43,8 @@ pub struct SftConfig {
     pub mask_errored_turns: bool,
     /// The optimizer of the model.
     pub optimizer: OptimizerOptions,
-    /// A small addition that learns in the place of the model, such as `{kind: lora}`; null = the whole model learns. A
-    /// model that has an adapter is trained on in it; left out, its adapter is merged first.
+    /// Adapter to train instead of the model, such as `{kind: lora}`; null = train the whole model. A model with an
+    /// adapter continues training that adapter; without this option, the adapter is merged first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter: Option<AdapterOptions>,
     /// Steps between measurements of the validation loss; 0 = only before the first step and after the last; null = 25.
@@ -117,7 +117,7 @@ impl TrainOptions for SftConfig {
         problems.extend(row_options::empty(&limits));
         problems.extend(self.stop_at.iter().flat_map(StopAt::problems));
         if self.stop_at.is_some() && self.patience.is_some() {
-            let problem = OptionProblem::new("/patience", "`patience` and `stop_at` both say when training ends");
+            let problem = OptionProblem::new("/patience", "`patience` and `stop_at` both end training");
             problems.push(problem.help("keep one of them"));
         }
         problems

@@ -23,14 +23,14 @@ pub struct SftExamples {
     pub masked_turns: usize,
 }
 
-/// Takes rows in order. `most` = tokens that a sequence may have.
-pub fn prepare(rows: Vec<TokenizedTrajectory>, most: usize) -> SftExamples {
+/// Takes rows in order. `max_tokens` = tokens that a sequence may have.
+pub fn prepare(rows: Vec<TokenizedTrajectory>, max_tokens: usize) -> SftExamples {
     let mut prepared = SftExamples::default();
     for row in rows {
         prepared.masked_turns += row.masked_turns;
         let longest = row.longest();
         let examples: Vec<Example> = row.contexts.into_iter().filter(|e| e.loss_tokens() > 0).collect();
-        if longest > most {
+        if longest > max_tokens {
             prepared.too_long += 1;
         } else if examples.is_empty() {
             prepared.empty += 1;
@@ -47,13 +47,13 @@ pub fn encoded(
     artifacts: &[InputArtifact],
     model: &ModelFolder,
     mask_errored_turns: bool,
-    what: &str,
+    source: &str,
 ) -> Result<Vec<TokenizedTrajectory>> {
     let mut all = Vec::new();
     for artifact in artifacts {
         for rows in TableRowReader::<Trajectory>::open(&artifact.parquet())? {
             let rows = rows?;
-            expect_same_text(model, &rows, what)?;
+            expect_same_text(model, &rows, source)?;
             for row in tokenize(model, &rows, mask_errored_turns) {
                 all.push(row?);
             }

@@ -1,7 +1,7 @@
 //! `sft`: supervised fine-tuning on trajectories.
 //!
-//! It teaches the format of turns and tool calls. Only the agent's own tokens are in the loss, never what a tool
-//! answered.
+//! It teaches the format of turns and tool calls. Only the agent's own tokens are in the loss, never tool
+//! results.
 
 pub mod config;
 pub mod data;
@@ -67,17 +67,17 @@ fn metrics() -> Vec<MetricInfo> {
         "Loss on held-out trajectories before the first step.",
     );
     vec![
-        MetricInfo::new("loss", "nats per token", "Loss on the tokens that are learned.")
+        MetricInfo::new("loss", "nats per token", "Loss on the tokens in the loss.")
             .lower()
             .reduced_by(Reduce::LastTenth),
         MetricInfo::new("grad_norm", "norm", "Norm of the gradient before it is clipped.")
             .reduced_by(Reduce::LastTenth),
         MetricInfo::new("steps", "steps", "Optimizer steps."),
         MetricInfo::new("tokens", "tokens", "Tokens that were read, prompts included."),
-        MetricInfo::new("rows", "rows", "Trajectories that were learned from."),
+        MetricInfo::new("rows", "rows", "Training trajectories."),
         MetricInfo::new("rows_too_long", "rows", "Trajectories that do not fit into the context and were left out.")
             .lower(),
-        MetricInfo::new("rows_without_loss", "rows", "Trajectories without a token to learn.").lower(),
+        MetricInfo::new("rows_without_loss", "rows", "Trajectories without a token in the loss.").lower(),
         MetricInfo::new("masked_turns", "turns", "Turns that are in the context but not in the loss."),
         validation.lower().optional(),
         initial.lower().optional(),
@@ -108,7 +108,7 @@ impl Stage for Sft {
         let config = &prepared.trained.config;
         let mut list = metrics();
         list.retain(|m| config.stop_at.is_some() || m.name != stop::METRIC);
-        let wired = producers.get("validation").is_some_and(|behind| !behind.is_empty());
+        let wired = producers.get("validation").is_some_and(|list| !list.is_empty());
         if !wired && config.validation_share == 0.0 {
             list.retain(|m| !m.name.starts_with("validation") && m.name != "best_step");
         }
@@ -120,10 +120,10 @@ impl Stage for Sft {
         Ports {
             inputs: vec![
                 port("model", Model, One, "The model to start from."),
-                port("trajectories", Trajectories, Many, "What to learn from."),
-                port(PORT, Table, Many, "What to learn from, as `data/tokenize` made it; instead of `trajectories`."),
+                port("trajectories", Trajectories, Many, "Training data."),
+                port(PORT, Table, Many, "Training data from `data/tokenize`, instead of `trajectories`."),
                 port("validation", Trajectories, Optional, "Held-out trajectories that choose the weights to keep."),
-                port(stop::PORT, Problems, Optional, "Problems that `stop_at` plays; never those of the test."),
+                port(stop::PORT, Problems, Optional, "Problems that `stop_at` plays; not those of the test."),
             ],
             outputs: vec![
                 port("model", Model, One, "The fine-tuned model."),
@@ -149,8 +149,8 @@ impl Stage for Sft {
         let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
         let (train, held) = rows(&config, &policy.folder, context)?;
         let positions = policy.folder.config.positions();
-        let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
-        let (prepared, held) = (prepare(train, most), prepare(held, most));
+        let max_tokens = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
+        let (prepared, held) = (prepare(train, max_tokens), prepare(held, max_tokens));
         let plan = run::plan(&config, &prepared.examples)?;
         let learned = TrainableParams { learns, seed: config.seed };
         let optimizer = config.optimizer.settle(TrainingMethod::Sft, &policy.folder, learns, context);

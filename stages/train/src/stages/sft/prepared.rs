@@ -38,8 +38,8 @@ impl PreparedOptions for PreparedSft {
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.trained.problems();
         if let Some(stop) = &self.trained.config.stop_at {
-            let own = self.environment.problems();
-            problems.extend(own.into_iter().map(|problem| problem.with_prefix("/stop_at")));
+            let environment_problems = self.environment.problems();
+            problems.extend(environment_problems.into_iter().map(|problem| problem.with_prefix("/stop_at")));
             problems.extend(native::problems(&stop.environment, &self.trained.config.template));
             let sampling = stop.sampling.distribution();
             problems.extend(self.trained.backend.problem_with_sampling("/stop_at/sampling", &sampling));

@@ -131,8 +131,8 @@ fn play(
 pub fn plan(config: &SftConfig, train: &[Example]) -> Result<Vec<Vec<usize>>> {
     let lengths: Vec<usize> = train.iter().map(|e| e.tokens.len()).collect();
     if lengths.is_empty() {
-        return Err(Error::data("no trajectory is left to learn from")
-            .help("check `max_tokens`, and that the trajectories hold assistant messages"));
+        return Err(Error::data("no trajectories to train on")
+            .help("check `max_tokens`, and that the trajectories have assistant messages"));
     }
     let chance = Chance::new(config.seed).child("sft", &[]);
     let epochs = config.epochs.unwrap_or(if config.steps.is_none() && config.tokens.is_none() { 3 } else { u64::MAX });

@@ -95,7 +95,10 @@ impl StopAt {
             "`stop_at.accuracy` is {}, but after {steps} steps the model solves {reached:.3} of the episodes",
             self.accuracy
         ))
-        .help("allow more `steps`, ask for less, or accept the last weights with `stop_at: {on_miss: continue}`")
+        .help(
+            "allow more `steps`, lower `stop_at.accuracy`, or accept the last weights with `stop_at: {on_miss: \
+             continue}`",
+        )
     }
 }
 
@@ -104,12 +107,12 @@ pub fn problems_with(stop: Option<&StopAt>, inputs: &WiredInputs) -> Vec<OptionP
     let wired = inputs.get(PORT).is_some_and(|n| *n > 0);
     match stop {
         None if wired => {
-            let problem = OptionProblem::new(format!("/{PORT}"), "`problems` is wired, but nothing is played on it");
+            let problem = OptionProblem::new(format!("/{PORT}"), "`problems` is wired, but `stop_at` is not set");
             vec![problem.help("set `stop_at: {accuracy: …}`, or leave the input out")]
         }
         Some(_) if !wired => {
             let problem = OptionProblem::new("/stop_at", "`stop_at` has no problems to play");
-            vec![problem.help("wire the input `problems` to problems that are not those of the test")]
+            vec![problem.help("wire the input `problems` to problems outside the test")]
         }
         Some(stop) => problems::environment_mismatches(&stop.environment, inputs, &[PORT])
             .into_iter()
@@ -146,17 +149,18 @@ impl StopEvaluator {
         problems::expect_environment(&options.environment, &problems, PORT)?;
         if let Some(tested) = problems.iter().find(|p| p.split == TEST) {
             let message = format!("input `{PORT}` holds `{}` of the split `{TEST}`", tested.id);
-            return Err(Error::invalid(message).help("a test that decides when training ends is no test: wire others"));
+            return Err(Error::invalid(message)
+                .help("wire problems of another split: the test must not decide when training ends"));
         }
         let problems = equal_shares(problems, options.episodes);
         if problems.is_empty() {
-            return Err(Error::data(format!("input `{PORT}` has no rows")).help("give at least one problem"));
+            return Err(Error::data(format!("input `{PORT}` has no rows")).help("wire at least one problem"));
         }
         let host = ToolHost::of_stage(context)?;
         let mut folder = policy.folder.clone();
         folder.weights.clear();
-        let own = native::environment(&parts.envs, &options.environment, template, &mut folder, &host)?;
-        let environment = own.map_or_else(|| slot.build(&host), Ok)?;
+        let native_environment = native::environment(&parts.envs, &options.environment, template, &mut folder, &host)?;
+        let environment = native_environment.map_or_else(|| slot.build(&host), Ok)?;
         let sampler = policy.sampler(context.cpus)?;
         let chance = Chance::new(seed).child("sft stop", &[]);
         Ok(Self { options: options.clone(), folder, environment, sampler, problems, chance, host })

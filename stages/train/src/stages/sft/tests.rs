@@ -246,7 +246,7 @@ fn a_pass_rate_that_is_never_reached_fails_or_is_accepted() {
 }
 
 #[test]
-fn the_test_split_ends_no_training() {
+fn test_split_is_rejected_for_stop_at() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path(), 1, None);
     let tested: Vec<Problem> = sums(4, 3, 2).into_iter().map(|p| Problem { split: "test".into(), ..p }).collect();

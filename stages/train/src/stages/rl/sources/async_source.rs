@@ -62,8 +62,8 @@ impl<'o> AsyncSource<'o> {
     /// Starts as many groups as the bound allows.
     fn fill(&mut self, run: &RlRun<'_>, progress: &mut RlProgress, used: usize) -> Result<()> {
         // Even the last of so many groups is used in time: every step takes `problems_per_step` of them.
-        let most = run.config.problems_per_step * (1 + self.options.max_staleness as usize);
-        while self.pending.started.len() + used < most {
+        let max_open = run.config.problems_per_step * (1 + self.options.max_staleness as usize);
+        while self.pending.started.len() + used < max_open {
             let number = progress.state.started_groups;
             let jobs = admit(run, progress, number)?;
             self.commands.send(SamplerCommand::Start(jobs)).map_err(|_| last_error(&self.ready))?;
@@ -76,22 +76,22 @@ impl<'o> AsyncSource<'o> {
 
 impl RolloutSource for AsyncSource<'_> {
     fn next(&mut self, run: &RlRun<'_>, progress: &mut RlProgress) -> Result<RolloutBatch> {
-        let (step, wanted) = (progress.state.step, run.config.problems_per_step);
-        let most = self.options.max_staleness;
+        let (step, groups_per_step) = (progress.state.step, run.config.problems_per_step);
+        let max_staleness = self.options.max_staleness;
         let mut all = RolloutBatch::of_step(step);
         // Bounds the number of groups if filters empty group after group.
-        let mut patience = wanted as u64 * run.config.resample.max_draws;
-        while all.batch.groups.len() < wanted && patience > 0 {
+        let mut draws_left = groups_per_step as u64 * run.config.resample.max_draws;
+        while all.batch.groups.len() < groups_per_step && draws_left > 0 {
             let used = all.batch.groups.len();
             self.fill(run, progress, used)?;
-            let Some(members) = self.pending.next(step, most, wanted - used, wanted) else {
+            let Some(members) = self.pending.next(step, max_staleness, groups_per_step - used, groups_per_step) else {
                 self.pending.ended.push_back(self.ready.recv().map_err(|_| last_error(&self.ready))??);
                 continue;
             };
-            patience -= 1;
+            draws_left -= 1;
             let oldest = members.iter().filter_map(oldest_version).min();
             let age = step.saturating_sub(oldest.map_or(step, u64::from));
-            if age > most {
+            if age > max_staleness {
                 all.stats.stale_groups += 1;
                 continue;
             }
@@ -114,8 +114,7 @@ fn admit(run: &RlRun<'_>, progress: &mut RlProgress, number: u32) -> Result<Vec<
     let RlProgress { parts, state, .. } = progress;
     let draw = parts.curriculum.next(state.step, 1, &run.pool, &state.rates, &run.curriculum_chance());
     if draw.problems.is_empty() {
-        return Err(Error::data("the curriculum has no problem left to give")
-            .help("use another curriculum, or give more problems"));
+        return Err(Error::data("the curriculum has no problems left").help("use another curriculum, or add problems"));
     }
     let (size, place) = (run.config.rollout.group_size, run.place(state.step));
     let spawns = parts.strategy.start(&draw, &run.pool, size, place, &chance.child("start", &[]));
@@ -131,7 +130,7 @@ fn oldest_version(one: &Rollout) -> Option<u32> {
 
 /// Returns the error that ended the sampling thread.
 fn last_error(ready: &Receiver<GroupResult>) -> Error {
-    ready.iter().find_map(Result::err).unwrap_or_else(|| Error::bug("the thread that samples ended without an error"))
+    ready.iter().find_map(Result::err).unwrap_or_else(|| Error::bug("the sampling thread ended without an error"))
 }
 
 /// Runs the sampling thread until the loop disconnects, and sends groups when their last member has ended.

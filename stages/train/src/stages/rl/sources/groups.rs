@@ -34,8 +34,8 @@ impl RlRun<'_> {
     /// Returns the place of a problem in the pool.
     pub(super) fn place_of(&self, id: &str) -> Result<usize> {
         self.pool.problems.iter().position(|p| p.id == id).ok_or_else(|| {
-            Error::data(format!("a rollout is of problem `{id}`, which the input `problems` does not hold"))
-                .help("repeat a run on the problems that it was made on")
+            Error::data(format!("a rollout of the record is of problem `{id}`, which is not in the input `problems`"))
+                .help("wire the problems of the recorded run")
         })
     }
 }

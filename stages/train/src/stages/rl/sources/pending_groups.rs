@@ -14,13 +14,19 @@ pub struct PendingGroups {
 
 impl PendingGroups {
     /// Takes the next of the ended groups. If the open groups that must be used by some step are as many as the places
-    /// until then (`places` in this step, `wanted` in each later one), only these are eligible: slow groups are waited
-    /// for, not left out.
-    pub fn next(&mut self, step: u64, max_staleness: u64, places: usize, wanted: usize) -> Option<Vec<Rollout>> {
+    /// until then (`places` in this step, `groups_per_step` in each later one), only these are eligible: slow groups
+    /// are waited for, not left out.
+    pub fn next(
+        &mut self,
+        step: u64,
+        max_staleness: u64,
+        places: usize,
+        groups_per_step: usize,
+    ) -> Option<Vec<Rollout>> {
         let due = |started: u64, by: u64| started + max_staleness <= by;
         let tight = |ahead: &u64| {
             let due_by_then = self.started.values().filter(|started| due(**started, step + ahead)).count();
-            due_by_then >= places + wanted * *ahead as usize
+            due_by_then >= places + groups_per_step * *ahead as usize
         };
         let by = (0..=max_staleness).find(tight).map(|ahead| step + ahead);
         let group_of = |members: &[Rollout]| members.first().map_or(0, |m| m.trajectory.group);

@@ -104,8 +104,8 @@ fn updates(record: &[Trajectory], steps: u64, size: u32) -> Result<VecDeque<Vec<
     let mut members: BTreeMap<u32, u32> = BTreeMap::new();
     for row in record {
         let update = row.update.ok_or_else(|| {
-            Error::data(format!("row `{}` of input `record` does not say which update used it", row.id))
-                .help("give the output `trajectories` of an asynchronous run that this version made")
+            Error::data(format!("row `{}` of input `record` has no `update`", row.id))
+                .help("wire the output `trajectories` of an asynchronous run of this version")
         })? as usize;
         while updates.len() <= update {
             updates.push_back(Vec::new());
@@ -121,7 +121,7 @@ fn updates(record: &[Trajectory], steps: u64, size: u32) -> Result<VecDeque<Vec<
 }
 
 fn missing(step: u64) -> Error {
-    Error::data(format!("the record does not hold all rollouts of update {step}"))
+    Error::data(format!("the record lacks rollouts of update {step}"))
         .help("raise `keep_rollouts` of the run that writes the record, or repeat fewer steps")
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_column_says_which_groups_an_update_used() {
+    fn column_update_selects_groups_of_an_update() {
         let row = |group, update| Trajectory { group, update, ..Trajectory::default() };
         let record = [row(4, Some(0)), row(4, Some(0)), row(2, Some(1)), row(2, Some(1))];
         assert_eq!(updates(&record, 2, 2).unwrap(), [vec![4], vec![2]]);

@@ -31,7 +31,7 @@ fn compositions_that_contradict_the_stage_are_refused_with_the_reason() {
 }
 
 #[test]
-fn everything_wrong_with_the_parts_is_reported_at_its_place() {
+fn all_problems_of_parts_are_reported_with_pointers() {
     let wrong = json!({
         "curriculum": {"kind": "levels", "promote_at": 7, "window": 0},
         "rollout": {"strategy": {"kind": "resample_on_correct", "oversample": 0}},
@@ -82,7 +82,7 @@ fn the_schema_names_parts_and_options() {
 }
 
 #[test]
-fn an_attempt_goes_on_with_the_tools_of_the_one_before() {
+fn changed_tools_are_rejected_on_resume() {
     let tool = |name: &str| trainyard_envs::ToolSpec {
         name: name.into(),
         description: String::new(),
@@ -92,7 +92,7 @@ fn an_attempt_goes_on_with_the_tools_of_the_one_before() {
     let state: run::RlState = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
     assert!(state.expect_tools(&[tool("count"), tool("echo")]).is_ok());
     let error = state.expect_tools(&[tool("count"), tool("add")]).unwrap_err();
-    assert!(error.message.ends_with("of the attempt before: `echo` is gone, `add` is new"), "{error}");
+    assert!(error.message.ends_with("of the previous attempt: `echo` is gone, `add` is new"), "{error}");
     assert!(run::RlState::default().expect_tools(&[tool("echo")]).is_ok(), "older resume points do not say");
 }
 

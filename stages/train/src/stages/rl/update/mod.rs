@@ -134,7 +134,7 @@ impl PolicyUpdate<'_> {
     ) -> Result<()> {
         let members = batch.members;
         let lengths: Vec<usize> = members.iter().map(|&i| samples[i].tokens().len()).collect();
-        let whole = if self.terms.iter().any(|t| t.scope() == TermScope::Minibatch) {
+        let minibatch_total = if self.terms.iter().any(|t| t.scope() == TermScope::Minibatch) {
             Some(self.whole(trainer, critic.as_deref(), samples, batch, earlier)?)
         } else {
             None
@@ -149,7 +149,7 @@ impl PolicyUpdate<'_> {
             let values = critic.as_deref_mut().map(|c| c.forward(&tokens, &within)).transpose()?;
             sums.sampled(&outputs.entropies);
             let now = outputs.logprobs.clone();
-            let total = match &whole {
+            let total = match &minibatch_total {
                 Some(all) => all.rows(&part),
                 None => {
                     let weights: TokenGrid = part.iter().map(|&k| batch.weights[k].clone()).collect();
@@ -171,7 +171,7 @@ impl PolicyUpdate<'_> {
                 critic.backward(&pick(slopes, &places))?;
             }
         }
-        if let Some(all) = whole {
+        if let Some(all) = minibatch_total {
             loss = all.loss;
             all.add_to(sums);
         }

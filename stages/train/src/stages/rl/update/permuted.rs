@@ -38,11 +38,11 @@ mod tests {
     fn every_rollout_gets_the_advantage_of_one_of_them() {
         let rollouts: Vec<Rollout> =
             (0..12).map(|i| Rollout { mask: vec![false, true, i % 2 == 0], ..Rollout::default() }).collect();
-        let own: TokenGrid =
+        let before: TokenGrid =
             (0..12).map(|i| vec![0.0, f64::from(i), if i % 2 == 0 { f64::from(i) } else { 0.0 }]).collect();
         let sample = |i: usize| UpdateSample {
             rollout: &rollouts[i],
-            advantages: &own[i],
+            advantages: &before[i],
             returns: None,
             weight: 1.0,
             group: i,
@@ -55,7 +55,7 @@ mod tests {
         assert_ne!(firsts, (1..12).map(f64::from).collect::<Vec<_>>());
         firsts.sort_by(f64::total_cmp);
         assert_eq!(firsts, (1..12).map(f64::from).collect::<Vec<_>>());
-        assert_eq!(grid[0], own[0], "unused ones keep theirs");
+        assert_eq!(grid[0], before[0], "unused ones keep theirs");
         assert!(grid.iter().all(|row| row[0] == 0.0) && grid[3][2] == 0.0, "tokens out of the loss stay 0");
         assert_eq!(samples(&all, &grid)[4].advantages, grid[4]);
     }

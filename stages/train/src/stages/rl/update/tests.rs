@@ -203,7 +203,7 @@ fn the_reference_is_measured() {
 }
 
 #[test]
-fn a_loss_that_is_no_number_names_the_step_and_changes_nothing() {
+fn nan_loss_names_the_step_and_changes_nothing() {
     let mut t = trainer();
     let mut data = data(&t);
     data.advantages[1][4] = f64::NAN;
@@ -218,7 +218,7 @@ fn a_loss_that_is_no_number_names_the_step_and_changes_nothing() {
 }
 
 #[test]
-fn nothing_in_the_loss_is_no_step() {
+fn update_without_loss_tokens_takes_no_step() {
     let mut t = trainer();
     let mut data = data(&t);
     data.rollouts.iter_mut().for_each(|r| r.mask.fill(false));
@@ -230,7 +230,7 @@ fn nothing_in_the_loss_is_no_step() {
 }
 
 #[test]
-fn minibatches_are_as_many_as_asked_for() {
+fn minibatch_count_is_as_configured() {
     let items: Vec<u8> = (0..9).collect();
     let lengths = |parts| shares(&items, parts).iter().map(|share| share.len()).collect::<Vec<_>>();
     assert_eq!(lengths(4), [3, 2, 2, 2]);
