@@ -12,11 +12,11 @@ check:
     .ci/guards
     .ci/prose
     .ci/doc_names
-    cargo clippy --release --workspace --all-targets -- -D warnings
+    cargo clippy --workspace --all-targets -- -D warnings
 
 # Tests of the whole workspace.
 test:
-    cargo test --release --workspace
+    cargo test --workspace
 
 # Fuzz a target (workflow, expression, journal, manifest) for some minutes.
 fuzz TARGET MINUTES:
@@ -48,23 +48,23 @@ stages count="100000":
 # Simulate engines, attempts, store and cluster with faults, seed after seed (docs/design/0016).
 simulate seeds="10000" first="0":
     TRAINYARD_SIMULATION_SEEDS={{seeds}} TRAINYARD_SIMULATION_FIRST={{first}} \
-        cargo test --release --package trainyard-runtime simulation::seeds::nothing -- --nocapture
+        cargo test --package trainyard-runtime simulation::seeds::nothing -- --nocapture
 
 # Rewrite the generated files: workflows/schema.json.
 generate:
-    cargo run --release -- schema > workflows/schema.json
+    cargo run -- schema > workflows/schema.json
 
 # The suites of executors on a real Slurm (root, Debian's packages) and a real Ray (pip), started for the tests.
 clusters:
-    .ci/slurm -- cargo test --release --package trainyard --test suite slurm::
-    .ci/slurm --no-accounting -- cargo test --release --package trainyard --test suite slurm:: -- --skip executors::
-    .ci/ray -- cargo test --release --package trainyard --test suite ray:: -- --test-threads 3 --skip a_lost_node
-    .ci/ray -- cargo test --release --package trainyard --test suite a_lost_node
+    .ci/slurm -- cargo test --package trainyard --test suite slurm::
+    .ci/slurm --no-accounting -- cargo test --package trainyard --test suite slurm:: -- --skip executors::
+    .ci/ray -- cargo test --package trainyard --test suite ray:: -- --test-threads 3 --skip a_lost_node
+    .ci/ray -- cargo test --package trainyard --test suite a_lost_node
 
 # Tests, lints and manifests of the executor `kubernetes`, which the default build leaves out.
 kubernetes:
-    cargo test --release --package trainyard-kubernetes --features client
-    cargo clippy --release --workspace --all-targets \
+    cargo test --package trainyard-kubernetes --features client
+    cargo clippy --workspace --all-targets \
         --features trainyard/kubernetes,trainyard-kubernetes/client -- -D warnings
     .ci/kubernetes-schemas
 

@@ -2,8 +2,8 @@
 //! any language.
 //!
 //! A program reads one JSON object per line from its standard input and writes one per line to its standard output
-//! (`docs/custom-code.md` has the protocol). A [`WorkerPool`] holds the processes of one program. It is independent of the
-//! role: the caller defines the meaning of a request. An outage and an exception of the program are different
+//! (`docs/custom-code.md` has the protocol). A [`WorkerPool`] holds the processes of one program. It is independent of
+//! the role: the caller defines the meaning of a request. An outage and an exception of the program are different
 //! [`ProgramFault`]s, because only an outage may be temporary.
 //!
 //! A [`Supervisor`] starts processes, sends them requests, restarts those that die and kills those that hang. It is

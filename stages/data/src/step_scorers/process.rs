@@ -1,5 +1,5 @@
-//! Scorer `process`: a user-defined program labels the agent's turns (`docs/custom-code.md`). A service is queried in the
-//! same way ([`super::http`]).
+//! Scorer `process`: a user-defined program labels the agent's turns (`docs/custom-code.md`). A service is queried in
+//! the same way ([`super::http`]).
 
 use super::scorer::{ScoringContext, StepScorer, turns};
 use crate::custom_rows::{RowQuery, query_rows};
