@@ -72,10 +72,10 @@ impl Gdpo {
         let names: BTreeSet<&str> =
             rollouts.iter().flat_map(|r| r.trajectory.rewards.keys().map(String::as_str)).collect();
         for name in names {
-            let (places, rewards): (Vec<usize>, Vec<f64>) =
+            let (indexes, rewards): (Vec<usize>, Vec<f64>) =
                 rollouts.iter().enumerate().filter_map(|(i, r)| Some((i, *r.trajectory.rewards.get(name)?))).unzip();
             let weight = self.weights.get(name).copied().unwrap_or(1.0);
-            for (i, a) in places.into_iter().zip(super::standardize(&rewards, self.ddof, self.epsilon)) {
+            for (i, a) in indexes.into_iter().zip(super::standardize(&rewards, self.ddof, self.epsilon)) {
                 sums[i] += weight * a;
             }
         }

@@ -27,7 +27,7 @@ pub(super) fn variants() -> Vec<(&'static str, ModelFolder)> {
             with(&grouped, &|c| (c.unused_tokens, c.tie_word_embeddings) = (vec![2..4, 7..8], false)),
         ),
         (
-            "biases and a head of its own",
+            "biases and an untied head",
             with(&grouped, &|c| (c.architecture.attention_bias, c.tie_word_embeddings) = (true, false)),
         ),
         (
@@ -38,7 +38,7 @@ pub(super) fn variants() -> Vec<(&'static str, ModelFolder)> {
             }),
         ),
         (
-            "norms around, offset, GELU, windows, two rotations",
+            "norms on both sides, offset, GELU, windows, two rotations",
             with(&grouped, &|c| {
                 let a = &mut c.architecture;
                 (a.norms, a.norm_offset, a.activation) = (LayerNorms::AROUND, 1.0, Activation::GeluTanh);
@@ -48,7 +48,7 @@ pub(super) fn variants() -> Vec<(&'static str, ModelFolder)> {
             }),
         ),
         (
-            "norms behind, norms over all heads",
+            "norms after, norms over all heads",
             with(&grouped, &|c| (c.architecture.norms, c.architecture.qk_norm) = (LayerNorms::AFTER, QkNorm::Full)),
         ),
         (
@@ -78,8 +78,8 @@ pub(super) fn adapted() -> Vec<(&'static str, ModelFolder)> {
         ("plain", "all layers", plain.clone()),
         ("plain", "dropout", AdapterOptions { dropout: 0.3, ..plain.clone() }),
         ("plain", "some layers", AdapterOptions { targets: Some(some), ..plain.clone() }),
-        ("biases and a head of its own", "a rank above the width", AdapterOptions { rank: 20, ..plain.clone() }),
-        ("norms around, offset, GELU, windows, two rotations", "all layers", plain.clone()),
+        ("biases and an untied head", "a rank above the width", AdapterOptions { rank: 20, ..plain.clone() }),
+        ("norms on both sides, offset, GELU, windows, two rotations", "all layers", plain.clone()),
         ("scales, half a rotation, no positions", "stabilized rank", AdapterOptions { rslora: true, ..plain.clone() }),
         ("layers that are joined in files", "all layers", AdapterOptions { dropout: 0.2, ..plain.clone() }),
         (
