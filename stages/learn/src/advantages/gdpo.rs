@@ -121,10 +121,10 @@ mod tests {
     fn components_are_normalized_then_weighted() {
         let two = batch(&[&[&[("a", 1.0), ("b", 0.0)], &[("a", 0.0), ("b", 10.0)]]]);
         assert_eq!(assign(&mut plain(), &two), [0.0, 0.0]);
-        let mut weighed = Gdpo { weights: BTreeMap::from([("b".to_string(), 0.5)]), ..plain() };
-        assert_eq!(assign(&mut weighed, &two), [0.5, -0.5]);
-        weighed.whiten = true;
-        assert_eq!(assign(&mut weighed, &two), [1.0, -1.0]);
+        let mut weighted = Gdpo { weights: BTreeMap::from([("b".to_string(), 0.5)]), ..plain() };
+        assert_eq!(assign(&mut weighted, &two), [0.5, -0.5]);
+        weighted.whiten = true;
+        assert_eq!(assign(&mut weighted, &two), [1.0, -1.0]);
     }
 
     #[test]

@@ -150,9 +150,9 @@ impl DemonstrationPrefix {
 }
 
 /// Returns another problem of the pool that has a demonstration. `None` without one.
-fn other(pool: &ProblemPool, own: usize, chance: &Chance) -> Option<usize> {
+fn other(pool: &ProblemPool, problem: usize, chance: &Chance) -> Option<usize> {
     let indexes: Vec<usize> =
-        (0..pool.problems.len()).filter(|&i| i != own && !pool.problems[i].demonstrations.is_empty()).collect();
+        (0..pool.problems.len()).filter(|&i| i != problem && !pool.problems[i].demonstrations.is_empty()).collect();
     (!indexes.is_empty()).then(|| *chance.at("problem", &[]).choose(&indexes))
 }
 

@@ -23,7 +23,7 @@ fn fixtures() -> PathBuf {
 }
 
 /// Returns an adapter with random factors.
-pub fn shaken(config: &ModelConfig, options: &AdapterOptions) -> Adapter {
+pub fn random_adapter(config: &ModelConfig, options: &AdapterOptions) -> Adapter {
     let mut adapter = Adapter::new(config, options, &Chance::new(5)).unwrap();
     for (name, tensor) in &mut adapter.tensors {
         let mut draws = Chance::new(6).at(name, &[]);
@@ -137,7 +137,7 @@ fn unmerged_adapter_samples_like_the_merged_model() {
     for (config, partial) in cases.into_iter().chain([(joined, two)]) {
         let weights = Decoder::initialize(&config, &Chance::new(3)).unwrap().weights().unwrap();
         for options in [options(4), partial, options(40)] {
-            let adapter = shaken(&config, &options);
+            let adapter = random_adapter(&config, &options);
             let mut unmerged = Generator::adapted(&config, &weights, Some(&adapter), 2).unwrap();
             let mut merged = Generator::new(&config, &adapter.merged(&config, &weights).unwrap(), 2).unwrap();
             let tokens: Vec<u32> = (0..60).map(|t| (t * t + 3) % 29).collect();
@@ -236,7 +236,7 @@ fn full_rank_adapter_learns_like_dense_layers() {
 fn only_the_adapter_learns_and_dropout_is_drawn_from_the_seed() {
     let model = tiny();
     let dropped = AdapterOptions { dropout: 0.4, ..options(4) };
-    let with = |options: &AdapterOptions| model.adapted(shaken(&model.config, options)).unwrap();
+    let with = |options: &AdapterOptions| model.adapted(random_adapter(&model.config, options)).unwrap();
     let run = |model: &ModelFolder, seed: u64| {
         let options = LearnerOptions { trainable: TrainableParameters::Adapter, seed, ..LearnerOptions::default() };
         let mut learner = Cpu.learner(model, &options).unwrap();
@@ -272,7 +272,7 @@ fn saved_adapter_model_reloads_and_keeps_base_bytes() {
     let (base, first, second, whole) = (at("base"), at("first"), at("second"), at("whole"));
     tiny().save(&base).unwrap();
     let model = ModelFolder::load(&base).unwrap();
-    let adapted = model.adapted(shaken(&model.config, &options(4))).unwrap();
+    let adapted = model.adapted(random_adapter(&model.config, &options(4))).unwrap();
     let tokens = greedy(&mut adapted.generator(1).unwrap(), &prompt, 20);
     assert_ne!(tokens, greedy(&mut model.generator(1).unwrap(), &prompt, 20), "the adapter changes the model");
     adapted.save(&first).unwrap();
@@ -296,7 +296,7 @@ fn saved_adapter_model_reloads_and_keeps_base_bytes() {
 #[test]
 fn scoring_head_is_saved_with_the_adapter() {
     let model = tiny();
-    let adapted = model.adapted(shaken(&model.config, &options(2))).unwrap();
+    let adapted = model.adapted(random_adapter(&model.config, &options(2))).unwrap();
     let head = crate::backend::LearnerHead::Scores(1);
     let options = LearnerOptions { head, trainable: TrainableParameters::Adapter, ..LearnerOptions::default() };
     let mut learner = Cpu.learner(&adapted, &options).unwrap();
@@ -349,7 +349,7 @@ fn unknown_targets_are_reported_with_the_known_ones() {
 fn unsupported_adapter_options_are_rejected_by_key() {
     let folder = tempfile::tempdir().unwrap();
     let config = tiny().config;
-    let adapter = shaken(&config, &options(2));
+    let adapter = random_adapter(&config, &options(2));
     peft::save(folder.path(), &config, &adapter).unwrap();
     let path = folder.path().join(peft::CONFIG);
     let original: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
@@ -376,9 +376,9 @@ fn unsupported_adapter_options_are_rejected_by_key() {
     let joined = ModelConfig { family: find("phi3").unwrap(), ..config.clone() };
     let error = peft::load(folder.path(), &joined).unwrap_err();
     assert!(error.message.contains("no linear layer") && error.help.unwrap().contains("qkv_proj"), "{}", error.message);
-    let mut alone = adapter;
-    alone.tensors.remove("model.layers.0.mlp.up_proj.lora_B.weight");
-    assert!(alone.check(&config).unwrap_err().message.contains("lacks `model.layers.0.mlp.up_proj.lora_B"));
+    let mut incomplete = adapter;
+    incomplete.tensors.remove("model.layers.0.mlp.up_proj.lora_B.weight");
+    assert!(incomplete.check(&config).unwrap_err().message.contains("lacks `model.layers.0.mlp.up_proj.lora_B"));
     let error = ModelFolder::load(folder.path()).unwrap_err();
     assert!(!folder.path().join("base").exists() && error.kind == ErrorKind::Invalid, "{error}");
 }
@@ -387,7 +387,7 @@ fn unsupported_adapter_options_are_rejected_by_key() {
 #[test]
 fn model_and_adapter_folders_are_not_confused() {
     let model = tiny();
-    let adapted = model.adapted(shaken(&model.config, &options(2))).unwrap();
+    let adapted = model.adapted(random_adapter(&model.config, &options(2))).unwrap();
     let learner = |model: &ModelFolder, learns| {
         Cpu.learner(model, &LearnerOptions { trainable: learns, ..LearnerOptions::default() }).err().map(|e| e.kind)
     };

@@ -105,8 +105,8 @@ impl KvSlotPool {
         let rows = (self.slots * self.kv_heads * self.positions, self.dim);
         let store = |all: &Tensor, new: &Tensor| {
             all.reshape(rows)?.scatter_set(&mapping.index, &new.reshape(mapping.index.dims())?, 0)?;
-            let own = if mapping.all_slots { all.clone() } else { all.index_select(&mapping.slots, 0)? };
-            own.narrow(2, 0, mapping.positions)
+            let selected = if mapping.all_slots { all.clone() } else { all.index_select(&mapping.slots, 0)? };
+            selected.narrow(2, 0, mapping.positions)
         };
         let (keys, values) = &self.layers[layer];
         Ok((store(keys, k)?, store(values, v)?))

@@ -61,14 +61,14 @@ fn a_fresh_adapter_changes_nothing(backend: &dyn Backend) {
 /// Every tensor of the adapter is trained, and the base stays unchanged.
 fn the_base_stays_and_the_adapter_learns(backend: &dyn Backend, model: &ModelFolder, name: &str) {
     let before = Parameters::from_weights(&model.weights).expect("weights");
-    let own = model.adapter.as_ref().expect("an adapter");
+    let adapter = model.adapter.as_ref().expect("an adapter");
     let mut learner = learner(backend, model, TrainableParameters::Adapter);
     let names: Vec<String> = learner.parameters().into_iter().map(|(name, _)| name).collect();
-    assert!(names.iter().eq(own.tensors.keys()), "{name}: {names:?}");
-    assert_eq!(learner.weights().expect("weights"), Parameters::from_weights(&own.tensors).expect("weights"));
+    assert!(names.iter().eq(adapter.tensors.keys()), "{name}: {names:?}");
+    assert_eq!(learner.weights().expect("weights"), Parameters::from_weights(&adapter.tensors).expect("weights"));
     train(&mut *learner);
     let after = learner.weights().expect("weights");
-    let start = Parameters::from_weights(&own.tensors).expect("weights");
+    let start = Parameters::from_weights(&adapter.tensors).expect("weights");
     assert!(after.0.keys().eq(names.iter()), "{name}: only the adapter is exported");
     for (parameter, values) in &after.0 {
         assert_ne!(*values, start.0[parameter], "{name}: {parameter} learns");

@@ -276,14 +276,14 @@ fn samplers_and_learners_agree(backend: &dyn Backend) {
             assert!(off < 1e-3, "the log-probability of token {t} differs by {off}");
             let tolerance = if backend.is_batch_invariant() { 0.0 } else { 1e-4 };
             if let Some(forced) = &forced {
-                let apart = (forced.logprobs[t] - state.logprobs[t]).abs();
-                assert!(apart <= tolerance, "token {t} is forced {apart} off");
+                let difference = (forced.logprobs[t] - state.logprobs[t]).abs();
+                assert!(difference <= tolerance, "token {t} is forced {difference} off");
             }
             if backend.features().entropies {
                 let off = (f64::from(state.entropies[t]) - learned.entropies[n]).abs();
                 assert!(off < 1e-3, "the entropy of token {t} differs by {off}");
-                let apart = forced.as_ref().map_or(0.0, |forced| (forced.entropies[t] - state.entropies[t]).abs());
-                assert!(apart <= tolerance, "the entropy of token {t} is forced {apart} off");
+                let difference = forced.as_ref().map_or(0.0, |forced| (forced.entropies[t] - state.entropies[t]).abs());
+                assert!(difference <= tolerance, "the entropy of token {t} is forced {difference} off");
             }
         }
     }

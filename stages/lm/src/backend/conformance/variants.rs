@@ -61,12 +61,12 @@ pub(super) fn variants() -> Vec<(&'static str, ModelFolder)> {
             }),
         ),
     ];
-    let shaken = |(name, config): (&'static str, ModelConfig)| {
+    let random_model = |(name, config): (&'static str, ModelConfig)| {
         let weights = Decoder::initialize(&config, &Chance::new(7)).and_then(|d| d.weights()).expect("random weights");
-        let weights = weights.into_iter().map(shake).collect::<Weights>();
+        let weights = weights.into_iter().map(randomize).collect::<Weights>();
         (name, ModelFolder { config, weights, ..base.clone() })
     };
-    configs.into_iter().map(shaken).collect()
+    configs.into_iter().map(random_model).collect()
 }
 
 /// Returns the kinds of adapted models, each with random factors: all layers, some layers, layers that are joined in
@@ -102,14 +102,14 @@ pub(super) fn adapted() -> Vec<(&'static str, ModelFolder)> {
 /// Returns the model with an adapter whose factors are all random.
 pub(super) fn with_adapter(model: &ModelFolder, options: &AdapterOptions) -> ModelFolder {
     let mut adapter = Adapter::new(&model.config, options, &Chance::new(5)).expect("an adapter");
-    adapter.tensors = adapter.tensors.into_iter().map(shake).collect();
+    adapter.tensors = adapter.tensors.into_iter().map(randomize).collect();
     model.adapted(adapter).expect("an adapter of the model")
 }
 
-fn shake((name, tensor): (String, Tensor)) -> (String, Tensor) {
+fn randomize((name, tensor): (String, Tensor)) -> (String, Tensor) {
     let mut draws = Chance::new(4).at(&name, &[]);
     let values = tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).expect("numbers");
     let values: Vec<f32> = values.into_iter().map(|v| v + 0.1 * draws.normal() as f32).collect();
-    let shaken = Tensor::from_vec(values, tensor.dims(), &Device::Cpu).expect("a tensor");
-    (name, shaken)
+    let tensor = Tensor::from_vec(values, tensor.dims(), &Device::Cpu).expect("a tensor");
+    (name, tensor)
 }
