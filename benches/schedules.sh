@@ -54,7 +54,7 @@ import collections, json, os, pathlib, sys
 store = pathlib.Path(os.environ["STORE"])
 
 def objects(folder):
-    # A put that was killed leaves its bytes under a name with `#`, which nobody ever reads.
+    # A put that was killed leaves its bytes under a name with `#`, which no reader opens.
     return sorted(path for path in folder.iterdir() if path.is_file() and "#" not in path.name)
 
 wrong, fired, ended = [], 0, collections.Counter()

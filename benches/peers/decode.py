@@ -24,10 +24,10 @@ SHAPES = [
 def main():
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
     torch.set_num_threads(int(sys.argv[2]) if len(sys.argv) > 2 else 2)
-    wanted = sys.argv[3] if len(sys.argv) > 3 else ""
+    prefix = sys.argv[3] if len(sys.argv) > 3 else ""
     torch.manual_seed(1)
     for name, vocabulary, hidden, inner, layers, heads, keys, batch, prompt, new in SHAPES:
-        if not name.startswith(wanted):
+        if not name.startswith(prefix):
             continue
         config = LlamaConfig(
             vocab_size=vocabulary, hidden_size=hidden, intermediate_size=inner, num_hidden_layers=layers,

@@ -120,11 +120,11 @@ def measure(model, forward, tokens, seconds):
 
 def main():
     argument = lambda i, default: sys.argv[i] if len(sys.argv) > i else default
-    seconds, wanted, modes = float(argument(1, 5.0)), argument(3, ""), argument(4, "eager,compiled").split(",")
+    seconds, prefix, modes = float(argument(1, 5.0)), argument(3, ""), argument(4, "eager,compiled").split(",")
     torch.set_num_threads(int(argument(2, 2)))
     torch.manual_seed(1)
     for name, vocabulary, hidden, inner, layers, heads, keys, rank, sequences, length in SHAPES:
-        if not name.startswith(wanted):
+        if not name.startswith(prefix):
             continue
         tokens = torch.randint(vocabulary, (sequences, length))
         for mode in modes:

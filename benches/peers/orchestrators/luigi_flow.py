@@ -24,7 +24,7 @@ class Command(luigi.Task):
 
 
 sys.setrecursionlimit(100_000)
-wanted = [Command(number=count - 1)] if shape == "chain" else [Command(number=number) for number in range(count)]
+tasks = [Command(number=count - 1)] if shape == "chain" else [Command(number=number) for number in range(count)]
 # With more than one worker Luigi forks a process for each task.
 workers = 1 if shape == "chain" else 2
-sys.exit(0 if luigi.build(wanted, local_scheduler=True, workers=workers, log_level="WARNING") else 1)
+sys.exit(0 if luigi.build(tasks, local_scheduler=True, workers=workers, log_level="WARNING") else 1)

@@ -63,10 +63,10 @@ fn training(clock: &dyn Clock, backend: &dyn Backend, model: &ModelFolder, shape
     let mut learner = backend.learner(model, &LearnerOptions::default())?;
     let sequences: Vec<Vec<u32>> = (0..count).map(|i| tokens(shape, i, length)).collect();
     let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
-    let places = TokenPosition::from_masks(&vec![vec![true; length]; count]);
-    let slopes = vec![-1.0 / places.len() as f64; places.len()];
+    let positions = TokenPosition::from_masks(&vec![vec![true; length]; count]);
+    let slopes = vec![-1.0 / positions.len() as f64; positions.len()];
     let step = || {
-        learner.forward(&sequences, &places, 1.0)?;
+        learner.forward(&sequences, &positions, 1.0)?;
         learner.backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() })?;
         learner.step(1e-3).map(|_| ())
     };

@@ -260,7 +260,7 @@ fn main() -> Result<()> {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(Error::invalid)?;
     for (name, value) in threads::ENVIRONMENT {
         if std::env::var(name).as_deref() != Ok(value) {
-            println!("note: {name} is not {value}, as it is in a stage's process");
+            println!("note: {name} is not {value}, which a stage's process has");
         }
     }
     let clock = SystemClock::new();

@@ -75,10 +75,10 @@ impl Shape {
 }
 
 fn step(clock: &dyn Clock, learner: &mut dyn Learner, sequences: &[&[u32]]) -> Result<[f64; 3]> {
-    let places = TokenPosition::from_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
-    let slopes = vec![-1.0 / places.len() as f64; places.len()];
+    let positions = TokenPosition::from_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
+    let slopes = vec![-1.0 / positions.len() as f64; positions.len()];
     let start = clock.monotonic();
-    learner.forward(sequences, &places, 1.0)?;
+    learner.forward(sequences, &positions, 1.0)?;
     let forward = clock.monotonic();
     learner.backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() })?;
     let backward = clock.monotonic();

@@ -17,8 +17,8 @@ use trainyard_core::{Error, OptionProblem, Result};
 pub fn resolve_algorithm(parts: &LearnParts, config: Value) -> Result<Value> {
     let Value::Object(mut config) = config else { return Err(Error::invalid("the options of `rl` must be a map")) };
     let mut mechanism = mechanism::take(&mut config)?;
-    let own = config.remove("algorithm");
-    let name = match mechanism.as_mut().and_then(|with| with.remove("algorithm")).or(own) {
+    let algorithm = config.remove("algorithm");
+    let name = match mechanism.as_mut().and_then(|with| with.remove("algorithm")).or(algorithm) {
         Some(Value::String(name)) => name,
         Some(other) => return Err(Error::invalid(format!("`algorithm` must be a name, found {other}"))),
         None => compositions::DEFAULT.to_string(),

@@ -305,7 +305,7 @@ pub trait Strategy: RlPart {
 /// A filter's judgment of one rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RolloutVerdict {
-    /// Use the rollout in the update as it is.
+    /// Use the rollout in the update unchanged.
     Keep,
     /// Remove the rollout from the batch; the text is the reason.
     Drop(String),

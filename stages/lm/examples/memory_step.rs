@@ -116,12 +116,12 @@ fn main() -> Result<()> {
     let sequence = |i: usize| (0..tokens).map(|t| 10 + ((t * t + 7 * i) % 40) as u32).collect::<Vec<u32>>();
     let sequences: Vec<Vec<u32>> = (0..rows).map(sequence).collect();
     let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
-    let places = TokenPosition::from_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
-    let slopes = vec![-1.0 / places.len() as f64; places.len()];
+    let positions = TokenPosition::from_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
+    let slopes = vec![-1.0 / positions.len() as f64; positions.len()];
     let clock = SystemClock::new();
     for step in 0..number(4).unwrap_or(2) {
         let start = clock.monotonic();
-        learner.forward(&sequences, &places, 1.0)?;
+        learner.forward(&sequences, &positions, 1.0)?;
         let forward = clock.monotonic();
         learner.backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() })?;
         learner.step(1e-5)?;

@@ -69,10 +69,10 @@ pub fn adapter_problems(inputs: &WiredInputs, adapter: Option<&AdapterOptions>) 
     let Some((options, config)) = adapter.zip(known(inputs, "model")) else { return Vec::new() };
     let layers = linear_layers(&config);
     let mut problems = unknown_targets(options, &layers);
-    if let (true, Some(own)) = (problems.is_empty(), inputs.fact("model", ADAPTER).next())
-        && let (Ok(own), Ok(expected)) =
-            (serde_json::from_value::<AdapterShape>(own.clone()), AdapterShape::from_options(&config, options))
-        && let Err(e) = own.expect(&expected)
+    if let (true, Some(existing)) = (problems.is_empty(), inputs.fact("model", ADAPTER).next())
+        && let (Ok(existing), Ok(expected)) =
+            (serde_json::from_value::<AdapterShape>(existing.clone()), AdapterShape::from_options(&config, options))
+        && let Err(e) = existing.expect(&expected)
     {
         problems.push(OptionProblem { pointer: "/adapter".into(), message: e.message, help: e.help });
     }

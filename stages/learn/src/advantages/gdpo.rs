@@ -72,10 +72,10 @@ impl Gdpo {
         let names: BTreeSet<&str> =
             rollouts.iter().flat_map(|r| r.trajectory.rewards.keys().map(String::as_str)).collect();
         for name in names {
-            let (places, rewards): (Vec<usize>, Vec<f64>) =
+            let (indexes, rewards): (Vec<usize>, Vec<f64>) =
                 rollouts.iter().enumerate().filter_map(|(i, r)| Some((i, *r.trajectory.rewards.get(name)?))).unzip();
             let weight = self.weights.get(name).copied().unwrap_or(1.0);
-            for (i, a) in places.into_iter().zip(super::standardize(&rewards, self.ddof, self.epsilon)) {
+            for (i, a) in indexes.into_iter().zip(super::standardize(&rewards, self.ddof, self.epsilon)) {
                 sums[i] += weight * a;
             }
         }
@@ -121,10 +121,10 @@ mod tests {
     fn components_are_normalized_then_weighted() {
         let two = batch(&[&[&[("a", 1.0), ("b", 0.0)], &[("a", 0.0), ("b", 10.0)]]]);
         assert_eq!(assign(&mut plain(), &two), [0.0, 0.0]);
-        let mut weighed = Gdpo { weights: BTreeMap::from([("b".to_string(), 0.5)]), ..plain() };
-        assert_eq!(assign(&mut weighed, &two), [0.5, -0.5]);
-        weighed.whiten = true;
-        assert_eq!(assign(&mut weighed, &two), [1.0, -1.0]);
+        let mut weighted = Gdpo { weights: BTreeMap::from([("b".to_string(), 0.5)]), ..plain() };
+        assert_eq!(assign(&mut weighted, &two), [0.5, -0.5]);
+        weighted.whiten = true;
+        assert_eq!(assign(&mut weighted, &two), [1.0, -1.0]);
     }
 
     #[test]

@@ -30,9 +30,9 @@ impl Advantage for Opo {
         let mut values = Vec::with_capacity(batch.len());
         for group in &batch.groups {
             let lengths = group.rollouts.iter().map(|r| r.loss_tokens() as f64);
-            let weighed: f64 = group.rollouts.iter().zip(lengths.clone()).map(|(r, n)| n * r.trajectory.reward).sum();
+            let weighted: f64 = group.rollouts.iter().zip(lengths.clone()).map(|(r, n)| n * r.trajectory.reward).sum();
             let tokens: f64 = lengths.sum();
-            let baseline = if tokens > 0.0 { weighed / tokens } else { 0.0 };
+            let baseline = if tokens > 0.0 { weighted / tokens } else { 0.0 };
             values.extend(group.rollouts.iter().map(|r| r.trajectory.reward - baseline));
         }
         batch.spread(&values)

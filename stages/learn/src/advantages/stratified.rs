@@ -95,8 +95,8 @@ impl StratifiedAdvantage {
     fn of_group(&self, rewards: &[f64], strata: &[u32]) -> Vec<f64> {
         let mut advantages: Vec<f64> = self.compare(rewards).iter().map(|a| (1.0 - self.alpha) * a).collect();
         for members in members(strata).values() {
-            let own: Vec<f64> = members.iter().map(|&i| rewards[i]).collect();
-            for (&i, a) in members.iter().zip(self.compare(&own)) {
+            let stratum: Vec<f64> = members.iter().map(|&i| rewards[i]).collect();
+            for (&i, a) in members.iter().zip(self.compare(&stratum)) {
                 advantages[i] += self.alpha * a;
             }
         }
@@ -117,9 +117,9 @@ pub fn decompose(rewards: &[f64], strata: &[u32]) -> Vec<(f64, f64)> {
     let mean = super::mean(rewards);
     let mut parts = vec![(0.0, 0.0); rewards.len()];
     for members in members(strata).values() {
-        let own = super::mean(&members.iter().map(|&i| rewards[i]).collect::<Vec<_>>());
+        let stratum = super::mean(&members.iter().map(|&i| rewards[i]).collect::<Vec<_>>());
         for &i in members {
-            parts[i] = (rewards[i] - own, own - mean);
+            parts[i] = (rewards[i] - stratum, stratum - mean);
         }
     }
     parts
@@ -193,8 +193,8 @@ mod tests {
         near(&global, &parts.iter().map(|p| p.0 + p.1).collect::<Vec<_>>());
         // μ = 2.75/6; μ_0 = 0.625, μ_1 = 0.5, μ_3 = 1/3.
         near(&within, &[0.375, -1.0 / 3.0, -0.375, 5.0 / 3.0, -4.0 / 3.0, 0.0]);
-        for (part, own) in parts.iter().zip([0.625, 1.0 / 3.0, 0.625, 1.0 / 3.0, 1.0 / 3.0, 0.5]) {
-            assert!((part.1 - (own - 2.75 / 6.0)).abs() < 1e-12);
+        for (part, stratum) in parts.iter().zip([0.625, 1.0 / 3.0, 0.625, 1.0 / 3.0, 1.0 / 3.0, 0.5]) {
+            assert!((part.1 - (stratum - 2.75 / 6.0)).abs() < 1e-12);
         }
     }
 
@@ -206,9 +206,9 @@ mod tests {
                 &[(&REWARDS, &CALLS)],
             );
             for members in members(&CALLS).values().filter(|m| m.len() > 1) {
-                let own: Vec<f64> = members.iter().map(|&i| a[i]).collect();
-                let variance = own.iter().map(|x| x * x).sum::<f64>() / (own.len() as f64 - f64::from(ddof));
-                assert!(own.iter().sum::<f64>().abs() < 1e-12 && (variance - 1.0).abs() < 1e-12, "{own:?}");
+                let stratum: Vec<f64> = members.iter().map(|&i| a[i]).collect();
+                let variance = stratum.iter().map(|x| x * x).sum::<f64>() / (stratum.len() as f64 - f64::from(ddof));
+                assert!(stratum.iter().sum::<f64>().abs() < 1e-12 && (variance - 1.0).abs() < 1e-12, "{stratum:?}");
             }
             assert_eq!(a[5], 0.0, "a single member has no peers");
         }

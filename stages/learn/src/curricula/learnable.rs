@@ -64,7 +64,7 @@ impl PartOptions for LearnableCurriculum {
             MetricInfo::new(
                 "share",
                 "share",
-                "Share of the problems with a finished rollout whose pass rate lies in the range.",
+                "Share of the problems with a finished rollout whose pass rate is in the range.",
             )
             .reduced_by(Reduce::LastTenth)
             .optional()

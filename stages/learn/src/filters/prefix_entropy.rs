@@ -78,9 +78,9 @@ impl PrefixEntropy {
 }
 
 /// Returns half-open ranges that hold exactly these ascending positions.
-fn ranges(places: &[usize]) -> Vec<(usize, usize)> {
+fn ranges(positions: &[usize]) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for &t in places {
+    for &t in positions {
         match ranges.last_mut() {
             Some((_, end)) if *end == t => *end = t + 1,
             _ => ranges.push((t, t + 1)),

@@ -50,13 +50,13 @@ impl RlPart for RewardSpread {
 impl Filter for RewardSpread {
     fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>> {
         let spreads: Vec<f64> = groups.iter().map(spread).collect();
-        let mut places: Vec<usize> = (0..groups.len()).filter(|&g| !groups[g].rollouts.is_empty()).collect();
-        places.sort_by(|&a, &b| spreads[b].total_cmp(&spreads[a]));
+        let mut order: Vec<usize> = (0..groups.len()).filter(|&g| !groups[g].rollouts.is_empty()).collect();
+        order.sort_by(|&a, &b| spreads[b].total_cmp(&spreads[a]));
         // Rounding errors must not turn 0.7 of ten into eight.
-        let keep = (self.share * places.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+        let keep = (self.share * order.len() as f64 - 1e-9).ceil().max(1.0) as usize;
         let mut verdicts: Vec<Vec<RolloutVerdict>> =
             groups.iter().map(|g| vec![RolloutVerdict::Keep; g.rollouts.len()]).collect();
-        for &g in places.iter().skip(keep) {
+        for &g in order.iter().skip(keep) {
             verdicts[g].fill(RolloutVerdict::Drop(format!(
                 "{keep} groups have a reward deviation of at least {}",
                 spreads[g]

@@ -145,15 +145,15 @@ impl GroupDpo {
         groups.values().flat_map(|members| self.pairs_in(members, &b.rewards)).collect()
     }
     fn pairs_in(&self, members: &[usize], rewards: &[f64]) -> Vec<(usize, usize)> {
-        let apart = |&(better, worse): &(usize, usize)| rewards[better] > rewards[worse];
+        let differ = |&(better, worse): &(usize, usize)| rewards[better] > rewards[worse];
         match self.pairs {
             PairSelection::Extremes => {
                 let best = members.iter().copied().reduce(|a, i| if rewards[i] > rewards[a] { i } else { a });
                 let worst = members.iter().copied().reduce(|a, i| if rewards[i] < rewards[a] { i } else { a });
-                best.zip(worst).into_iter().filter(apart).collect()
+                best.zip(worst).into_iter().filter(differ).collect()
             }
             PairSelection::All => {
-                members.iter().flat_map(|&i| members.iter().map(move |&k| (i, k))).filter(apart).collect()
+                members.iter().flat_map(|&i| members.iter().map(move |&k| (i, k))).filter(differ).collect()
             }
         }
     }

@@ -26,9 +26,9 @@ fn loss_matches_hand_computation() {
     assert!((term.d_logprobs[0][0] + 3.0 * 2.0 * sigma).abs() < 1e-12);
     assert!((term.d_logprobs[1][0] - 3.0 * 2.0 * sigma).abs() < 1e-12);
     assert_eq!(term.sums, [("pairs", 2.0), ("accuracy", 2.0)], "one pair, in order, times two tokens");
-    let turned = part.value(&tokens(&[-0.5, -1.5], &[7, 7], &[0.0, 1.0]));
-    assert_eq!(turned.sums[1], ("accuracy", 0.0));
-    assert!((turned.loss - term.loss - 3.0 * 2.0).abs() < 1e-12, "softplus(m) − softplus(−m) = m");
+    let reversed = part.value(&tokens(&[-0.5, -1.5], &[7, 7], &[0.0, 1.0]));
+    assert_eq!(reversed.sums[1], ("accuracy", 0.0));
+    assert!((reversed.loss - term.loss - 3.0 * 2.0).abs() < 1e-12, "softplus(m) − softplus(−m) = m");
 }
 
 #[test]

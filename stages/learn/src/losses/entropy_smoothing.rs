@@ -87,7 +87,7 @@ impl PartOptions for EntropySmoothing {
         0..2 and weight 0.001 in the reported runs). State: the running means.";
     fn metrics() -> Vec<MetricInfo> {
         vec![
-            MetricInfo::new("outside_band", "share", "Share of tokens whose entropy lies outside of the band.")
+            MetricInfo::new("outside_band", "share", "Share of tokens whose entropy is outside of the band.")
                 .reduced_by(Reduce::Whole)
                 .optional()
                 .former_name("outside_band"),

@@ -68,10 +68,10 @@ mod tests {
         );
         let (given, flipped) = (PreferencePair { chosen: a, rejected: b }, PreferencePair { chosen: b, rejected: a });
         let part = RobustDpo { beta: 0.3, flipped: 0.2 };
-        let (kept, turned) = (part.value(&given), part.value(&flipped));
+        let (given_value, flipped_value) = (part.value(&given), part.value(&flipped));
         let clean = Dpo { beta: 0.3, ..Dpo::default() }.value(&given);
-        assert!((0.8 * kept.loss + 0.2 * turned.loss - clean.loss).abs() < 1e-14);
-        assert!((0.8 * kept.d_chosen + 0.2 * turned.d_rejected - clean.d_chosen).abs() < 1e-14);
+        assert!((0.8 * given_value.loss + 0.2 * flipped_value.loss - clean.loss).abs() < 1e-14);
+        assert!((0.8 * given_value.d_chosen + 0.2 * flipped_value.d_rejected - clean.d_chosen).abs() < 1e-14);
         assert_eq!(RobustDpo { beta: 0.3, flipped: 0.0 }.value(&given), clean);
         assert_eq!(RobustDpo { flipped: 0.5, ..part }.check()[0].pointer, "/flipped");
     }

@@ -195,13 +195,13 @@ impl SelfImitation {
     /// Returns the positions in the buffer of the rollouts to replay.
     fn choose(&self, step: u64, baseline: f64, chance: &Chance) -> BTreeSet<usize> {
         let good = |k: &BufferedRollout| k.step < step && k.rollout.trajectory.reward > baseline;
-        let mut places: Vec<usize> =
+        let mut indexes: Vec<usize> =
             self.state.kept.iter().enumerate().filter(|(_, k)| good(k)).map(|(place, _)| place).collect();
-        if places.len() > self.per_step {
-            chance.at("self_imitation", &[step]).shuffle(&mut places);
-            places.truncate(self.per_step);
+        if indexes.len() > self.per_step {
+            chance.at("self_imitation", &[step]).shuffle(&mut indexes);
+            indexes.truncate(self.per_step);
         }
-        places.into_iter().collect()
+        indexes.into_iter().collect()
     }
     /// Returns the weight along half a cosine, from 0 at the first step to the coefficient.
     fn weight(&self, step: u64) -> f64 {

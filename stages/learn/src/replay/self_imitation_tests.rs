@@ -55,8 +55,8 @@ fn rollouts_of_the_current_step_wait_and_old_ones_leave() {
     let mut part = SelfImitation { max_age: 2, ..ready() };
     offer(&mut part, 5, &[&[1.0, 0.0]]);
     assert!(draw(&mut part, 5).is_empty());
-    let mut young = part.clone();
-    assert_eq!(ids(&draw(&mut young, 7)), ["5/0/0"]);
+    let mut short_lived = part.clone();
+    assert_eq!(ids(&draw(&mut short_lived, 7)), ["5/0/0"]);
     assert!(draw(&mut part, 8).is_empty());
     assert!(kept(&part).is_empty());
 }

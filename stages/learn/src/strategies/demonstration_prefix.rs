@@ -150,10 +150,10 @@ impl DemonstrationPrefix {
 }
 
 /// Returns another problem of the pool that has a demonstration. `None` without one.
-fn other(pool: &ProblemPool, own: usize, chance: &Chance) -> Option<usize> {
-    let places: Vec<usize> =
-        (0..pool.problems.len()).filter(|&i| i != own && !pool.problems[i].demonstrations.is_empty()).collect();
-    (!places.is_empty()).then(|| *chance.at("problem", &[]).choose(&places))
+fn other(pool: &ProblemPool, problem: usize, chance: &Chance) -> Option<usize> {
+    let indexes: Vec<usize> =
+        (0..pool.problems.len()).filter(|&i| i != problem && !pool.problems[i].demonstrations.is_empty()).collect();
+    (!indexes.is_empty()).then(|| *chance.at("problem", &[]).choose(&indexes))
 }
 
 /// Returns the first `share` of a demonstration's tokens, and the exact share. `None` if that is no token.

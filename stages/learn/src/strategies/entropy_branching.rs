@@ -66,8 +66,8 @@ impl PartOptions for EntropyBranching {
         turn in nats, and P = alpha + beta·ΔH. If P > threshold (rule `chance`: with probability P), beam − 1\n\
         copies continue from the end of the tool result. Budget that branches leave over is filled from the root.\n\
         With group advantages this is ARPO's soft form; the modulation `shared_prefix` is the hard form.\n\n\
-        The paper does not say how ΔH is normalized. The released code sums over 20 tokens and divides by the log of\n\
-        the vocabulary (about 11.9), which equals normalizer 0.6 here up to the truncation of its sums to the\n\
+        The paper does not specify how ΔH is normalized. The released code sums over 20 tokens and divides by the\n\
+        log of the vocabulary (about 11.9), which equals normalizer 0.6 here up to the truncation of its sums to the\n\
         likeliest tokens; the default of one nat needs no vocabulary. With the defaults a node is forked wherever\n\
         entropy rose.\n\n\
         Needs forks, entropies, several turns, and groups. Metrics of the last step: forks (copies per group),\n\

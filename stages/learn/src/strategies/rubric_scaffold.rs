@@ -119,13 +119,13 @@ impl RubricScaffold {
     }
     /// Returns the indexes of `count` of `all` hints, ascending.
     fn choose_hints(&self, all: usize, count: usize, chance: &Chance, place: [u64; 2]) -> Vec<usize> {
-        let mut places: Vec<usize> = (0..all).collect();
+        let mut indexes: Vec<usize> = (0..all).collect();
         if self.choice == HintChoice::Random {
-            chance.at("hints", &place).shuffle(&mut places);
+            chance.at("hints", &place).shuffle(&mut indexes);
         }
-        places.truncate(count);
-        places.sort_unstable();
-        places
+        indexes.truncate(count);
+        indexes.sort_unstable();
+        indexes
     }
 }
 

@@ -23,7 +23,7 @@ fn fixtures() -> PathBuf {
 }
 
 /// Returns an adapter with random factors.
-pub fn shaken(config: &ModelConfig, options: &AdapterOptions) -> Adapter {
+pub fn random_adapter(config: &ModelConfig, options: &AdapterOptions) -> Adapter {
     let mut adapter = Adapter::new(config, options, &Chance::new(5)).unwrap();
     for (name, tensor) in &mut adapter.tensors {
         let mut draws = Chance::new(6).at(name, &[]);
@@ -125,18 +125,19 @@ fn unmerged_adapter_samples_like_the_merged_model() {
     // Norms after the branches, and scales that the sampler multiplies into its matrices.
     let mut scaled = ModelConfig::llama(29, 32, 40, 2, 4, 2);
     (scaled.architecture.residual_scale, scaled.architecture.logits_scaling) = (0.4, 3.0);
-    let mut behind = scaled.clone();
-    (behind.architecture.norms.attention_out, behind.architecture.norms.mlp_out) =
+    let mut norms_after = scaled.clone();
+    (norms_after.architecture.norms.attention_out, norms_after.architecture.norms.mlp_out) =
         (Some("post_attention_norm"), Some("post_mlp_norm"));
     let some = |targets: &[&str]| Some(targets.iter().map(|t| t.to_string()).collect());
     let partial = AdapterOptions { targets: some(&["k_proj", "layers.1.mlp.up_proj"]), ..options(5) };
     let joined = ModelConfig { family: find("phi3").unwrap(), ..ModelConfig::llama(29, 32, 40, 2, 4, 2) };
     let two = AdapterOptions { targets: some(&["qkv_proj", "layers.1.mlp.gate_up_proj"]), ..options(5) };
-    let cases = [ModelConfig::llama(29, 32, 40, 2, 4, 4), qwen2, qwen3, scaled, behind].map(|c| (c, partial.clone()));
+    let cases =
+        [ModelConfig::llama(29, 32, 40, 2, 4, 4), qwen2, qwen3, scaled, norms_after].map(|c| (c, partial.clone()));
     for (config, partial) in cases.into_iter().chain([(joined, two)]) {
         let weights = Decoder::initialize(&config, &Chance::new(3)).unwrap().weights().unwrap();
         for options in [options(4), partial, options(40)] {
-            let adapter = shaken(&config, &options);
+            let adapter = random_adapter(&config, &options);
             let mut unmerged = Generator::adapted(&config, &weights, Some(&adapter), 2).unwrap();
             let mut merged = Generator::new(&config, &adapter.merged(&config, &weights).unwrap(), 2).unwrap();
             let tokens: Vec<u32> = (0..60).map(|t| (t * t + 3) % 29).collect();
@@ -175,13 +176,13 @@ fn losses(model: &ModelFolder, learns: TrainableParameters, rate: f64, steps: us
     let optimizer = AdamWConfig { weight_decay: 0.0, max_norm: None, ..AdamWConfig::default() };
     let options = LearnerOptions { optimizer, trainable: learns, ..LearnerOptions::default() };
     let mut learner = Cpu.learner(model, &options).unwrap();
-    let places = TokenPosition::from_masks(&TOKENS.map(|t| vec![true; t.len()]));
-    let slopes = vec![-1.0 / places.len() as f64; places.len()];
+    let positions = TokenPosition::from_masks(&TOKENS.map(|t| vec![true; t.len()]));
+    let slopes = vec![-1.0 / positions.len() as f64; positions.len()];
     let step = |_| {
-        let outputs = learner.forward(&TOKENS, &places, 1.0).unwrap();
+        let outputs = learner.forward(&TOKENS, &positions, 1.0).unwrap();
         learner.backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() }).unwrap();
         learner.step(rate).unwrap();
-        -outputs.logprobs.iter().sum::<f64>() / places.len() as f64
+        -outputs.logprobs.iter().sum::<f64>() / positions.len() as f64
     };
     (0..steps).map(step).collect()
 }
@@ -204,13 +205,13 @@ fn full_rank_adapter_learns_like_dense_layers() {
             .tensors
             .insert(format!("{layer}{DOWN}"), Tensor::eye(16, candle_core::DType::F32, &Device::Cpu).unwrap());
     }
-    let places = TokenPosition::from_masks(&TOKENS.map(|t| vec![true; t.len()]));
-    let slopes = vec![-0.1; places.len()];
+    let positions = TokenPosition::from_masks(&TOKENS.map(|t| vec![true; t.len()]));
+    let slopes = vec![-0.1; positions.len()];
     let step = |model: &ModelFolder, learns| {
         let optimizer = AdamWConfig { weight_decay: 0.0, max_norm: None, ..AdamWConfig::default() };
         let mut learner =
             Cpu.learner(model, &LearnerOptions { optimizer, trainable: learns, ..LearnerOptions::default() }).unwrap();
-        learner.forward(&TOKENS, &places, 1.0).unwrap();
+        learner.forward(&TOKENS, &positions, 1.0).unwrap();
         learner.backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() }).unwrap();
         learner.step(1e-3).unwrap();
         model.with_parameters(&learner.weights().unwrap()).unwrap().merged().unwrap().weights
@@ -235,15 +236,15 @@ fn full_rank_adapter_learns_like_dense_layers() {
 fn only_the_adapter_learns_and_dropout_is_drawn_from_the_seed() {
     let model = tiny();
     let dropped = AdapterOptions { dropout: 0.4, ..options(4) };
-    let with = |options: &AdapterOptions| model.adapted(shaken(&model.config, options)).unwrap();
+    let with = |options: &AdapterOptions| model.adapted(random_adapter(&model.config, options)).unwrap();
     let run = |model: &ModelFolder, seed: u64| {
         let options = LearnerOptions { trainable: TrainableParameters::Adapter, seed, ..LearnerOptions::default() };
         let mut learner = Cpu.learner(model, &options).unwrap();
         assert!(learner.parameters().iter().all(|(name, _)| name.contains(".lora_")));
-        let places = TokenPosition::from_masks(&TOKENS.map(|t| vec![true; t.len()]));
-        let evaluated = learner.evaluate(&TOKENS, &places, 1.0).unwrap().logprobs;
-        let first = learner.forward(&TOKENS, &places, 1.0).unwrap().logprobs;
-        let second = learner.forward(&TOKENS, &places, 1.0).unwrap().logprobs;
+        let positions = TokenPosition::from_masks(&TOKENS.map(|t| vec![true; t.len()]));
+        let evaluated = learner.evaluate(&TOKENS, &positions, 1.0).unwrap().logprobs;
+        let first = learner.forward(&TOKENS, &positions, 1.0).unwrap().logprobs;
+        let second = learner.forward(&TOKENS, &positions, 1.0).unwrap().logprobs;
         (evaluated, first, second)
     };
     let plain = run(&with(&options(4)), 1);
@@ -271,7 +272,7 @@ fn saved_adapter_model_reloads_and_keeps_base_bytes() {
     let (base, first, second, whole) = (at("base"), at("first"), at("second"), at("whole"));
     tiny().save(&base).unwrap();
     let model = ModelFolder::load(&base).unwrap();
-    let adapted = model.adapted(shaken(&model.config, &options(4))).unwrap();
+    let adapted = model.adapted(random_adapter(&model.config, &options(4))).unwrap();
     let tokens = greedy(&mut adapted.generator(1).unwrap(), &prompt, 20);
     assert_ne!(tokens, greedy(&mut model.generator(1).unwrap(), &prompt, 20), "the adapter changes the model");
     adapted.save(&first).unwrap();
@@ -295,14 +296,16 @@ fn saved_adapter_model_reloads_and_keeps_base_bytes() {
 #[test]
 fn scoring_head_is_saved_with_the_adapter() {
     let model = tiny();
-    let adapted = model.adapted(shaken(&model.config, &options(2))).unwrap();
+    let adapted = model.adapted(random_adapter(&model.config, &options(2))).unwrap();
     let head = crate::backend::LearnerHead::Scores(1);
     let options = LearnerOptions { head, trainable: TrainableParameters::Adapter, ..LearnerOptions::default() };
     let mut learner = Cpu.learner(&adapted, &options).unwrap();
-    let places = TokenPosition::from_masks(&TOKENS.map(|t| vec![true; t.len()]));
+    let positions = TokenPosition::from_masks(&TOKENS.map(|t| vec![true; t.len()]));
     for _ in 0..2 {
-        learner.forward(&TOKENS, &places, 1.0).unwrap();
-        learner.backward(&OutputGradients { values: &vec![1.0; places.len()], ..OutputGradients::default() }).unwrap();
+        learner.forward(&TOKENS, &positions, 1.0).unwrap();
+        learner
+            .backward(&OutputGradients { values: &vec![1.0; positions.len()], ..OutputGradients::default() })
+            .unwrap();
         learner.step(1e-2).unwrap();
     }
     let folder = tempfile::tempdir().unwrap();
@@ -311,7 +314,7 @@ fn scoring_head_is_saved_with_the_adapter() {
     assert_eq!(read.config.num_labels, Some(1));
     let text = std::fs::read_to_string(folder.path().join(peft::CONFIG)).unwrap();
     assert!(text.contains("TOKEN_CLS") && text.contains("modules_to_save"), "{text}");
-    let expected = learner.evaluate(&TOKENS, &places, 1.0).unwrap().values;
+    let expected = learner.evaluate(&TOKENS, &positions, 1.0).unwrap().values;
     for model in [read.clone(), read.merged().unwrap()] {
         let mut generator = model.generator(1).unwrap();
         let values = generator.score(&TOKENS, &[&[0, 1, 2, 3, 4], &[0, 1]]).unwrap().concat();
@@ -346,7 +349,7 @@ fn unknown_targets_are_reported_with_the_known_ones() {
 fn unsupported_adapter_options_are_rejected_by_key() {
     let folder = tempfile::tempdir().unwrap();
     let config = tiny().config;
-    let adapter = shaken(&config, &options(2));
+    let adapter = random_adapter(&config, &options(2));
     peft::save(folder.path(), &config, &adapter).unwrap();
     let path = folder.path().join(peft::CONFIG);
     let original: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
@@ -373,9 +376,9 @@ fn unsupported_adapter_options_are_rejected_by_key() {
     let joined = ModelConfig { family: find("phi3").unwrap(), ..config.clone() };
     let error = peft::load(folder.path(), &joined).unwrap_err();
     assert!(error.message.contains("no linear layer") && error.help.unwrap().contains("qkv_proj"), "{}", error.message);
-    let mut alone = adapter;
-    alone.tensors.remove("model.layers.0.mlp.up_proj.lora_B.weight");
-    assert!(alone.check(&config).unwrap_err().message.contains("lacks `model.layers.0.mlp.up_proj.lora_B"));
+    let mut incomplete = adapter;
+    incomplete.tensors.remove("model.layers.0.mlp.up_proj.lora_B.weight");
+    assert!(incomplete.check(&config).unwrap_err().message.contains("lacks `model.layers.0.mlp.up_proj.lora_B"));
     let error = ModelFolder::load(folder.path()).unwrap_err();
     assert!(!folder.path().join("base").exists() && error.kind == ErrorKind::Invalid, "{error}");
 }
@@ -384,7 +387,7 @@ fn unsupported_adapter_options_are_rejected_by_key() {
 #[test]
 fn model_and_adapter_folders_are_not_confused() {
     let model = tiny();
-    let adapted = model.adapted(shaken(&model.config, &options(2))).unwrap();
+    let adapted = model.adapted(random_adapter(&model.config, &options(2))).unwrap();
     let learner = |model: &ModelFolder, learns| {
         Cpu.learner(model, &LearnerOptions { trainable: learns, ..LearnerOptions::default() }).err().map(|e| e.kind)
     };

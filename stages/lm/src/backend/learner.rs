@@ -10,8 +10,8 @@ use trainyard_core::{Chance, Error, Result};
 
 /// The token at `token` of sequence `sequence` of a batch.
 ///
-/// The numbers of a place are predicted from the tokens before it, so `token` is at least 1. A value may also be read
-/// after the last token, where `token` is the length of the sequence.
+/// The numbers of a position are predicted from the tokens before it, so `token` is at least 1. A value may also be
+/// read after the last token, where `token` is the length of the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenPosition {
     /// Index of the sequence in the batch.
@@ -21,18 +21,18 @@ pub struct TokenPosition {
 }
 
 impl TokenPosition {
-    /// Returns the places where masks are true, in index order. First tokens have no prediction and are omitted.
+    /// Returns the positions where masks are true, in index order. First tokens have no prediction and are omitted.
     pub fn from_masks<M: AsRef<[bool]>>(masks: &[M]) -> Vec<Self> {
         let row = |(sequence, row): (usize, &M)| -> Vec<Self> {
-            let places = row.as_ref().iter().enumerate().skip(1).filter(|(_, m)| **m);
-            places.map(|(token, _)| Self { sequence, token }).collect()
+            let positions = row.as_ref().iter().enumerate().skip(1).filter(|(_, m)| **m);
+            positions.map(|(token, _)| Self { sequence, token }).collect()
         };
         masks.iter().enumerate().flat_map(row).collect()
     }
 }
 
-/// Outputs of a model at places, one number per place. A language model returns `logprobs` and `entropies`, a model
-/// with a scoring head returns `values` (one list entry per place and output); the others are empty.
+/// Outputs of a model at positions, one number per position. A language model returns `logprobs` and `entropies`, a
+/// model with a scoring head returns `values` (one list entry per position and output); the others are empty.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outputs {
     /// Natural log of the probability of the token, after the temperature.
@@ -46,11 +46,11 @@ pub struct Outputs {
 /// Derivatives of a loss with respect to the numbers of [`Outputs`], in the same order. An empty list means zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct OutputGradients<'a> {
-    /// d loss / d [`Outputs::logprobs`], one number per place.
+    /// d loss / d [`Outputs::logprobs`], one number per position.
     pub logprobs: &'a [f64],
-    /// d loss / d [`Outputs::entropies`], one number per place.
+    /// d loss / d [`Outputs::entropies`], one number per position.
     pub entropies: &'a [f64],
-    /// d loss / d [`Outputs::values`], one number per place and output.
+    /// d loss / d [`Outputs::values`], one number per position and output.
     pub values: &'a [f64],
 }
 
@@ -123,7 +123,7 @@ pub struct LearnerOptions {
     pub head: LearnerHead,
     /// Parameters that change; the others are frozen.
     pub trainable: TrainableParameters,
-    /// Seed of the dropout of a trained adapter; draws depend on it, the step, and the place in the step.
+    /// Seed of the dropout of a trained adapter; draws depend on it, the step, and the position in the step.
     pub seed: u64,
 }
 
@@ -136,13 +136,13 @@ pub trait Learner: Send {
     fn config(&self) -> &ModelConfig;
     /// Names and shapes of the trained parameters, in name order.
     fn parameters(&self) -> Vec<(String, Vec<usize>)>;
-    /// Computes the outputs at `places` and keeps the state for [`Learner::backward`]. A later call replaces the state
-    /// of an earlier one.
+    /// Computes the outputs at `positions` and keeps the state for [`Learner::backward`]. A later call replaces the
+    /// state of an earlier one.
     ///
     /// Errors: no sequence or an empty one, tokens outside the vocabulary, a sequence longer than the model.
-    fn forward(&mut self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs>;
+    fn forward(&mut self, sequences: &[&[u32]], positions: &[TokenPosition], temperature: f64) -> Result<Outputs>;
     /// Computes the same numbers, bit for bit, without memory for a backward pass (and without an adapter's dropout).
-    fn evaluate(&self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs>;
+    fn evaluate(&self, sequences: &[&[u32]], positions: &[TokenPosition], temperature: f64) -> Result<Outputs>;
     /// Adds the gradient of Σ slope·output of the last forward. Errors: bug, without a forward before it.
     fn backward(&mut self, slopes: &OutputGradients<'_>) -> Result<()>;
     /// Changes the parameters by the gradients accumulated since the last step. Returns `None` without any.

@@ -153,9 +153,9 @@ fn damaged_files_are_reported_as_data_errors() {
             "{cut}: {error}"
         );
     }
-    let mut garbled = whole;
-    garbled[9] = 0xff;
-    fs::write(&path, garbled).unwrap();
+    let mut corrupted = whole;
+    corrupted[9] = 0xff;
+    fs::write(&path, corrupted).unwrap();
     assert!(load_model(&folder.0).unwrap_err().message.contains("not a valid safetensors"));
     fs::remove_file(&path).unwrap();
     assert_eq!(load_model(&folder.0).unwrap_err().kind, ErrorKind::Invalid);
@@ -168,9 +168,9 @@ fn missing_and_misshapen_tensors_are_reported_with_both_shapes() {
     let folder = Folder::new("shapes");
     let (_, weights) = folder.model();
     let path = folder.0.join(SINGLE);
-    let mut lacking = weights.clone();
-    lacking.remove("model.norm.weight");
-    save_tensors(&path, &lacking).unwrap();
+    let mut incomplete = weights.clone();
+    incomplete.remove("model.norm.weight");
+    save_tensors(&path, &incomplete).unwrap();
     let message = load_model(&folder.0).unwrap_err().message;
     assert!(message.contains("`model.norm.weight`") && message.contains("[4]"), "{message}");
     let mut wrong = weights;

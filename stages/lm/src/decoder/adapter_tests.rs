@@ -49,15 +49,15 @@ fn gradients_of_an_adapter_agree_with_finite_differences() {
         (find("qwen2").unwrap(), true, false);
     let mut qwen3 = ModelConfig::llama(11, 8, 14, 2, 4, 2).as_qwen3();
     qwen3.head_dim = 6;
-    let mut behind = ModelConfig::llama(11, 8, 14, 2, 4, 2);
-    behind.architecture.residual_scale = 0.4;
-    (behind.architecture.norms.attention_out, behind.architecture.norms.mlp_out) =
+    let mut norms_after = ModelConfig::llama(11, 8, 14, 2, 4, 2);
+    norms_after.architecture.residual_scale = 0.4;
+    (norms_after.architecture.norms.attention_out, norms_after.architecture.norms.mlp_out) =
         (Some("post_attention_norm"), Some("post_mlp_norm"));
     let sequence = |(i, n): (usize, usize)| (0..n).map(|t| ((i * 7 + t * t + 3 * t) % 11) as u32).collect();
     let batch = SequenceBatch::new([4, 9, 2].into_iter().enumerate().map(sequence).collect()).unwrap();
     // Queries, keys and values share an A, and so do gate and up.
     let joined = ModelConfig { family: find("phi3").unwrap(), ..ModelConfig::llama(11, 8, 14, 2, 4, 2) };
-    for (config, parameters) in [(qwen2, 28), (qwen3, 28), (behind, 28), (joined, 16)] {
+    for (config, parameters) in [(qwen2, 28), (qwen3, 28), (norms_after, 28), (joined, 16)] {
         for dropout in [None, Some(Dropout { share: 0.3, chance: Chance::new(4) })] {
             let decoder = decoder(&config);
             assert_eq!(decoder.parameters().len(), parameters);

@@ -37,9 +37,9 @@ pub(super) fn run<T: KernelScalar>(
     d_out: &[T],
 ) -> BTreeMap<String, Vec<T>> {
     let sizes = KernelSizes::of(config);
-    let Workspace { chunks, used, angles, transposed: turned, keep } = workspace;
+    let Workspace { chunks, used, angles, transposed, keep } = workspace;
     let keep = *keep;
-    let again = ForwardPass::new(config, view, (turned, angles), keep, dropout);
+    let again = ForwardPass::new(config, view, (transposed, angles), keep, dropout);
     let chunks = &mut chunks[..*used];
     let (joint, architecture) = (BranchConfig::of(config), &config.architecture);
     let mut gradients = BTreeMap::new();

@@ -83,8 +83,8 @@ impl<T: KernelScalar> BranchConfig<T> {
 
     /// Computes `out = linear(input) + bias`, or `out +=` with `add`.
     fn apply(&self, branch: &mut Branch<'_, T>, out: &mut [T], add: bool) {
-        let Branch { place, input, linear, transposed: turned, .. } = *branch;
-        linear.forward(place.rows, input, turned, (&mut *out, add));
+        let Branch { place, input, linear, transposed, .. } = *branch;
+        linear.forward(place.rows, input, transposed, (&mut *out, add));
         linear.add_lora(place, input, branch.lora, out, self.hidden);
         if let Some(bias) = branch.bias {
             add_bias(out, bias);

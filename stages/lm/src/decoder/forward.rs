@@ -30,7 +30,7 @@ pub(super) fn run<T: KernelScalar>(
     let sizes = KernelSizes::of(config);
     workspace.arrange(config, batch, keep);
     transpose_weights(sizes, view, limits, &mut workspace.transposed);
-    let Workspace { chunks, used, transposed: turned, angles, .. } = workspace;
+    let Workspace { chunks, used, transposed, angles, .. } = workspace;
     let mut tasks = Vec::with_capacity(*used);
     let mut rest = out;
     for chunk in &mut chunks[..*used] {
@@ -38,7 +38,7 @@ pub(super) fn run<T: KernelScalar>(
         tasks.push((chunk, part));
         rest = tail;
     }
-    let pass = ForwardPass::new(config, view, (turned, angles), keep, dropout);
+    let pass = ForwardPass::new(config, view, (transposed, angles), keep, dropout);
     tasks.into_par_iter().for_each(|(chunk, part)| pass.chunk(batch, chunk, part));
 }
 
@@ -58,12 +58,12 @@ impl<'a, T: KernelScalar> ForwardPass<'a, T> {
     pub fn new(
         config: &'a ModelConfig,
         view: &'a WeightsView<'a, T>,
-        (turned, angles): (&'a [TransposedLayer<T>], &'a [RotaryAngles<T>]),
+        (transposed, angles): (&'a [TransposedLayer<T>], &'a [RotaryAngles<T>]),
         keep: ActivationPolicy,
         dropout: Option<&'a Dropout>,
     ) -> Self {
         let (sizes, architecture, joint) = (KernelSizes::of(config), &config.architecture, BranchConfig::of(config));
-        Self { sizes, architecture, branch_config: joint, view, transposed: turned, angles, keep, dropout }
+        Self { sizes, architecture, branch_config: joint, view, transposed, angles, keep, dropout }
     }
 
     fn chunk(&self, batch: &SequenceBatch, chunk: &mut SequenceChunk<T>, out: &mut [T]) {
@@ -99,7 +99,7 @@ impl<'a, T: KernelScalar> ForwardPass<'a, T> {
     /// Computes all activations that the backward of a layer reads, from its input.
     pub fn activations(&self, i: usize, chunk: &mut SequenceChunk<T>) {
         let (sizes, rows) = (self.sizes, chunk.rows);
-        let (view, turned) = (&self.view.layers[i], self.transposed.get(i));
+        let (view, transposed) = (&self.view.layers[i], self.transposed.get(i));
         let x = &chunk.residual[self.residual(i)][..rows * sizes.hidden];
         let layer = &mut chunk.layers[SequenceChunk::<T>::activation_index(self.keep, i)];
         let sequence = chunk.sequences.start;
@@ -112,7 +112,7 @@ impl<'a, T: KernelScalar> ForwardPass<'a, T> {
             normed,
             &mut layer.input_scale[..rows],
         );
-        self.project((view, turned), place, normed, layer, &mut t.lora);
+        self.project((view, transposed), place, normed, layer, &mut t.lora);
         let heads = self.heads(i);
         self.rotate(i, &chunk.ranges, layer);
         let attended = &mut layer.attended[..rows * sizes.query];
@@ -127,7 +127,7 @@ impl<'a, T: KernelScalar> ForwardPass<'a, T> {
             place,
             input: attended,
             linear: &view.output,
-            transposed: turned.map(|t| t.output.as_slice()),
+            transposed: transposed.map(|t| t.output.as_slice()),
             lora: &mut t.lora[Projection::Output as usize],
             bias: view.output_bias,
             norm: view.norms.attention_out.as_deref(),
@@ -147,7 +147,7 @@ impl<'a, T: KernelScalar> ForwardPass<'a, T> {
             &mut layer.middle_scale[..rows],
         );
         let gate_up = &mut layer.gate_up[..rows * 2 * sizes.inner];
-        side_by_side(&[&view.gate, &view.up], rows, normed, turned.map(|t| t.gate_up.as_slice()), gate_up);
+        side_by_side(&[&view.gate, &view.up], rows, normed, transposed.map(|t| t.gate_up.as_slice()), gate_up);
         for (part, column) in [(Projection::Gate, 0), (Projection::Up, sizes.inner)] {
             let (low, out) = (&mut t.lora[part as usize], &mut gate_up[column..]);
             view.linear(part).add_lora(place, normed, low, out, 2 * sizes.inner);
@@ -157,7 +157,7 @@ impl<'a, T: KernelScalar> ForwardPass<'a, T> {
     /// Computes the layer's output from its activations.
     fn output(&self, i: usize, chunk: &mut SequenceChunk<T>) {
         let (sizes, rows) = (self.sizes, chunk.rows);
-        let (view, turned) = (&self.view.layers[i], self.transposed.get(i));
+        let (view, transposed) = (&self.view.layers[i], self.transposed.get(i));
         let sequence = chunk.sequences.start;
         let place = ChunkContext { layer: i, rows, sequence, ranges: &chunk.ranges, dropout: self.dropout };
         let layer = &mut chunk.layers[SequenceChunk::<T>::activation_index(self.keep, i)];
@@ -171,7 +171,7 @@ impl<'a, T: KernelScalar> ForwardPass<'a, T> {
             place,
             input: inner,
             linear: &view.down,
-            transposed: turned.map(|t| t.down.as_slice()),
+            transposed: transposed.map(|t| t.down.as_slice()),
             lora: &mut t.lora[Projection::Down as usize],
             bias: None,
             norm: view.norms.mlp_out.as_deref(),
@@ -187,7 +187,7 @@ impl<'a, T: KernelScalar> ForwardPass<'a, T> {
     /// Computes queries, keys and values: projected, biased, normed.
     fn project(
         &self,
-        (view, turned): (&LayerView<'_, T>, Option<&TransposedLayer<T>>),
+        (view, transposed): (&LayerView<'_, T>, Option<&TransposedLayer<T>>),
         place: ChunkContext<'_>,
         normed: &[T],
         layer: &mut LayerActivations<T>,
@@ -196,7 +196,7 @@ impl<'a, T: KernelScalar> ForwardPass<'a, T> {
         let (sizes, width, rows) = (self.sizes, self.sizes.qkv(), place.rows);
         let qkv = &mut layer.qkv[..rows * width];
         let parts = [&view.query, &view.key, &view.value];
-        side_by_side(&parts, rows, normed, turned.map(|t| t.qkv.as_slice()), qkv);
+        side_by_side(&parts, rows, normed, transposed.map(|t| t.qkv.as_slice()), qkv);
         for (part, column) in
             [(Projection::Query, 0), (Projection::Key, sizes.query), (Projection::Value, sizes.query + sizes.key)]
         {
@@ -241,14 +241,14 @@ fn side_by_side<T: KernelScalar>(
     linears: &[&LinearView<'_, T>],
     rows: usize,
     x: &[T],
-    turned: Option<&[T]>,
+    transposed: Option<&[T]>,
     y: &mut [T],
 ) {
     let inputs = linears[0].inputs;
     let width: usize = linears.iter().map(|linear| linear.outputs).sum();
-    if let Some(turned) = turned {
+    if let Some(transposed) = transposed {
         let size = (rows, width, inputs);
-        product(size, MatrixView::rows(x, inputs), MatrixView::rows(turned, width), y, width, false);
+        product(size, MatrixView::rows(x, inputs), MatrixView::rows(transposed, width), y, width, false);
         return;
     }
     let mut column = 0;
@@ -266,20 +266,20 @@ fn transpose_weights<T: KernelScalar>(
     sizes: KernelSizes,
     view: &WeightsView<'_, T>,
     limits: PassLimits,
-    turned: &mut Vec<TransposedLayer<T>>,
+    transposed: &mut Vec<TransposedLayer<T>>,
 ) {
     let layers = if sizes.matrices() <= limits.transposed { sizes.layers } else { 0 };
-    turned.resize_with(layers, TransposedLayer::default);
-    turned.par_iter_mut().zip(&view.layers).for_each(|(turned, layer)| {
+    transposed.resize_with(layers, TransposedLayer::default);
+    transposed.par_iter_mut().zip(&view.layers).for_each(|(transposed, layer)| {
         let (h, width, inner) = (sizes.hidden, sizes.qkv(), sizes.inner);
-        let qkv = fit(&mut turned.qkv, h * width);
+        let qkv = fit(&mut transposed.qkv, h * width);
         transpose(layer.query.weight, h, sizes.query, h, qkv, width);
         transpose(layer.key.weight, h, sizes.key, h, &mut qkv[sizes.query..], width);
         transpose(layer.value.weight, h, sizes.key, h, &mut qkv[sizes.query + sizes.key..], width);
-        transpose(layer.output.weight, sizes.query, h, sizes.query, fit(&mut turned.output, h * sizes.query), h);
-        let gate_up = fit(&mut turned.gate_up, h * 2 * inner);
+        transpose(layer.output.weight, sizes.query, h, sizes.query, fit(&mut transposed.output, h * sizes.query), h);
+        let gate_up = fit(&mut transposed.gate_up, h * 2 * inner);
         transpose(layer.gate.weight, h, inner, h, gate_up, 2 * inner);
         transpose(layer.up.weight, h, inner, h, &mut gate_up[inner..], 2 * inner);
-        transpose(layer.down.weight, inner, h, inner, fit(&mut turned.down, h * inner), h);
+        transpose(layer.down.weight, inner, h, inner, fit(&mut transposed.down, h * inner), h);
     });
 }

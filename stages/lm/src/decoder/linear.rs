@@ -86,10 +86,11 @@ impl ChunkContext<'_> {
 }
 
 impl<T: KernelScalar> LinearView<'_, T> {
-    /// Computes `y = x·Wᵀ`, or `y += x·Wᵀ` with `add`, without the adapter; `turned` is Wᵀ if it was computed before.
-    pub fn forward(&self, rows: usize, x: &[T], turned: Option<&[T]>, (y, add): (&mut [T], bool)) {
-        let weight = match turned {
-            Some(turned) => MatrixView::rows(turned, self.outputs),
+    /// Computes `y = x·Wᵀ`, or `y += x·Wᵀ` with `add`, without the adapter; `transposed` is Wᵀ if it was computed
+    /// before.
+    pub fn forward(&self, rows: usize, x: &[T], transposed: Option<&[T]>, (y, add): (&mut [T], bool)) {
+        let weight = match transposed {
+            Some(transposed) => MatrixView::rows(transposed, self.outputs),
             None => MatrixView::rows(self.weight, self.inputs).transposed(),
         };
         product((rows, self.outputs, self.inputs), MatrixView::rows(x, self.inputs), weight, y, self.outputs, add);

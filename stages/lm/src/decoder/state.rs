@@ -98,8 +98,8 @@ impl KernelSizes {
     /// Returns the numbers per row that the backward reads of one layer.
     pub fn activations(self) -> usize {
         let raw = if self.norm_groups == (0, 0) { 0 } else { self.query + self.key };
-        let behind = (usize::from(self.attention_out) + usize::from(self.mlp_out)) * self.hidden;
-        2 * self.hidden + self.qkv() + self.query + raw + 2 * self.inner + behind
+        let after = (usize::from(self.attention_out) + usize::from(self.mlp_out)) * self.hidden;
+        2 * self.hidden + self.qkv() + self.query + raw + 2 * self.inner + after
     }
     /// Returns the numbers per row of a backward's scratch: the content of [`ChunkScratch`].
     fn scratch(self) -> usize {
@@ -212,9 +212,9 @@ pub(super) fn pass_bytes(config: &ModelConfig, rows: usize) -> u64 {
         ActivationPolicy::Inputs | ActivationPolicy::Nothing => 1,
     };
     let inputs = (sizes.layers + 1) * sizes.hidden;
-    let turned = if sizes.matrices() <= limits.transposed { sizes.matrices() } else { 0 };
+    let transposed = if sizes.matrices() <= limits.transposed { sizes.matrices() } else { 0 };
     let each = inputs + kept * (sizes.activations() - sizes.hidden) + sizes.scratch();
-    ((rows * each + turned) * size_of::<f32>()) as u64
+    ((rows * each + transposed) * size_of::<f32>()) as u64
 }
 
 /// Whole sequences that one thread takes through the model.

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(packs[3].rows, [3, 4, 4]);
         let back: Vec<TokenizedTrajectory> = packs.iter().flat_map(|pack| unpack(pack).unwrap()).collect();
         assert_eq!(back, rows);
-        let torn = TokenPack { loss_mask: vec![], ..packs[0].clone() };
-        assert!(unpack(&torn).unwrap_err().message.contains("differ in length"));
+        let inconsistent = TokenPack { loss_mask: vec![], ..packs[0].clone() };
+        assert!(unpack(&inconsistent).unwrap_err().message.contains("differ in length"));
     }
 }

@@ -49,9 +49,9 @@ impl<'a> Keys<'a> {
     pub fn flag_or(&self, key: &str, default: bool) -> Result<bool> {
         self.present(key).map_or(Ok(default), |v| v.as_bool().ok_or_else(|| Self::wrong(key, "true or false", v)))
     }
-    /// Rejects an unsupported key. Errors: invalid, if the key is present with another value than `harmless`.
-    pub fn refuse(&self, key: &str, harmless: &Value) -> Result<()> {
-        match self.present(key).filter(|v| *v != harmless) {
+    /// Rejects an unsupported key. Errors: invalid, if the key is present with another value than `allowed`.
+    pub fn refuse(&self, key: &str, allowed: &Value) -> Result<()> {
+        match self.present(key).filter(|v| *v != allowed) {
             None => Ok(()),
             Some(value) => Err(Error::invalid(format!("config.json: `{key}` = {value} is not supported"))
                 .help("use a model without it")),

@@ -32,7 +32,7 @@ pub struct Generator {
 impl Generator {
     /// Packs the weights (names and shapes as in a Hugging Face folder). Results do not depend on `threads`.
     ///
-    /// Errors: a tensor that is missing, has another shape than the config says, or cannot be read as f32.
+    /// Errors: a tensor that is missing, has another shape than the config requires, or cannot be read as f32.
     pub fn new(config: &ModelConfig, weights: &dyn WeightSource, threads: usize) -> Result<Self> {
         Self::with_isa(config, weights, threads, Isa::detect())
     }

@@ -222,7 +222,7 @@ impl CheckedSource<'_> {
                 .help("use the config.json and the model.safetensors of one model")
         })?;
         if found != shape {
-            return Err(Error::invalid(format!("tensor `{name}` has shape {found:?}, the config says {shape:?}")));
+            return Err(Error::invalid(format!("tensor `{name}` has shape {found:?}, the config requires {shape:?}")));
         }
         self.weights.values(name)
     }

@@ -57,7 +57,7 @@ pub struct AttentionBuffers<T> {
     d_scores: Vec<T>,
     keys: Vec<T>,
     values: Vec<T>,
-    pulls: Vec<T>,
+    deltas: Vec<T>,
 }
 
 impl<T: KernelScalar> AttentionBuffers<T> {
@@ -71,7 +71,7 @@ impl<T: KernelScalar> AttentionBuffers<T> {
         grow(&mut self.d_scores, BLOCK * length);
         grow(&mut self.keys, dim * length);
         grow(&mut self.values, dim * length);
-        grow(&mut self.pulls, BLOCK);
+        grow(&mut self.deltas, BLOCK);
     }
 }
 
@@ -149,8 +149,8 @@ pub fn backward<T: KernelScalar>(
                 seen,
                 false,
             );
-            let pulls = &mut scratch.pulls[..rows];
-            row_dots(&out[first * out_width + query * dim..], d_block.data, out_width, dim, pulls);
+            let deltas = &mut scratch.deltas[..rows];
+            row_dots(&out[first * out_width + query * dim..], d_block.data, out_width, dim, deltas);
             softmax_backward(
                 scores,
                 d_scores,
@@ -158,7 +158,7 @@ pub fn backward<T: KernelScalar>(
                 T::of(heads.scale),
                 &log_sums[first * heads.queries + query..],
                 heads.queries,
-                pulls,
+                deltas,
             );
             let (p, ds) = (MatrixView::rows(scores, seen), MatrixView::rows(d_scores, seen));
             let k = MatrixView::rows(&qkv[low * width + key_column..], width);
@@ -223,7 +223,7 @@ vectorized! {
         scale: T,
         log_sums: &[T],
         stride: usize,
-        pulls: &[T],
+        deltas: &[T],
     ) {
         let width = block.seen;
         for (r, (row, d_row)) in scores.chunks_exact_mut(width).zip(d_scores.chunks_exact_mut(width)).enumerate() {
@@ -234,11 +234,11 @@ vectorized! {
                 (seen.split_at_mut(columns.start), d_seen.split_at_mut(columns.start));
             past.fill(T::ZERO);
             d_past.fill(T::ZERO);
-            let (shift, pull) = (log_sums[r * stride], pulls[r]);
+            let (shift, delta) = (log_sums[r * stride], deltas[r]);
             for (s, d) in seen.iter_mut().zip(d_seen) {
                 let p = s.fma(scale, -shift).exp();
                 *s = p;
-                *d = p * (*d - pull) * scale;
+                *d = p * (*d - delta) * scale;
             }
             future.fill(T::ZERO);
             d_future.fill(T::ZERO);

@@ -100,10 +100,10 @@ impl Division {
 /// Returns the bytes of the float32 numbers that are in memory at once for this many rows: logits, and the matrix if it
 /// is transposed.
 pub fn block_bytes(vocabulary: usize, width: usize, rows: usize) -> u64 {
-    let turned = if vocabulary * width <= LOGITS { vocabulary * width } else { 0 };
+    let transposed = if vocabulary * width <= LOGITS { vocabulary * width } else { 0 };
     let all = rows * vocabulary;
     let logits = if all <= MAX_KEPT_LOGITS { all } else { LOGITS };
-    (logits + turned) as u64 * size_of::<f32>() as u64
+    (logits + transposed) as u64 * size_of::<f32>() as u64
 }
 
 struct LanguageHeadOp<T> {
@@ -175,10 +175,10 @@ impl<T: KernelScalar> LanguageHeadOp<T> {
     }
 
     /// Computes the logits of gathered rows, without the unused ones.
-    fn logits(&self, turned: &TransposedHead<'_, T>, gathered: &[T], logits: &mut [T]) {
-        let TransposedHead { vocabulary, width, .. } = *turned;
+    fn logits(&self, transposed: &TransposedHead<'_, T>, gathered: &[T], logits: &mut [T]) {
+        let TransposedHead { vocabulary, width, .. } = *transposed;
         let size = (gathered.len() / width, vocabulary, width);
-        product(size, MatrixView::rows(gathered, width), turned.view(), logits, vocabulary, false);
+        product(size, MatrixView::rows(gathered, width), transposed.view(), logits, vocabulary, false);
         logits.chunks_exact_mut(vocabulary).for_each(|row| self.mask(row));
     }
 
@@ -186,8 +186,8 @@ impl<T: KernelScalar> LanguageHeadOp<T> {
     /// n]`).
     fn gradients(&self, hidden: &[T], weight: &[T], width: usize, upstream: &[T]) -> (Vec<T>, Vec<T>) {
         let mut kept = self.kept_logits.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let turned = TransposedHead::new(weight, width);
-        let (vocabulary, n) = (turned.vocabulary, self.places.len());
+        let transposed = TransposedHead::new(weight, width);
+        let (vocabulary, n) = (transposed.vocabulary, self.places.len());
         let learned = if self.learned { weight.len() } else { 0 };
         let (mut d_hidden, mut d_weight) = (vec![T::ZERO; hidden.len()], vec![T::ZERO; learned]);
         let division = Division::of(vocabulary, kept.is_some());
@@ -206,7 +206,7 @@ impl<T: KernelScalar> LanguageHeadOp<T> {
             let tasks = places.par_chunks(task).zip(logits.par_chunks_mut(task * vocabulary)).zip(rows).enumerate();
             tasks.for_each(|(i, ((places, logits), (gathered, d_gathered)))| {
                 if !known {
-                    self.logits(&turned, gathered, logits);
+                    self.logits(&transposed, gathered, logits);
                 }
                 let slopes = (&slopes.0[i * task..], &slopes.1[i * task..]);
                 self.logit_gradients(places, slopes, logits, vocabulary);
@@ -258,15 +258,15 @@ impl<T: KernelScalar> CustomOp2 for LanguageHeadOp<T> {
     ) -> candle_core::Result<(CpuStorage, Shape)> {
         let (hidden, weight, width) =
             (slice::<T>(hidden, h_layout)?, slice::<T>(weight, w_layout)?, h_layout.dims()[1]);
-        let turned = TransposedHead::new(weight, width);
-        let (vocabulary, n) = (turned.vocabulary, self.places.len());
+        let transposed = TransposedHead::new(weight, width);
+        let (vocabulary, n) = (transposed.vocabulary, self.places.len());
         let inverse = T::of(1.0 / self.temperature);
         let mut out = vec![T::ZERO; 2 * n];
         let mut kept = self.keep.then(|| vec![T::ZERO; n * vocabulary]);
         let rows = Division::of(vocabulary, self.keep).task;
         let (logprobs, entropies) = out.split_at_mut(n);
         let read = |places: &[(usize, usize)], logits: &mut [T], (logprobs, entropies): (&mut [T], &mut [T])| {
-            self.logits(&turned, &self.gather(places, hidden, width), logits);
+            self.logits(&transposed, &self.gather(places, hidden, width), logits);
             let results = places.iter().zip(logits.chunks_exact(vocabulary)).zip(logprobs).zip(entropies);
             for ((((_, target), row), logprob), entropy) in results {
                 (*logprob, *entropy) = row_values(row, *target, inverse);

@@ -42,10 +42,10 @@ vectorized! {
         let groups = x.chunks_exact(width).zip(dy.chunks_exact(width)).zip(dx.chunks_exact_mut(width)).zip(scales);
         for (((x, dy), dx), s) in groups {
             let s = *s;
-            let pull = weighted_dot(x, dy, weight) * s * s * s * share;
+            let projection = weighted_dot(x, dy, weight) * s * s * s * share;
             for ((((dx, x), dy), w), dw) in dx.iter_mut().zip(x).zip(dy).zip(weight).zip(dw.iter_mut()) {
                 *dw = (*dy * *x).fma(s, *dw);
-                *dx += (*dy * *w).fma(s, -(*x * pull));
+                *dx += (*dy * *w).fma(s, -(*x * projection));
             }
         }
     }

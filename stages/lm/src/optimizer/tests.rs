@@ -78,9 +78,9 @@ fn state_reloads_and_foreign_state_is_rejected() {
         );
     }
 
-    let mut lacking = state.clone();
-    lacking.remove("second.a");
-    assert!(other.load(&lacking).unwrap_err().message.contains("second.a"));
+    let mut incomplete = state.clone();
+    incomplete.remove("second.a");
+    assert!(other.load(&incomplete).unwrap_err().message.contains("second.a"));
     let mut misshapen = state;
     misshapen.insert("first.a".into(), Tensor::zeros((3, 2), candle_core::DType::F32, &Device::Cpu).unwrap());
     assert!(other.load(&misshapen).unwrap_err().message.contains("[3, 2]"));

@@ -139,14 +139,14 @@ Makes a model folder: `config.json`, `model.safetensors`, tokenizer, chat templa
 Without `from`, a decoder with tied embeddings gets random weights (normal, `initializer_range`; projections into
 the residual stream divided by the square root of twice the number of layers) and a tokenizer made from the `corpus`
 and `problems` inputs: `characters` (one token per character; printable ASCII is always included) or `bpe`
-(byte-level byte pairs, digits one by one). The template decides the special tokens: `compact` has one per role,
+(byte-level byte pairs, digits one by one). The template determines the special tokens: `compact` has one per role,
 `chatml` is the format of Qwen and Hermes models.
 
 With `from`, a Hugging Face folder of the families llama (SmolLM2 included), mistral, ministral, qwen2, qwen3,
-smollm3, phi3, granite, olmo2, olmo3 or gemma3_text is read, checked and written as `save` says; `template` replaces its
-chat template, for base models that have none. Other families are refused with the reason. With `adapter`, a folder of
-PEFT with a LoRA adapter of that model (`adapter_config.json`, `adapter_model.safetensors`), the two make one model, of
-which both stay as they are; `model/merge` adds one to the other.
+smollm3, phi3, granite, olmo2, olmo3 or gemma3_text is read, checked and written in the format of `save`; `template`
+replaces its chat template, for base models that lack one. Other families are rejected with the reason. With `adapter`,
+a folder of PEFT with a LoRA adapter of that model (`adapter_config.json`, `adapter_model.safetensors`), the two make
+one model and both stay unchanged; `model/merge` adds one to the other.
 
 `from` may also name a GGUF file of llama.cpp, of the architectures llama, qwen2, qwen3 and gemma3. Quantized weights
 become float32; tokenizer and chat template come from the file.

@@ -55,16 +55,17 @@ impl Stage for Tokenize {
     const SUMMARY: &'static str = "tokens and loss masks of trajectories, in packs that training reads";
     const DOC: &'static str = "\
 Encodes trajectories with a model's chat template and tokenizer, as `sft` does, on all threads, and keeps the tokens \
-as an artifact: trainings that differ in other options read them instead of making them again, and `sft` with \
-`tokenized` ends in the same weights as with `trajectories`.\n\n\
+as an artifact: trainings that differ in other options read them instead of encoding again, and `sft` with \
+`tokenized` gives the same weights as with `trajectories`.\n\n\
 A row of the table is a pack of sequences, in the order of the trajectories: `tokens`, `loss_mask` (true for what the \
 agent wrote), `positions` (from 0 in each sequence), `lengths`, `bounds` (where sequences begin, and the number of all \
 tokens), `rows` (number of the trajectory), `trajectories` and `problems` (ids), `masked_turns`. A trajectory whose \
-template rewrites earlier turns has several sequences. Nothing is cut or left out for its length: `sft` decides \
-that.\n\n\
-A trajectory that cannot be encoded (a character that the tokenizer does not know, a message that the template \
+template rewrites earlier turns has several sequences. Nothing is cut or omitted for its length, which \
+`sft` decides.\n\n\
+A trajectory that cannot be encoded (a character that the tokenizer lacks, a message that the template \
 rejects) goes to the output `quarantine` with the reason, as far as `max_quarantined` allows.\n\n\
-Errors: trajectories with tokens of another tokenizer or template; more quarantined ones than allowed; nothing left.";
+Errors: trajectories with tokens of another tokenizer or template; more quarantined ones than allowed; no \
+trajectory left.";
     const EXAMPLE: &'static str = r#"{"pack_tokens": 8192}"#;
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("rows");

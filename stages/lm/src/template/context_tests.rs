@@ -68,11 +68,11 @@ fn every_turn_is_learned_in_its_own_context() {
 fn a_thought_that_the_prompt_opens_is_learned() {
     let chat = chat(OPENS);
     let list = messages(&[("user", "1+1?"), ("assistant", "<think>\nadd\n</think>\n\n2"), ("user", "so?")]);
-    let apart = Message { reasoning_content: Some("add".into()), ..Message::new("assistant", "2") };
-    let apart = [list[0].clone(), apart, list[2].clone(), Message::new("assistant", "yes")];
+    let separate = Message { reasoning_content: Some("add".into()), ..Message::new("assistant", "2") };
+    let separate = [list[0].clone(), separate, list[2].clone(), Message::new("assistant", "yes")];
     let encoded = TokenizedConversation::encode(&chat, &list[..2], None).unwrap();
     assert_eq!(shown(&chat, &encoded), ["<|user|>1+1?<|end|><|assistant|><think>\n[add\n</think>\n\n2<|end|>]"]);
-    let encoded = TokenizedConversation::encode(&chat, &apart, None).unwrap();
+    let encoded = TokenizedConversation::encode(&chat, &separate, None).unwrap();
     assert_eq!(
         shown(&chat, &encoded),
         [

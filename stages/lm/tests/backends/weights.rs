@@ -25,9 +25,9 @@ fn with_transfer(server: InferenceServerKind, url: &str, folder: &Path) -> Endpo
 fn learned(model: &ModelFolder, learns: TrainableParameters) -> Parameters {
     let mut learner = Cpu.learner(model, &LearnerOptions { trainable: learns, ..LearnerOptions::default() }).unwrap();
     let tokens: &[u32] = &[10, 11, 12, 13, 14, 15];
-    let places = TokenPosition::from_masks(&[vec![true; 6]]);
+    let positions = TokenPosition::from_masks(&[vec![true; 6]]);
     for _ in 0..5 {
-        learner.forward(&[tokens], &places, 1.0).unwrap();
+        learner.forward(&[tokens], &positions, 1.0).unwrap();
         learner.backward(&OutputGradients { logprobs: &[-1.0; 5], ..OutputGradients::default() }).unwrap();
         learner.step(3e-2).unwrap();
     }

@@ -99,14 +99,14 @@ impl KvSlotPool {
         }
         if positions > self.positions { self.grow(layers, positions) } else { Ok(()) }
     }
-    /// Stores a layer's keys and values `[sequences, kv heads, length, dim]` at the given [`KvSlotPool::places`], and
-    /// returns those of all positions that are read.
-    pub fn write(&self, layer: usize, places: &KvSlotMapping, k: &Tensor, v: &Tensor) -> Result<(Tensor, Tensor)> {
+    /// Stores a layer's keys and values `[sequences, kv heads, length, dim]` at the given
+    /// [`KvSlotPool::slot_mapping`], and returns those of all positions that are read.
+    pub fn write(&self, layer: usize, mapping: &KvSlotMapping, k: &Tensor, v: &Tensor) -> Result<(Tensor, Tensor)> {
         let rows = (self.slots * self.kv_heads * self.positions, self.dim);
         let store = |all: &Tensor, new: &Tensor| {
-            all.reshape(rows)?.scatter_set(&places.index, &new.reshape(places.index.dims())?, 0)?;
-            let own = if places.all_slots { all.clone() } else { all.index_select(&places.slots, 0)? };
-            own.narrow(2, 0, places.positions)
+            all.reshape(rows)?.scatter_set(&mapping.index, &new.reshape(mapping.index.dims())?, 0)?;
+            let selected = if mapping.all_slots { all.clone() } else { all.index_select(&mapping.slots, 0)? };
+            selected.narrow(2, 0, mapping.positions)
         };
         let (keys, values) = &self.layers[layer];
         Ok((store(keys, k)?, store(values, v)?))
@@ -168,7 +168,7 @@ pub struct KvSlotMapping {
     /// `[rows, dim]`: rows of the flat tensor, repeated for every number of the row.
     index: Tensor,
     slots: Tensor,
-    /// Whether the places are all slots of the pool in order.
+    /// Whether the slots are all those of the pool, in order.
     all_slots: bool,
     positions: usize,
 }

@@ -130,9 +130,9 @@ impl CandleDecoder {
             parts.push(self.advance_part(&part, width)?);
             rest = after;
         }
-        let mut places = vec![0_u32; works.len()];
-        order.iter().enumerate().for_each(|(place, &work)| places[work] = place as u32);
-        Tensor::cat(&parts, 0)?.index_select(&Tensor::new(places, &self.device)?, 0)
+        let mut mapping = vec![0_u32; works.len()];
+        order.iter().enumerate().for_each(|(place, &work)| mapping[work] = place as u32);
+        Tensor::cat(&parts, 0)?.index_select(&Tensor::new(mapping, &self.device)?, 0)
     }
 
     /// Computes `works`, each padded to `width` new tokens by repeating the last one.
@@ -145,7 +145,7 @@ impl CandleDecoder {
         let tokens = Tensor::new(tokens.collect::<Vec<u32>>(), &self.device)?;
         let slots: Vec<usize> = works.iter().map(|w| w.slot.slot()).collect();
         let length = works.iter().map(|w| w.tokens.len()).max().unwrap_or(0);
-        let places = self.pool.slot_mapping(&slots, &rows, length)?;
+        let mapping = self.pool.slot_mapping(&slots, &rows, length)?;
         let at = Tensor::new(rows.concat(), &self.device)?;
         let angles = self.angles.at(&at, length)?;
         let (batch, kv, dtype) = (works.len(), self.config.num_key_value_heads, self.precision.dtype());
@@ -155,7 +155,7 @@ impl CandleDecoder {
             let mask = masks.of(self.config.architecture.layers[index].window)?;
             x = layer::forward(&self.config, index, weights, &x, &angles, &mut |q, k, v| {
                 let by_heads = |x: &Tensor| by_heads(x, batch, kv, dtype);
-                let (keys, values) = self.pool.write(index, &places, &by_heads(&k)?, &by_heads(&v)?)?;
+                let (keys, values) = self.pool.write(index, &mapping, &by_heads(&k)?, &by_heads(&v)?)?;
                 attention(&by_heads(&q)?, &keys, &values, mask)
             })?;
         }

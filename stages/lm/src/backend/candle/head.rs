@@ -93,8 +93,8 @@ impl PredictionTargets {
             let shares = piece.masses.broadcast_div(&piece.log_total.exp()?)?;
             // d H / d z = -p · (log p + H), d log p(target) / d z = [target] - p.
             let log_shares = piece.scaled.broadcast_sub(&piece.log_total)?;
-            let pull = log_shares.broadcast_add(&piece.entropy)?.broadcast_mul(&on_entropy)?;
-            let d_logits = (shares * pull.broadcast_add(&on_logprob)?)?.neg()?;
+            let entropy_term = log_shares.broadcast_add(&piece.entropy)?.broadcast_mul(&on_entropy)?;
+            let d_logits = (shares * entropy_term.broadcast_add(&on_logprob)?)?.neg()?;
             d_logits.scatter_add_set(&piece.tokens, &on_logprob, 1)?;
             let d_logits = d_logits.to_dtype(weight.dtype())?;
             let d_rows = d_logits.matmul(weight)?.to_dtype(DType::F32)?;

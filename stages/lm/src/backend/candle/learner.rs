@@ -93,15 +93,15 @@ impl CandleLearner {
     fn run(
         &self,
         sequences: &[&[u32]],
-        places: &[TokenPosition],
+        positions: &[TokenPosition],
         temperature: f64,
         what: Purpose,
     ) -> Result<(Outputs, BackwardState)> {
         let batch = SequenceBatch::new(sequences.iter().map(|s| s.to_vec()).collect())?;
         batch.expect_fit(&self.body.config)?;
-        let rows = places.iter().map(|p| batch.row(p.sequence, p.token - 1)).collect();
+        let rows = positions.iter().map(|p| batch.row(p.sequence, p.token - 1)).collect();
         // A value after the last token has no target.
-        let tokens = places.iter().map(|p| sequences[p.sequence].get(p.token).copied().unwrap_or(0)).collect();
+        let tokens = positions.iter().map(|p| sequences[p.sequence].get(p.token).copied().unwrap_or(0)).collect();
         let temperature = temperature * self.body.config.architecture.logits_scaling;
         let targets = PredictionTargets { rows, tokens, temperature, penalty: self.penalty.clone() };
         let layout = BatchLayout::new(&batch, &self.body.config, &self.body.device).map_err(candle)?;
@@ -177,15 +177,15 @@ impl Learner for CandleLearner {
     fn parameters(&self) -> Vec<(String, Vec<usize>)> {
         self.optimizer.parameters().iter().map(|(name, v)| (name.clone(), v.dims().to_vec())).collect()
     }
-    fn forward(&mut self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs> {
+    fn forward(&mut self, sequences: &[&[u32]], positions: &[TokenPosition], temperature: f64) -> Result<Outputs> {
         self.backward_state = None;
         let dropout = self.next_dropout();
-        let (outputs, kept) = self.run(sequences, places, temperature, Purpose::Training(dropout))?;
+        let (outputs, kept) = self.run(sequences, positions, temperature, Purpose::Training(dropout))?;
         self.backward_state = Some(kept);
         Ok(outputs)
     }
-    fn evaluate(&self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs> {
-        self.run(sequences, places, temperature, Purpose::Evaluation).map(|(outputs, _)| outputs)
+    fn evaluate(&self, sequences: &[&[u32]], positions: &[TokenPosition], temperature: f64) -> Result<Outputs> {
+        self.run(sequences, positions, temperature, Purpose::Evaluation).map(|(outputs, _)| outputs)
     }
     fn backward(&mut self, slopes: &OutputGradients<'_>) -> Result<()> {
         let kept =

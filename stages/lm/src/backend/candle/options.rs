@@ -31,10 +31,10 @@ need a build with the feature of that name (`cargo build --release --features cu
 `resources: {gpus: 1}`.\n\n\
 It computes what the backend `cpu` computes, up to rounding: on the CPU in float32, log-probabilities within 1e-4, \
 gradients within 1e-3 of their size, and the same tokens for the same seed unless a draw falls between two roundings. \
-Other than there, the last bits of a number may depend on what shares its batch, so equal runs on one device are equal \
-only where the same sequences run together.\n\n\
+Unlike on `cpu`, the last bits of a number may depend on the other sequences of its batch, so runs on one device are \
+equal only if the same sequences run together.\n\n\
 Keys, values, sampling, gradients and AdamW stay on the device; logits are computed in pieces. Where tokens with equal \
-logits stand at the edge of `top_k` or `top_p`, all of them are kept.\n\n\
+logits are at the edge of `top_k` or `top_p`, all of them are kept.\n\n\
 With `dtype: bf16` matrix products, keys and values are in bfloat16; norms, softmax, the residual stream, losses, \
 log-probabilities, gradients, moments and the weights that the optimizer changes are in float32. candle has no \
 bfloat16 products on the CPU.";

@@ -1,6 +1,6 @@
 //! Checks of a backend with a model that has an adapter.
 
-use super::kit::{ConformanceFolder, FULL, SEQUENCES, evaluate, finish, model, places, plain, request};
+use super::kit::{ConformanceFolder, FULL, SEQUENCES, evaluate, finish, model, plain, request, token_positions};
 use super::variants::{adapted, with_adapter};
 use crate::adapter::{Adapter, AdapterOptions, SCORES};
 use crate::backend::{
@@ -25,8 +25,8 @@ fn learner(backend: &dyn Backend, model: &ModelFolder, learns: TrainableParamete
     backend.learner(model, &LearnerOptions { trainable: learns, seed: 3, ..plain() }).expect("a learner")
 }
 fn train(learner: &mut dyn Learner) {
-    let outputs = learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
-    let slopes = vec![-0.1; places().len()];
+    let outputs = learner.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");
+    let slopes = vec![-0.1; token_positions().len()];
     let slopes = match outputs.values.is_empty() {
         true => OutputGradients { logprobs: &slopes, ..OutputGradients::default() },
         false => OutputGradients { values: &slopes, ..OutputGradients::default() },
@@ -34,14 +34,14 @@ fn train(learner: &mut dyn Learner) {
     learner.backward(&slopes).expect("a backward pass");
     learner.step(1e-2).expect("a step").expect("gradients");
 }
-/// Returns log-probabilities at [`places`], computed by a sampler.
+/// Returns log-probabilities at [`token_positions`], computed by a sampler.
 fn sampled(backend: &dyn Backend, model: &ModelFolder, weights: Option<&Parameters>) -> Vec<f32> {
     let mut sampler = backend.sampler(model, &SamplerOptions { threads: 2 }).expect("a sampler");
     if let Some(weights) = weights {
         sampler.set_weights(weights, 1).expect("weights of the adapter");
     }
     let scored = sampler.logprobs_of(&SEQUENCES, &FULL).expect("scores");
-    places().into_iter().map(|place| scored[place.sequence].logprobs[place.token]).collect()
+    token_positions().into_iter().map(|position| scored[position.sequence].logprobs[position.token]).collect()
 }
 fn max_difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
@@ -61,15 +61,15 @@ fn a_fresh_adapter_changes_nothing(backend: &dyn Backend) {
 /// Every tensor of the adapter is trained, and the base stays unchanged.
 fn the_base_stays_and_the_adapter_learns(backend: &dyn Backend, model: &ModelFolder, name: &str) {
     let before = Parameters::from_weights(&model.weights).expect("weights");
-    let own = model.adapter.as_ref().expect("an adapter");
+    let adapter = model.adapter.as_ref().expect("an adapter");
     let mut learner = learner(backend, model, TrainableParameters::Adapter);
     let names: Vec<String> = learner.parameters().into_iter().map(|(name, _)| name).collect();
-    assert!(names.iter().eq(own.tensors.keys()), "{name}: {names:?}");
-    assert_eq!(learner.weights().expect("weights"), Parameters::from_weights(&own.tensors).expect("weights"));
+    assert!(names.iter().eq(adapter.tensors.keys()), "{name}: {names:?}");
+    assert_eq!(learner.weights().expect("weights"), Parameters::from_weights(&adapter.tensors).expect("weights"));
     train(&mut *learner);
     let after = learner.weights().expect("weights");
-    let start = Parameters::from_weights(&own.tensors).expect("weights");
-    assert!(after.0.keys().eq(names.iter()), "{name}: the adapter alone is handed over");
+    let start = Parameters::from_weights(&adapter.tensors).expect("weights");
+    assert!(after.0.keys().eq(names.iter()), "{name}: only the adapter is exported");
     for (parameter, values) in &after.0 {
         assert_ne!(*values, start.0[parameter], "{name}: {parameter} learns");
     }
@@ -91,7 +91,7 @@ fn saved_adapter_resumes_bit_for_bit(backend: &dyn Backend, model: &ModelFolder,
     assert!(saved.keys().eq(model.adapter.as_ref().expect("an adapter").tensors.keys()), "{name}");
     let mut second = learner(backend, model, TrainableParameters::Adapter);
     // State left by an earlier pass has no effect.
-    second.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    second.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");
     second.load(&folder.0, "a-").expect("loaded");
     for learner in [&mut first, &mut second] {
         train(&mut **learner);

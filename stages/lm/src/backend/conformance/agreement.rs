@@ -1,6 +1,6 @@
 //! A backend against the reference, on every variant of the decoder.
 
-use super::kit::{FULL, SEQUENCES, finish, model, places, plain, request};
+use super::kit::{FULL, SEQUENCES, finish, model, plain, request, token_positions};
 use super::variants::{adapted, variants};
 use crate::backend::cpu::Cpu;
 use crate::backend::{
@@ -62,7 +62,8 @@ fn outputs_are_those_of_the_reference(
 ) {
     let [ours, theirs] = both(backend, model, &LearnerOptions { trainable: learns, ..plain() });
     for temperature in [1.0, 0.6] {
-        let of = |learner: &dyn Learner| learner.evaluate(&SEQUENCES, &places(), temperature).expect("outputs");
+        let of =
+            |learner: &dyn Learner| learner.evaluate(&SEQUENCES, &token_positions(), temperature).expect("outputs");
         expect_near(&of(&*ours), &of(&*theirs), &format!("{name} at temperature {temperature}"));
     }
 }
@@ -79,7 +80,7 @@ fn gradients_are_those_of_the_reference(
         let optimizer = AdamWConfig { epsilon: EPSILON, ..plain().optimizer };
         let learners = both(backend, model, &LearnerOptions { optimizer, head, trainable: learns, seed: 9 });
         let [ours, theirs] = learners.map(|mut learner| {
-            let outputs = learner.forward(&SEQUENCES, &places(), 0.8).expect("outputs");
+            let outputs = learner.forward(&SEQUENCES, &token_positions(), 0.8).expect("outputs");
             let slope = |i: usize| 0.4 - 0.3 * (i % 4) as f64;
             let slopes: Vec<f64> = (0..outputs.logprobs.len().max(outputs.values.len())).map(slope).collect();
             let slopes = match head {
@@ -92,7 +93,7 @@ fn gradients_are_those_of_the_reference(
             (before, learner.weights().expect("weights"), norm)
         });
         assert!((ours.2 - theirs.2).abs() < GRADIENT * theirs.2, "{name} {head:?}: norms {} and {}", ours.2, theirs.2);
-        assert!(ours.1.0.keys().eq(theirs.1.0.keys()), "{name} {head:?}: the same parameters are handed over");
+        assert!(ours.1.0.keys().eq(theirs.1.0.keys()), "{name} {head:?}: the same parameters are exported");
         for (parameter, after) in &theirs.1.0 {
             let change = |weights: &[f32], before: &[f32]| -> Vec<f64> {
                 weights.iter().zip(before).map(|(a, b)| f64::from(a - b)).collect()
@@ -118,13 +119,13 @@ fn steps_are_those_of_the_reference(
     let options = LearnerOptions { optimizer: AdamWConfig::default(), trainable: learns, ..LearnerOptions::default() };
     let losses = both(backend, model, &options).map(|mut learner| {
         let mut loss = || {
-            let outputs = learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
-            let slopes = vec![-1.0 / places().len() as f64; places().len()];
+            let outputs = learner.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");
+            let slopes = vec![-1.0 / token_positions().len() as f64; token_positions().len()];
             learner
                 .backward(&OutputGradients { logprobs: &slopes, ..OutputGradients::default() })
                 .expect("a backward pass");
             learner.step(3e-3).expect("a step").expect("gradients");
-            -outputs.logprobs.iter().sum::<f64>() / places().len() as f64
+            -outputs.logprobs.iter().sum::<f64>() / token_positions().len() as f64
         };
         (0..8).map(|_| loss()).collect::<Vec<f64>>()
     });

@@ -1,8 +1,8 @@
 //! Checks of a single backend.
 
 use super::kit::{
-    ConformanceFolder, FULL, POSITIONS, SEQUENCES, evaluate, finish, learner, model, places, plain, request, sampler,
-    trainer_of,
+    ConformanceFolder, FULL, POSITIONS, SEQUENCES, evaluate, finish, learner, model, plain, request, sampler,
+    token_positions, trainer_of,
 };
 use crate::backend::{
     Backend, ForcedScoring, Learner, LearnerHead, LearnerOptions, OutputGradients, Outputs, Sampler, SamplerOptions,
@@ -54,7 +54,7 @@ fn outputs_are_probabilities(backend: &dyn Backend) {
         assert!((entropy - all.entropies[0]).abs() < 1e-4, "entropy {} instead of {entropy}", all.entropies[0]);
     }
     assert!(evaluate(&*learner).values.is_empty(), "a language model has no values");
-    let forward = learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    let forward = learner.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");
     assert_eq!(forward, evaluate(&*learner), "a forward pass and an evaluation give the same bits");
 }
 
@@ -62,14 +62,14 @@ fn outputs_are_probabilities(backend: &dyn Backend) {
 fn steps_lower_the_loss(backend: &dyn Backend) {
     for head in [LearnerHead::Own, LearnerHead::Scores(1)] {
         let mut learner = learner(backend, &LearnerOptions { head, ..plain() });
-        let slopes: Vec<f64> = (0..places().len()).map(|i| 0.3 - 0.2 * (i % 3) as f64).collect();
+        let slopes: Vec<f64> = (0..token_positions().len()).map(|i| 0.3 - 0.2 * (i % 3) as f64).collect();
         let slopes = match head {
             LearnerHead::Own => OutputGradients { logprobs: &slopes, entropies: &slopes, values: &[] },
             LearnerHead::Scores(_) => OutputGradients { values: &slopes, ..OutputGradients::default() },
         };
         let before = surrogate(&evaluate(&*learner), &slopes);
         for _ in 0..3 {
-            learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+            learner.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");
             learner.backward(&slopes).expect("a backward pass");
             let report = learner.step(1e-3).expect("a step").expect("there are gradients");
             assert!(report.gradient_norm > 0.0, "{head:?}: the gradient is 0");
@@ -92,10 +92,11 @@ fn gradients_of_parts_add_up(backend: &dyn Backend) {
         let mut learner = learner(backend, &plain());
         for cut in cuts {
             let sequences = &SEQUENCES[cut.clone()];
-            let places = TokenPosition::from_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
-            learner.forward(sequences, &places, 1.0).expect("outputs");
+            let positions =
+                TokenPosition::from_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
+            learner.forward(sequences, &positions, 1.0).expect("outputs");
             learner
-                .backward(&OutputGradients { logprobs: &vec![-1.0; places.len()], ..OutputGradients::default() })
+                .backward(&OutputGradients { logprobs: &vec![-1.0; positions.len()], ..OutputGradients::default() })
                 .expect("backward");
         }
         learner.step(0.0).expect("a step").expect("there are gradients").gradient_norm
@@ -111,10 +112,10 @@ fn a_frozen_decoder_keeps_its_weights(backend: &dyn Backend) {
         &LearnerOptions { head: LearnerHead::Scores(1), trainable: TrainableParameters::Scores, ..plain() },
     );
     let before = learner.weights().expect("weights");
-    let outputs = learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    let outputs = learner.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");
     assert!(outputs.values.iter().all(|v| *v == 0.0) && outputs.logprobs.is_empty(), "a new head gives 0");
     learner
-        .backward(&OutputGradients { values: &vec![1.0; places().len()], ..OutputGradients::default() })
+        .backward(&OutputGradients { values: &vec![1.0; token_positions().len()], ..OutputGradients::default() })
         .expect("backward");
     learner.step(1e-2).expect("a step");
     let after = learner.weights().expect("weights");
@@ -127,9 +128,9 @@ fn a_frozen_decoder_keeps_its_weights(backend: &dyn Backend) {
 /// Weights, moments and counters survive [`Learner::save`] and [`Learner::load`] exactly.
 fn saved_learner_resumes_bit_for_bit(backend: &dyn Backend) {
     let train = |learner: &mut dyn Learner| {
-        learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+        learner.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");
         learner
-            .backward(&OutputGradients { logprobs: &vec![-0.1; places().len()], ..OutputGradients::default() })
+            .backward(&OutputGradients { logprobs: &vec![-0.1; token_positions().len()], ..OutputGradients::default() })
             .expect("backward");
         learner.step(1e-3).expect("a step");
     };
@@ -156,9 +157,9 @@ fn training_errors_are_reported(backend: &dyn Backend) {
     assert!(learner.evaluate(&[&[u32::MAX][..]], &[], 1.0).is_err(), "a token outside of the vocabulary");
     assert!(learner.evaluate(&[&[10; POSITIONS + 1][..]], &[], 1.0).is_err(), "a sequence longer than the model");
     assert_eq!(learner.step(1.0).expect("a step without gradients"), None);
-    learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    learner.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");
     learner
-        .backward(&OutputGradients { logprobs: &vec![f64::NAN; places().len()], ..OutputGradients::default() })
+        .backward(&OutputGradients { logprobs: &vec![f64::NAN; token_positions().len()], ..OutputGradients::default() })
         .expect("backward");
     assert_eq!(learner.step(1.0).unwrap_err().kind, ErrorKind::Data, "a gradient that is not finite");
     assert_eq!(learner.weights().expect("weights"), before);
@@ -233,7 +234,7 @@ fn forks_and_observations_only_append(backend: &dyn Backend) {
     let lengths = [state.turn.len(), state.logprobs.len(), state.weights_version.len()];
     assert_eq!(lengths, [length; 3]);
     let entropies = if backend.features().entropies { length } else { 0 };
-    assert_eq!(state.entropies.len(), entropies, "entropies are there as the backend says");
+    assert_eq!(state.entropies.len(), entropies, "entropies are present if the features declare them");
     assert_eq!(sampler.sequence(child), &forked, "a fork lives on when its parent is removed");
 }
 
@@ -264,25 +265,25 @@ fn samplers_and_learners_agree(backend: &dyn Backend) {
         finish(&mut *sampler);
         let state = sampler.remove(id);
         let forced = forced(backend, &mut *sampler, &state.token_ids, &sampling);
-        let places = TokenPosition::from_masks(&[&state.loss_mask]);
+        let positions = TokenPosition::from_masks(&[&state.loss_mask]);
         let learned = trainer_of(backend)
             .learner(&model(), &plain())
-            .and_then(|learner| learner.evaluate(&[&state.token_ids], &places, sampling.temperature))
+            .and_then(|learner| learner.evaluate(&[&state.token_ids], &positions, sampling.temperature))
             .expect("outputs");
-        for (n, place) in places.iter().enumerate() {
-            let t = place.token;
+        for (n, position) in positions.iter().enumerate() {
+            let t = position.token;
             let off = (f64::from(state.logprobs[t]) - learned.logprobs[n]).abs();
             assert!(off < 1e-3, "the log-probability of token {t} differs by {off}");
             let tolerance = if backend.is_batch_invariant() { 0.0 } else { 1e-4 };
             if let Some(forced) = &forced {
-                let apart = (forced.logprobs[t] - state.logprobs[t]).abs();
-                assert!(apart <= tolerance, "token {t} is forced {apart} off");
+                let difference = (forced.logprobs[t] - state.logprobs[t]).abs();
+                assert!(difference <= tolerance, "token {t} is forced {difference} off");
             }
             if backend.features().entropies {
                 let off = (f64::from(state.entropies[t]) - learned.entropies[n]).abs();
                 assert!(off < 1e-3, "the entropy of token {t} differs by {off}");
-                let apart = forced.as_ref().map_or(0.0, |forced| (forced.entropies[t] - state.entropies[t]).abs());
-                assert!(apart <= tolerance, "the entropy of token {t} is forced {apart} off");
+                let difference = forced.as_ref().map_or(0.0, |forced| (forced.entropies[t] - state.entropies[t]).abs());
+                assert!(difference <= tolerance, "the entropy of token {t} is forced {difference} off");
             }
         }
     }
@@ -314,9 +315,9 @@ fn forced(
 /// Tokens carry the version of the weights that sampled them, and the weights are the learner's.
 fn new_weights_carry_their_version(backend: &dyn Backend) {
     let mut learner = trainer_of(backend).learner(&model(), &plain()).expect("a learner of the model");
-    learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    learner.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");
     learner
-        .backward(&OutputGradients { logprobs: &vec![-1.0; places().len()], ..OutputGradients::default() })
+        .backward(&OutputGradients { logprobs: &vec![-1.0; token_positions().len()], ..OutputGradients::default() })
         .expect("backward");
     learner.step(1e-2).expect("a step");
     let mut sampler = sampler(backend);
@@ -341,9 +342,9 @@ fn new_weights_carry_their_version(backend: &dyn Backend) {
 /// A sampler of a model with a scoring head gives the learner's values, also after the last token.
 fn scores_are_those_of_the_learner(backend: &dyn Backend) {
     let mut learner = learner(backend, &LearnerOptions { head: LearnerHead::Scores(1), ..plain() });
-    learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    learner.forward(&SEQUENCES, &token_positions(), 1.0).expect("outputs");
     learner
-        .backward(&OutputGradients { values: &vec![1.0; places().len()], ..OutputGradients::default() })
+        .backward(&OutputGradients { values: &vec![1.0; token_positions().len()], ..OutputGradients::default() })
         .expect("backward");
     learner.step(1e-2).expect("a step");
     let mut scored = model().with_parameters(&learner.weights().expect("weights")).expect("a model");

@@ -32,7 +32,7 @@ pub fn model() -> ModelFolder {
 
 pub(super) const SEQUENCES: [&[u32]; 3] = [&[10, 11, 12, 13, 14], &[20, 21, 22], &[30, 31, 32, 33]];
 
-pub(super) fn places() -> Vec<TokenPosition> {
+pub(super) fn token_positions() -> Vec<TokenPosition> {
     TokenPosition::from_masks(&SEQUENCES.map(|s| vec![true; s.len()]))
 }
 pub(super) fn learner(backend: &dyn Backend, options: &LearnerOptions) -> Box<dyn Learner> {
@@ -47,7 +47,7 @@ pub(super) fn plain() -> LearnerOptions {
     LearnerOptions { optimizer, ..LearnerOptions::default() }
 }
 pub(super) fn evaluate(learner: &dyn Learner) -> Outputs {
-    learner.evaluate(&SEQUENCES, &places(), 1.0).expect("outputs")
+    learner.evaluate(&SEQUENCES, &token_positions(), 1.0).expect("outputs")
 }
 pub(super) fn sampler(backend: &dyn Backend) -> Box<dyn Sampler> {
     backend.sampler(&model(), &SamplerOptions { threads: 2 }).expect("a sampler of the model")

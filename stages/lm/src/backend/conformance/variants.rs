@@ -27,7 +27,7 @@ pub(super) fn variants() -> Vec<(&'static str, ModelFolder)> {
             with(&grouped, &|c| (c.unused_tokens, c.tie_word_embeddings) = (vec![2..4, 7..8], false)),
         ),
         (
-            "biases and a head of its own",
+            "biases and an untied head",
             with(&grouped, &|c| (c.architecture.attention_bias, c.tie_word_embeddings) = (true, false)),
         ),
         (
@@ -38,7 +38,7 @@ pub(super) fn variants() -> Vec<(&'static str, ModelFolder)> {
             }),
         ),
         (
-            "norms around, offset, GELU, windows, two rotations",
+            "norms on both sides, offset, GELU, windows, two rotations",
             with(&grouped, &|c| {
                 let a = &mut c.architecture;
                 (a.norms, a.norm_offset, a.activation) = (LayerNorms::AROUND, 1.0, Activation::GeluTanh);
@@ -48,7 +48,7 @@ pub(super) fn variants() -> Vec<(&'static str, ModelFolder)> {
             }),
         ),
         (
-            "norms behind, norms over all heads",
+            "norms after, norms over all heads",
             with(&grouped, &|c| (c.architecture.norms, c.architecture.qk_norm) = (LayerNorms::AFTER, QkNorm::Full)),
         ),
         (
@@ -61,12 +61,12 @@ pub(super) fn variants() -> Vec<(&'static str, ModelFolder)> {
             }),
         ),
     ];
-    let shaken = |(name, config): (&'static str, ModelConfig)| {
+    let random_model = |(name, config): (&'static str, ModelConfig)| {
         let weights = Decoder::initialize(&config, &Chance::new(7)).and_then(|d| d.weights()).expect("random weights");
-        let weights = weights.into_iter().map(shake).collect::<Weights>();
+        let weights = weights.into_iter().map(randomize).collect::<Weights>();
         (name, ModelFolder { config, weights, ..base.clone() })
     };
-    configs.into_iter().map(shaken).collect()
+    configs.into_iter().map(random_model).collect()
 }
 
 /// Returns the kinds of adapted models, each with random factors: all layers, some layers, layers that are joined in
@@ -78,8 +78,8 @@ pub(super) fn adapted() -> Vec<(&'static str, ModelFolder)> {
         ("plain", "all layers", plain.clone()),
         ("plain", "dropout", AdapterOptions { dropout: 0.3, ..plain.clone() }),
         ("plain", "some layers", AdapterOptions { targets: Some(some), ..plain.clone() }),
-        ("biases and a head of its own", "a rank above the width", AdapterOptions { rank: 20, ..plain.clone() }),
-        ("norms around, offset, GELU, windows, two rotations", "all layers", plain.clone()),
+        ("biases and an untied head", "a rank above the width", AdapterOptions { rank: 20, ..plain.clone() }),
+        ("norms on both sides, offset, GELU, windows, two rotations", "all layers", plain.clone()),
         ("scales, half a rotation, no positions", "stabilized rank", AdapterOptions { rslora: true, ..plain.clone() }),
         ("layers that are joined in files", "all layers", AdapterOptions { dropout: 0.2, ..plain.clone() }),
         (
@@ -102,14 +102,14 @@ pub(super) fn adapted() -> Vec<(&'static str, ModelFolder)> {
 /// Returns the model with an adapter whose factors are all random.
 pub(super) fn with_adapter(model: &ModelFolder, options: &AdapterOptions) -> ModelFolder {
     let mut adapter = Adapter::new(&model.config, options, &Chance::new(5)).expect("an adapter");
-    adapter.tensors = adapter.tensors.into_iter().map(shake).collect();
+    adapter.tensors = adapter.tensors.into_iter().map(randomize).collect();
     model.adapted(adapter).expect("an adapter of the model")
 }
 
-fn shake((name, tensor): (String, Tensor)) -> (String, Tensor) {
+fn randomize((name, tensor): (String, Tensor)) -> (String, Tensor) {
     let mut draws = Chance::new(4).at(&name, &[]);
     let values = tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).expect("numbers");
     let values: Vec<f32> = values.into_iter().map(|v| v + 0.1 * draws.normal() as f32).collect();
-    let shaken = Tensor::from_vec(values, tensor.dims(), &Device::Cpu).expect("a tensor");
-    (name, shaken)
+    let tensor = Tensor::from_vec(values, tensor.dims(), &Device::Cpu).expect("a tensor");
+    (name, tensor)
 }

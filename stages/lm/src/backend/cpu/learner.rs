@@ -68,9 +68,15 @@ impl CpuLearner {
         self.dropout.map(|dropout| dropout.for_pass(self.optimizer.steps(), pass))
     }
 
-    fn run(&self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64, pass: PassMode) -> Result<Graph> {
+    fn run(
+        &self,
+        sequences: &[&[u32]],
+        positions: &[TokenPosition],
+        temperature: f64,
+        pass: PassMode,
+    ) -> Result<Graph> {
         let batch = SequenceBatch::new(sequences.iter().map(|s| s.to_vec()).collect())?;
-        let rows: Vec<u32> = places.iter().map(|p| batch.row(p.sequence, p.token - 1)).collect();
+        let rows: Vec<u32> = positions.iter().map(|p| batch.row(p.sequence, p.token - 1)).collect();
         let hidden = match pass {
             PassMode::Training(dropout) => self.decoder.hidden_with(&batch, dropout)?,
             PassMode::Evaluation => self.decoder.hidden_no_grad(&batch)?,
@@ -78,7 +84,7 @@ impl CpuLearner {
         if self.decoder.config().num_labels.is_some() {
             return Ok(Graph::Values(self.decoder.scores(&hidden, &rows)?.flatten_all().map_err(candle)?));
         }
-        let targets: Vec<u32> = places.iter().map(|p| sequences[p.sequence][p.token]).collect();
+        let targets: Vec<u32> = positions.iter().map(|p| sequences[p.sequence][p.token]).collect();
         let (logprobs, entropies) = self.decoder.logprobs(&hidden, &rows, &targets, temperature)?;
         Ok(Graph::Tokens { logprobs, entropies })
     }
@@ -127,17 +133,17 @@ impl Learner for CpuLearner {
     fn parameters(&self) -> Vec<(String, Vec<usize>)> {
         self.decoder.parameters().iter().map(|(name, v)| (name.clone(), v.dims().to_vec())).collect()
     }
-    fn forward(&mut self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs> {
+    fn forward(&mut self, sequences: &[&[u32]], positions: &[TokenPosition], temperature: f64) -> Result<Outputs> {
         // The next graph reuses the memory of the last one.
         self.graph = None;
         let pass = if self.body { PassMode::Training(self.next_dropout()) } else { PassMode::Evaluation };
-        let graph = self.run(sequences, places, temperature, pass)?;
+        let graph = self.run(sequences, positions, temperature, pass)?;
         let outputs = graph.outputs()?;
         self.graph = Some(graph);
         Ok(outputs)
     }
-    fn evaluate(&self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs> {
-        self.run(sequences, places, temperature, PassMode::Evaluation)?.outputs()
+    fn evaluate(&self, sequences: &[&[u32]], positions: &[TokenPosition], temperature: f64) -> Result<Outputs> {
+        self.run(sequences, positions, temperature, PassMode::Evaluation)?.outputs()
     }
     fn backward(&mut self, slopes: &OutputGradients<'_>) -> Result<()> {
         let graph = self.graph.take().ok_or_else(|| Error::bug("a backward pass without a forward pass before it"))?;

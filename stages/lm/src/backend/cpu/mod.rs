@@ -11,8 +11,8 @@ use trainyard_core::Result;
 pub(super) const KIND: &str = "cpu";
 pub(super) const SUMMARY: &str = "this program's own kernels on the cores of the machine; the reference";
 pub(super) const DOC: &str = "\
-Float32 on the cores of the stage. Training has a hand-written backward pass, sampling kernels of its own. No number \
-depends on the number of threads or on what shares a batch, so equal files, inputs and seeds give equal bits.";
+Float32 on the cores of the stage. Training has a hand-written backward pass, and sampling has separate kernels. No \
+number depends on the number of threads or on what shares a batch, so equal files, inputs and seeds give equal bits.";
 
 /// Trains with the decoder's hand-written backward pass and samples with the generator's kernels.
 pub struct Cpu;

@@ -36,14 +36,14 @@ fn variants() -> Vec<ModelConfig> {
 /// Returns weights far from their initial values, so that norms and biases affect the result.
 fn weights(config: &ModelConfig) -> Weights {
     let decoder = Decoder::initialize(config, &Chance::new(3)).unwrap();
-    let shake = |(name, tensor): (String, Tensor)| {
+    let randomize = |(name, tensor): (String, Tensor)| {
         let mut draws = Chance::new(4).at(&name, &[]);
         let values: Vec<f32> = tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         let values: Vec<f32> = values.into_iter().map(|v| v + 0.2 * draws.normal() as f32).collect();
-        let shaken = Tensor::from_vec(values, tensor.dims(), &candle_core::Device::Cpu).unwrap();
-        (name, shaken)
+        let tensor = Tensor::from_vec(values, tensor.dims(), &candle_core::Device::Cpu).unwrap();
+        (name, tensor)
     };
-    decoder.weights().unwrap().into_iter().map(shake).collect()
+    decoder.weights().unwrap().into_iter().map(randomize).collect()
 }
 
 fn generator(config: &ModelConfig, threads: usize) -> Generator {

@@ -137,15 +137,15 @@ mod tests {
         ];
         let mut taken = 0;
         for (m, n, k) in sizes {
-            for turned in 0..4 {
-                let (a_size, a_row) = if turned % 2 == 0 { (m * (k + 1), k + 1) } else { (k * (m + 1), m + 1) };
-                let (b_size, b_row) = if turned < 2 { (k * (n + 3), n + 3) } else { (n * (k + 3), k + 3) };
+            for orders in 0..4 {
+                let (a_size, a_row) = if orders % 2 == 0 { (m * (k + 1), k + 1) } else { (k * (m + 1), m + 1) };
+                let (b_size, b_row) = if orders < 2 { (k * (n + 3), n + 3) } else { (n * (k + 3), k + 3) };
                 let (a, b) = (numbers(a_size, 0), numbers(b_size, 5));
                 let (mut a, mut b) = (MatrixView::rows(&a, a_row), MatrixView::rows(&b, b_row));
-                if turned % 2 == 1 {
+                if orders % 2 == 1 {
                     a = a.transposed();
                 }
-                if turned >= 2 {
+                if orders >= 2 {
                     b = b.transposed();
                 }
                 taken += usize::from(avx512::applies((m, n, k), a, b));
@@ -154,7 +154,7 @@ mod tests {
                     product((m, n, k), a, b, &mut one, n + 2, add);
                     gemm_product((m, n, k), a, b, &mut other, n + 2, add);
                     let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                    assert!(bits(&one) == bits(&other), "{m} x {n} x {k}, {turned}, {add}");
+                    assert!(bits(&one) == bits(&other), "{m} x {n} x {k}, {orders}, {add}");
                 }
             }
         }
