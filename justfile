@@ -14,6 +14,11 @@ check:
     .ci/doc_names
     cargo clippy --workspace --all-targets -- -D warnings
 
+# A wheel and a tarball of the program in `target/package`, installed and tried (docs/install.md).
+package:
+    cargo build --release
+    .ci/package --program "${CARGO_TARGET_DIR:-target}/release/trainyard" --out "${CARGO_TARGET_DIR:-target}/package"
+
 # Tests of the whole workspace.
 test:
     cargo test --workspace

@@ -30,9 +30,12 @@ import random
 import sys
 import traceback
 import typing
-from typing import Any, Callable, Iterable, Optional, Union
+from typing import Any, Callable, Iterable, Optional, TypeVar, Union, cast, overload
 
 PROTOCOL = 1
+
+# A function that a decorator returns unchanged.
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = [
     "Done", "Environment", "Episode", "Generated", "Message", "Problem", "Score", "State", "Verdict", "Wanted", "call",
@@ -52,12 +55,12 @@ class Message:
     @property
     def role(self) -> str:
         """`system`, `user`, `assistant` or `tool`."""
-        return self.data["role"]
+        return cast(str, self.data["role"])
 
     @property
     def content(self) -> str:
         """Its text."""
-        return self.data["content"]
+        return cast(str, self.data["content"])
 
     @property
     def tool_calls(self) -> list[dict[str, Any]]:
@@ -79,7 +82,7 @@ class Problem:
     @property
     def id(self) -> str:
         """Names it in its data set."""
-        return self.data["id"]
+        return cast(str, self.data["id"])
 
     @property
     def prompt(self) -> list[Message]:
@@ -95,7 +98,7 @@ class Problem:
     @property
     def answer(self) -> str:
         """The right answer, if the data set has one."""
-        return self.data["answer"]
+        return cast(str, self.data["answer"])
 
     @property
     def reference(self) -> Optional[str]:
@@ -105,7 +108,7 @@ class Problem:
     @property
     def level(self) -> int:
         """Difficulty, from 1; 0 if nobody knows it."""
-        return self.data["level"]
+        return cast(int, self.data["level"])
 
     @property
     def verifier(self) -> Any:
@@ -145,32 +148,32 @@ class Episode:
     @property
     def correct(self) -> bool:
         """Whether the answer is right, as the environment or its verifier says."""
-        return self.data["correct"]
+        return cast(bool, self.data["correct"])
 
     @property
     def tool_calls(self) -> int:
         """Tool calls made, with those that could not be read."""
-        return self.data["tool_calls"]
+        return cast(int, self.data["tool_calls"])
 
     @property
     def tool_errors(self) -> int:
         """How many of them failed."""
-        return self.data["tool_errors"]
+        return cast(int, self.data["tool_errors"])
 
     @property
     def turns(self) -> int:
         """Turns that the model took."""
-        return self.data["turns"]
+        return cast(int, self.data["turns"])
 
     @property
     def stop_reason(self) -> str:
         """Why it ended: `answer`, `length`, `max_turns`, …"""
-        return self.data["stop_reason"]
+        return cast(str, self.data["stop_reason"])
 
     @property
     def rewards(self) -> dict[str, float]:
         """The rewards that stand before this one in the list, by name."""
-        return self.data["rewards"]
+        return cast(dict[str, float], self.data["rewards"])
 
 
 class Score:
@@ -204,22 +207,22 @@ class Wanted:
     @property
     def level(self) -> int:
         """Difficulty, from 1."""
-        return self.data["level"]
+        return cast(int, self.data["level"])
 
     @property
     def index(self) -> int:
         """Its number among those of its split and level, from 0. Some numbers are never used."""
-        return self.data["index"]
+        return cast(int, self.data["index"])
 
     @property
     def split(self) -> str:
         """`demonstrations`, `rl`, `test`, …"""
-        return self.data["split"]
+        return cast(str, self.data["split"])
 
     @property
     def seed(self) -> int:
         """Another one for each problem."""
-        return self.data["seed"]
+        return cast(int, self.data["seed"])
 
     @property
     def random(self) -> random.Random:
@@ -248,7 +251,7 @@ def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
     return {"call": tool, "arguments": arguments}
 
 
-class State(dict):
+class State(dict[str, Any]):
     """What a tool keeps for one episode: a dictionary that is empty at first.
 
     A tool that has a parameter of this type gets it beside what the model gives.
@@ -324,7 +327,7 @@ def _told(key: str) -> Any:
 
 def name() -> str:
     """The name that the workflow gives this part; empty if it gives none."""
-    return _told("name")
+    return cast(str, _told("name"))
 
 
 def options() -> Any:
@@ -334,7 +337,7 @@ def options() -> Any:
 
 def seed() -> int:
     """The seed of everything random here."""
-    return _told("seed")
+    return cast(int, _told("seed"))
 
 
 def number(text: Any) -> Optional[float]:
@@ -367,6 +370,10 @@ def _decorator(role: str, function: Optional[Callable[..., Any]], batch: bool) -
     return register if function is None else register(function)
 
 
+@overload
+def reward(function: _F, *, batch: bool = False) -> _F: ...
+@overload
+def reward(function: None = None, *, batch: bool = False) -> Callable[[_F], _F]: ...
 def reward(function: Optional[Callable[..., Any]] = None, *, batch: bool = False) -> Any:
     """Makes a function a reward: it takes an `Episode` and returns a number or a `Score`, or None: does not apply.
 
@@ -375,6 +382,10 @@ def reward(function: Optional[Callable[..., Any]] = None, *, batch: bool = False
     return _decorator("reward", function, batch)
 
 
+@overload
+def rule(function: _F, *, batch: bool = False) -> _F: ...
+@overload
+def rule(function: None = None, *, batch: bool = False) -> Callable[[_F], _F]: ...
 def rule(function: Optional[Callable[..., Any]] = None, *, batch: bool = False) -> Any:
     """Makes a function a filter rule: it takes an `Episode` and returns whether it stays.
 
@@ -383,6 +394,10 @@ def rule(function: Optional[Callable[..., Any]] = None, *, batch: bool = False) 
     return _decorator("rule", function, batch)
 
 
+@overload
+def verifier(function: _F, *, batch: bool = False) -> _F: ...
+@overload
+def verifier(function: None = None, *, batch: bool = False) -> Callable[[_F], _F]: ...
 def verifier(function: Optional[Callable[..., Any]] = None, *, batch: bool = False) -> Any:
     """Makes a function a verifier: it takes a `Problem` and an answer and returns whether the answer is right.
 
@@ -391,6 +406,10 @@ def verifier(function: Optional[Callable[..., Any]] = None, *, batch: bool = Fal
     return _decorator("verifier", function, batch)
 
 
+@overload
+def generator(function: _F, *, batch: bool = False) -> _F: ...
+@overload
+def generator(function: None = None, *, batch: bool = False) -> Callable[[_F], _F]: ...
 def generator(function: Optional[Callable[..., Any]] = None, *, batch: bool = False) -> Any:
     """Makes a function a generator of problems: it takes a `Wanted` and returns a `Generated`, or None: there is none.
 
@@ -399,6 +418,10 @@ def generator(function: Optional[Callable[..., Any]] = None, *, batch: bool = Fa
     return _decorator("generator", function, batch)
 
 
+@overload
+def step_scorer(function: _F, *, batch: bool = False) -> _F: ...
+@overload
+def step_scorer(function: None = None, *, batch: bool = False) -> Callable[[_F], _F]: ...
 def step_scorer(function: Optional[Callable[..., Any]] = None, *, batch: bool = False) -> Any:
     """Makes a function a scorer of steps: it takes an `Episode` and returns a label for each turn of the agent.
 
@@ -407,7 +430,7 @@ def step_scorer(function: Optional[Callable[..., Any]] = None, *, batch: bool = 
     return _decorator("step_scorer", function, batch)
 
 
-def tool(function: Callable[..., Any]) -> Any:
+def tool(function: _F) -> _F:
     """Makes a function, or a method of an environment, a tool of the model.
 
     Its name, its docstring and its signature are what the model is told: a parameter without a default is required, and
@@ -546,9 +569,10 @@ def _tools() -> tuple[dict[str, Any], dict[str, Any]]:
     return operations, {"tools": [_described(function, False) for function in functions.values()]}
 
 
-def _environments() -> dict[str, type]:
+def _environments() -> dict[str, type[Environment]]:
     """The classes of the program that are environments, without those that others are made from."""
-    found, left = [], [Environment]
+    found: list[type[Environment]] = []
+    left: list[type[Environment]] = [Environment]
     while left:
         children = left.pop().__subclasses__()
         found.extend(child for child in children if not child.__subclasses__())
@@ -562,8 +586,11 @@ def _environment() -> tuple[dict[str, Any], dict[str, Any]]:
     if wanted not in known and (wanted or len(known) != 1):
         names = ", ".join(sorted(known)) or "none"
         raise LookupError(f"this program has {len(known)} environments; choose one by the option `name`: {names}")
-    kind: Any = known.get(wanted) or next(iter(known.values()))
-    own = lambda method: getattr(kind, method) is not getattr(Environment, method)  # noqa: E731
+    kind = cast(Any, known.get(wanted) or next(iter(known.values())))
+
+    def own(method: str) -> bool:
+        return getattr(kind, method) is not getattr(Environment, method)
+
     has = {method: getattr(kind, method).__qualname__ != f"Environment.{method}" for method in ("prompt", "verify")}
     tools = {n: f for n, f in inspect.getmembers(kind, inspect.isfunction) if getattr(f, "_is_tool", False)}
     playing: dict[int, Any] = {}

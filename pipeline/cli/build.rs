@@ -1,4 +1,5 @@
-//! Lists the files under `workflows/recipes`, so that the binary holds all of them (`src/shipped.rs`).
+//! Lists the files under `workflows/recipes`, so that the binary holds all of them (`src/shipped.rs`), and writes the
+//! text of `--version`: version, commit and features (`src/args.rs`).
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -19,7 +20,71 @@ fn main() -> io::Result<()> {
             writeln!(list, "    ({:?}, include_str!({:?})),", name.display().to_string(), file.display().to_string());
     }
     list.push_str("]\n");
-    std::fs::write(Path::new(&set("OUT_DIR")?).join("recipes.rs"), list)
+    std::fs::write(Path::new(&set("OUT_DIR")?).join("recipes.rs"), list)?;
+    println!("cargo::rustc-env=TRAINYARD_VERSION={}", version()?);
+    Ok(())
+}
+
+/// Returns `0.1.0 (1a2b3c4d, features: kubernetes)`; unknown parts are left out.
+fn version() -> io::Result<String> {
+    let mut more: Vec<String> = commit()?.into_iter().collect();
+    let mut features: Vec<String> = std::env::vars_os()
+        .filter_map(|(name, _)| Some(name.to_str()?.strip_prefix("CARGO_FEATURE_")?.to_lowercase().replace('_', "-")))
+        .filter(|feature| feature != "default")
+        .collect();
+    features.sort();
+    if !features.is_empty() {
+        more.push(format!("features: {}", features.join(", ")));
+    }
+    let version = set("CARGO_PKG_VERSION")?.display().to_string();
+    Ok(if more.is_empty() { version } else { format!("{version} ({})", more.join(", ")) })
+}
+
+/// Returns the first digits of the commit: of the environment variable `TRAINYARD_COMMIT`, or of the checkout's HEAD.
+/// Outside a checkout there is no commit. Changes that are not committed do not show.
+fn commit() -> io::Result<Option<String>> {
+    println!("cargo::rerun-if-env-changed=TRAINYARD_COMMIT");
+    let given = std::env::var("TRAINYARD_COMMIT").unwrap_or_default();
+    if !given.is_empty() {
+        return shortened(&given).map(Some).ok_or_else(|| {
+            let help = "give at least 8 hexadecimal digits, or unset the variable";
+            io::Error::other(format!("the environment variable TRAINYARD_COMMIT is `{given}`, not a commit: {help}"))
+        });
+    }
+    let root = Path::new(&set("CARGO_MANIFEST_DIR")?).join("../..");
+    Ok(head(&root).and_then(|id| shortened(&id)))
+}
+
+fn shortened(id: &str) -> Option<String> {
+    let id = id.trim();
+    (id.len() >= 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| id[..8].to_lowercase())
+}
+
+/// Reads the commit of HEAD from git's files; cargo runs this script again when one of them changes.
+fn head(root: &Path) -> Option<String> {
+    let mut folder = root.join(".git");
+    // In a worktree, `.git` is a file that names the folder.
+    if folder.is_file() {
+        folder = root.join(watched(&folder)?.strip_prefix("gitdir:")?.trim());
+    }
+    let head = watched(&folder.join("HEAD"))?;
+    let Some(name) = head.strip_prefix("ref:").map(str::trim) else { return Some(head) };
+    // A worktree shares its branches with the folder that `commondir` names.
+    let shared = watched(&folder.join("commondir")).map_or_else(|| folder.clone(), |path| folder.join(path.trim()));
+    if let Some(id) = watched(&shared.join(name)) {
+        return Some(id);
+    }
+    // The next commit writes the file of the branch, which cargo cannot watch before; this log changes with it.
+    watched(&folder.join("logs/HEAD"));
+    let packed = watched(&shared.join("packed-refs"))?;
+    packed.lines().find_map(|line| line.strip_suffix(name)?.strip_suffix(' ').map(str::to_string))
+}
+
+/// Reads a file, and makes cargo run this script again when it changes. Cargo takes a missing file for a changed one.
+fn watched(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    println!("cargo::rerun-if-changed={}", path.display());
+    Some(text)
 }
 
 /// Returns a variable that cargo sets for build scripts.

@@ -53,6 +53,30 @@ fn silent_about(ran: &Ran, text: &str) {
     assert!(!ran.stdout.contains(text) && !ran.stderr.contains(text), "{}\n{}", ran.stdout, ran.stderr);
 }
 
+/// Version, commit and features are one line, as in `trainyard 0.1.0 (1a2b3c4d, features: kubernetes)`.
+#[test]
+fn version_is_one_line_and_its_commit_enters_no_artifact() {
+    let s = with("small.yaml", SMALL);
+    let printed = s.run(&["--version"]).code(0).stdout;
+    assert!(printed.starts_with("trainyard 0.1.0"), "{printed}");
+    assert_eq!(printed.lines().count(), 1, "{printed}");
+    let more = printed.trim().strip_prefix("trainyard 0.1.0").unwrap();
+    let more = more.strip_prefix(" (").and_then(|more| more.strip_suffix(')')).unwrap_or(more);
+    let commit = more.split(", ").next().unwrap();
+    // A build outside a git checkout has no commit.
+    if commit.is_empty() || commit.starts_with("features: ") {
+        return;
+    }
+    assert!(commit.len() == 8 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{printed}");
+    s.run(&["run", "small.yaml"]).code(0);
+    let files = s.files(".trainyard");
+    assert!(!files.is_empty());
+    for file in files {
+        let bytes = std::fs::read(s.path(".trainyard").join(&file)).unwrap();
+        assert!(!bytes.windows(commit.len()).any(|part| part == commit.as_bytes()), "{file} holds {commit}");
+    }
+}
+
 #[test]
 fn a_mistyped_store_is_an_error_and_not_a_folder() {
     let s = with("small.yaml", SMALL);

@@ -24,9 +24,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// Version, commit and features, written by `build.rs`. Only `--version` prints it: the commit enters no artifact.
+const VERSION: &str = env!("TRAINYARD_VERSION");
+
 /// Turn a base language model into a tool-using agent with one YAML file.
 #[derive(Debug, Parser)]
-#[command(name = "trainyard", version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "trainyard", version = VERSION, about, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "Examples:
   trainyard init agent                      write a first workflow into the folder agent
   trainyard check agent/workflow.yaml       report every mistake at once

@@ -1,0 +1,1 @@
+../trainyard_bridge.py
