@@ -1,4 +1,4 @@
-//! Adapters through the stages: training, publishing, resuming, further training and refusals.
+//! Tests adapters through the stages: training, publishing, resuming, further training and refusals.
 
 use crate::stages::evaluate::Evaluate;
 use crate::stages::prm::Prm;

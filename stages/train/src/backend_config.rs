@@ -1,4 +1,4 @@
-//! Options of a stage that trains a model, read together with the backend that computes it.
+//! Reads the options of a stage that trains a model, together with the backend that computes the model.
 
 use crate::parts::TrainParts;
 use schemars::JsonSchema;
@@ -34,7 +34,7 @@ pub struct BackendConfig<C> {
 }
 
 impl<C: TrainOptions> BackendConfig<C> {
-    /// Reads the backend, then all options with its defaults filled in.
+    /// Reads the backend and fills in its defaults, then parses all options.
     pub fn read(parts: &TrainParts, mut options: Value, parse: impl FnOnce(Value) -> Result<C>) -> Result<Self> {
         let backend = BackendSlot::read(&parts.backends, BACKEND_POINTER, &mut options);
         Ok(Self { config: parse(options)?, backend })

@@ -1,4 +1,4 @@
-//! Option structs that several stages share, so that sampling means the same in each of them.
+//! Defines option structs that several stages share, so that sampling has the same options in each of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use trainyard_core::units::parse_size;
 pub use trainyard_envs::environments::word_problems::default_options as default_environment;
 use trainyard_tables::SamplingParams;
 
-/// Returns the default rewards: the final answer alone.
+/// Returns the default rewards: only the final answer.
 pub fn default_rewards() -> Value {
     json!([{ "kind": "answer" }])
 }
@@ -43,7 +43,7 @@ pub struct SamplingOptions {
 /// Default of `kv_memory`, in bytes.
 const KV_MEMORY: u64 = 4 << 30;
 
-/// Returns `kv_memory` in bytes; the default if it is absent or not a valid size.
+/// Returns `kv_memory` in bytes, or the default if the option is absent or not a valid size.
 pub fn kv_memory(option: Option<&str>) -> u64 {
     option.and_then(|text| parse_size(text).ok()).unwrap_or(KV_MEMORY)
 }

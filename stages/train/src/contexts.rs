@@ -1,10 +1,11 @@
-//! Rows whose chat template rewrote earlier turns: a model reads each context as a separate sequence.
+//! Splits rows whose chat template rewrote earlier turns. A model reads each context of such a row as a separate
+//! sequence.
 
 use trainyard_core::{Error, Result};
 use trainyard_lm::backend::TokenPosition;
 use trainyard_tables::Trajectory;
 
-/// Splits rows into one sequence per context and maps the places to them.
+/// Splits rows into one sequence per context. Returns the sequences, and `places` as positions in them.
 pub fn by_context<'a>(
     rows: impl Iterator<Item = &'a Trajectory>,
     places: &[TokenPosition],
@@ -23,7 +24,7 @@ pub fn by_context<'a>(
     (sequences, places.iter().map(moved).collect())
 }
 
-/// Splits rows into one sequence per context, with the last tokens of the steps in each.
+/// Splits rows into one sequence per context. Returns the sequences, and the last tokens of the steps in each of them.
 pub fn steps_by_context<'a>(rows: &[&'a Trajectory]) -> (Vec<&'a [u32]>, Vec<Vec<u32>>) {
     let contexts = rows.iter().flat_map(|row| row.contexts().into_iter().map(move |context| (*row, context)));
     let one = |(row, context): (&'a Trajectory, std::ops::Range<usize>)| {
@@ -34,7 +35,8 @@ pub fn steps_by_context<'a>(rows: &[&'a Trajectory]) -> (Vec<&'a [u32]>, Vec<Vec
     contexts.map(one).unzip()
 }
 
-/// Rejects a row of several contexts, for stages that need the whole episode in one sequence.
+/// Rejects a row of several contexts, for stages that need the whole episode in one sequence. Errors: invalid, naming
+/// the row and `source`.
 pub fn expect_one_context<'a>(rows: impl IntoIterator<Item = &'a Trajectory>, source: &str) -> Result<()> {
     match rows.into_iter().find(|row| !row.restarts.is_empty()) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Options of a stage that runs a model in one environment, read together with the environment and the backend.
+//! Reads the options of a stage that runs a model in one environment, together with the environment and the backend.
 
 use crate::backend_config::BACKEND_POINTER;
 use crate::config::default_environment;
@@ -27,7 +27,7 @@ pub trait PlayOptions: Serialize + JsonSchema + Send + 'static {
     fn trains(&self) -> bool {
         false
     }
-    /// Returns the distribution that the stage samples from and the pointer to its options, if it samples.
+    /// Returns the pointer to the sampling options and their distribution, or `None` if the stage does not sample.
     fn sampling(&self) -> Option<(&'static str, SamplingParams)> {
         None
     }
@@ -57,7 +57,7 @@ pub struct EnvironmentConfig<C> {
 }
 
 impl<C: PlayOptions> EnvironmentConfig<C> {
-    /// Reads the parts, then all options with their defaults filled in.
+    /// Reads the environment and the backend and fills in their defaults, then parses all options.
     pub fn read(parts: &TrainParts, mut options: Value, parse: impl FnOnce(Value) -> Result<C>) -> Result<Self> {
         let environment = environments::read(&parts.envs.environments, &mut options, default_environment);
         let backend = BackendSlot::read(&parts.backends, BACKEND_POINTER, &mut options);

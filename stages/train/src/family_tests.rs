@@ -1,4 +1,4 @@
-//! Fine-tuning and RL of every model family, from files to files.
+//! Tests fine-tuning and RL of every model family, from files to files.
 
 use crate::stages::rl::Rl;
 use crate::stages::sft::Sft;

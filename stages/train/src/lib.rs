@@ -1,9 +1,10 @@
-//! Training stages: supervised fine-tuning, preference learning, reinforcement learning, process reward models,
-//! evaluation.
+//! Trains and evaluates models: supervised fine-tuning, preference learning, reinforcement learning, process reward
+//! models, evaluation.
 //!
-//! All of them share one rollout engine ([`rollouts`]). `trainyard-learn` has the mathematics, `trainyard-lm` tensors
-//! and decoding, `trainyard-envs` tools and verifiers; this crate makes of them loops that can be killed at any moment
-//! and resumed with byte-identical results.
+//! All stages that play episodes share one rollout engine ([`rollouts`]). `trainyard-learn` contains the mathematics,
+//! `trainyard-lm` tensors and decoding, and `trainyard-envs` tools and verifiers. The loops of this crate can be killed
+//! at any moment and resume with byte-identical results, except for asynchronous RL, whose results depend on the timing
+//! of threads.
 
 #[cfg(test)]
 mod adapter_tests;

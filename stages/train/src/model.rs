@@ -1,6 +1,7 @@
-//! Models at a stage's ports: loading, checking, and saving with their digests.
+//! Loads, checks and saves the models at a stage's ports.
 //!
-//! Data and models carry the digests of their tokenizer and template; every stage compares them before it computes.
+//! Data and models carry the digests of their tokenizer and template, and every stage compares the digests before it
+//! computes.
 
 use crate::optimize::{ModelTrainer, OptimizerOptions, TrainableParams};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ impl PolicyModel {
         let folder = ModelFolder::load(&artifact.folder).at(format!("input `{port}`"))?;
         Ok(Self { folder, digest: artifact.digest.to_string(), backend, sampling_backend: None })
     }
-    /// Sets the backend for sampling, if one is given.
+    /// Sets the backend for sampling; with `None`, the model's own backend samples.
     pub fn with_sampling_backend(self, elsewhere: Option<Arc<dyn Backend>>) -> Self {
         Self { sampling_backend: elsewhere, ..self }
     }

@@ -1,7 +1,7 @@
-//! Tools described by a model's own chat template, and calls in that model's format.
+//! Builds environments whose tools the model's own chat template describes, with calls in that model's format.
 //!
-//! The environment is built before the model is known, so its options define how tools are described and calls written.
-//! For a model with its own format, the same environment is built again with these two options changed.
+//! The environment is built before the model is known, so its options define the description of tools and the format of
+//! calls. For a model with its own format, the same environment is built again with these two options changed.
 
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use trainyard_envs::{Environment, EnvironmentParts, ToolHost};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::template::{TemplateOptions, ToolDescriptions};
 
-/// Builds the environment for a model whose template describes the tools; `None` if the environment's options apply
-/// unchanged.
+/// Builds the environment for a model whose template describes the tools, and, unless a program keeps the conversation,
+/// adds the tools to the model's encoder. Returns `None` if the environment's options apply unchanged.
 ///
-/// Errors (kind invalid): `native` with a template or an environment that does not support it.
+/// Errors: invalid, if the template or the environment does not support `native`.
 pub fn environment(
     parts: &EnvironmentParts,
     options: &Value,
@@ -34,14 +34,14 @@ pub fn environment(
     native["describe_tools"] = json!(false);
     native["format"] = json!(format);
     let environment = parts.environments.build(&native, host)?;
-    // Where a program keeps the conversation, its requests contain the tools.
+    // If a program keeps the conversation, its requests contain the tools.
     if environment.prompts() {
         model.chat = model.chat.clone().with_tools(tools_json(&environment.tools()));
     }
     Ok(Some(environment))
 }
 
-/// Returns a problem with `native` if the problems of an environment describe their tools themselves.
+/// Returns a problem with `native` if the problems of the environment already describe their tools, else `None`.
 fn described_by_problems(environment: &Value) -> Option<OptionProblem> {
     let chooses = environment.get("describe_tools").is_some() && environment.get("format").is_some();
     let message = "the problems of this environment describe their tools themselves, so `template.tools` cannot be \
@@ -51,8 +51,8 @@ fn described_by_problems(environment: &Value) -> Option<OptionProblem> {
 
 const TOOLS_POINTER: &str = "/template/tools";
 
-/// Returns what `check` can find in the options: `native` with an environment that leaves the template no tools to
-/// describe.
+/// Returns the problem that `check` can find in the options: `native` with an environment whose tools the template
+/// cannot describe.
 pub fn problems(environment: &Value, template: &TemplateOptions) -> Vec<OptionProblem> {
     // A missing `kind` is reported by the environment.
     let requires_native = template.tools == ToolDescriptions::Native && environment.get("kind").is_some();
@@ -96,7 +96,7 @@ mod tests {
         {% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<|end|>\
         {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
-    /// A demonstration of `data/synthesize` is fine-tuned with the same prompt tokens as `rl` samples under.
+    /// Fine-tuning on a demonstration of `data/synthesize` uses the same prompt tokens as the rollouts of `rl`.
     #[test]
     fn demonstrations_are_learned_under_the_prompts_of_rollouts() {
         let complete = |tools: ToolDescriptions| TemplateOptions { tools, ..TemplateOptions::default() };

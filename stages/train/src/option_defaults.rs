@@ -1,8 +1,8 @@
-//! Nested options whose defaults depend on their place in the config: the optimizer of `sft` has another rate than that
-//! of `rl`.
+//! Reads nested options whose defaults depend on their position in the config: the optimizer of `sft` has another
+//! default rate than that of `rl`.
 //!
-//! Serde fills missing keys of a struct from the struct's own `Default`. Here the defaults come from the place, so that
-//! setting one key changes that key alone, and the schema shows the defaults that apply.
+//! Serde fills missing keys of a struct from the struct's own `Default`. These functions take the defaults from the
+//! position instead, so setting one key does not change the others, and the schema shows the defaults that apply.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -10,10 +10,10 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Place in a config that defines the defaults of nested options.
+/// Position in a config that defines the defaults of nested options.
 pub trait OptionDefaults {
     type Options: Serialize + DeserializeOwned + JsonSchema;
-    /// Returns the defaults that apply at this place.
+    /// Returns the defaults that apply at this position.
     fn defaults() -> Self::Options;
 }
 
@@ -59,7 +59,8 @@ mod tests {
     use crate::registry::stages;
     use serde_json::{Value, json};
 
-    /// Finds the maps in a complete config that are plain options, not parts, whose defaults come with their `kind`.
+    /// Finds the maps in a complete config that are plain options. Parts are left out, because their defaults come with
+    /// their `kind`.
     fn option_maps(value: &Value, at: &str, found: &mut Vec<String>) {
         for (key, inner) in value.as_object().into_iter().flatten() {
             let at = format!("{at}/{key}");
@@ -70,7 +71,7 @@ mod tests {
         }
     }
 
-    /// Returns a config with only this value, at this pointer.
+    /// Returns a config that contains only this value, at this pointer.
     fn only(pointer: &str, value: Value) -> Value {
         pointer.rsplit('/').filter(|key| !key.is_empty()).fold(value, |inner, key| json!({ key: inner }))
     }

@@ -1,4 +1,4 @@
-//! Part families that the stages of this crate compose: RL parts, environments, rewards, backends.
+//! Holds the part families that the stages of this crate compose: RL parts, environments, rewards, backends.
 
 use serde_json::Value;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ impl TrainParts {
         self.fill_backend(schema);
         fill_schema(schema, "environments", &self.envs.environments.schema());
     }
-    /// Fills in the schemas of `environment`, `backend`, `rewards`, and of every RL part but the advantage, which takes
-    /// modulations as well.
+    /// Fills in the schemas of `environment`, `backend`, `rewards`, and of every RL part except the advantage, which
+    /// also takes modulations.
     pub fn fill_all(&self, schema: &mut Value) {
         self.fill_environment(schema);
         fill_schema(schema, "rewards", &weighted::schema(&self.envs.rewards));

@@ -1,7 +1,7 @@
-//! Checks of the problems at a stage's port: ids are unique, and all belong to the environment of the stage.
+//! Checks the problems at a stage's port: ids are unique, and all problems belong to the environment of the stage.
 //!
-//! Results, draws and paired differences identify a problem by its id, so two with one id would count as one problem
-//! with twice the samples. Both mistakes are reported before the first episode.
+//! Results, draws and paired differences identify a problem by its id, so two problems with one id would count as one
+//! problem with twice the samples. Both mistakes are reported before the first episode.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,14 +10,14 @@ use trainyard_core::{Error, OptionProblem, Result, WiredInputs};
 use trainyard_lm::shape::LOST_RESULTS;
 use trainyard_tables::{Problem, read_problems};
 
-/// Reads all rows of an artifact. Errors: data, if two rows have one id.
+/// Reads all rows of an artifact. Errors: data, if two rows have the same id.
 pub fn read(artifact: &InputArtifact, port: &str) -> Result<Vec<Problem>> {
     let problems = read_problems(&artifact.parquet())?;
     expect_distinct(&problems, port)?;
     Ok(problems)
 }
 
-/// Rejects two problems of a port with one id. Errors: data.
+/// Rejects two problems of a port with the same id. Errors: data, naming the id and the rows.
 pub fn expect_distinct(problems: &[Problem], port: &str) -> Result<()> {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     for (row, problem) in problems.iter().enumerate() {
@@ -33,8 +33,8 @@ pub fn expect_distinct(problems: &[Problem], port: &str) -> Result<()> {
 /// Fact and column that name the environment of problems.
 const ENVIRONMENT: &str = "environment";
 
-/// Environment that accepts problems of every other one: its programs read the question, and answers are judged by the
-/// problem's own rules.
+/// Environment that accepts the problems of every other environment: its programs read the question, and the problem's
+/// own rules judge the answer.
 const ANY_ENVIRONMENT: &str = "harness";
 
 /// Returns a problem, for `check`, for each port whose producers name another environment than the stage's.

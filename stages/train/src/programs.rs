@@ -1,4 +1,4 @@
-//! Counts over rollouts of programs that keep their conversation (the environment `harness`).
+//! Counts properties of rollouts of programs that keep their conversation (the environment `harness`).
 
 use serde::{Deserialize, Serialize};
 use trainyard_core::MetricInfo;

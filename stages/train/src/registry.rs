@@ -1,4 +1,4 @@
-//! Stage kinds of this crate: one line each, sorted.
+//! Lists the stage kinds of this crate, one line each, sorted.
 
 use crate::parts::TrainParts;
 use crate::stages::{compare, evaluate, forgetting, noop, preference, prm, report, rl, sft};

@@ -1,7 +1,7 @@
-//! The `results` table of an evaluation: one row per model × problem × sample, the base of every metric and of paired
-//! comparisons.
+//! Reads and writes the `results` table of an evaluation: one row per model × problem × sample, from which every metric
+//! and every paired comparison is computed.
 //!
-//! Columns, in this order:
+//! The columns, in this order:
 //!
 //! | column | type | meaning |
 //! |---|---|---|
@@ -11,7 +11,7 @@
 //! | `sample` | i64 | −1 = the greedy one, otherwise from 0 |
 //! | `correct` | bool, null | verified; null = infrastructure failure, counted separately |
 //! | `answer` | string, null | as the environment read it |
-//! | `reward` | f64, null | outcome reward: 1 = right, 0 = wrong; null = infrastructure failure |
+//! | `reward` | f64, null | outcome reward: 1 = correct, 0 = incorrect; null = infrastructure failure |
 //! | `stop_reason` | string | `answer`, `end`, `length`, … |
 //! | `turns`, `tool_calls`, `tool_errors`, `tokens` | i64 | `tokens` = sampled ones |
 //! | `logprob` | f64, null | sum over its sampled tokens, in nats, under the sampling distribution; null = greedy |
@@ -37,13 +37,13 @@ pub struct ResultRow {
     pub level: u32,
     /// Number of the sample; −1 = greedy.
     pub sample: i32,
-    /// Whether the answer is right; `None` = infrastructure failure.
+    /// Whether the answer is correct; `None` = infrastructure failure.
     pub correct: Option<bool>,
     /// Answer as the environment read it; `None` if the episode has no answer.
     pub answer: Option<String>,
-    /// Reward of the outcome: 1 = right, 0 = wrong; `None` = infrastructure failure.
+    /// Reward of the outcome: 1 = correct, 0 = incorrect; `None` = infrastructure failure.
     pub reward: Option<f64>,
-    /// Why the episode ended: `answer`, `end`, `length`, …
+    /// Reason for the end of the episode: `answer`, `end`, `length`, …
     pub stop_reason: String,
     /// Turns that the agent took.
     pub turns: u32,

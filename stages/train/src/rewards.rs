@@ -1,4 +1,4 @@
-//! Scoring of finished episodes, with the state that rewards keep across steps.
+//! Scores finished episodes, and holds the state that rewards keep across steps.
 
 use serde_json::Value;
 use trainyard_core::Result;
@@ -15,12 +15,12 @@ pub struct ScoredGroup<'a> {
     pub problem: &'a Problem,
     /// Episodes whose `rewards`, `reward` and `turn_rewards` are set.
     pub members: Vec<&'a mut Trajectory>,
-    /// Environment's verdict on each answer.
+    /// Whether the environment accepts the answer of each episode.
     pub correct: Vec<bool>,
 }
 
 impl Rewards {
-    /// Builds and opens the rewards. Errors: invalid, with the place in the list.
+    /// Builds and opens the rewards. Errors: invalid, with the position in the list.
     pub fn new(list: &RewardList, context: &RewardContext) -> Result<Self> {
         let mut rewards = list.build()?;
         rewards.iter_mut().try_for_each(|one| one.reward.open(context))?;
@@ -30,8 +30,8 @@ impl Rewards {
     pub fn weights(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().map(|reward| (reward.component.as_str(), reward.weight))
     }
-    /// Sets the rewards of the groups that one of `steps` steps scores together. Call it once per group and step:
-    /// rewards with state see the group before they score.
+    /// Sets the rewards of the groups that one of `steps` steps scores together. Call this function once per group and
+    /// step, because rewards with state see the group before they score.
     ///
     /// Errors: retryable, if the service that computes a reward is unavailable; other kinds, if a reward cannot judge
     /// an episode.
@@ -60,8 +60,8 @@ impl Rewards {
         };
         self.0.iter_mut().flat_map(named).collect()
     }
-    /// Returns the rewards' state across steps, by place in the list; null if all are stateless. Every checkpoint must
-    /// include it.
+    /// Returns the rewards' state across steps, by position in the list, or null if all rewards are stateless. Every
+    /// checkpoint must include this state.
     pub fn save(&self) -> Value {
         weighted::save(&self.0)
     }

@@ -1,4 +1,4 @@
-//! Option checks of stages that train on rows: when training ends, and which metrics need held-out rows.
+//! Checks the options of stages that train on rows: the end of training, and metrics that need held-out rows.
 
 use trainyard_core::{OptionProblem, WiredInputs};
 
@@ -8,8 +8,8 @@ pub fn empty(limits: &[(&str, Option<u64>)]) -> Vec<OptionProblem> {
     empty.map(|(at, _)| OptionProblem::new(*at, "must be at least 1, or null")).collect()
 }
 
-/// Reports options that are set and measure on held-out rows if there are no such rows: nothing is wired to
-/// `validation`, and `share` of the rows is 0.
+/// Reports options that are set and measure on held-out rows if there are no such rows, because nothing is wired to
+/// `validation` and `share` of the rows is 0.
 pub fn unmeasured(measured: &[(&str, bool)], share: f64, inputs: &WiredInputs) -> Vec<OptionProblem> {
     if share > 0.0 || inputs.get("validation").is_some_and(|count| *count > 0) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Helpers of this crate's tests: a stage context over a temporary folder, tiny models, tiny problems.
+//! Provides helpers for this crate's tests: a stage context over a temporary folder, tiny models, tiny problems.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use trainyard_lm::tokenizer::character_tokenizer;
 use trainyard_lm::{Decoder, GenerationConfig, ModelConfig, ModelFolder};
 use trainyard_tables::{Message, Problem, Trajectory, write_problems, write_trajectories};
 
-/// Checkpoints in a folder. After `cancel_after` saves the attempt is cancelled, as a kill would.
+/// Checkpoints in a folder. After `cancel_after` saves the attempt is cancelled, as if it were killed.
 pub struct Checkpoints {
     folder: PathBuf,
     steps: Mutex<Vec<u64>>,
@@ -252,8 +252,8 @@ pub fn demonstrations(count: usize, bound: u64, seed: u64) -> Vec<Trajectory> {
     sums(count, bound, seed).iter().map(|p| demonstration(p, &environment.prompt(p).unwrap())).collect()
 }
 
-/// Returns a tiny model that sums some small numbers with the calculator, trained once per test process: good enough to
-/// be rewarded sometimes, with room to learn.
+/// Returns a tiny model that sums some small numbers with the calculator and is trained once per test process. The
+/// model earns some rewards and can still improve.
 pub fn half_trained() -> &'static ModelFolder {
     static MODEL: std::sync::OnceLock<ModelFolder> = std::sync::OnceLock::new();
     MODEL.get_or_init(|| {

@@ -1,7 +1,7 @@
-//! Batching of sequences by length and token budget.
+//! Groups sequences into batches by length and token budget.
 //!
-//! The time and memory of a step are proportional to its tokens, and sequences of equal length batch best. Sorting is
-//! by (length, index), so batches depend on the lengths alone.
+//! The time and memory of a step are proportional to its tokens, and batches of equal lengths need the least padding.
+//! Sorting is by (length, index), so batches depend only on the lengths.
 
 use trainyard_core::Chance;
 

@@ -1,4 +1,4 @@
-//! Parts shared by all training loops: learning-rate schedule, batches by length, and a model with its optimizer.
+//! Contains the parts of all training loops: learning-rate schedule, batches by length, and a model with its optimizer.
 
 pub mod batches;
 pub mod rates;

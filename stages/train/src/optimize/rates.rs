@@ -1,9 +1,9 @@
-//! Default learning rates, by training method and model size.
+//! Defines default learning rates by training method and model size.
 //!
-//! AdamW moves every weight by about the rate per step, whatever the gradient, so the rate has to suit the weights: a
-//! model of a million parameters that starts from random numbers learns at 2e-3, one of 135 million that was trained on
-//! trillions of tokens is ruined by that within two steps (its loss rises from 3.1 to 10.8). The table and its sources
-//! are in `docs/models.md`.
+//! AdamW moves every weight by about the rate per step, regardless of the gradient, so the rate has to suit the
+//! weights. A model of a million parameters that starts from random numbers learns at 2e-3. The same rate ruins a model
+//! of 135 million parameters that was trained on trillions of tokens within two steps: its loss rises from 3.1 to 10.8.
+//! `docs/models.md` contains the table and its sources.
 
 use super::OptimizerOptions;
 use trainyard_api::StageContext;
@@ -55,7 +55,7 @@ impl From<Option<&AdapterOptions>> for TrainableKind {
 const TINY: usize = 5_000_000;
 const SMALL: usize = 100_000_000;
 const MIDDLE: usize = 2_000_000_000;
-/// Ratio of an adapter's rate to that of all weights (https://thinkingmachines.ai/blog/lora).
+/// Ratio of an adapter's rate to that of all weights, except for tiny models (https://thinkingmachines.ai/blog/lora).
 const ADAPTER: f64 = 10.0;
 /// Usual rates: down to the default divided by the first factor, up to the default times the second.
 const BAND: (f64, f64) = (20.0, 10.0);
@@ -70,7 +70,7 @@ impl TrainingMethod {
             Self::Critic => "a value model",
         }
     }
-    /// Returns the rate for a model of this many parameters.
+    /// Returns the default rate for a model of this many parameters.
     pub fn rate(self, parameters: usize, changed: TrainableKind) -> f64 {
         let [tiny, small, middle, large] = match self {
             Self::Sft => [2e-3, 2e-4, 2e-5, 1e-5],
@@ -90,7 +90,8 @@ impl TrainingMethod {
 }
 
 impl OptimizerOptions {
-    /// Returns the options with a rate for training this model. Logs a warning if the given rate is unusual.
+    /// Returns the options with a rate for training this model: the given rate, or the default. Logs a warning if the
+    /// given rate is unusual.
     pub fn settle(
         &self,
         method: TrainingMethod,
@@ -105,7 +106,7 @@ impl OptimizerOptions {
         self.settled(method, parameters, changed)
     }
     /// Returns a warning for `check` if the rate of these options, at the pointer `at`, is unusual for the input
-    /// `model`; `None` if the model's shape is unknown.
+    /// `model`. `None` if the rate is usual or the model's shape is unknown.
     pub fn warning(
         &self,
         at: &str,
@@ -116,12 +117,12 @@ impl OptimizerOptions {
         let (warning, help) = self.unusual(method, shape::parameters(inputs)?, changed)?;
         Some(OptionProblem::new(format!("{at}/learning_rate"), warning).help(help))
     }
-    /// Returns the options with a rate.
+    /// Returns the options with the given rate, or with the default rate.
     fn settled(&self, method: TrainingMethod, parameters: usize, changed: TrainableKind) -> Self {
         let rate = self.learning_rate.unwrap_or_else(|| method.rate(parameters, changed));
         Self { learning_rate: Some(rate), ..self.clone() }
     }
-    /// Returns a warning about an unusual rate and the usual range.
+    /// Returns a warning about an unusual rate and the usual range, or `None` if the rate is not given or is usual.
     fn unusual(&self, method: TrainingMethod, parameters: usize, changed: TrainableKind) -> Option<(String, String)> {
         let (rate, usual) = (self.learning_rate?, method.rate(parameters, changed));
         let (low, high) = (usual / BAND.0, usual * BAND.1);

@@ -1,6 +1,6 @@
-//! Optimizer options and the learning rate by step: linear warm-up, then constant, linear or cosine decay.
+//! Defines the optimizer options, and the learning rate by step: linear warm-up, then constant, linear or cosine decay.
 //!
-//! The rate depends on the step alone, so a resumed run needs no scheduler state.
+//! The rate depends only on the step, so a resumed run needs no scheduler state.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

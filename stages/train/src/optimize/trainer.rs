@@ -1,4 +1,4 @@
-//! Learner with its learning-rate schedule, used by every training loop.
+//! Combines a learner with its learning-rate schedule, for every training loop.
 
 use super::OptimizerOptions;
 use std::path::Path;
@@ -66,27 +66,27 @@ impl ModelTrainer {
     pub fn weights(&self) -> Result<Parameters> {
         self.learner.weights()
     }
-    /// Returns the folder with the current weights and their config.
+    /// Returns a copy of `folder` with the current weights and their config.
     pub fn model(&self, folder: &ModelFolder) -> Result<ModelFolder> {
         let mut model = folder.with_parameters(&self.weights()?)?;
         model.config = self.learner.config().clone();
         Ok(model)
     }
 
-    /// Computes outputs at `places` and keeps the activations for the next [`ModelTrainer::backward`].
+    /// Computes outputs at `places`, and keeps the activations for the next [`ModelTrainer::backward`].
     pub fn forward(&mut self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs> {
         self.learner.forward(sequences, places, temperature)
     }
-    /// Computes the same outputs without keeping activations for a backward pass.
+    /// Computes outputs like [`ModelTrainer::forward`], without keeping activations for a backward pass.
     pub fn evaluate(&self, sequences: &[&[u32]], places: &[TokenPosition], temperature: f64) -> Result<Outputs> {
         self.learner.evaluate(sequences, places, temperature)
     }
-    /// Adds the gradient of Σ slope·output of the last forward pass.
+    /// Adds the gradient of Σ slope·output over the outputs of the last forward pass.
     pub fn backward(&mut self, slopes: &OutputGradients<'_>) -> Result<()> {
         self.learner.backward(slopes)
     }
-    /// Takes one optimizer step with the accumulated gradients. `None` = no gradient was added. Errors: data, if a
-    /// gradient is not finite.
+    /// Takes one optimizer step with the accumulated gradients. Returns `None` without a step if no gradient was added.
+    /// Errors: data, if a gradient is not finite.
     pub fn step(&mut self) -> Result<Option<StepReport>> {
         let Some(report) = self.learner.step(self.rate())? else { return Ok(None) };
         finite(report.gradient_norm, "the gradient norm", self.steps())?;

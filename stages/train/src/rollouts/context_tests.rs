@@ -1,4 +1,4 @@
-//! Episodes under a template that rewrites earlier turns: each context is a separate sequence in one row.
+//! Tests episodes under a template that rewrites earlier turns: each context is a separate sequence in one row.
 
 use super::*;
 use crate::contexts::by_context;

@@ -1,4 +1,4 @@
-//! Keys of an episode's random draws.
+//! Computes the keys of an episode's random draws.
 
 use super::job::EpisodeJob;
 use trainyard_core::{Chance, Digest};
@@ -10,7 +10,7 @@ pub fn draw_key(chance: &Chance, problem: &Problem, job: &EpisodeJob) -> DrawKey
     DrawKey { chance: chance.child("draw", &[job.draw]), problem: number_of(problem), sample: u64::from(job.sample) }
 }
 
-/// Returns the number of a problem in draws; it depends on the problem's id alone.
+/// Returns the number of a problem in draws, which depends only on the problem's id.
 pub(super) fn number_of(problem: &Problem) -> u64 {
     let digest = Digest::of(problem.id.as_bytes());
     digest
@@ -21,8 +21,8 @@ pub(super) fn number_of(problem: &Problem) -> u64 {
         .fold(0, |number, digit| (number << 4) | u64::from(digit))
 }
 
-/// Returns the key of the context after `earlier` others. A sequence counts its turns from 0, so each context needs a
-/// separate source.
+/// Returns the key of the context that follows `earlier` other contexts. A sequence counts its turns from 0, so each
+/// context needs a separate random source.
 pub fn of_context(key: DrawKey, earlier: usize) -> DrawKey {
     if earlier == 0 { key } else { DrawKey { chance: key.chance.child("context", &[earlier as u64]), ..key } }
 }

@@ -1,8 +1,9 @@
-//! Loop over live episodes: decode one token for all, hand finished turns over, collect and append tool results.
+//! Runs the loop over live episodes: decodes one token for all, passes finished turns to the environments, and appends
+//! tool results.
 //!
-//! Tools take longer than tokens, so only the episode that called one waits for it. Draws are keyed by the problem's
-//! id, the sample, the turn and the token: neither the order in which episodes move nor how many run at once changes
-//! any of them.
+//! Tools take longer than tokens, so only the episode that called a tool waits for it. The problem's id, the sample,
+//! the turn and the token are the key of a draw. Neither the order in which episodes advance nor their number changes
+//! any draw.
 
 use super::draw::number_of;
 use super::episode_queues::EpisodeQueues;
@@ -21,7 +22,7 @@ use trainyard_lm::folder::ModelFolder;
 use trainyard_lm::generate::{SequenceFinish, SequenceId, SequenceRequest};
 use trainyard_tables::{Problem, SamplingParams};
 
-/// Time that the loop sleeps on a tool when no episode can continue.
+/// Time that the loop waits for a tool when no episode can continue.
 const WAIT: Duration = Duration::from_millis(20);
 
 /// State shared by the episodes of one call.
@@ -33,7 +34,7 @@ pub struct RolloutDriver<'s, 'a> {
     pub environment: &'s dyn Environment,
     pub limits: EpisodeLimits,
     pub sampling: SamplingParams,
-    /// Source of all random draws; each episode derives its own from its key.
+    /// Source of all random draws; each episode derives a separate source from its key.
     pub chance: Chance,
     /// Prefix of rollout ids, before `/<problem id>/<sample>`.
     pub name: String,
@@ -42,14 +43,14 @@ pub struct RolloutDriver<'s, 'a> {
 }
 
 impl<'a> RolloutDriver<'_, 'a> {
-    /// Runs all jobs to their ends; results are in the order of the jobs.
+    /// Runs all jobs to their ends and returns the rollouts in the order of the jobs.
     ///
     /// Errors: data, if the policy's logits are not numbers; cancelled; errors of the environment and the tokenizer.
     pub fn run(&mut self, problems: &'a [Problem], jobs: &[EpisodeJob]) -> Result<Vec<Rollout>> {
         self.drain(problems, jobs, EpisodeQueues::default())
     }
-    /// Runs all jobs like [`Self::run`], with a strategy called at the end of every turn; results by group, then by
-    /// sample.
+    /// Runs all jobs like [`Self::run`], and calls a strategy at the end of every turn. Returns the rollouts by group,
+    /// then by sample.
     pub fn run_forking(
         &mut self,
         problems: &'a [Problem],
@@ -75,7 +76,7 @@ impl<'a> RolloutDriver<'_, 'a> {
         Ok(finished)
     }
 
-    /// Runs one round: starts episodes that have room, decodes one token for all, collects tool results.
+    /// Runs one round: starts episodes for which there is room, decodes one token for all, and collects tool results.
     pub fn pump(&mut self, flow: &mut EpisodeQueues<'a>, problems: &'a [Problem]) -> Result<()> {
         if self.cancel.is_cancelled() {
             return Err(Error::cancelled("the attempt was cancelled"));
@@ -101,7 +102,7 @@ impl<'a> RolloutDriver<'_, 'a> {
         if self.limits.tool_wait == ToolWait::Batch && flow.in_flight() > 0 && !flow.is_stuck() {
             return Ok(());
         }
-        // The limit must not delay an episode that the others of its group wait for.
+        // The limit must not delay an episode for which the others of its group wait.
         let limit = self.most_running();
         while flow.in_flight() < limit || flow.is_stuck() {
             let Some((order, job)) = flow.queue.pop_front() else { return Ok(()) };
@@ -117,16 +118,16 @@ impl<'a> RolloutDriver<'_, 'a> {
         Ok(())
     }
 
-    /// Returns the number of concurrent episodes: at most as many as configured and as fit in memory with keys and
-    /// values at full length; at least one.
+    /// Returns the maximum number of concurrent episodes: at most the configured number and the number whose keys and
+    /// values at full length fit in memory, but at least one.
     pub(super) fn most_running(&self) -> usize {
         let each = self.sampler.cache_bytes(self.limits().episode_tokens);
         let room = self.limits.kv_memory.checked_div(each).unwrap_or(u64::MAX).max(1);
         self.limits.running.min(usize::try_from(room).unwrap_or(usize::MAX))
     }
 
-    /// Returns the limits, capped by the positions of the model's sampler. A longer prompt ends its episode at once and
-    /// is not an error of the stage.
+    /// Returns the limits, capped by the positions of the model's sampler. An episode whose prompt is longer ends at
+    /// once; this is not an error of the stage.
     fn limits(&self) -> EpisodeLimits {
         EpisodeLimits { episode_tokens: self.limits.episode_tokens.min(self.sampler.positions()), ..self.limits }
     }
@@ -187,7 +188,7 @@ impl<'a> RolloutDriver<'_, 'a> {
             }
         }
     }
-    /// Hands a sampled turn to the environment.
+    /// Passes a sampled turn to the environment.
     fn take_turn(&mut self, flow: &mut EpisodeQueues<'a>, mut live: Box<LiveEpisode<'a>>) -> Result<()> {
         if let Some(id) = live.sequence {
             live.send_turn_tokens(self.sampler.sequence(id))?;
@@ -200,7 +201,7 @@ impl<'a> RolloutDriver<'_, 'a> {
         Ok(self.sampler.sequence(id).sampled_in_turn().to_vec())
     }
 
-    /// Queries the strategy about every living sequence of a group, once all have sampled a turn.
+    /// Queries the strategy about every living sequence of a group, once all of them have sampled a turn.
     fn settle(&mut self, flow: &mut EpisodeQueues<'a>, group: u32) -> Result<()> {
         let Some(parked) = flow.forking.as_mut().and_then(|f| f.all_parked(group)) else { return Ok(()) };
         for live in parked {
@@ -223,7 +224,7 @@ impl<'a> RolloutDriver<'_, 'a> {
     }
     fn fork(&mut self, flow: &mut EpisodeQueues<'a>, parent: &LiveEpisode<'a>, at: usize, copies: u32) -> Result<()> {
         let id = parent.sequence.ok_or_else(|| Error::bug("an episode without a sequence cannot be forked"))?;
-        // The last token is sampled anew: after it the turn would be the parent's.
+        // A copy samples at least the last token itself; otherwise its turn would equal the parent's.
         let last = parent.segment.base + self.sampler.sequence(id).token_ids.len().saturating_sub(1);
         let at = at.clamp(parent.first(), last);
         for _ in 0..copies {
@@ -238,7 +239,7 @@ impl<'a> RolloutDriver<'_, 'a> {
         }
         Ok(())
     }
-    /// Ends an episode by the strategy's decision: its last turn is recorded, but the environment does not see it.
+    /// Ends an episode by the strategy's decision. Its last turn is recorded, but not passed to the environment.
     fn stop(&mut self, flow: &mut EpisodeQueues<'a>, mut live: Box<LiveEpisode<'a>>) -> Result<()> {
         let sampled = self.sampled(&live)?;
         live.stopped(self.environment, &sampled)?;

@@ -1,4 +1,4 @@
-//! State of every episode of the loop: queued, decoding, waiting for tools, held, or done.
+//! Holds the state of every episode of the loop: queued, decoding, waiting for tools, ready, or done.
 
 use super::fork_scheduler::ForkScheduler;
 use super::job::EpisodeJob;
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use trainyard_learn::Rollout;
 use trainyard_lm::generate::SequenceId;
 
-/// Episodes of one call, by what they wait for.
+/// Episodes of one call, grouped by their state.
 #[derive(Default)]
 pub struct EpisodeQueues<'a> {
     pub(super) queue: VecDeque<(usize, EpisodeJob)>,
@@ -22,7 +22,7 @@ pub struct EpisodeQueues<'a> {
 }
 
 impl<'a> EpisodeQueues<'a> {
-    /// Creates a flow without episodes; with `forking`, a strategy may fork them at the end of every turn.
+    /// Creates queues without episodes. With `forking`, a strategy may fork episodes at the end of every turn.
     pub fn new(forking: Option<ForkScheduler<'a>>) -> Self {
         Self { forking, ..Self::default() }
     }

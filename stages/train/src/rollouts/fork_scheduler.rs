@@ -1,8 +1,9 @@
-//! Groups whose sequences may fork: which are alive, which wait for others, and the strategy's decisions.
+//! Schedules groups whose sequences may fork: records which sequences are alive and which wait, and queries the
+//! strategy.
 //!
-//! A strategy shares a budget among the sequences of a group, and its decisions must not depend on how long a tool
-//! takes. So sequences that have sampled a turn wait until all living ones of their group have, and the strategy is
-//! then queried in order of sample numbers.
+//! A strategy shares a budget among the sequences of a group, and its decisions must not depend on the duration of tool
+//! calls. Sequences that have sampled a turn therefore wait until all living sequences of their group have. The
+//! strategy is then queried in order of sample numbers.
 
 use super::job::{EpisodeJob, EpisodeStart};
 use super::live_episode::{LiveEpisode, WaitingEpisodes};
@@ -41,11 +42,11 @@ impl<'a> ForkScheduler<'a> {
     pub(super) fn park(&mut self, live: Box<LiveEpisode<'a>>) {
         self.groups.entry(live.job.group).or_default().parked.push(live);
     }
-    /// Counts sequences that wait for others.
+    /// Counts the sequences that wait for others of their group.
     pub(super) fn parked(&self) -> usize {
         self.groups.values().map(|m| m.parked.len()).sum()
     }
-    /// Takes the living sequences of a group by sample number, if all of them wait.
+    /// Takes the living sequences of a group, sorted by sample number, if all of them wait; else returns `None`.
     pub(super) fn all_parked(&mut self, group: u32) -> Option<WaitingEpisodes<'a>> {
         let members = self.groups.get_mut(&group)?;
         let living = members.started - members.done;
@@ -61,7 +62,7 @@ impl<'a> ForkScheduler<'a> {
         let place = [group.into(), live.sample.into(), live.turn.into()];
         self.strategy.at_turn(live, &view, &self.chance.child("turn", &place))
     }
-    /// Reserves the sample number of an additional sequence, if the budget allows it.
+    /// Reserves the sample number of an additional sequence, or returns `None` if the budget is used up.
     pub(super) fn reserve_sample(&mut self, group: u32) -> Option<u32> {
         let members = self.groups.get_mut(&group)?;
         if members.started >= self.budget {
@@ -70,7 +71,8 @@ impl<'a> ForkScheduler<'a> {
         members.started += 1;
         Some(members.started - 1)
     }
-    /// Records the end of a sequence. After the last of a group, returns the jobs that fill the group up.
+    /// Records the end of a sequence. After the last sequence of a group, returns the jobs of the sequences that the
+    /// strategy adds from the root.
     pub(super) fn member_ended(&mut self, group: u32) -> Vec<EpisodeJob> {
         let Some(members) = self.groups.get_mut(&group) else { return Vec::new() };
         members.done += 1;

@@ -1,4 +1,4 @@
-//! Episodes of programs over HTTP. The tests need Python's standard library.
+//! Tests episodes of programs over HTTP. The tests need Python's standard library.
 
 use super::*;
 use crate::testing::{environment, half_trained, sums};
@@ -52,7 +52,7 @@ fn roll(environment: &dyn Environment, running: usize, problems: usize) -> Resul
         .run(&list, &jobs)
 }
 
-/// Finds the native episodes whose calls are all sums of two numbers, which any agent computes alike.
+/// Finds the native episodes whose calls are all sums of two numbers, for which any agent computes the same result.
 fn plain_sums(native: &[Rollout]) -> Vec<usize> {
     let is_sum = |text: &str| {
         let calls: Value = serde_json::from_str(text).unwrap();
@@ -115,7 +115,7 @@ fn concurrent_and_refused_calls_are_counted() {
     if !python() {
         return;
     }
-    // Turns under prompts that the model does not know may be cut, which ends their episodes.
+    // Turns under prompts that the model does not know may reach a limit, which ends their episodes.
     let calls = |name: &str| -> Vec<ProgramCalls> {
         let played = harness(json!({"options": {"habit": name}, "max_turns": 9}));
         roll(&*played, 2, 3).unwrap().into_iter().map(|one| one.calls).collect()

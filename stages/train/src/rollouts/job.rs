@@ -1,4 +1,4 @@
-//! Input of the rollout loop: episodes to run, and their limits.
+//! Defines the input of the rollout loop: episodes to run, and their limits.
 
 use trainyard_learn::EpisodePrefix;
 
@@ -22,9 +22,9 @@ pub struct EpisodeLimits {
     pub episode_tokens: usize,
     /// Limit of sequences decoded at the same time.
     pub running: usize,
-    /// Memory limit of their keys and values, in bytes.
+    /// Memory limit of the keys and values of these sequences, in bytes.
     pub kv_memory: u64,
-    /// When an episode continues after its tools have answered.
+    /// Time at which an episode continues after the end of its tool calls.
     pub tool_wait: ToolWait,
 }
 
@@ -44,15 +44,15 @@ pub enum EpisodeStart {
 pub struct EpisodeJob {
     /// Index in the list of problems.
     pub problem: usize,
-    /// Distinguishes several groups of one problem. Draws are keyed by the problem's id, this and `sample`, so an
-    /// episode does not depend on what else is in the list of problems.
+    /// Number that distinguishes several groups of one problem. The problem's id, this number and `sample` are the key
+    /// of draws, so an episode does not depend on the other problems in the list.
     pub draw: u64,
     /// Number of the group that the rollout belongs to.
     pub group: u32,
     /// Number of the rollout within its group; part of the key of its random draws.
     pub sample: u32,
     pub start: EpisodeStart,
-    /// Text put before the problem while sampling and left out of the row. Empty = none.
+    /// Text that is put before the problem while sampling and left out of the row; empty without such a text.
     pub scaffold: String,
     /// Turn limit; `None` = the environment's.
     pub max_turns: Option<u32>,

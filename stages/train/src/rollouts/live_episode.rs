@@ -1,6 +1,7 @@
-//! One episode in flight: its conversation, environment and sequence in the sampler.
+//! Defines one episode in flight: its conversation, its environment and its sequence in the sampler.
 //!
-//! The driver decides which episode decodes next; all state of an episode is here, so a fork is a copy of this struct.
+//! The driver decides which episode decodes next. All state of an episode is in [`LiveEpisode`], so a fork is a copy of
+//! this struct.
 
 use super::draw::{draw_key, of_context};
 use super::job::{EpisodeJob, EpisodeLimits, EpisodeStart};
@@ -47,7 +48,7 @@ pub struct LiveEpisode<'a> {
     /// Whether the sampler reached a limit in the current turn.
     pub(super) truncated: bool,
     pub(super) outcome: Option<Outcome>,
-    /// Response of `episode` to the last turn, or that it is still pending.
+    /// Unprocessed response of `episode` to the last turn; `None` if the episode must be polled.
     step: Option<EpisodeStep>,
     pub(super) tool_calls: u32,
     pub(super) tool_errors: u32,
@@ -57,7 +58,7 @@ pub struct LiveEpisode<'a> {
     pub(super) origin: Option<ForkOrigin>,
 }
 
-/// Episodes that wait; boxed, since they are large and move from list to list.
+/// Waiting episodes, boxed because they are large and move from list to list.
 pub(super) type WaitingEpisodes<'a> = Vec<Box<LiveEpisode<'a>>>;
 
 /// Origin of a fork.
@@ -66,7 +67,7 @@ pub(super) struct ForkOrigin {
     pub sample: u32,
     /// First token after the fork.
     pub at: usize,
-    /// Forks along the ancestry, this one included.
+    /// Number of forks along the ancestry, including this one.
     forks: u32,
     /// Turn of the fork.
     turn: u32,
@@ -127,7 +128,8 @@ impl<'a> LiveEpisode<'a> {
         Ok(if is_program { EpisodePoll::Pending(live) } else { EpisodePoll::Ready(live) })
     }
 
-    /// Copies the episode, to continue from token `at` of the turn that was just sampled. The copy has no sequence yet.
+    /// Copies the episode so that it continues from token `at` of the turn that was just sampled. The copy has no
+    /// sequence yet.
     pub fn fork(&self, at: usize, sample: u32, order: usize) -> Result<Box<Self>> {
         let forks = self.origin.map_or(0, |o| o.forks) + 1;
         Ok(Box::new(Self {
@@ -156,7 +158,7 @@ impl<'a> LiveEpisode<'a> {
             self.segment.conversation.encoded().restarts.len() + self.program.as_ref().map_or(0, |k| k.switches);
         of_context(draw_key(chance, self.problem, &self.job), earlier)
     }
-    /// Returns the first token of the open turn.
+    /// Returns the index of the first token of the open turn.
     pub fn first(&self) -> usize {
         self.segment.conversation.encoded().token_ids.len() + self.forced.len()
     }
@@ -218,14 +220,14 @@ impl<'a> LiveEpisode<'a> {
         let room = limits.turn_tokens.saturating_sub(self.forced.len()).min(limits.episode_tokens.saturating_sub(used));
         room.min(self.program.as_ref().and_then(|program| program.max_tokens).unwrap_or(usize::MAX))
     }
-    /// Returns the tokens that the generator continues.
+    /// Returns the tokens that the sampler continues.
     pub fn request_tokens(&self) -> Vec<u32> {
         let mut tokens = self.segment.conversation.context().to_vec();
         tokens.extend_from_slice(&self.forced);
         tokens
     }
 
-    /// Hands a finished turn to the environment.
+    /// Passes a finished turn to the environment.
     pub fn turn_ended(&mut self, environment: &dyn Environment, sampled: &[u32]) -> Result<()> {
         let turn = self.take_turn(environment, sampled)?;
         self.step = Some(self.episode.step(&turn)?);
@@ -269,7 +271,7 @@ impl<'a> LiveEpisode<'a> {
         Ok(turn)
     }
 
-    /// Advances as far as possible; `wait` bounds the wait for a tool.
+    /// Advances the episode as far as possible without decoding; `wait` limits the wait for a tool.
     pub fn poll(
         mut self: Box<Self>,
         environment: &dyn Environment,
@@ -325,8 +327,8 @@ impl<'a> LiveEpisode<'a> {
         (self.segment.turns.len() + other_turns) as u32
     }
 
-    /// Appends an observation and opens the next turn. Returns false if there is no room: its calls are counted, but
-    /// its tokens are left out, so no sequence exceeds the episode's limit.
+    /// Appends an observation and opens the next turn. Returns false if there is no room: the calls of the observation
+    /// are counted, but its tokens are left out, so no sequence exceeds the episode's limit.
     fn observe(&mut self, observation: Observation, limit: usize) -> Result<bool> {
         self.count(&observation);
         if let Some(turn) = self.segment.turns.last_mut() {

@@ -1,12 +1,13 @@
-//! Matching of a program's requests: after a sampled turn, or as the beginning of a new segment.
+//! Matches a program's request with a sampled turn, or with the beginning of a new segment.
 //!
-//! A program sends messages back parsed and rewritten: other spaces in its calls, thoughts left out. So messages are
-//! compared by meaning, and a request continues a conversation if it repeats all its messages in order.
+//! A program sends messages back parsed and rewritten: other spaces in its calls, thoughts left out. Messages are
+//! therefore compared by meaning, and a request continues a conversation if it repeats all messages of the conversation
+//! in order.
 
 use serde_json::Value;
 use trainyard_tables::Message;
 
-/// Returns whether `request` continues a conversation of these messages: it begins with all of them, and has more.
+/// Returns whether `request` continues a conversation of the messages `known`: it begins with all of them and has more.
 pub fn continues(known: &[Message], request: &[Message]) -> bool {
     request.len() > known.len() && known.iter().zip(request).all(|(known, message)| same(known, message))
 }

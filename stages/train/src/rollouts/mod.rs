@@ -1,10 +1,10 @@
-//! Rollouts: a policy, an environment and its tools, many episodes at once. One engine for RL, Monte-Carlo labels and
-//! evaluation.
+//! Runs rollouts: many episodes of a policy in an environment with tools at once. RL, Monte-Carlo labels and evaluation
+//! use this engine.
 //!
 //! [`driver`] moves episodes between the lists of [`episode_queues`]; [`live_episode`] is one episode, and [`record`]
 //! converts it to a row at its end. All running sequences decode together, and an episode that waits for a tool does
-//! not delay any other. Every draw is keyed by (chance, id of the problem, sample, turn, token), so an episode does not
-//! depend on its batch.
+//! not delay any other. The key of every draw is (chance, id of the problem, sample, turn, token), so an episode does
+//! not depend on its batch.
 
 #[cfg(test)]
 mod context_tests;

@@ -1,7 +1,8 @@
-//! Requests of a program that keeps its conversation: which segment each continues, and the response to it.
+//! Handles the requests of a program that keeps its conversation: finds the segment that a request continues, and
+//! responds.
 //!
 //! A request that continues a turn of any segment joins that segment, with the tokens sampled there. Any other request
-//! begins a segment: the program rewrites its history or has a second conversation.
+//! begins a segment, because the program rewrites its history or has a second conversation.
 
 use super::live_episode::LiveEpisode;
 use super::program_segments::ProgramSegments;
@@ -13,7 +14,7 @@ use trainyard_lm::generate::SequenceState;
 use trainyard_lm::template::TokenizedConversation;
 use trainyard_tables::Message;
 
-/// Length of a generation prompt's end, in tokens, that may open a thought.
+/// Number of tokens at the end of a generation prompt that may open a thought.
 const OPENING_TOKENS: usize = 32;
 
 impl<'a> LiveEpisode<'a> {
@@ -32,7 +33,7 @@ impl<'a> LiveEpisode<'a> {
             None => self.segment.store_samples(state),
         }
     }
-    /// Continues the segment that a request belongs to and opens the next turn. Returns false if there is no room.
+    /// Continues the segment that a request belongs to, and opens the next turn. Returns false if there is no room.
     pub(super) fn continue_request(&mut self, request: AgentTurnRequest, limit: usize) -> Result<bool> {
         let Some(program) = self.program.as_mut() else {
             return Err(Error::bug("a program sends a request where the environment keeps the conversation"));
@@ -40,7 +41,7 @@ impl<'a> LiveEpisode<'a> {
         program.max_tokens = request.max_tokens;
         let continues =
             |segment: &ConversationSegment<'_>| segment.is_continued_by(&request.messages, request.tools.as_deref());
-        // The longest segment, so that a conversation continues rather than the one that it was branched from.
+        // The longest segment is chosen, so that a conversation continues and not the one from which it branched.
         let other = program.other_segments.iter().enumerate().filter(|(_, (_, segment))| continues(segment));
         let other = other.max_by_key(|(_, (_, segment))| segment.known.len()).map(|(at, _)| at);
         let found = if continues(&self.segment) { Some(None) } else { other.map(Some) };
@@ -67,7 +68,8 @@ impl<'a> LiveEpisode<'a> {
         self.segment.known = request.messages;
         Ok(true)
     }
-    /// Begins a segment. Turns sampled in other segments are inserted as they were sampled, as input.
+    /// Begins a segment. Turns that were sampled in other segments become input with the tokens that were sampled.
+    /// Returns false if there is no room.
     fn begin_segment(&mut self, request: &AgentTurnRequest, limit: usize) -> Result<bool> {
         let Some(program) = self.program.as_mut() else { return Ok(false) };
         let (mut repeats, mut messages) = (false, Vec::with_capacity(request.template_messages.len()));

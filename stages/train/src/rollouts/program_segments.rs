@@ -1,6 +1,6 @@
-//! State of an episode in addition to its current segment, where a program keeps the conversation.
+//! Holds the state of a program's episode in addition to its current segment.
 //!
-//! Only one sequence is decoded at a time; a resumed segment is prefilled again.
+//! Only one sequence is decoded at a time, and a resumed segment is prefilled again.
 
 use super::job::{EpisodeJob, EpisodeStart};
 use super::segment::ConversationSegment;
@@ -25,7 +25,7 @@ pub struct ProgramSegments<'a> {
 }
 
 impl<'a> ProgramSegments<'a> {
-    /// Creates the state before the first request. Errors (kind invalid): a job with given turns or a scaffold.
+    /// Creates the state before the first request. Errors: invalid, for a job with given turns or a scaffold.
     pub fn new(chat: &'a ChatEncoder, job: &EpisodeJob) -> Result<Self> {
         if job.start != EpisodeStart::Root || !job.scaffold.is_empty() {
             return Err(Error::invalid("an episode of a program cannot begin with given turns, hints or rubrics")

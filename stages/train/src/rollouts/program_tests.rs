@@ -1,5 +1,5 @@
-//! Episodes whose conversation a program keeps: equal to native ones where it only continues, segments where it does
-//! not.
+//! Tests episodes whose conversation a program keeps. They equal native episodes if the program only continues its
+//! conversation, and have several segments otherwise.
 
 use super::*;
 use crate::testing::{environment, half_trained, sums};
@@ -16,7 +16,7 @@ use trainyard_tables::{Message, Problem, SamplingParams};
 
 const SAMPLING: SamplingParams = SamplingParams { temperature: 1.0, top_p: 1.0, top_k: 0 };
 
-/// How a program treats its conversation.
+/// Treatment of the conversation by a program.
 #[derive(Clone, Copy, PartialEq)]
 enum ProgramBehavior {
     /// Sends all messages back.
@@ -192,8 +192,8 @@ fn relayed(model: &ModelFolder, habit: ProgramBehavior) -> Vec<Rollout> {
     finished
 }
 
-/// Asserts that recorded log-probabilities equal the policy's under each context, and that every turn is at its
-/// summary's place.
+/// Asserts that recorded log-probabilities equal the policy's under each context, and that every turn is at the
+/// position in its summary.
 fn check(model: &ModelFolder, finished: &[Rollout]) {
     let mut generator = model.generator(1).unwrap();
     for one in finished {

@@ -1,8 +1,8 @@
-//! Conversion of a finished episode to its rollout, with checks that no token was changed on the way.
+//! Converts a finished episode to its rollout, and checks that no token was changed.
 //!
 //! The environment reads text and the loss reads tokens. The checks ensure that both are one episode: the sampled
 //! tokens must be the beginning of the encoded conversation, under the same mask, and removing a scaffold must not
-//! change what follows it.
+//! change the tokens after it.
 
 use super::job::EpisodeStart;
 use super::live_episode::LiveEpisode;
@@ -47,7 +47,7 @@ pub(super) fn record(live: LiveEpisode<'_>, setting: &RecordContext<'_, '_>) -> 
         let first = tokens.as_ref().map_or(0, |tokens| tokens.encoded.token_ids.len());
         turns.extend(segment.turns.iter().map(|turn| turn.shifted(first)));
         let (segment_messages, encoded) = segment.conversation.clone().into_parts();
-        // Messages at the beginning of a segment that another segment contains are repeated for the model alone.
+        // Messages at the beginning of a segment that another segment contains are repeated only for the model.
         let repeats = |(at, message): &(usize, Message)| *at < segment.prompt && messages.contains(message);
         let new: Vec<Message> =
             segment_messages.into_iter().enumerate().filter(|m| !repeats(m)).map(|(_, m)| m).collect();
@@ -107,7 +107,7 @@ pub(super) fn record(live: LiveEpisode<'_>, setting: &RecordContext<'_, '_>) -> 
     Ok(Rollout { problem: job.problem, turns, correct, given, scaffolded, fork_of, calls, ..Rollout::new(trajectory) })
 }
 
-/// Rebuilds the conversation after the plain prompt; sampled turns keep their tokens.
+/// Rebuilds the conversation with the plain prompt; sampled turns keep their tokens.
 fn without_scaffold<'a>(
     messages: &[Message],
     turns: &[TurnSummary],
@@ -143,16 +143,16 @@ fn expect_one_context(encoded: &ConversationTokens) -> Result<()> {
 /// Per-token columns of one length.
 struct TokenColumns {
     encoded: ConversationTokens,
-    /// `None` if the sampler did not give one for every token.
+    /// `None` if the sampler did not return a log-probability for every token.
     logprobs: Option<Vec<f32>>,
-    /// `None` if the sampler gives no entropies.
+    /// `None` if the sampler returns no entropies.
     entropies: Option<Vec<f32>>,
     versions: Vec<u32>,
 }
 
 impl TokenColumns {
-    /// Joins the encoded conversation with the samples of each context, given with its first token. A sampled sequence
-    /// must equal its part of the conversation or the beginning of it (a last observation may follow).
+    /// Joins the encoded conversation with the samples of each context, each given with its first token. A sampled
+    /// sequence must equal its part of the conversation or the beginning of this part (a last observation may follow).
     fn new(encoded: ConversationTokens, sampled: Vec<(usize, SequenceState)>, start: &EpisodeStart) -> Result<Self> {
         let length = encoded.token_ids.len();
         let (mut logprobs, mut versions) = (vec![0.0; length], Vec::new());
@@ -164,8 +164,8 @@ impl TokenColumns {
                     "the conversation does not begin with the sampled tokens: a turn was encoded again",
                 ));
             }
-            // Given tokens of a prefix take the conversation's mask: they are the policy's, although another call
-            // sampled them.
+            // Given tokens of a prefix get the conversation's mask: they belong to the policy, although it did not
+            // sample them in this episode.
             if *start == EpisodeStart::Root && state.loss_mask != encoded.loss_mask[part.clone()] {
                 return Err(Error::bug("the sampler's loss mask is not the conversation's"));
             }
@@ -193,7 +193,7 @@ impl TokenColumns {
         self.versions.extend(next.versions);
         self
     }
-    /// Moves the columns and the turns after another prompt.
+    /// Replaces the prompt, and moves the columns and the turns after it.
     fn replace_prompt(self, plain: &TokenizedConversation<'_>, turns: &mut [TurnSummary]) -> Result<Self> {
         let (old, new) = (self.encoded.prompt_tokens, plain.encoded().prompt_tokens);
         if self.encoded.token_ids[old..] != plain.encoded().token_ids[new..] {

@@ -1,8 +1,9 @@
-//! Log-probabilities of tokens that were not sampled under the row's prompt and policy: demonstrations, answers, and
-//! turns sampled with a scaffold.
+//! Computes log-probabilities of tokens that were not sampled under the row's prompt and policy: demonstrations,
+//! answers, and turns sampled with a scaffold.
 //!
 //! A ratio needs the probability under the policy before the update, given the same context as in the update. The
-//! sampler computes it by the kernels that sample, so a plainly sampled token would get its recorded bits back.
+//! sampler computes this probability with the kernels that sample, so a plainly sampled token would get exactly its
+//! recorded value.
 
 use trainyard_core::Result;
 use trainyard_learn::{Rollout, TurnSummary};
@@ -25,7 +26,7 @@ pub fn rescore_rollouts(sampler: &mut dyn Sampler, sampling: &SamplingParams, ro
         }
         let mask = &rollout.trajectory.loss_mask;
         let of_mask = |values: Vec<f32>| values.into_iter().zip(mask).map(|(v, m)| if *m { v } else { 0.0 }).collect();
-        // Some samplers give no entropies.
+        // Some samplers return no entropies.
         let entropies = (entropies.len() == mask.len()).then(|| of_mask(entropies));
         let logprobs = of_mask(logprobs);
         rollout.set_scores(logprobs, entropies);
@@ -33,13 +34,13 @@ pub fn rescore_rollouts(sampler: &mut dyn Sampler, sampling: &SamplingParams, ro
     Ok(())
 }
 
-/// Episode to score: its row, its turns, its problem's answer.
+/// Episode to score: its row, its turns, and its problem's answer.
 pub type GoldEpisode<'a> = (&'a Trajectory, &'a [TurnSummary], &'a str);
 
-/// Computes the mean log-probability of the gold answer as the agent's next turn, at the start of every turn:
-/// `[episode][turn]`. Temperature 1.
+/// Computes the mean log-probability of the gold answer as the agent's next turn, at the start of every turn and at
+/// temperature 1. Returns `[episode][turn]`.
 ///
-/// Episodes whose answer is empty or cannot be expressed by the tokenizer get empty lists. Lists end before the first
+/// Episodes whose answer is empty or cannot be expressed by the tokenizer get empty lists. A list ends before the first
 /// turn that begins so late that the answer would not fit.
 pub fn gold_logprobs(
     sampler: &mut dyn Sampler,

@@ -1,6 +1,6 @@
-//! Part of an episode that a model reads as one text: a conversation with its samples.
+//! Defines a segment, the part of an episode that a model reads as one text: a conversation with its samples.
 //!
-//! An episode has one segment, unless a program keeps the conversation: where the program rewrites its history or has a
+//! An episode has one segment, unless a program keeps the conversation. If the program rewrites its history or has a
 //! second conversation, its next request begins another segment.
 
 use super::matching::{continues, same};
@@ -9,11 +9,11 @@ use trainyard_lm::generate::SequenceState;
 use trainyard_lm::template::TokenizedConversation;
 use trainyard_tables::Message;
 
-/// Conversation with its samples. Places are counted from its first token.
+/// Conversation with its samples. Positions are counted from its first token.
 #[derive(Clone)]
 pub struct ConversationSegment<'a> {
     pub conversation: TokenizedConversation<'a>,
-    /// First token of the context that the episode's sequence decodes.
+    /// Index of the first token of the context that the episode's sequence decodes.
     pub base: usize,
     /// Samples of earlier sequences, each with the first token of its context.
     pub past: Vec<(usize, SequenceState)>,
@@ -28,16 +28,17 @@ impl<'a> ConversationSegment<'a> {
     pub fn new(conversation: TokenizedConversation<'a>) -> Self {
         Self { conversation, base: 0, past: Vec::new(), turns: Vec::new(), known: Vec::new(), prompt: 0 }
     }
-    /// Returns the first token of the current context.
+    /// Returns the index of the first token of the current context.
     pub fn context_first(&self) -> usize {
         self.conversation.encoded().token_ids.len() - self.conversation.context().len()
     }
-    /// Returns whether the template has rewritten the sequence's context, so that a new sequence is needed.
+    /// Returns whether the template has rewritten the context of the sequence, so that a new sequence is needed.
     pub fn rewritten(&self) -> bool {
         self.context_first() != self.base
     }
-    /// Stores the samples of the current context's sequence. A sequence that continued an earlier one of the same
-    /// context was given the earlier samples, and did not sample them.
+    /// Stores the samples of the current context's sequence. A sequence that continues an earlier one of the same
+    /// context got the earlier samples as input, so their mask and log-probabilities are taken from the earlier
+    /// sequence.
     pub fn store_samples(&mut self, mut state: SequenceState) {
         if let Some((_, earlier)) = self.past.pop_if(|(base, _)| *base == self.base) {
             let shared = earlier.token_ids.len().min(state.token_ids.len());
@@ -56,7 +57,8 @@ impl<'a> ConversationSegment<'a> {
     pub fn is_continued_by(&self, request: &[Message], tools: Option<&str>) -> bool {
         !self.turns.is_empty() && self.conversation.tools() == tools && continues(&self.known, request)
     }
-    /// Returns the latest turn sampled here that means the same as a message, as sampled.
+    /// Returns the latest turn sampled in this segment that has the same meaning as `message`, as it was sampled, or
+    /// `None` without such a turn.
     pub fn sampled(&self, message: &Message) -> Option<&Message> {
         let at = self.known.iter().rposition(|known| known.role == "assistant" && same(known, message))?;
         self.conversation.messages().get(at)

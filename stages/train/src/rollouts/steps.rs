@@ -1,7 +1,6 @@
-//! Ends of an episode's steps: after every agent turn, or after every line that the agent writes.
+//! Finds the ends of an episode's steps: after every agent turn, or after every line that the agent writes.
 //!
-//! A process reward model scores prefixes, so a step ends at a token, and one rule applies to labels, training and
-//! ranking.
+//! A process reward model scores prefixes, so a step ends at a token. Labels, training and ranking use the same rule.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,8 +19,8 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Returns the exclusive end tokens, ascending. A line ends after the token that holds its line break; blank lines
-    /// join the next one.
+    /// Returns the exclusive end tokens, ascending. A line ends after the token that contains its line break; a blank
+    /// line belongs to the next line.
     pub fn ends(self, tokenizer: &Tokenizer, token_ids: &[u32], loss_mask: &[bool], turn: &[u16]) -> Result<Vec<u32>> {
         let mut ends = Vec::new();
         let mut written = false;

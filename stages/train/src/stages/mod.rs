@@ -1,4 +1,4 @@
-//! Stage kinds of this crate, one file or folder each; the list is in [`crate::registry`].
+//! Contains the stage kinds of this crate, one file or folder each; [`crate::registry`] lists them.
 
 pub mod compare;
 pub mod evaluate;

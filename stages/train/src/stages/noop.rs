@@ -1,4 +1,5 @@
-//! `noop`: does nothing, for measuring the orchestrator and joining branches of a workflow.
+//! Implements the stage `noop`, which does nothing. It serves to measure the orchestrator and to join branches of a
+//! workflow.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

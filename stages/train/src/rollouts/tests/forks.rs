@@ -1,4 +1,4 @@
-//! Forks, scaffolds and given tokens.
+//! Tests forks, scaffolds and given tokens.
 
 use super::*;
 
@@ -87,7 +87,7 @@ fn forks_share_their_prefix_and_the_budget_holds() {
 fn strategy_is_called_in_one_order_for_any_batch() {
     let problems = sums(6, 3, 7);
     let (together, calls) = fork_all(&problems, limits(64), 2);
-    // Fewer places than a group has roots, or than whole groups need: waiting sequences must not block the others.
+    // Fewer slots than a group has roots, or than whole groups need: waiting sequences must not block the others.
     let lockstep = |running| EpisodeLimits { tool_wait: ToolWait::Batch, ..limits(running) };
     for few in [limits(8), limits(16), limits(1), lockstep(3), lockstep(64)] {
         let (again, calls_again) = fork_all(&problems, few, 1);
@@ -150,7 +150,7 @@ fn tokens_of_a_demonstration_are_given_and_scored() {
     assert!(
         one.sampled_tokens() + (first.end - first.first) == one.trajectory.loss_mask.iter().filter(|m| **m).count()
     );
-    // The given tokens were sampled plainly once: they get the same bits back.
+    // The given tokens were once sampled plainly, so they get exactly the same values.
     let (ours, theirs) = (one.trajectory.logprobs.as_ref().unwrap(), root.trajectory.logprobs.as_ref().unwrap());
     assert_eq!(ours[first.first..first.end], theirs[first.first..first.end]);
 }

@@ -1,9 +1,9 @@
-//! Metrics that are compared between two arms, and where each comes from: the rollouts or the reports.
+//! Defines the metrics that are compared between two arms, and their sources: rollouts or reports.
 
 use super::trajectories::TrajectoryMetric;
 use trainyard_core::{Error, Result};
 
-/// Prefix of a name that always refers to the reports.
+/// Prefix of a metric name that always refers to the reports.
 const REPORT: &str = "report.";
 
 /// A metric that the option `metrics` names.
@@ -13,7 +13,7 @@ pub struct ArmMetric {
     given: MetricSource,
 }
 
-/// Where a metric comes from.
+/// Source of a metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetricSource {
     /// From rollouts, with a value per problem.
@@ -37,12 +37,12 @@ impl ArmMetric {
         };
         Ok(Self { name: name.to_string(), given })
     }
-    /// The origin that the name alone suggests.
+    /// Returns the source that the name alone determines.
     pub fn given(&self) -> &MetricSource {
         &self.given
     }
-    /// Returns the origin under the wired inputs: without trajectories, the report provides metrics of their names.
-    /// `None` if no wired input has the metric.
+    /// Returns the source under the wired inputs. Without trajectories, a metric of trajectories is read from the
+    /// reports under the same name. `None` if no wired input has the metric.
     pub fn origin(&self, reports: bool, trajectories: bool) -> Option<MetricSource> {
         match &self.given {
             MetricSource::Trajectories(_) if trajectories => Some(self.given.clone()),

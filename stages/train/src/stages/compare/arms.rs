@@ -26,12 +26,12 @@ const NOTE: &str = "Metrics of trajectories are paired by problem, over the prob
 struct ArmPair<T> {
     a: T,
     b: T,
-    /// Both are the same artifact.
+    /// Whether both are the same artifact.
     same: bool,
 }
 
-/// Compares the arms; rows go to the context, the rest to the report. Returns both values of every shared problem, for
-/// the metrics of trajectories.
+/// Compares the two arms. Adds the comparisons to the context, and tables to the report. For metrics of trajectories,
+/// returns both values of every shared problem.
 pub fn compare(config: &CompareConfig, context: &mut StageContext, report: &mut StageReport) -> Result<Vec<PairRow>> {
     let reports = arm_pair(config, context, "reports", |arm| StageReport::read(&arm.folder))?;
     let trajectories = arm_pair(config, context, "trajectories", |arm| read_trajectories(&arm.parquet()))?;
@@ -88,8 +88,8 @@ fn arm_pair<T>(
     Ok(Some(ArmPair { a: read(a)?, b: read(b)?, same: a.digest == b.digest }))
 }
 
-/// A metric that one arm alone has is shown for that arm, without a difference: a mechanism may report what only it
-/// does.
+/// Compares a metric of the reports. If only one arm has the metric, its value is shown without a difference, because a
+/// mechanism may report metrics of its own parts. Errors: data, if neither arm has the metric.
 fn compare_reports(
     name: &str,
     report_name: &str,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::{ArtifactKind, ErrorKind};
 
-/// A rollout of a problem: right or wrong, with so many tool calls.
+/// Returns a rollout of a problem with this correctness and this number of tool calls.
 fn rollout(problem: &str, sample: u32, right: f64, calls: u32) -> Trajectory {
     Trajectory {
         id: format!("{problem}/{sample}"),
@@ -39,7 +39,7 @@ fn context(folder: &Path) -> StageContext {
     context
 }
 
-/// The row of a metric.
+/// Returns the row of a metric.
 fn row<'c>(context: &'c StageContext, name: &str) -> &'c Comparison {
     context.comparisons.iter().find(|row| row.metric == name).unwrap()
 }
@@ -60,7 +60,7 @@ fn arms_are_paired_by_the_problems_that_both_practiced_on() {
     input_trajectories(&mut context, folder.path(), "trajectories", &treatment);
     let options = json!({"metrics": ["correct", "tool_calls", "rewards.answer", "tool_calls_per_correct"]});
     run(options.clone(), &mut context).unwrap();
-    // Right: 0.5 and 1 against 1 and 1, so the differences are 0.5 and 0: mean 0.25, SE² = 2·0.25²/(2·1) = 0.0625.
+    // Correct: 0.5 and 1 against 1 and 1, so the differences are 0.5 and 0: mean 0.25, SE² = 2·0.25²/(2·1) = 0.0625.
     let correct = row(&context, "correct");
     assert_eq!((correct.b, correct.a, correct.difference, correct.n), (Some(0.75), Some(1.0), Some(0.25), Some(2)));
     assert_eq!(correct.unit, "share");
@@ -69,7 +69,7 @@ fn arms_are_paired_by_the_problems_that_both_practiced_on() {
     // Calls: 3 and 3 against 1 and 2.
     let calls = row(&context, "tool_calls");
     assert_eq!((calls.b, calls.a, calls.difference), (Some(3.0), Some(1.5), Some(-1.5)));
-    // Calls per right answer: 6 and 3 against 1 and 2.
+    // Calls per correct answer: 6 and 3 against 1 and 2.
     let per_correct = row(&context, "tool_calls_per_correct");
     assert_eq!((per_correct.b, per_correct.a), (Some(4.5), Some(1.5)));
     assert_eq!(row(&context, "rewards.answer").difference, correct.difference);

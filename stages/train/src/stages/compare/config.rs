@@ -1,4 +1,4 @@
-//! Options of `compare`, with checks for contradictions among them and with the wired inputs.
+//! Defines the options of `compare`, and checks them against each other and against the wired inputs.
 
 use super::arm_metric::{ArmMetric, MetricSource};
 use super::metrics::ProblemMetric;
@@ -87,12 +87,12 @@ fn is_answer(name: &str) -> bool {
 }
 
 impl CompareConfig {
-    /// The two models of `results`, a first.
+    /// Returns the two models of `results`, `a` first, or `None` unless both are set.
     pub fn models(&self) -> Option<(&str, &str)> {
         self.a.as_deref().zip(self.b.as_deref())
     }
 
-    /// Names of both arms, a first.
+    /// Returns the names of both arms, `a` first.
     pub fn arm_names(&self) -> (&str, &str) {
         match self.arms.as_slice() {
             [a, b] => (a, b),
@@ -100,7 +100,7 @@ impl CompareConfig {
         }
     }
 
-    /// Places of both arms among `wired` artifacts, a first. Errors: invalid, without them.
+    /// Returns the indexes of both arms among `wired` artifacts, `a` first. Errors: invalid, if the arms are not wired.
     pub fn arm_places(&self, wired: usize) -> Result<(usize, usize)> {
         let place = |name: &String| self.order.iter().position(|n| n == name).filter(|place| *place < wired);
         match (self.arms.as_slice(), wired) {
@@ -172,7 +172,7 @@ impl PreparedOptions for CompareConfig {
                 problems
                     .push(OptionProblem::new(at, format!("metric `{name}` is listed twice")).help("keep one of them"));
             } else if self.models().is_some() && *name == self.metric {
-                // Other data, so another number; a check of `name` could mean either.
+                // The two metrics have different data and different values, so a check of `name` could mean either.
                 let message = format!("metric `{name}` is also the `metric` of the two models");
                 problems.push(OptionProblem::new(at, message).help(format!(
                     "compare the arms in a separate stage, or write `report.{name}` for the metric of their reports"

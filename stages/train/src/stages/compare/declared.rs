@@ -9,20 +9,22 @@ use trainyard_core::{DeclaredMetrics, MetricInfo, MetricRead, Producer, Producer
 const REPORTS: &str = "reports";
 const TRAJECTORIES: &str = "trajectories";
 
-/// Rows under any options. The list is open, because metrics of reports depend on the stages that wrote them.
+/// Declares the rows under any options. The list is open, because metrics of reports depend on the stages that wrote
+/// them.
 pub fn any() -> DeclaredMetrics {
     let comparisons = metrics::declared().into_iter().chain(trajectories::declared()).collect();
     DeclaredMetrics { comparisons, open: true, ..DeclaredMetrics::default() }
 }
 
-/// Rows under these options.
+/// Declares the rows under these options.
 pub fn of(config: &CompareConfig, producers: &Producers) -> DeclaredMetrics {
     let models = config.models().map(|_| of_models(&config.metric));
     let arms = config.metrics.iter().map(|name| of_arms(name, producers));
     DeclaredMetrics { comparisons: models.into_iter().chain(arms).collect(), ..DeclaredMetrics::default() }
 }
 
-/// The metrics of the arms' reports, and the components of their rewards where the arms say which they have.
+/// Returns the metrics that the stage reads from the arms' reports, and the reward components that it reads from their
+/// trajectories if all arms declare components.
 pub fn reads(config: &CompareConfig, producers: &Producers) -> Vec<MetricRead> {
     let is_wired = |port: &str| producers.get(port).is_some_and(|list| !list.is_empty());
     let read = |(place, name): (usize, &String)| {
@@ -47,7 +49,7 @@ fn lists_components(producers: &Producers) -> bool {
     producers.get(TRAJECTORIES).is_some_and(|list| list.iter().all(declares_components))
 }
 
-/// Unit and meaning of a metric of two models, under the name in the options.
+/// Returns unit and meaning of a metric of two models, under the name in the options.
 fn of_models(name: &str) -> MetricInfo {
     named(name, metrics::declared().into_iter().find(|m| m.covers(name)))
 }
@@ -66,7 +68,8 @@ fn of_arms(name: &str, producers: &Producers) -> MetricInfo {
     named(name, found)
 }
 
-/// The row may be incomplete: an arm without the mechanism may not report the metric.
+/// Declares a row under the name in the options. The row is optional, because an arm without the mechanism may not
+/// report the metric.
 fn named(name: &str, found: Option<MetricInfo>) -> MetricInfo {
     let metric = found.unwrap_or_else(|| MetricInfo::new(name, "", "A metric of the arms' reports."));
     MetricInfo { name: name.to_string(), reduce: None, ..metric }.optional()

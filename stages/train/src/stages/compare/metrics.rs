@@ -1,8 +1,8 @@
-//! Metrics of single problems, computed from result rows. `evaluate` and `compare` share these definitions.
+//! Computes metrics of single problems from result rows. `evaluate` and `compare` share these definitions.
 //!
-//! A problem has no value (`None`) if its rows cannot give one: infrastructure failures are left out, and a metric at k
-//! needs k remaining samples. In majority votes all right answers count as one answer, and two wrong answers are equal
-//! if their text is, up to white space and the spelling of numbers.
+//! A problem has no value (`None`) if its rows are not sufficient: infrastructure failures are left out, and a metric
+//! at k needs k remaining samples. In majority votes all correct answers count as one answer, and two incorrect answers
+//! are equal if their texts are equal, except for white space and the spelling of numbers.
 
 use crate::results::ResultRow;
 use std::collections::BTreeMap;
@@ -14,21 +14,22 @@ use trainyard_learn::statistics::{
 /// Metric of a problem's evaluated samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemMetric {
-    /// The greedy sample is right.
+    /// Whether the greedy sample is correct.
     Accuracy,
-    /// The share of drawn samples that are right.
+    /// Share of drawn samples that are correct.
     Avg,
-    /// Unbiased estimate of the chance that at least one of k samples is right.
+    /// Unbiased estimate of the probability that at least one of k samples is correct.
     PassAt(usize),
-    /// Unbiased estimate of the chance that all k samples are right.
+    /// Unbiased estimate of the probability that all k samples are correct.
     PassHat(usize),
-    /// Whether the most frequent answer of k samples is right; ties count as their expectation.
+    /// Whether the most frequent answer of k samples is correct; ties count as their expectation.
     MajAt(usize),
-    /// Votes weighted by the process reward model.
+    /// Whether the answer with the largest sum of votes among k samples is correct, with votes weighted by the process
+    /// reward model.
     WeightedMajAt(usize, StepReduction),
-    /// Whether the best of k samples, as scored by the process reward model, is right.
+    /// Whether the best of k samples, as scored by the process reward model, is correct.
     BestOf(usize, StepReduction),
-    /// Whether the sample with the highest log-probability under the policy is right: the baseline for a judge.
+    /// Whether the sample with the highest log-probability under the policy is correct: the baseline for a judge.
     LikeliestOf(usize),
     /// Mean of a column over the drawn samples, or the greedy one.
     Mean(AveragedColumn),
@@ -82,11 +83,11 @@ pub fn declared() -> Vec<MetricInfo> {
     list
 }
 
-/// Values by problem id.
+/// Metric values by problem id.
 pub type ProblemValues = BTreeMap<String, f64>;
 
 impl ProblemMetric {
-    /// Reads a name such as `pass_at_8` or `best_of_8_last`.
+    /// Parses a name such as `pass_at_8` or `best_of_8_last`. Errors: invalid, if there is no such metric.
     pub fn parse(name: &str) -> Result<Self> {
         let number = |prefix: &str| name.strip_prefix(prefix).and_then(|k| k.parse::<usize>().ok()).filter(|k| *k > 0);
         let scored = |prefix: &str| {
@@ -117,7 +118,7 @@ impl ProblemMetric {
             })
     }
 
-    /// The value of every problem that has one. The rows are those of one model.
+    /// Returns the value of every problem that has one. The rows are those of one model.
     pub fn by_problem(self, rows: &[&ResultRow]) -> Result<ProblemValues> {
         let mut groups: BTreeMap<&str, Vec<&ResultRow>> = BTreeMap::new();
         for row in rows {
@@ -137,7 +138,7 @@ impl ProblemMetric {
         Ok(values)
     }
 
-    /// The value of one problem, from its rows in order of sample.
+    /// Returns the value of one problem from its rows in order of sample, or `None` if the rows are not sufficient.
     pub fn of(self, rows: &[&ResultRow]) -> Option<f64> {
         let greedy = || rows.iter().find(|r| r.sample < 0).copied();
         let drawn: Vec<&ResultRow> = rows.iter().copied().filter(|r| r.sample >= 0 && r.correct.is_some()).collect();
@@ -193,7 +194,7 @@ fn votes<'a>(rows: &[&ResultRow], keys: &'a [Option<String>]) -> Vec<Vote<'a>> {
     keys.iter().zip(rows).map(|(k, r)| Vote { answer: k.as_deref(), correct: r.correct == Some(true) }).collect()
 }
 
-/// `None` if any row has no score.
+/// Returns the score of every row, or `None` if any row has no score.
 fn scores(rows: &[&ResultRow], reduction: StepReduction) -> Option<Vec<f64>> {
     rows.iter().map(|r| score(r, reduction)).collect()
 }
@@ -207,13 +208,13 @@ fn score(row: &ResultRow, reduction: StepReduction) -> Option<f64> {
     }
 }
 
-/// The class of a row's answer in a vote; none if it gave no answer.
+/// Returns the class of a row's answer in a vote, or `None` if the row has no answer.
 fn key(row: &ResultRow) -> Option<String> {
     if row.correct == Some(true) {
         return Some("right".into());
     }
     let text = row.answer.as_deref()?.trim();
     let number = text.replace([',', '$'], "").parse::<f64>().ok().filter(|x| x.is_finite());
-    // The prefix keeps an answer that reads "right" apart from the class of right answers.
+    // The prefix distinguishes an answer that reads "right" from the class of correct answers.
     (!text.is_empty()).then(|| number.map_or_else(|| format!("text {text}"), |x| format!("number {x}")))
 }

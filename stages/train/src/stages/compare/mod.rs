@@ -1,9 +1,10 @@
-//! Stage `compare`: the paired difference of two models on the same problems, and of two arms of a recipe.
+//! Implements the stage `compare`, which computes the paired differences of two models on the same problems, and of two
+//! arms of a recipe.
 //!
-//! Both comparisons ask whether a change had an effect, and both answer with differences paired by problem (arXiv
-//! 2411.00640). Models are compared by their evaluation results ([`pairs`]), arms also by their rollouts and reports
-//! from training ([`arms`]). Options that contradict the wired inputs are reported before anything runs. Models or arms
-//! without a common problem are an error.
+//! Both comparisons test the effect of a change, with differences paired by problem (arXiv 2411.00640). Models are
+//! compared by their evaluation results ([`pairs`]), arms also by their rollouts and reports from training ([`arms`]).
+//! Options that contradict the wired inputs are reported before the stage runs. Models or arms without a common problem
+//! are an error.
 
 pub mod arm_metric;
 pub mod arms;
@@ -71,7 +72,7 @@ impl Stage for Compare {
     }
 
     fn run(&self, config: CompareConfig, context: &mut StageContext) -> Result<()> {
-        // Lists that are only known at run time are checked here for the first time.
+        // Lists that are known only at run time are checked here for the first time.
         refuse(config.problems_with(&context.wired()))?;
         let models = config.models();
         let (first, second) = models.unwrap_or_else(|| config.arm_names());

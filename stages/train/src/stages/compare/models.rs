@@ -1,10 +1,11 @@
-//! Finding a model's rows in tables of results.
+//! Finds a model's rows in tables of results.
 
 use crate::results::ResultRow;
 use std::collections::BTreeSet;
 use trainyard_core::{Error, Result};
 
-/// The rows of the model called `name`, or of `rl` in the second table for `2/rl`. Errors name what there is.
+/// Returns the rows of the model called `name`; `2/rl` refers to the model `rl` in the second table. Errors: invalid,
+/// if no table or several tables have the model.
 pub fn rows<'a>(tables: &'a [Vec<ResultRow>], name: &str) -> Result<Vec<&'a ResultRow>> {
     let (table, model) = match name.split_once('/').map(|(n, model)| (n.parse::<usize>(), model)) {
         Some((Ok(n), model)) => (Some(n), model),

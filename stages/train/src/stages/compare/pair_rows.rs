@@ -1,4 +1,4 @@
-//! The output `pairs`: both values of every problem, by metric and seed.
+//! Reads and writes the output `pairs`: both values of every problem, by metric and table.
 //!
 //! | column | type | meaning |
 //! |---|---|---|
@@ -13,12 +13,12 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{TableBuilder, read_batches};
 
-/// Both values of one problem.
+/// Both values of one problem under one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairRow {
     /// Row of the comparison.
     pub metric: String,
-    /// Place of the table in `results`, from 0; 0 for arms.
+    /// Index of the table in `results`, from 0; 0 for arms.
     pub table: usize,
     /// Shared problem.
     pub problem_id: String,

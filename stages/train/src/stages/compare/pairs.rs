@@ -17,8 +17,8 @@ use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::{Comparison, Error, Result};
 use trainyard_learn::statistics::{Difference, paired_difference};
 
-/// Compares the models `a` and `b` of the input `results`; the row goes to the context, the rest to the report. Returns
-/// both values of every shared problem.
+/// Compares the models `a` and `b` of the input `results`. Adds the comparison to the context, and tables to the
+/// report. Returns both values of every shared problem.
 pub fn compare(
     metric: &str,
     (a, b): (&str, &str),
@@ -49,26 +49,26 @@ pub fn compare(
     Ok(pairs.rows_of(metric, 0))
 }
 
-/// All tables of the input `results`.
+/// Reads all tables of the input `results`.
 pub(super) fn tables(context: &StageContext) -> Result<Vec<Vec<ResultRow>>> {
     context.many("results").iter().map(|table| read_results(&table.parquet())).collect()
 }
 
-/// Unit of a metric of models.
+/// Returns the unit of a metric of models; empty for an unknown metric.
 pub(super) fn unit(metric: &str) -> String {
     metrics::declared().iter().find(|m| m.covers(metric)).map(|m| m.unit.to_string()).unwrap_or_default()
 }
 
-/// Values of the problems that both models have.
+/// Values of both models for the problems that both have.
 pub struct ProblemPairs {
     /// Problem id, level, value of a, value of b; sorted by id.
     rows: Vec<(String, u32, f64, f64)>,
-    /// Problems that only one model has a value for.
+    /// Number of problems for which only one model has a value.
     pub(super) unpaired: usize,
 }
 
 impl ProblemPairs {
-    /// Values of both models, joined by problem.
+    /// Joins the values of both models by problem.
     pub fn new<'a>(
         a: impl IntoIterator<Item = &'a ResultRow>,
         b: impl IntoIterator<Item = &'a ResultRow>,
@@ -87,7 +87,7 @@ impl ProblemPairs {
         Ok(Self { rows, unpaired })
     }
 
-    /// Both values of every problem, as the output `pairs` holds them.
+    /// Returns both values of every problem as rows of the output `pairs`.
     pub(super) fn rows_of(&self, metric: &str, table: usize) -> Vec<PairRow> {
         let row = |(id, _, a, b): &(String, u32, f64, f64)| PairRow {
             metric: metric.to_string(),
@@ -99,7 +99,7 @@ impl ProblemPairs {
         self.rows.iter().map(row).collect()
     }
 
-    /// The paired difference over all problems, or over those of one level. `None` without a pair.
+    /// Returns the paired difference over all problems, or over those of `level`. `None` without a pair.
     pub fn difference(&self, level: Option<u32>) -> Option<Difference> {
         let rows: Vec<_> = self.rows.iter().filter(|r| level.is_none_or(|l| r.1 == l)).collect();
         let a: Vec<f64> = rows.iter().map(|r| r.2).collect();

@@ -1,7 +1,7 @@
-//! Compares two models over several training seeds: every table of `results` holds the evaluation of one seed.
+//! Compares two models over several training seeds: every table of `results` contains the evaluation of one seed.
 //!
 //! The difference is the mean of the seeds' mean differences, paired by problem within a seed; its interval is
-//! Student's t over seeds. The report has the seeds one by one and the two-level bootstrap.
+//! Student's t over seeds. The report contains each seed's difference and the interval of the two-level bootstrap.
 
 use super::metrics::ProblemMetric;
 use super::models;
@@ -13,10 +13,11 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Comparison, Error, Result};
 use trainyard_learn::statistics::{Difference, PooledEstimate, mean, two_level_bootstrap};
 
-/// Resamples of the bootstrap.
+/// Number of resamples of the bootstrap.
 const RESAMPLES: usize = 2_000;
 
-/// Compares the models `a` and `b` in every table of the input `results`. Returns both values of every shared problem.
+/// Compares the models `a` and `b` in every table of the input `results`. Adds the comparison to the context, and
+/// tables to the report. Returns both values of every shared problem.
 pub fn compare(
     metric: &str,
     (a, b): (&str, &str),
@@ -81,7 +82,7 @@ fn describe(report: &mut StageReport, metric: &str, (a, b): (&str, &str), seeds:
     );
 }
 
-/// The interval of the two-level bootstrap, in words.
+/// Returns a sentence with the interval of the two-level bootstrap, or with the reason why it is missing.
 fn bootstrap(rows: &[PairRow], seeds: usize) -> String {
     let mut differences = vec![Vec::new(); seeds];
     rows.iter().for_each(|row| differences[row.table].push(row.a - row.b));

@@ -1,4 +1,4 @@
-//! Metrics of single problems, computed from rollouts, for two arms that practiced on the same problems.
+//! Computes metrics of single problems from rollouts, for two arms that trained on the same problems.
 //!
 //! Two arms with one seed draw from one pool, so the problems explain most of the difference between their rollouts,
 //! and values can be paired by problem. A problem's value is the mean over its rollouts. For a ratio it is the sum of
@@ -6,8 +6,8 @@
 //! Infrastructure failures are left out. A fork's tokens count from the point where it left its parent, because the
 //! common beginning was sampled once.
 //!
-//! If no rollout has the component that `correct` or `rewards.<component>` names, the error lists the components there
-//! are.
+//! If no rollout has the component that `correct` or `rewards.<component>` names, the error lists the existing
+//! components.
 
 use super::metrics::ProblemValues;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use trainyard_tables::{EpisodeStatus, StopReason, Trajectory};
 pub enum TrajectoryMetric {
     /// Mean reward.
     Reward,
-    /// The reward component that marks right answers is at least 1.
+    /// Whether the reward component that marks correct answers is at least 1.
     Correct,
     /// Tool calls per rollout.
     ToolCalls,
@@ -27,15 +27,16 @@ pub enum TrajectoryMetric {
     ToolErrors,
     /// Turns of the agent per rollout.
     Turns,
-    /// Tokens that the rollout sampled itself.
+    /// Tokens that were sampled for the rollout alone.
     Tokens,
-    /// The rollout has a turn with neither a complete tool call nor a final answer (SimpleTIR, arXiv 2509.02479).
+    /// Whether the rollout has a turn with neither a complete tool call nor a final answer (SimpleTIR, arXiv
+    /// 2509.02479).
     Void,
     /// One component of the reward.
     Component(String),
     /// Sampled tokens of a problem's rollouts per distinct answer.
     TokensPerDistinctAnswer,
-    /// Tool calls over the number of right answers (OTC, arXiv 2504.14870, inverted).
+    /// Tool calls over the number of correct answers (OTC, arXiv 2504.14870, inverted).
     ToolCallsPerCorrect,
 }
 
@@ -85,7 +86,7 @@ pub fn declared() -> Vec<MetricInfo> {
 }
 
 impl TrajectoryMetric {
-    /// Reads a name such as `void` or `rewards.format`; none if trajectories have no such metric.
+    /// Parses a name such as `void` or `rewards.format`. Returns `None` if trajectories have no such metric.
     pub fn parse(name: &str) -> Option<Self> {
         if let Some(component) = name.strip_prefix(COMPONENT) {
             return (!component.is_empty()).then(|| Self::Component(component.to_string()));
@@ -93,7 +94,8 @@ impl TrajectoryMetric {
         FIXED.iter().find(|(n, _)| *n == name).map(|(_, metric)| metric.clone())
     }
 
-    /// The value of every problem that has one. `correct` names the reward component that marks right answers.
+    /// Returns the value of every problem that has one. `correct` names the reward component that marks correct
+    /// answers. Errors: data, if no rollout has the component.
     pub fn by_problem(&self, rows: &[Trajectory], correct: &str) -> Result<ProblemValues> {
         let counted: Vec<&Trajectory> = rows.iter().filter(|r| r.status == EpisodeStatus::Ok).collect();
         if let Some(component) = self.component(correct) {
@@ -107,7 +109,7 @@ impl TrajectoryMetric {
         Ok(groups.into_iter().filter_map(value).collect())
     }
 
-    /// The reward component that the metric reads, if any.
+    /// Returns the reward component that the metric reads, or `None` if it reads no component.
     fn component<'a>(&'a self, correct: &'a str) -> Option<&'a str> {
         match self {
             Self::Component(name) => Some(name),
@@ -116,7 +118,7 @@ impl TrajectoryMetric {
         }
     }
 
-    /// The value of one problem from its rollouts; none if they cannot give one.
+    /// Returns the value of one problem from its rollouts, or `None` if they are not sufficient.
     fn of(&self, rows: &[&Trajectory], correct: &str) -> Option<f64> {
         let right = |r: &&Trajectory| r.rewards.get(correct).map(|v| f64::from(u8::from(*v >= 1.0)));
         let mean = |of: &dyn Fn(&&Trajectory) -> Option<f64>| {
@@ -151,13 +153,14 @@ fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
     (denominator > 0.0).then(|| numerator / denominator)
 }
 
-/// Number of tokens that this rollout sampled itself.
+/// Returns the number of tokens that were sampled for this rollout alone.
 fn own_tokens(row: &Trajectory) -> usize {
     row.loss_mask.iter().skip(row.fork_at.unwrap_or(0) as usize).filter(|sampled| **sampled).count()
 }
 
-/// As the loop judges turns: a message without a complete call is void unless a user replied to it, or it is the last
-/// one and its answer was read. Messages before the agent's own turns belong to the prompt.
+/// Returns whether the rollout has a void turn, by the definition of the training loop. A message without a complete
+/// call is void unless a user replied to it, or it is the last one and its answer was read. Messages before the agent's
+/// own turns belong to the prompt.
 fn is_void(row: &Trajectory) -> bool {
     let assistant: Vec<usize> = (0..row.messages.len()).filter(|&i| row.messages[i].role == "assistant").collect();
     let agent_messages = &assistant[assistant.len().saturating_sub(row.turns as usize)..];

@@ -1,4 +1,4 @@
-//! Value of choosing one of several samples: the chosen sample against a random one of the same problem.
+//! Compares the chosen one of several samples with a random sample of the same problem.
 //!
 //! A process reward model can be calibrated and still choose worse than chance, so the report shows the paired
 //! difference next to the accuracies.
@@ -20,8 +20,8 @@ pub struct SelectionMethod {
     pub by_prm: bool,
 }
 
-/// Writes the difference between every choice of every sampled model and the mean of all its samples, paired by
-/// problem.
+/// Writes metrics and a table of the paired difference between the chosen sample and the mean of all samples, for every
+/// choice and every sampled model.
 pub fn write(
     choices: &[SelectionMethod],
     names: &[String],
@@ -68,7 +68,7 @@ pub fn write(
     Ok(())
 }
 
-/// Returns the mean over problems of the chosen sample minus the mean sample. `None` if no problem has both.
+/// Returns the mean over problems of the chosen sample minus the mean sample, or `None` if no problem has both.
 fn gain(choice: &str, rows: &[ResultRow]) -> Result<Option<Estimate>> {
     let rows: Vec<&ResultRow> = rows.iter().collect();
     let mean = ProblemMetric::Avg.by_problem(&rows)?;
@@ -93,7 +93,7 @@ fn verdict(interval: Option<(f64, f64)>) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Returns twenty problems with one right and one wrong sample each; the scores prefer the wrong one.
+    /// Returns twenty problems with one correct and one incorrect sample each; the scores prefer the incorrect one.
     fn misled() -> Vec<ResultRow> {
         let row = |problem: usize, sample: i32| ResultRow {
             problem_id: format!("p{problem}"),

@@ -1,4 +1,4 @@
-//! Options of `evaluate`, and checks of them against each other and against the inputs.
+//! Defines the options of `evaluate`, and checks them against each other and against the inputs.
 
 use super::served_model::ServedModel;
 use crate::config::{SamplingOptions, default_environment};
@@ -187,7 +187,7 @@ impl EvaluateConfig {
             })
             .collect()
     }
-    /// Returns the k of pass@k, ascending. pass@1 is avg.
+    /// Returns the values of k for pass@k, ascending. pass@1 is avg.
     pub fn ks(&self) -> Vec<u32> {
         if self.pass_at.is_empty() {
             return std::iter::successors(Some(2_u32), |k| k.checked_mul(2))

@@ -1,4 +1,4 @@
-//! Declared metrics of `evaluate`: every metric of every model, overall and by level.
+//! Declares the metrics of `evaluate`: every metric of every model, overall and by level.
 
 use super::config::EvaluateConfig;
 use super::served;
@@ -11,7 +11,7 @@ struct MetricTemplate {
     unit: &'static str,
     doc: &'static str,
     higher: bool,
-    /// Whether drawn samples are needed, not the greedy one alone.
+    /// Whether the metric needs drawn samples in addition to the greedy one.
     drawn: bool,
 }
 
@@ -41,7 +41,7 @@ pub fn any() -> DeclaredMetrics {
 /// Declares the metrics of these options, for the wired models.
 pub fn of(config: &EvaluateConfig, producers: &Producers) -> DeclaredMetrics {
     let models = producers.get("models").map_or(&[][..], Vec::as_slice);
-    // A fan-out over rows that are not known yet is one producer of any number of models.
+    // A fan-out over rows that are not known yet is one producer with an unknown number of models.
     if config.names.is_empty() && models.iter().any(|producer| producer.declared.is_none()) {
         return any();
     }

@@ -1,7 +1,7 @@
-//! `evaluate`: greedy accuracy, avg@k, pass@k, maj@k and best-of-k by a process reward model, for several models on the
-//! same problems.
+//! Implements the stage `evaluate`, which measures greedy accuracy, avg@k, pass@k, maj@k and best-of-k by a process
+//! reward model, for several models on the same problems.
 //!
-//! All models see the same problems with the same draws, so differences between them are paired.
+//! All models get the same problems with the same draws, so differences between models are paired.
 
 pub mod choices;
 pub mod config;
@@ -134,7 +134,7 @@ impl Stage for Evaluate {
 
     fn run(&self, prepared: EnvironmentConfig<EvaluateConfig>, context: &mut StageContext) -> Result<()> {
         let EnvironmentConfig { config, environment, backend } = prepared;
-        // Lists known only at run time have not been checked before.
+        // Lists that are known only at run time are checked here for the first time.
         refuse(config.problems_with(&context.wired()))?;
         let models = context.many("models");
         let names = config.model_names(models.len());
@@ -212,7 +212,7 @@ fn chance(config: &EvaluateConfig) -> Chance {
     Chance::new(config.seed).child("evaluate", &[])
 }
 
-/// Finds the test problems that resemble training problems, if training problems are given.
+/// Finds the test problems that resemble training problems. Returns `None` without training problems.
 fn twins(tested: &[Problem], environment: &dyn Environment, context: &StageContext) -> Result<Option<Twins>> {
     let mut training = Vec::new();
     for artifact in context.many("training") {
@@ -222,7 +222,7 @@ fn twins(tested: &[Problem], environment: &dyn Environment, context: &StageConte
     Ok((!training.is_empty()).then(|| Twins::find(tested, &training, decoration)))
 }
 
-/// Loads the process reward model, if one is given; its artifact defines where steps end.
+/// Loads the process reward model, whose artifact defines the ends of steps. Returns `None` if no such model is wired.
 fn scorer(config: &EvaluateConfig, backend: &Arc<dyn Backend>, context: &StageContext) -> Result<Option<Scorer>> {
     let Some(artifact) = context.optional("prm") else { return Ok(None) };
     let steps = match artifact.metadata.get("steps") {

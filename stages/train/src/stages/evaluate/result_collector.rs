@@ -1,7 +1,7 @@
-//! Collection of finished episodes: result rows are kept in memory, rollouts written straight to their file.
+//! Collects finished episodes: result rows stay in memory, and rollouts are written to their file at once.
 //!
 //! Every number can be traced to its rollouts, so all of them are kept unless an option limits them, and they may
-//! exceed memory. The episodes of every call are also written as a shard. A resume point holds the shards so far; a
+//! exceed memory. The episodes of every call are also written as a shard. A resume point contains the shards so far; a
 //! resumed stage enters them again in order, so its outputs have the same bytes.
 
 use crate::programs::ProgramTotals;
@@ -26,7 +26,7 @@ struct CollectorState {
 
 #[derive(Debug, Default)]
 pub struct ModelResults {
-    /// Row of each episode, in the order in which they were taken.
+    /// Row of each episode, in the order in which the episodes were taken.
     pub rows: Vec<ResultRow>,
     /// Counts of harness programs.
     pub programs: ProgramTotals,
@@ -50,17 +50,17 @@ pub struct ResultCollector<'a> {
     /// Folder of the shards of all calls, for resume points.
     shards: PathBuf,
     written: usize,
-    /// End of the shards of an earlier attempt that are not entered yet; they begin at `written`.
+    /// Number of shards of an earlier attempt. The shards from `written` on are not entered yet.
     restored: usize,
-    /// Episodes between resume points; 0 = none.
+    /// Number of episodes between resume points; 0 = no resume points.
     every: u64,
-    /// Episodes at the newest resume point.
+    /// Number of episodes at the newest resume point.
     saved: u64,
 }
 
 impl<'a> ResultCollector<'a> {
-    /// Creates the ledger from the newest resume point, if any. `rollout_limit` = rollouts to keep of one model, `None`
-    /// = all; `total` = episodes of all models; `every` = episodes between resume points.
+    /// Creates the collector from the newest resume point, if any. `rollout_limit` = rollouts to keep of one model,
+    /// `None` = all; `total` = episodes of all models; `every` = episodes between resume points.
     pub fn create(context: &'a StageContext, rollout_limit: Option<usize>, total: u64, every: u64) -> Result<Self> {
         let rollouts = TableRowWriter::create(&context.output_parquet("trajectories")?)?;
         let rollout_limit = rollout_limit.unwrap_or(usize::MAX);
@@ -91,7 +91,7 @@ impl<'a> ResultCollector<'a> {
         })
     }
 
-    /// Enters the next call from the resume point. Returns false if that call has to be run.
+    /// Enters the episodes of the next call from the resume point. Returns false if that call has to be run.
     pub fn resume(&mut self) -> Result<bool> {
         if self.written == self.restored {
             return Ok(false);
@@ -110,8 +110,9 @@ impl<'a> ResultCollector<'a> {
         self.rollouts_left = self.rollout_limit;
     }
 
-    /// Takes finished episodes of the current model: rows and rollouts in one order. A row contains the id of its
-    /// rollout, if kept. `programs` = their program counts.
+    /// Takes the finished episodes of one call of the current model: rows and rollouts in the same order, and their
+    /// program counts. Sets the rollout id in the rows of kept rollouts, writes the shard, and saves a resume point
+    /// when one is due.
     pub fn take(
         &mut self,
         mut rows: Vec<ResultRow>,
@@ -185,7 +186,7 @@ fn link(from: &Path, to: &Path) -> Result<()> {
     std::fs::copy(from, to).map(|_| ()).map_err(|e| io_error(to, &e))
 }
 
-/// Returns the share of right answers among the greedy rows so far.
+/// Returns the share of correct answers among the greedy rows so far, or `None` without such rows.
 fn running_accuracy(rows: &[ResultRow]) -> Option<f64> {
     let greedy: Vec<bool> = rows.iter().filter(|r| r.sample < 0).filter_map(|r| r.correct).collect();
     (!greedy.is_empty()).then(|| greedy.iter().filter(|c| **c).count() as f64 / greedy.len() as f64)

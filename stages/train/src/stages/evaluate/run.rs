@@ -1,5 +1,5 @@
-//! Episodes of every model on every problem, once greedily and `samples` times at the sampling temperature, scored if
-//! there is a process reward model.
+//! Runs the episodes of every model on every problem, once greedily and `samples` times at the sampling temperature,
+//! and scores them if there is a process reward model.
 
 use super::config::EvaluateConfig;
 use super::result_collector::ResultCollector;
@@ -31,7 +31,7 @@ pub struct Evaluation<'a> {
 }
 
 impl Evaluation<'_> {
-    /// Runs all episodes of one model into the ledger.
+    /// Runs all episodes of one model and enters them in `ledger`.
     pub fn run(
         &self,
         name: &str,
@@ -68,7 +68,7 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// Creates the driver of the first, greedy episode of every problem.
+    /// Creates the driver of the greedy episodes, one of every problem.
     pub fn greedy<'s>(
         &'s self,
         name: &str,
@@ -100,7 +100,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// Completes and scores finished episodes and enters them in the ledger.
+/// Completes and scores finished episodes and enters them in `ledger`.
 fn absorb(
     name: &str,
     policy: &PolicyModel,
@@ -144,12 +144,12 @@ fn row(name: &str, one: &Rollout, greedy: bool) -> ResultRow {
         prm_min: reduce(StepReduction::Min),
         prm_product: reduce(StepReduction::Product),
         prm_last: reduce(StepReduction::Last),
-        // The ledger sets the id of a kept rollout.
+        // The collector sets the id of a kept rollout.
         rollout: None,
     }
 }
 
-/// Returns the reason as written in tables.
+/// Returns the name of a stop reason in tables.
 pub(super) fn stop(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Answer => "answer",

@@ -1,7 +1,7 @@
-//! Scores of a process reward model for finished episodes: the logit of `score.weight` at the last token of each step,
-//! through a sigmoid.
+//! Scores finished episodes with a process reward model: the score is the logit of `score.weight` at the last token of
+//! each step, through a sigmoid.
 //!
-//! Ranking samples, labeling rollouts and measuring the head use the same places and the same kernels.
+//! Ranking samples, labeling rollouts and measuring the head use the same positions and the same kernels.
 
 use crate::contexts::steps_by_context;
 use crate::model::PolicyModel;

@@ -1,7 +1,7 @@
-//! Evaluation of served models, which are known by their messages alone.
+//! Evaluates served models, of which only the messages are known.
 //!
 //! Their rollouts have messages and no tokens: the ids that a server read and sampled are unknown, and ids of another
-//! tokenizer would be invented.
+//! tokenizer would be incorrect.
 
 use super::result_collector::ResultCollector;
 use super::run::{Evaluation, stop};
@@ -24,7 +24,8 @@ pub fn metrics(name: &str) -> Vec<MetricInfo> {
     trainyard_chat::metrics().into_iter().map(of).collect()
 }
 
-/// Runs all episodes of one model into the ledger. Returns request counts, under the names of [`metrics`].
+/// Runs all episodes of one model and enters them in the collector. Returns request counts, under the names of
+/// [`metrics`].
 ///
 /// Episodes of an earlier attempt are run again with the stored responses, so that the counts and the output `requests`
 /// cover all episodes.

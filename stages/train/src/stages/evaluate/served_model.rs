@@ -1,4 +1,4 @@
-//! Model of an evaluation that is served at an endpoint.
+//! Defines a model of an evaluation that is served at an endpoint.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub struct ServedModel {
 }
 
 impl ServedModel {
-    /// Returns the problems of the options at `place`.
+    /// Returns the problems of the options at the pointer `place`.
     pub fn problems(&self, place: &str) -> Vec<OptionProblem> {
         self.model.problems().into_iter().map(|problem| problem.with_prefix("/model").with_prefix(place)).collect()
     }

@@ -1,7 +1,7 @@
-//! Conversion of result rows to metrics, tables and paired differences.
+//! Converts result rows to metrics, tables and paired differences.
 //!
-//! All numbers are computed from the rows that are also the output `results`, so each can be recomputed. Infrastructure
-//! failures are left out of every metric, never counted as wrong.
+//! All numbers are computed from the rows of the output `results`, so users can recompute them. Infrastructure failures
+//! are left out of every metric and never counted as incorrect.
 
 use super::choices::{self, SelectionMethod};
 use super::config::EvaluateConfig;
@@ -36,7 +36,7 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// Creates a summary of `rows`, with one list per entry of `names`; `with_prm`: they have step scores.
+    /// Creates a summary of `rows`, which has one list per entry of `names`; `with_prm`: the rows have step scores.
     pub fn new(
         config: &'a EvaluateConfig,
         names: &'a [String],
@@ -47,7 +47,7 @@ impl<'a> Summary<'a> {
         Self { config, names, rows, with_prm, twins, programs: &[] }
     }
 
-    /// Sets the program counts, one for each of the names.
+    /// Sets the program counts, one for each model.
     pub fn programs(self, programs: &'a [ProgramTotals]) -> Self {
         Self { programs, ..self }
     }
@@ -138,7 +138,7 @@ impl<'a> Summary<'a> {
         list
     }
 
-    /// Writes a row for each metric, so that all of them fit in a terminal.
+    /// Writes the metrics of all models as a table with one row per metric, so that all models fit in a terminal.
     fn models(&self, context: &mut StageContext, report: &mut StageReport) -> Result<()> {
         let heads = std::iter::once("metric".to_string()).chain(self.names.iter().cloned());
         let mut table = Table::new("Models", heads);
@@ -229,7 +229,7 @@ impl<'a> Summary<'a> {
         Ok(())
     }
 
-    /// Writes the counts of programs' conversations, if there are any.
+    /// Writes the counts of programs' conversations, if the rollouts have any.
     fn conversations(&self, context: &mut StageContext, report: &mut StageReport) {
         let mut table = Table::new("Conversations of programs", ["model", "what", "per episode"]);
         for (name, programs) in self.names.iter().zip(self.programs) {
@@ -273,8 +273,8 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// Returns an interval within the metric's range: Wilson's for one trial per problem, a log scale for counts, cut at 0
-/// and 1 for shares.
+/// Returns an interval within the metric's range, or `None` if it cannot be estimated: Wilson's interval for one trial
+/// per problem, a log scale for counts, and limits of 0 and 1 for shares.
 fn interval(metric: ProblemMetric, e: &Estimate) -> Option<(f64, f64)> {
     match metric {
         ProblemMetric::Accuracy => wilson((e.value * e.n as f64).round() as usize, e.n),
@@ -283,7 +283,7 @@ fn interval(metric: ProblemMetric, e: &Estimate) -> Option<(f64, f64)> {
     }
 }
 
-/// Estimates a metric over the problems of one level, or all. `None` if no problem has a value.
+/// Estimates a metric over the problems of `level`, or over all problems. `None` if no problem has a value.
 fn estimate(metric: ProblemMetric, rows: &[ResultRow], level: Option<u32>) -> Result<Option<Estimate>> {
     let some: Vec<&ResultRow> = rows.iter().filter(|r| level.is_none_or(|l| r.level == l)).collect();
     let by_problem = metric.by_problem(&some)?;

@@ -1,4 +1,4 @@
-//! Trial of the stage: the last model runs the first problems greedily.
+//! Runs a trial of the stage: the last model plays the first problems greedily.
 
 use super::config::EvaluateConfig;
 use super::run::Evaluation;
@@ -13,8 +13,8 @@ use trainyard_envs::ToolHost;
 use trainyard_learn::Rollout;
 use trainyard_tables::Problem;
 
-/// Runs the requested episodes. The last model is the pipeline's result; a replacement for it has no name among the
-/// options.
+/// Runs the requested episodes. The last model is the pipeline's result; a replacement for this model has no name among
+/// the options.
 pub(super) fn trial(
     parts: &TrainParts,
     prepared: EnvironmentConfig<EvaluateConfig>,

@@ -1,4 +1,4 @@
-//! Test problems that occur in training with other words, and the models' accuracy on the rest.
+//! Finds test problems that occur in training in other words, and computes the models' accuracy on the other ones.
 //!
 //! Two problems are twins if their questions are equal once numbers, names and the generator's exchangeable words are
 //! masked: the steps of the solution are then the same, only the numbers differ. Twins are allowed (a short story has
@@ -25,7 +25,8 @@ pub struct Twins {
 }
 
 impl Twins {
-    /// Finds the twins. `decoration`: words that the problems' generator exchanges freely.
+    /// Finds the twins and the repeats among `tests`. `decoration`: words that the problems' generator exchanges
+    /// freely.
     pub fn find(tests: &[Problem], training: &[Problem], decoration: &[&str]) -> Self {
         let masked: BTreeSet<String> = training.iter().map(|p| mask(p.question(), decoration)).collect();
         let forms: BTreeSet<&str> = training.iter().map(|p| p.canonical.as_str()).filter(|f| !f.is_empty()).collect();
@@ -44,7 +45,7 @@ impl Twins {
         found
     }
 
-    /// Writes the shares of twins, and greedy accuracy and its differences without them.
+    /// Writes the shares of twins and repeats, and greedy accuracy and its differences without the twins.
     pub fn write(
         &self,
         names: &[String],
@@ -130,7 +131,7 @@ pub fn mask(question: &str, decoration: &[&str]) -> String {
     let mut rest = question.chars().peekable();
     while let Some(first) = rest.next() {
         if first.is_ascii_digit() {
-            // 1,200 and 4.5 are one number; the full stop of a sentence is not part of it.
+            // 1,200 and 4.5 are single numbers; the full stop of a sentence is not part of a number.
             while let Some(&next) = rest.peek() {
                 let mut ahead = rest.clone();
                 ahead.next();

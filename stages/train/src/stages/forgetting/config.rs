@@ -1,4 +1,4 @@
-//! Options of `forgetting`, and checks of them against each other and against the inputs.
+//! Defines the options of `forgetting`, and checks them against each other and against the inputs.
 
 use crate::results::ResultRow;
 use crate::stages::compare::ProblemMetric;
@@ -46,7 +46,7 @@ impl ForgettingTask {
     pub fn holds(&self, row: &ResultRow) -> bool {
         (self.levels.is_empty() || self.levels.contains(&row.level)) && row.problem_id.starts_with(&self.id_prefix)
     }
-    /// Returns whether the options alone prove that two tasks share problems. Other overlaps are found in the tables.
+    /// Returns whether the options alone show that two tasks share problems. Other overlaps are found in the tables.
     fn overlaps(&self, other: &Self) -> bool {
         let inside = |a: &Self, b: &Self| a.id_prefix.starts_with(&b.id_prefix);
         let nested = inside(self, other) || inside(other, self);

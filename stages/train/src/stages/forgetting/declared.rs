@@ -1,4 +1,4 @@
-//! Declared metrics of `forgetting`.
+//! Declares the metrics of `forgetting`.
 
 use super::config::ForgettingConfig;
 use trainyard_core::MetricInfo;
@@ -30,7 +30,8 @@ pub fn of(config: &ForgettingConfig) -> Vec<MetricInfo> {
     list
 }
 
-/// Declares a number with the ends of its 95% interval, which too few problems do not have.
+/// Declares a number with the ends of its 95% interval. The ends are optional, because too few problems have no
+/// interval.
 fn estimated(metric: MetricInfo) -> [MetricInfo; 3] {
     let end = |name: &str, doc: &'static str| {
         MetricInfo { name: format!("{}_{name}", metric.name), doc: doc.into(), ..metric.clone() }.optional()

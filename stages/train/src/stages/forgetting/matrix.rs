@@ -1,8 +1,8 @@
-//! Matrix `a[t][i]` (accuracy of the model after task t on task i) and the metrics computed from it (arXiv 2507.05386).
+//! Computes the matrix `a[t][i]` (accuracy of the model after task t on task i) and its metrics (arXiv 2507.05386).
 //!
 //! Forgetting is the difference of two models on the same problems, with the interval of paired differences clustered
-//! by problem (arXiv 2411.00640). Tasks have equal weight, whatever their number of problems. Tasks share no problem,
-//! so the errors of their means are independent and their squares add up.
+//! by problem (arXiv 2411.00640). Tasks have equal weight, regardless of their number of problems. Tasks share no
+//! problem, so the errors of their means are independent and their squares add up.
 
 use super::config::{ForgettingConfig, ForgettingTask};
 use crate::results::ResultRow;
@@ -59,18 +59,18 @@ impl AccuracyMatrix {
         Ok(())
     }
 
-    /// Returns the estimate of the model after task `t` (0 = before the first) on task `i` (from 0). `None` if it was
-    /// not evaluated there.
+    /// Returns the estimate of the model after task `t` (0 = before the first) on task `i` (from 0), or `None` if the
+    /// model was not evaluated on that task.
     pub fn cell(&self, t: usize, i: usize) -> Option<Estimate> {
         let row = if t == 0 { self.initial.as_ref()? } else { &self.after[t - 1] };
         estimate(&row[i])
     }
-    /// Returns the rows of the matrix: 1 to the number of tasks, from 0 if there is an initial model.
+    /// Returns the rows of the matrix: 1 to the number of tasks, and also 0 if there is an initial model.
     pub fn stages(&self) -> std::ops::RangeInclusive<usize> {
         usize::from(self.initial.is_none())..=self.tasks.len()
     }
-    /// Returns the 95% interval: Wilson's score for one trial per problem, which is valid near 0 and 1 too; else
-    /// clustered by problem.
+    /// Returns the 95% interval: Wilson's score for one trial per problem, which is also valid near 0 and 1; otherwise
+    /// the interval clustered by problem.
     pub fn interval(&self, e: &Estimate) -> Option<(f64, f64)> {
         match self.metric {
             ProblemMetric::Accuracy => wilson((e.value * e.n as f64).round() as usize, e.n),
@@ -78,7 +78,7 @@ impl AccuracyMatrix {
         }
     }
 
-    /// Returns the mean over all tasks of the last model.
+    /// Returns the mean of the last model over all tasks, or `None` if a task has no value.
     pub fn final_accuracy(&self) -> Option<Estimate> {
         let last = self.tasks.len();
         over_tasks(&(0..last).map(|i| self.cell(last, i)).collect::<Option<Vec<_>>>()?)
@@ -90,13 +90,14 @@ impl AccuracyMatrix {
         (0..last).map(|i| self.change(i, &self.after[i][i], &self.after[last][i])).collect()
     }
     /// Returns the highest value since task `i` was trained minus the last one; never negative. The highest of several
-    /// measured values is above the truth by chance, so this number is biased upwards and has no interval.
+    /// measured values exceeds the true value by chance, so this number is biased upwards and has no interval.
     pub fn from_best(&self, i: usize) -> f64 {
         let last = self.tasks.len();
         let since: Vec<f64> = (i + 1..=last).filter_map(|t| self.cell(t, i)).map(|e| e.value).collect();
         since.last().map_or(0.0, |end| since.iter().copied().fold(*end, f64::max) - end)
     }
-    /// Compares, for every task, the model just after its training (a) with the initial one (b). `None` without one.
+    /// Compares, for every task, the model just after its training (a) with the initial one (b). `None` without an
+    /// initial model.
     pub fn learned(&self) -> Result<Option<Vec<TaskChange>>> {
         let Some(initial) = &self.initial else { return Ok(None) };
         (0..self.tasks.len()).map(|i| self.change(i, &self.after[i][i], &initial[i])).collect::<Result<_>>().map(Some)

@@ -1,7 +1,8 @@
-//! `forgetting`: retention of earlier tasks by a model that was trained on one task after another.
+//! Implements the stage `forgetting`, which measures the retention of earlier tasks by a model that was trained on one
+//! task after another.
 //!
-//! Continual post-training is judged by the matrix of all models on all tasks (arXiv 2507.05386). It is computed from
-//! the tables of `evaluate`; no model is loaded.
+//! Continual post-training is judged by the matrix of all models on all tasks (arXiv 2507.05386). The stage computes
+//! the matrix from the tables of `evaluate` and loads no model.
 
 pub mod config;
 mod declared;
@@ -62,7 +63,7 @@ impl Stage for Forgetting {
     }
 
     fn run(&self, config: ForgettingConfig, context: &mut StageContext) -> Result<()> {
-        // Lists known only at run time have not been checked before.
+        // Lists that are known only at run time are checked here for the first time.
         refuse(config.problems_with(&context.wired()))?;
         let tables = context
             .many("results")

@@ -1,4 +1,5 @@
-//! Metrics and report of `forgetting`: the matrix, the forgetting of each task, and the gain from training on it.
+//! Writes the metrics and the report of `forgetting`: the matrix, the forgetting of each task, and the gain from
+//! training on each task.
 
 use super::config::ForgettingConfig;
 use super::matrix::{AccuracyMatrix, TaskChange, over_tasks};

@@ -13,7 +13,7 @@ fn row(model: &str, problem: &str, correct: Option<bool>) -> ResultRow {
     ResultRow { model: model.into(), problem_id: problem.into(), level, sample: -1, correct, ..ResultRow::default() }
 }
 
-/// Returns rows of one model: `a1+` is right, `a2-` wrong, `b1?` lost by the infrastructure.
+/// Returns rows of one model: `a1+` is correct, `a2-` incorrect, `b1?` lost by the infrastructure.
 fn rows(model: &str, text: &str) -> Vec<ResultRow> {
     let one = |word: &str| {
         let (problem, mark) = word.split_at(word.len() - 1);

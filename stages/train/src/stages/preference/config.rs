@@ -1,4 +1,4 @@
-//! Options of `preference`.
+//! Defines the options of `preference`.
 
 use crate::backend_config::TrainOptions;
 use crate::optimize::{OptimizerOptions, TrainingMethod};
@@ -109,7 +109,7 @@ impl Default for PreferenceConfig {
 }
 
 impl PreferenceConfig {
-    /// Returns the steps between measurements; 0 = none in between.
+    /// Returns the number of steps between measurements; 0 = no measurements between the first and the last step.
     pub fn validation_interval(&self) -> u64 {
         self.validate_every.unwrap_or(25)
     }
@@ -145,7 +145,7 @@ impl TrainOptions for PreferenceConfig {
             ("/validate_every", self.validate_every.is_some_and(|every| every > 0)),
             ("/keep", self.keep == WeightsChoice::Best),
         ];
-        // A wired reference is in memory together with the policy, before moments and gradients are.
+        // A wired reference is in memory together with the policy before moments and gradients are allocated.
         let second = self.adapter.is_some() && inputs.get("reference").is_some_and(|count| *count > 0);
         let training =
             TrainingMemory { adapter: self.adapter.as_ref(), tokens: self.micro_batch_tokens, samples: second };

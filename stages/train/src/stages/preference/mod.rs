@@ -1,7 +1,7 @@
-//! `preference`: trains a model on pairs of a chosen and a rejected answer.
+//! Implements the stage `preference`, which trains a model on pairs of a chosen and a rejected answer.
 //!
 //! Both conversations of a pair are computed side by side, and a loss of the family `preference_losses` gets the sums
-//! of their log-probabilities. The reference's are computed once, before the first step.
+//! of their log-probabilities. The sums of the reference are computed once, before the first step.
 
 pub mod config;
 mod objective;

@@ -1,4 +1,5 @@
-//! Loss of pairs: from log-probabilities of tokens to sums of answers, and back to slopes of tokens.
+//! Computes the loss of pairs: sums the log-probabilities of tokens over answers, and converts the slopes of answers to
+//! slopes of tokens.
 
 use super::pairs::{AnswerPair, loss_tokens};
 use crate::optimize::micro_batches;
@@ -74,8 +75,8 @@ impl PairSums {
 }
 
 impl Objective<'_> {
-    /// Measures pairs, given the outputs at their places ([`inputs`]) and the reference's sums. Returns the slopes of
-    /// `share` times the sum of their losses, one per place.
+    /// Measures pairs, given the outputs at their positions ([`inputs`]) and the reference's sums. Returns the slopes
+    /// of `share` times the sum of their losses, one per position.
     pub fn measure(
         &self,
         pairs: &[&AnswerPair],
@@ -104,14 +105,14 @@ impl Objective<'_> {
     }
 }
 
-/// Returns the sequences of pairs, and the places of their tokens in the loss.
+/// Returns the sequences of pairs, and the positions of their tokens in the loss.
 pub fn inputs<'p>(pairs: &[&'p AnswerPair]) -> (Vec<&'p [u32]>, Vec<TokenPosition>) {
     let contexts = || pairs.iter().flat_map(|pair| pair.contexts());
     let masks: Vec<&[bool]> = contexts().map(|context| context.mask.as_slice()).collect();
     (contexts().map(|context| context.tokens.as_slice()).collect(), TokenPosition::from_masks(&masks))
 }
 
-/// Sums values at the places of pairs over each answer.
+/// Sums values at the positions of pairs over each answer.
 pub fn sums(pairs: &[&AnswerPair], logprobs: &[f64]) -> Vec<Logprobs> {
     let mut rest = logprobs;
     let mut side = |side: &[_]| -> f64 {
@@ -122,8 +123,8 @@ pub fn sums(pairs: &[&AnswerPair], logprobs: &[f64]) -> Vec<Logprobs> {
     pairs.iter().map(|pair| [side(&pair.sides[0]), side(&pair.sides[1])]).collect()
 }
 
-/// Passes pairs in parts of about `budget` tokens to `evaluate`, without gradients. `take` gets the outputs, and the
-/// places in the list of each part's pairs.
+/// Passes pairs in parts of about `budget` tokens to `evaluate`, without gradients. `take` gets the indexes of a part's
+/// pairs in the list, the pairs and their outputs.
 pub fn each_part(
     pairs: &[AnswerPair],
     budget: usize,

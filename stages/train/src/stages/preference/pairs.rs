@@ -1,4 +1,4 @@
-//! Pairs of token sequences, from rows that mark which of two was chosen.
+//! Reads pairs of token sequences from rows that mark which of two answers was chosen.
 
 use std::collections::BTreeMap;
 use trainyard_api::InputArtifact;
@@ -91,7 +91,8 @@ impl AnswerPairs {
     }
 }
 
-/// Returns the rows of a group as a pair; `None` if one of them is missing.
+/// Returns the rows of a group as a pair, or `None` if the group has only one row. Errors: the reason why the rows are
+/// not a pair.
 fn pair(rows: Vec<(f64, TokenizedTrajectory)>) -> Result<Option<AnswerPair>, String> {
     let count = rows.len();
     let Ok([a, b]) = <[_; 2]>::try_from(rows) else {
@@ -113,8 +114,8 @@ fn no_pair(reason: &str, group: u32, source: &str) -> Error {
         .help("wire the output `preferences` of `data/pairs`, which makes pairs, or of `data/import`")
 }
 
-/// Removes the agent's turns with which both answers begin from the loss: they are context, and both sides would move
-/// them against each other. Returns their number.
+/// Removes the agent's turns with which both answers begin from the loss, because these turns are context and the two
+/// sides would move them in opposite directions. Returns the number of removed turns.
 ///
 /// Contexts that are equal on both sides contain only such turns and are dropped.
 fn mask_shared(pair: &mut AnswerPair) -> usize {

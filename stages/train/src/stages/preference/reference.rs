@@ -1,9 +1,9 @@
-//! Log-probabilities of all answers under the reference: computed once, before the first step, and kept in resume
-//! points.
+//! Computes the log-probabilities of all answers under the reference once, before the first step, and keeps them in
+//! resume points.
 //!
-//! The default reference is the stage's input model, computed by its trainer before the first step, so there is no
-//! second copy in memory. Another one is wired as the input `reference` and freed after its log-probabilities are
-//! computed.
+//! The default reference is the stage's input model, and its trainer computes the log-probabilities before the first
+//! step, so memory contains no second copy. Another reference is wired as the input `reference` and freed after its
+//! log-probabilities are computed.
 
 use super::config::PreferenceConfig;
 use super::objective::{Logprobs, each_part, sums};
@@ -34,7 +34,7 @@ impl ReferenceLogprobs {
     pub fn zeros(train: &[AnswerPair], held: &[AnswerPair]) -> Self {
         Self { train: vec![[0.0; 2]; train.len()], held: vec![[0.0; 2]; held.len()] }
     }
-    /// Computes the sums under a trainer's current weights.
+    /// Computes the sums under a trainer's current weights, and reports progress.
     pub fn of(
         trainer: &ModelTrainer,
         (train, held): (&[AnswerPair], &[AnswerPair]),
@@ -59,7 +59,7 @@ impl ReferenceLogprobs {
         };
         Ok(Self { train: numbers(train)?, held: numbers(held)? })
     }
-    /// Computes the sums under the model wired to `reference`; `None` if none is wired.
+    /// Computes the sums under the model wired to `reference`, or returns `None` if no model is wired.
     ///
     /// Errors: invalid, if its tokenizer differs from that of `policy`.
     pub fn wired(

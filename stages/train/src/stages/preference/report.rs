@@ -1,4 +1,4 @@
-//! Output of `preference`: declared metrics, their values, and the report.
+//! Writes the output of `preference`: declared metrics, their values, and the report.
 
 use super::config::{PreferenceConfig, WeightsChoice};
 use super::pairs::AnswerPairs;
@@ -120,7 +120,7 @@ pub fn write(
     context.write_report("report", report, &metrics().into())
 }
 
-/// Returns the value of a series of measurements at the weights that are kept.
+/// Returns the value of a series of measurements at the weights that are kept, or `None` without a measurement.
 fn kept(config: &PreferenceConfig, state: &PreferenceState, name: &str) -> Option<f64> {
     let series = state.curves.series(name);
     let best = state.best.filter(|_| config.keep == WeightsChoice::Best).map(|(step, _)| step);

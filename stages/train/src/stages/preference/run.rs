@@ -1,7 +1,7 @@
-//! Training loop: shuffled batches of pairs, one optimizer step each, validation, resume points.
+//! Runs the training loop: shuffled batches of pairs, one optimizer step each, validation, resume points.
 //!
-//! The batches of all steps are planned before the first one, from the number of pairs and the seed, and the
-//! reference's log-probabilities are in every resume point, so a killed stage resumes to the same bytes.
+//! The batches of all steps are planned before the first one, from the number of pairs and the seed. Every resume point
+//! contains the reference's log-probabilities, so a killed stage resumes to the same bytes.
 
 use super::config::{PreferenceConfig, WeightsChoice};
 use super::objective::{Logprobs, Objective, PairSums, each_part, inputs};
@@ -22,9 +22,9 @@ const BEST: &str = "best.safetensors";
 /// State of a resume point, in addition to weights, moments and the reference's log-probabilities.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct PreferenceState {
-    /// Optimizer steps done.
+    /// Number of optimizer steps done.
     pub step: u64,
-    /// Tokens read, without those of the reference.
+    /// Number of tokens read, without those of the reference.
     pub tokens: u64,
     /// Learning curves so far.
     pub curves: LearningCurves,
@@ -42,7 +42,7 @@ pub struct PreferenceData<'a> {
     pub reference: ReferenceLogprobs,
 }
 
-/// Returns the members of every optimizer step, for the whole budget.
+/// Returns the indexes of the pairs of every optimizer step, for the whole budget.
 pub fn plan(config: &PreferenceConfig, pairs: usize) -> Vec<Vec<usize>> {
     let chance = Chance::new(config.seed).child("preference", &[]);
     let epochs = config.epochs.unwrap_or(if config.steps.is_none() { 1 } else { u64::MAX });
@@ -101,7 +101,7 @@ impl PreferenceRun<'_> {
             let shown = state.curves.last("loss").map(|loss| ("loss", loss));
             self.context.progress(state.step, total, "steps", shown);
             if config.checkpoint_every > 0 && state.step % config.checkpoint_every == 0 && !last {
-                // The first resume point, with the reference's log-probabilities alone, has number 1.
+                // The first resume point contains only the reference's log-probabilities and has number 1.
                 checkpoint::save(self.context, 1 + state.step, &state, |folder| {
                     trainer.save(folder, "")?;
                     self.data.reference.save(folder)?;

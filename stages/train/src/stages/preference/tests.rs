@@ -8,7 +8,7 @@ use std::path::Path;
 use trainyard_core::{Digest, ErrorKind};
 use trainyard_tables::Trajectory;
 
-/// Returns demonstrations, each followed by one whose final answer is one digit longer.
+/// Returns demonstrations, each followed by a copy whose final answer is one digit longer.
 fn preferences(count: usize) -> Vec<Trajectory> {
     let pair = |(group, chosen): (usize, Trajectory)| {
         let mut rejected = Trajectory { id: format!("{}-wrong", chosen.id), sample: 1, ..chosen.clone() };

@@ -1,4 +1,4 @@
-//! Options of `prm`.
+//! Defines the options of `prm`.
 
 use crate::config::{SamplingOptions, default_environment};
 use crate::environment_config::PlayOptions;
@@ -142,7 +142,7 @@ impl PlayOptions for PrmConfig {
         let tokens = self.micro_batch_tokens.min(self.batch_tokens);
         let training = TrainingMemory { adapter: self.adapter.as_ref(), tokens, samples: false };
         let mut problems = shape::adapter_problems(inputs, self.adapter.as_ref());
-        // The head alone is trained on a decoder that keeps no activations.
+        // If only the head is trained, the decoder keeps no activations.
         let too_large = || shape::too_large(inputs, &training);
         problems.extend((self.train == TrainedWeights::All).then(too_large).flatten());
         let conflict = match (wired("problems"), wired("trajectories")) {

@@ -1,7 +1,8 @@
-//! Contrast of right and wrong rollouts of one problem: a ranking loss, and how well a head distinguishes them.
+//! Contrasts correct and incorrect rollouts of one problem: a ranking loss, and the share of pairs that a head ranks
+//! correctly.
 //!
 //! A head learns step labels mostly from the difficulty of a problem, which does not help best-of-k to choose between
-//! two answers to one problem. In the difference of two scores of one problem its difficulty cancels: the ranking loss
+//! two answers to one problem. The difficulty cancels in the difference of two scores of one problem: the ranking loss
 //! is ln(1 + exp(z_wrong − z_right)) at the last step (Bradley-Terry, as for outcome reward models in 2203.02155),
 //! averaged over the pairs of a batch.
 
@@ -10,19 +11,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Error, Result};
 use trainyard_tables::{EpisodeStatus, Trajectory};
 
-/// Limits of distinct rollouts of one problem and outcome; more of them add little information.
+/// Limits of distinct rollouts of one problem and outcome; further rollouts add little information.
 const RIGHT: usize = 2;
 const WRONG: usize = 4;
 
-/// Returns whether a row ended right: its reward component is 1 or more. `None`: the row has no such component, or the
-/// infrastructure lost it.
+/// Returns whether the final outcome of a row is correct: its reward component is 1 or more. `None` if the row has no
+/// such component or no tokens, or if the infrastructure lost it.
 pub fn outcome(row: &Trajectory, component: &str) -> Option<bool> {
     let counts = row.status == EpisodeStatus::Ok && !row.token_ids.is_empty();
     row.rewards.get(component).filter(|_| counts).map(|value| *value >= 1.0)
 }
 
-/// Selects rows to contrast, by problem: distinct ones of problems with both outcomes, those with the fewest tool
-/// errors and calls first, since an obvious failure needs no judge. Errors: data, if no row has the component.
+/// Selects the rows to contrast, by problem: distinct rows of problems with both outcomes. Rows with the fewest tool
+/// errors and calls come first, because an obvious failure needs no judge. Errors: data, if no row has the component.
 pub fn select(rows: Vec<Trajectory>, component: &str) -> Result<Vec<Trajectory>> {
     if !rows.is_empty() && rows.iter().all(|r| outcome(r, component).is_none()) {
         let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.rewards.keys().map(String::as_str)).collect();
@@ -40,8 +41,8 @@ pub fn select(rows: Vec<Trajectory>, component: &str) -> Result<Vec<Trajectory>>
     Ok(both.flat_map(|[wrong, right]| [distinct(wrong, WRONG), distinct(right, RIGHT)].concat()).collect())
 }
 
-/// Splits rows into training and held-out ones. All rows of a problem are on one side: that of its labels, if it has
-/// any, else where `hold_out` puts it.
+/// Splits rows into training and held-out ones. All rows of a problem are on the side of the problem's labels, or, if
+/// it has no labels, on the side that `hold_out` chooses.
 pub fn split(
     rows: Vec<Trajectory>,
     train: &[Trajectory],
@@ -67,7 +68,7 @@ fn distinct(mut rows: Vec<Trajectory>, limit: usize) -> Vec<Trajectory> {
     rows
 }
 
-/// Returns the (right, wrong) places of all pairs of one problem.
+/// Returns the indexes (correct, incorrect) of all pairs of rollouts of one problem.
 pub fn pairs(examples: &[&Example]) -> Vec<(usize, usize)> {
     let mut problems: BTreeMap<&str, [Vec<usize>; 2]> = BTreeMap::new();
     for (i, example) in examples.iter().enumerate() {
@@ -87,17 +88,17 @@ pub fn ranking_loss(right: f64, wrong: f64) -> (f64, f64) {
     (gap.max(0.0) + (-gap.abs()).exp().ln_1p(), sigmoid(gap))
 }
 
-/// Ranking of pairs of one problem by their last scores, problem by problem.
+/// Ranking of the pairs of each problem by their last scores.
 #[derive(Debug, Default)]
 pub struct Ranking {
-    /// Share of pairs in which the right one scores higher (equal scores count half), per pair.
+    /// Whether the correct rollout of each pair has the higher score: 1, 0, or ½ for equal scores.
     pub shares: Vec<f64>,
     /// Problem of each pair.
     pub problems: Vec<String>,
 }
 
 /// Ranks pairs. `scores`: the last score of every example. With `alike`, only pairs with equally many tool calls and
-/// tool errors, which differ in their text alone.
+/// tool errors are ranked, which differ only in their text.
 pub fn ranking(examples: &[&Example], scores: &[f64], alike: bool) -> Ranking {
     let mut found = Ranking::default();
     for (right, wrong) in pairs(examples) {

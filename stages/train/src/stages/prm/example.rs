@@ -1,4 +1,4 @@
-//! One rollout as input of the scoring head: its tokens, its labeled steps, its outcome.
+//! Defines one rollout as input of the scoring head: its tokens, its labeled steps and its outcome.
 
 use trainyard_core::{Error, Result};
 use trainyard_tables::Trajectory;
@@ -10,7 +10,7 @@ pub struct Example {
     /// (last token of the step, label); NaN = read, but not labeled.
     pub steps: Vec<(usize, f64)>,
     pub problem: String,
-    /// Whether the rollout ended right, if known; then the last of `steps` is its end.
+    /// Whether the rollout's outcome is correct, if known; the last entry of `steps` is then its end.
     pub right: Option<bool>,
     pub tool_calls: u32,
     /// Tool calls that failed.
@@ -24,8 +24,8 @@ impl Example {
     }
 }
 
-/// Returns the labeled steps of a row, and its last one if the outcome is known. Errors: data, if list lengths do not
-/// match.
+/// Returns the labeled steps of a row, and also its last step if the outcome is known. Errors: data, if list lengths do
+/// not match.
 pub fn example(row: &Trajectory, right: Option<bool>) -> Result<Example> {
     let unlabeled = vec![f32::NAN; row.step_ends.len()];
     let labels = row.step_labels.as_deref().unwrap_or(&unlabeled);
@@ -45,7 +45,7 @@ pub fn example(row: &Trajectory, right: Option<bool>) -> Result<Example> {
         }
         steps.push((end as usize - 1, f64::from(label)));
     }
-    // Without a step there is no place to read the outcome from.
+    // Without a step there is no position at which the outcome is read.
     let right = right.filter(|_| !steps.is_empty());
     let (tool_calls, tool_errors) = (row.tool_calls, row.tool_errors);
     Ok(Example {

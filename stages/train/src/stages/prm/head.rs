@@ -1,6 +1,6 @@
-//! Training of the scoring head on step labels.
+//! Trains the scoring head on step labels.
 //!
-//! The label of a step is a probability, so the loss is binary cross-entropy against it: per step −y·log σ(z) −
+//! The label of a step is a probability, so the loss is binary cross-entropy against the label: per step −y·log σ(z) −
 //! (1−y)·log(1−σ(z)), with slope σ(z) − y by the logit z, plus the ranking loss of [`contrast`]. Unlabeled steps (NaN)
 //! are left out of the cross-entropy.
 
@@ -44,7 +44,7 @@ impl ScoringHead {
         Ok(Self { trainer, budget: config.micro_batch_tokens, ranking_weight: config.ranking_weight })
     }
 
-    /// Takes one optimizer step on some examples; returns the losses.
+    /// Takes one optimizer step on the examples and returns the losses before the step.
     fn step(&mut self, members: &[&Example]) -> Result<Losses> {
         let lengths: Vec<usize> = members.iter().map(|e| e.tokens.len()).collect();
         let parts = micro_batches(&lengths, self.budget);
@@ -95,8 +95,8 @@ impl ScoringHead {
     }
 }
 
-/// Returns the tokens of examples, and the places where their steps end: a score is read after the last token of its
-/// step.
+/// Returns the tokens of examples, and the positions of the ends of their steps: a score is read after the last token
+/// of its step.
 fn inputs<'e>(examples: &[&'e Example]) -> (Vec<&'e [u32]>, Vec<TokenPosition>) {
     let of = |(sequence, e): (usize, &&Example)| -> Vec<TokenPosition> {
         e.steps.iter().map(|(last, _)| TokenPosition { sequence, token: last + 1 }).collect()
@@ -113,8 +113,8 @@ pub struct Losses {
     pub ranking: Option<f64>,
 }
 
-/// Returns the losses of a batch, and their slope by every logit: the cross-entropy's mean over labeled steps plus
-/// `weight` times the ranking loss's mean over pairs.
+/// Returns the losses of a batch, and the slope of their weighted sum by every logit: the cross-entropy's mean over
+/// labeled steps plus `weight` times the ranking loss's mean over pairs.
 fn gradients(examples: &[&Example], logits: &[Vec<f64>], weight: f64) -> (Losses, Vec<Vec<f64>>) {
     let count = examples.iter().map(|e| e.labeled()).sum::<usize>().max(1) as f64;
     let mut losses = Losses::default();
@@ -139,7 +139,7 @@ fn gradients(examples: &[&Example], logits: &[Vec<f64>], weight: f64) -> (Losses
     (losses, slopes)
 }
 
-/// Splits a flat list by the numbers of steps.
+/// Splits a flat list by the numbers of steps of the examples.
 fn by_example(values: Vec<f64>, examples: &[&Example]) -> Vec<Vec<f64>> {
     let mut values = values.into_iter();
     examples.iter().map(|e| values.by_ref().take(e.steps.len()).collect()).collect()
@@ -154,7 +154,7 @@ pub struct HeadState {
     pub curves: LearningCurves,
 }
 
-/// Trains a head on the examples, from a resume point if there is one; examples without a step to read are left out.
+/// Trains a head on the examples, from a resume point if there is one. Examples without a step are left out.
 pub fn train(
     config: &PrmConfig,
     policy: (&mut PolicyModel, TrainableParameters),
@@ -190,7 +190,7 @@ pub fn train(
                 state.curves.point(context, name, n as u64, loss)?;
             }
         }
-        // A batch of only contrasted rollouts has no label, so the newest loss is shown.
+        // A batch of only contrasted rollouts has no label, so the progress shows the newest loss.
         state.step = n as u64 + 1;
         context.progress(state.step, total, "steps", state.curves.last("loss").map(|loss| ("loss", loss)));
         if every > 0 && state.step.is_multiple_of(every) && state.step < total {
@@ -200,8 +200,8 @@ pub fn train(
     Ok((head, state.curves))
 }
 
-/// Groups examples that must share a batch: those of one problem with known outcomes, so that they can be contrasted.
-/// All others are separate, since batches of many problems are less noisy.
+/// Groups examples that must share a batch: examples of one problem with known outcomes, which are contrasted. All
+/// others are separate, because batches of many problems are less noisy.
 fn sharing_batches(examples: &[Example]) -> Vec<Vec<&Example>> {
     let mut problems: BTreeMap<&str, Vec<&Example>> = BTreeMap::new();
     let (known, unknown): (Vec<&Example>, Vec<&Example>) =

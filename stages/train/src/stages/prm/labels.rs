@@ -1,9 +1,9 @@
-//! Step labels by Monte-Carlo rollouts: the policy's success rate from each prefix of an episode.
+//! Computes step labels by Monte-Carlo rollouts: the policy's success rate from each prefix of an episode.
 //!
 //! Neither human labels nor a stronger model are needed (Math-Shepherd, 2312.08935). A prefix ends at the end of a
-//! step, so its continuations replay the turns before it in a new environment and continue sampling in the middle of a
-//! turn. The label of the last step is the outcome itself. Equal prefixes are continued once. An environment that
-//! responds differently to a replay is an error.
+//! step, so its continuations replay the turns before this end in a new environment and continue sampling in the middle
+//! of a turn. The label of the last step is the outcome itself. Equal prefixes are continued once. If an environment
+//! responds differently to a replay, the stage fails.
 
 use super::config::PrmConfig;
 use crate::config::kv_memory;
@@ -18,10 +18,11 @@ use trainyard_learn::Rollout;
 use trainyard_lm::backend::Sampler;
 use trainyard_tables::{Problem, Trajectory};
 
-/// Prefixes whose continuations run in one call: many, since each call waits for its longest episode.
+/// Number of prefixes whose continuations run in one call. It is large, because each call waits for its longest
+/// episode.
 const PREFIXES_PER_CALL: usize = 1024;
 
-/// Policy's rollouts with a label per step, and their cost.
+/// The policy's rollouts with a label per step, and the counts of the labeling.
 pub struct LabeledRollouts {
     /// Rollouts with `step_ends` and `step_labels`.
     pub rows: Vec<Trajectory>,
@@ -66,13 +67,13 @@ struct LabelPrefix {
     end: usize,
     tokens: Vec<u32>,
     start: EpisodeStart,
-    /// (row, step) pairs that get the prefix's label.
+    /// (row, step) pairs that get the label of the prefix.
     users: Vec<(usize, usize)>,
 }
 
 impl Labeler<'_> {
     /// Samples rollouts, continues each from the end of every step, and labels the steps with the share of
-    /// continuations that succeed. Errors: data, cancelled.
+    /// continuations that succeed. Errors: data, if a replay differs or a row cannot be labeled; cancelled.
     pub fn run(&self, context: &StageContext) -> Result<LabeledRollouts> {
         let mut sampler = self.policy.sampler(context.cpus)?;
         let rollouts = self.rollouts(&mut *sampler, context)?;
@@ -119,7 +120,8 @@ impl Labeler<'_> {
         }
     }
 
-    /// Sets the steps and the last label of a rollout; the other labels are not known yet.
+    /// Sets the steps and the last label of a rollout; the other labels stay unknown. Errors: data, if the rollout has
+    /// several contexts.
     fn prepare(&self, one: Rollout) -> Result<Trajectory> {
         let mut row = one.trajectory;
         expect_one_context([&row], "the policy's rollouts")?;
@@ -171,7 +173,8 @@ impl Labeler<'_> {
     }
 }
 
-/// Returns the share of right ones among the continuations without failures; NaN if all failed.
+/// Returns the share of correct episodes among the continuations without failures, or NaN if all failed. Errors: data,
+/// if a continuation does not begin with the prefix.
 fn success_share(prefix: &LabelPrefix, group: &[Rollout]) -> Result<f32> {
     for one in group.iter().filter(|f| !f.failed()) {
         if one.trajectory.token_ids.get(..prefix.end) != Some(prefix.tokens.as_slice()) {
@@ -186,7 +189,7 @@ fn success_share(prefix: &LabelPrefix, group: &[Rollout]) -> Result<f32> {
     Ok(counted.iter().filter(|c| **c).count() as f32 / counted.len() as f32)
 }
 
-/// Returns the distinct prefixes of all rows, each with its steps. A row's last step is left out.
+/// Returns the distinct prefixes of all rows, each with the steps that it labels. A row's last step is left out.
 fn prefixes(rows: &[Trajectory], problems: &[usize]) -> Vec<LabelPrefix> {
     let mut places: BTreeMap<(usize, &[u32]), usize> = BTreeMap::new();
     let mut list: Vec<LabelPrefix> = Vec::new();
@@ -209,7 +212,7 @@ fn prefixes(rows: &[Trajectory], problems: &[usize]) -> Vec<LabelPrefix> {
     list
 }
 
-/// Returns the turns completed at `end`, and the sampled tokens of the incomplete one.
+/// Returns the start of a continuation: the turns completed at `end`, and the sampled tokens of the incomplete turn.
 fn start(row: &Trajectory, end: usize) -> EpisodeStart {
     let (mut turns, mut partial) = (Vec::new(), Vec::new());
     for t in 0..end {

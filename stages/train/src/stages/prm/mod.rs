@@ -1,7 +1,8 @@
-//! `prm`: trains a process reward model, a scoring head that predicts at the end of each step how likely the episode is
-//! to succeed.
+//! Implements the stage `prm`, which trains a process reward model: a scoring head that predicts at the end of each
+//! step the probability that the episode succeeds.
 //!
-//! Labels come from the policy's own Monte-Carlo rollouts, or are given. Quality is only measured on held-out problems.
+//! Labels come from the policy's own Monte-Carlo rollouts, or are given. The metrics of quality use held-out problems;
+//! metrics that begin with `training_` show the fit to the training problems.
 
 pub mod config;
 pub mod contrast;
@@ -167,7 +168,7 @@ impl Stage for Prm {
         let labels = Some(context.scratch.join(ROWS)).filter(|path| path.exists());
         let save = |state: &head::HeadState, trainer: &ModelTrainer| {
             let state = PrmState { prefixes, failures, training: state.clone() };
-            // The first resume point, with the labels alone, has number 1.
+            // The first resume point contains only the labels and has number 1.
             checkpoint::save(context, 1 + state.training.step, &state, |folder| {
                 if let Some(labels) = &labels {
                     std::fs::copy(labels, folder.join(ROWS)).map_err(|e| io_error(labels, &e))?;
@@ -254,7 +255,8 @@ impl Prm {
     }
 }
 
-/// Reads rows of `contrast` with their steps, selects those to contrast, and counts the too long ones.
+/// Reads the rows of `contrast`, selects those to contrast, and adds their steps. Returns the rows and the number of
+/// rows that are too long.
 fn contrasted(config: &PrmConfig, model: &ModelFolder, context: &StageContext) -> Result<(Vec<Trajectory>, usize)> {
     let Some(rollouts) = context.optional("contrast") else { return Ok((Vec::new(), 0)) };
     let mut rows = read_trajectories(&rollouts.parquet())?;
@@ -318,7 +320,7 @@ fn drop_too_long(rows: &mut Vec<Trajectory>, model: &ModelFolder, port: &str, co
     dropped
 }
 
-/// Rejects held-out problems that are also trained on.
+/// Rejects held-out problems that are also trained on. Errors: data, naming the problem.
 fn disjoint(train: &[Trajectory], held: &[Trajectory]) -> Result<()> {
     let seen: BTreeSet<&str> = train.iter().map(|r| r.problem_id.as_str()).collect();
     match held.iter().find(|r| seen.contains(r.problem_id.as_str())) {

@@ -1,4 +1,4 @@
-//! Quality of a process reward model on held-out problems.
+//! Measures the quality of a process reward model on held-out problems, and writes the report.
 
 use super::config::PrmConfig;
 use super::contrast;
@@ -10,8 +10,8 @@ use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::{MetricInfo, Reduce, Result};
 use trainyard_learn::statistics::{auc, brier, calibration, clustered_mean, mean};
 
-/// Declares the stage's metrics. Those that need labels of both kinds, or right and wrong rollouts of one problem, are
-/// optional.
+/// Declares the stage's metrics. A metric is optional if it needs labels of both kinds, or correct and incorrect
+/// rollouts of one problem.
 pub fn metrics() -> Vec<MetricInfo> {
     let mut list = vec![
         MetricInfo::new("rollouts", "rollouts", "Episodes with labeled steps."),
@@ -57,7 +57,8 @@ pub fn metrics() -> Vec<MetricInfo> {
     list
 }
 
-/// Measures the head on both sets, sets all metrics and writes the report; `counts` are further metrics.
+/// Measures the head on training and held-out examples, sets all metrics and writes the report; `counts` are further
+/// metrics.
 pub fn write(
     context: &mut StageContext,
     config: &PrmConfig,
@@ -129,8 +130,8 @@ fn labeled(head: &ScoringHead, examples: &[Example]) -> Result<(Vec<f64>, Vec<f6
     Ok(steps.filter(|(label, _)| !label.is_nan()).map(|(label, p)| (p, label)).unzip())
 }
 
-/// Returns the share of correctly ranked pairs of one problem, with its interval and their number; empty without a
-/// pair.
+/// Returns the share of pairs of one problem that the head ranks correctly, with its interval and the number of pairs;
+/// empty without a pair.
 fn within_problems(head: &ScoringHead, examples: &[Example], name: &str, alike: bool) -> Result<Vec<(String, f64)>> {
     let examples: Vec<&Example> = examples.iter().filter(|e| e.right.is_some()).collect();
     let scores: Vec<f64> = head.logits(&examples)?.iter().map(|z| z.last().copied().unwrap_or(0.0)).collect();

@@ -64,7 +64,7 @@ fn labels_come_from_continuations_and_the_head_learns_them() {
     run_stage::<Prm>(options(), &mut second).unwrap();
     assert_eq!(digests, PORTS.iter().map(|p| digest_of(second.output(p).unwrap())).collect::<Vec<_>>());
 
-    // Given labels, the head alone: the stage's own output is a valid input.
+    // Given labels, and only the head is trained: the stage's own output is a valid input.
     let given = tempfile::tempdir().unwrap();
     let mut third = context(given.path());
     input_trajectories(&mut third, given.path(), "trajectories", &rows);
@@ -120,7 +120,7 @@ fn outputs_of(context: &StageContext) -> Vec<Trajectory> {
     read_trajectories(&context.output_parquet("trajectories").unwrap()).unwrap()
 }
 
-/// Returns rollouts that differ in outcome by their text alone: problem by problem, one right and one wrong.
+/// Returns rollouts whose outcome depends only on their text: problem by problem, one correct and one incorrect.
 fn contrasts(problems: usize) -> Vec<Trajectory> {
     let model = half_trained();
     let one = |problem: usize, right: bool| {
@@ -187,8 +187,8 @@ fn contrasted_rollouts_teach_what_labels_lack() {
         let reported = Arc::new(Losses::default());
         c.reporter = reported.clone();
         run_stage::<Prm>(options, &mut c).unwrap();
-        // No loss on labels of ½ is less than ln 2. A batch of only contrasted rollouts has no loss on labels, rather
-        // than 0.
+        // No loss on labels of ½ is less than ln 2. A batch of only contrasted rollouts reports no loss on labels
+        // instead of 0.
         let reported = reported.0.lock().unwrap();
         let least = reported.iter().copied().fold(c.metrics["loss"], f64::min);
         assert!(!reported.is_empty() && least > std::f64::consts::LN_2 - 1e-6, "{reported:?}");

@@ -1,4 +1,4 @@
-//! Joined report as one self-contained HTML page, rendered from `page.html`.
+//! Renders the joined report as one self-contained HTML page, from `page.html`.
 //!
 //! The template escapes all data; only the style sheet and the drawings of this crate are passed through unescaped. The
 //! page has no scripts and no links to other sites.

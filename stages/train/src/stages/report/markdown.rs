@@ -1,4 +1,4 @@
-//! Joined report as Markdown: tables and metrics, no curves.
+//! Renders the joined report as Markdown: tables and metrics, no curves.
 
 use super::numbers::{interval, number};
 use trainyard_api::report::{ReportCell, StageReport, Table};

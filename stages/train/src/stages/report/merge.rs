@@ -1,11 +1,11 @@
-//! Merging of several reports, with unique metric names.
+//! Merges several reports, with unique metric names.
 
 use std::collections::BTreeMap;
 use trainyard_api::report::StageReport;
 use trainyard_core::{Comparison, DeclaredMetrics, MetricInfo, Producer};
 
-/// Merges reports. Tables and curves get their report's title in front; metrics and comparisons keep their names unless
-/// several reports use one: then each gets the position of its report as a prefix, from 1 (`2.tokens`).
+/// Merges reports. Tables and curves get the title of their report in front. Metrics and comparisons keep their names
+/// unless several reports use a name; each then gets the position of its report as a prefix, from 1 (`2.tokens`).
 pub fn merge(title: &str, summary: &str, reports: &[StageReport]) -> StageReport {
     let metrics = uses(reports.iter().flat_map(|r| r.metrics.keys()));
     let comparisons = uses(reports.iter().flat_map(|r| r.comparisons.iter().map(|c| &c.metric)));
@@ -43,8 +43,9 @@ fn uses<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, usize> 
     uses
 }
 
-/// Declares the metrics of the joined report, from those of its producers. A name declared by several producers and
-/// optional in one of them is unknown before the run; a check on it belongs to the stage that reports it.
+/// Declares the metrics of the joined report, from those of its producers. If several producers declare a name and it
+/// is optional in one of them, its name in the joined report is unknown before the run, so a check on it belongs to the
+/// stage that reports it.
 pub fn declared(producers: &[Producer]) -> DeclaredMetrics {
     let open = producers.iter().any(|p| p.declared.as_ref().is_none_or(|d| d.open));
     let of = |list: fn(&DeclaredMetrics) -> &[MetricInfo]| join(producers, list);

@@ -1,8 +1,9 @@
-//! Stage `report`: joins reports into an HTML page, a Markdown file and a JSON file.
+//! Implements the stage `report`, which joins reports into an HTML page, a Markdown file, a JSON file and one SVG file
+//! per curve.
 //!
 //! `report.html` is self-contained (no script, no external resource; light and dark) and draws curves as inline SVG.
-//! `report.md` holds the tables, and `report.json` holds everything under one schema. The output contains no times and
-//! no host names, so equal reports give equal bytes.
+//! `report.md` contains the tables, and `report.json` contains everything under one schema. The output contains no
+//! times and no host names, so equal reports give equal bytes.
 
 pub mod html;
 pub mod markdown;

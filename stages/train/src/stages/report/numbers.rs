@@ -1,4 +1,4 @@
-//! Readable numbers: up to four significant digits, groups of three.
+//! Formats numbers readably: up to four significant digits, groups of three.
 
 /// Formats a number as `12,345`, `0.4321` or `3.2e-5`.
 pub fn number(value: f64) -> String {
@@ -18,7 +18,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Formats a share or mean and its interval, three decimals each: `0.503`, `[0.447, 0.560]`.
+/// Formats a share or a mean and its interval: `0.503`, `[0.447, 0.560]`.
 pub fn interval(value: f64, low: f64, high: f64) -> (String, String) {
     if [value, low, high].iter().all(|x| x.abs() < 10.0) {
         (format!("{value:.3}"), format!("[{low:.3}, {high:.3}]"))

@@ -1,4 +1,4 @@
-//! Axes: a range of data, rounded outward to ticks at 1, 2 or 5 times a power of ten.
+//! Computes axes: a range of data, rounded outward to ticks at 1, 2 or 5 times a power of ten.
 
 /// Linear axis.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,7 @@
-//! Learning curves as SVG: axes with ticks, grid, legend, a title, and a description for screen readers.
+//! Draws learning curves as SVG: axes with ticks, grid, legend, a title, and a description for screen readers.
 //!
-//! Colors are CSS classes, so one drawing works on light and dark pages; a stand-alone file carries its own style
-//! sheet. Lines with too many points are averaged in equal pieces. Every series has at least one point (see
+//! Colors are CSS classes, so one drawing works on light and dark pages; a stand-alone file contains the style sheet.
+//! Lines with too many points are averaged in equal pieces. Every series has at least one point (see
 //! [`StageReport::curve`]).
 //!
 //! [`StageReport::curve`]: trainyard_api::StageReport::curve
@@ -205,7 +205,7 @@ fn class(index: usize) -> String {
     if index < COLORS { format!("s{color}") } else { format!("s{color} dashed") }
 }
 
-/// Averages equal runs of points if there are too many to draw; the first and last points stay.
+/// Averages equal runs of points if there are too many to draw; the first and the last point stay.
 fn thinned(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
     if points.len() <= MOST_POINTS {
         return points.to_vec();

@@ -1,4 +1,4 @@
-//! Options of asynchronous rollouts.
+//! Defines the options of asynchronous rollouts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

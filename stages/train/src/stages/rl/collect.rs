@@ -1,8 +1,8 @@
-//! From sampled groups to a batch: selection, rewards, filters; and the draws of one synchronous step.
+//! Builds a batch from sampled groups by selection, rewards and filters, and draws the groups of a synchronous step.
 //!
-//! All sources pass their groups through this module, so they differ in when groups arrive and not in how they are
-//! processed. A rollout is moved from list to list, never copied: it ends in the batch or among those that the update
-//! does not use, and both are written.
+//! All sources pass their groups through this module, so sources differ in the time at which groups arrive and not in
+//! the processing of groups. A rollout is moved from list to list and never copied: it ends in the batch or among the
+//! rollouts that the update does not use, and both are written.
 
 use super::filtering::{filter, kind_of, not_selected, rule_names};
 use super::rollout_stats::RolloutStats;
@@ -23,7 +23,7 @@ pub struct RolloutBatch {
     pub unused: Vec<Rollout>,
     /// Number of groups dropped by a filter that does not request a replacement.
     pub left_out: usize,
-    /// Number of rollouts with a place.
+    /// Number of rollouts with a position in the order of writing.
     placed: usize,
     pub stats: RolloutStats,
 }
@@ -32,7 +32,7 @@ impl RolloutBatch {
     pub fn of_step(step: u64) -> Self {
         Self { batch: Batch { step, groups: Vec::new() }, ..Self::default() }
     }
-    /// Gives a rollout the next place in the order of writing.
+    /// Gives a rollout the next position in the order of writing.
     fn place(&mut self, rollout: &mut Rollout) {
         rollout.place = self.placed;
         self.placed += 1;
@@ -60,7 +60,8 @@ struct SortedGroup {
 }
 
 impl RlRun<'_> {
-    /// Draws until `problems_per_step` groups survive the filters, or the draws are used up.
+    /// Draws groups until `problems_per_step` groups pass the filters, the curriculum has no problem, or the draws are
+    /// used up.
     pub(super) fn collect(&self, progress: &mut RlProgress) -> Result<RolloutBatch> {
         let step = progress.state.step;
         let mut all = RolloutBatch::of_step(step);
@@ -129,7 +130,7 @@ impl RlRun<'_> {
         Ok(rollouts)
     }
 
-    /// Selects from every group of a draw, scores and counts the selected rollouts, filters them, and puts the rest
+    /// Selects rollouts from every group of a draw, scores and counts them, filters them, and puts the remaining ones
     /// into the batch.
     pub(super) fn absorb(
         &self,
@@ -191,8 +192,8 @@ impl RlRun<'_> {
         Ok(())
     }
 
-    /// Counts the members and sorts out infrastructure failures. Pass rates are those of the unaided policy, so members
-    /// with hints or given tokens are excluded from them.
+    /// Counts the members, updates the pass rates, and splits off infrastructure failures: returns (members, failures).
+    /// Pass rates are those of the policy without help, so members with hints or given tokens do not count.
     fn counted(
         &self,
         members: Vec<Rollout>,
@@ -217,7 +218,7 @@ impl RlRun<'_> {
         (counted, failed)
     }
 
-    /// Adds values that the parts need of a full batch. Gold answers are scored by the progress's sampler with its
+    /// Adds the values that the parts need for a full batch. The sampler of `progress` scores gold answers with its
     /// current weights.
     pub(super) fn complete(&self, progress: &mut RlProgress, batch: &mut Batch) -> Result<()> {
         for (i, group) in batch.groups.iter_mut().enumerate() {
@@ -251,8 +252,8 @@ pub(super) fn job(draw: &Draw, spawn: Spawn) -> EpisodeJob {
     }
 }
 
-/// Counts earlier groups of the draw with the same problem: a problem that occurs twice in a draw is sampled with
-/// different random draws.
+/// Counts earlier groups of the draw with the same problem, because a problem that occurs twice in a draw is sampled
+/// with different random draws.
 fn repeats(draw: &Draw, group: usize) -> u64 {
     draw.problems[..group].iter().filter(|p| **p == draw.problems[group]).count() as u64
 }

@@ -1,8 +1,9 @@
-//! Options of `rl`: the parts of a method, the loop around them, and the checks that need only these options.
+//! Defines the options of `rl`: the parts of a method, the loop around them, and the checks that need only these
+//! options.
 //!
-//! Parts are plain values here, because only their families know their options (`docs/design/0006`) and fill in their
-//! schemas. `algorithm` and `mechanism` are expanded before parsing. Parts with unmet needs are reported by
-//! [`super::parts`].
+//! Parts are plain values in these structs, because only their families know their options (`docs/design/0006`) and
+//! fill in their schemas. `algorithm` and `mechanism` are expanded before parsing. [`super::parts`] reports parts with
+//! unmet needs.
 
 use super::asynchronous::AsyncOptions;
 use super::defaults;
@@ -227,7 +228,7 @@ pub struct Loss {
     pub terms: Vec<Value>,
 }
 
-/// Returns the schema of `advantage`: each branch also takes `modulations`.
+/// Returns the schema of `advantage`, in which each branch also takes `modulations`.
 fn advantage_schema(parts: &TrainParts) -> Value {
     let mut schema = parts.learn.advantages.schema();
     let modulations = json!({
@@ -243,7 +244,7 @@ fn advantage_schema(parts: &TrainParts) -> Value {
     schema
 }
 
-/// The keys that only arms of a recipe have, and their descriptions.
+/// Keys that only the arms of a recipe have, and their descriptions.
 const SWITCHES: [(&str, &str); 2] = [
     (
         trainyard_learn::mechanism::KEY,
@@ -278,7 +279,8 @@ fn switch(description: &str) -> Value {
     })
 }
 
-/// The stage's schema: what `algorithm` supplies is optional, `algorithm` itself is one of the compositions.
+/// Returns the schema of the stage. Options that `algorithm` provides are optional, and `algorithm` is one of the
+/// compositions.
 pub fn schema(parts: &TrainParts) -> Value {
     let mut schema = schemars::schema_for!(RlConfig).to_value();
     fill_schema(&mut schema, parts.learn.advantages.folder, &advantage_schema(parts));
@@ -310,8 +312,8 @@ pub fn schema(parts: &TrainParts) -> Value {
     schema
 }
 
-/// Makes `kind` optional: an override without it changes options of the composition's part, so `anyOf` replaces
-/// `oneOf`.
+/// Makes `kind` optional, because an override without `kind` changes options of the composition's part. `anyOf`
+/// therefore replaces `oneOf`.
 fn relax_kind(part: &mut Value) {
     let Some(map) = part.as_object_mut() else { return };
     let Some(mut branches) = map.remove("oneOf") else { return };
@@ -336,15 +338,15 @@ impl RlConfig {
             kv_memory: self.rollout.kv_memory.clone(),
         }
     }
-    /// Returns the steps between validations; 0 = none in between.
+    /// Returns the number of steps between validations; 0 = no validations between the first and the last step.
     pub fn validation_interval(&self) -> u64 {
         self.validate_every.unwrap_or(5)
     }
-    /// Returns the optimizer steps of the whole stage.
+    /// Returns the number of optimizer steps of the whole stage.
     pub fn updates(&self) -> u64 {
         self.steps * self.epochs * self.minibatches as u64
     }
-    /// Checks the options alone; parts are checked by their families.
+    /// Checks the options except the parts, which their families check.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling().problems("/rollout");
         problems.extend(self.template.problems("/template"));

@@ -1,9 +1,8 @@
-//! Value model of actor-critic methods: a copy of the policy's decoder with one output per token, trained alongside the
-//! policy.
+//! Trains the value model of actor-critic methods: a copy of the policy's decoder with one output per token.
 //!
-//! The model is separate, since with shared weights the value loss affects the policy, by an extent that is one more
-//! constant to tune. The value at a token is read from the hidden state before that token, so it does not depend on the
-//! sampled token.
+//! The model is separate, because with shared weights the value loss would change the policy, with a strength that is
+//! one more constant to tune. The value at a token is read from the hidden state before that token, so it does not
+//! depend on the sampled token.
 
 use crate::contexts::by_context;
 use crate::model::PolicyModel;
@@ -24,7 +23,7 @@ pub struct Critic {
 
 impl Critic {
     /// Creates a value model with all values 0. `total` = optimizer steps of the whole stage; `learned` is the trained
-    /// part of the policy, so that with an adapter the value model is an adapter, too.
+    /// part of the policy, so that the value model is also an adapter if the policy trains one.
     pub fn new(
         policy: &PolicyModel,
         options: &OptimizerOptions,
@@ -37,11 +36,11 @@ impl Critic {
         Ok(Self { trainer, micro_batch_tokens })
     }
 
-    /// Computes values at places of some sequences, and keeps the activations for the next [`Critic::backward`].
+    /// Computes values at positions of some sequences, and keeps the activations for the next [`Critic::backward`].
     pub fn forward(&mut self, sequences: &[&[u32]], places: &[TokenPosition]) -> Result<Vec<f64>> {
         Ok(self.trainer.forward(sequences, places, 1.0)?.values)
     }
-    /// Computes values `[row][token]` where the masks are true, 0 elsewhere; no gradient.
+    /// Computes values `[row][token]` where the masks are true, 0 elsewhere, without gradients.
     pub fn values(&self, rows: &[&Trajectory], masks: &[&[bool]]) -> Result<TokenGrid> {
         let mut grid: TokenGrid = rows.iter().map(|row| vec![0.0; row.token_ids.len()]).collect();
         let used: Vec<usize> = (0..rows.len()).filter(|&i| masks[i].iter().skip(1).any(|m| *m)).collect();
@@ -58,7 +57,7 @@ impl Critic {
         Ok(grid)
     }
 
-    /// Adds the gradient of Σ slope·value of the last forward pass.
+    /// Adds the gradient of Σ slope·value over the values of the last forward pass.
     pub fn backward(&mut self, slopes: &[f64]) -> Result<()> {
         self.trainer.backward(&OutputGradients { values: slopes, ..OutputGradients::default() })
     }

@@ -1,4 +1,4 @@
-//! Declared metrics of `rl`: those of the loop; rewards and parts declare their own.
+//! Declares the metrics of the loop of `rl`; rewards and parts declare their own metrics.
 
 use crate::TrainParts;
 use crate::programs;
@@ -30,7 +30,7 @@ pub fn any(parts: &TrainParts) -> DeclaredMetrics {
     list.into()
 }
 
-/// Declares the metrics of these options; `entropies` = the sampler provides them.
+/// Declares the metrics of these options; `entropies`: the sampler provides entropies.
 pub fn of(composed: &ComposedParts, rewards: &RewardList, producers: &Producers, entropies: bool) -> DeclaredMetrics {
     let mut list = common();
     list.retain(|metric| entropies || metric.name != ENTROPY);
@@ -60,7 +60,8 @@ fn over_steps(mut metric: MetricInfo) -> MetricInfo {
     metric
 }
 
-/// Declares a reward component, which may apply to some rollouts only, or to none.
+/// Declares a reward component. The metric is optional, because a component may apply to some rollouts only, or to
+/// none.
 fn component(name: &str) -> MetricInfo {
     MetricInfo::new(format!("rewards.{name}"), "reward", "Mean of this component of the reward, before its weight.")
         .higher()
@@ -196,7 +197,7 @@ fn update_inputs() -> Vec<MetricInfo> {
     ]
 }
 
-/// Declares metrics of the update itself; absent if no step had a token in the loss.
+/// Declares metrics of the update itself, which are absent if no step had a token in the loss.
 fn update() -> Vec<MetricInfo> {
     use Reduce::{LastTenth, Max, Whole};
     let last = |name: &'static str, unit: &'static str, doc: &'static str| {

@@ -1,4 +1,4 @@
-//! Default values of the options of `rl`.
+//! Defines default values of the options of `rl`.
 
 pub fn steps() -> u64 {
     40

@@ -1,7 +1,7 @@
-//! Measurements of the input of an update: its rollouts, and the spread of their advantages.
+//! Measures the input of an update: its rollouts, and the spread of their advantages.
 //!
-//! A mechanism that claims to keep something out of the update, or to give credit that other forms do not, must show it
-//! on any weights; recipes check these quantities.
+//! If a mechanism is to keep something out of the update, or to give credit that other forms do not give, these
+//! quantities must show it on any weights. Recipes check them.
 
 use trainyard_learn::{Batch, Group, Rollout, TokenGrid, TurnSummary};
 
@@ -33,7 +33,7 @@ pub fn metrics(batch: &Batch, advantages: &TokenGrid) -> Vec<(&'static str, f64)
     list
 }
 
-/// Counts the agent's tokens that come from a demonstration, and those of them in the loss.
+/// Returns the number of the agent's tokens that come from a demonstration, and the number of these tokens in the loss.
 fn of_demonstrations(rollout: &Rollout) -> (usize, usize) {
     let given = rollout.turns.iter().map(|t| t.end.min(rollout.given).saturating_sub(t.first)).sum();
     (given, rollout.mask.iter().take(rollout.given).filter(|m| **m).count())
@@ -43,19 +43,19 @@ fn of_mask(rollout: &Rollout, advantages: &[f64]) -> Vec<f64> {
     advantages.iter().zip(&rollout.mask).filter(|(_, m)| **m).map(|(a, _)| *a).collect()
 }
 
-/// Counts tokens in the loss that are in none of the agent's turns.
+/// Counts the tokens in the loss that are in none of the agent's turns.
 fn observed(rollout: &Rollout) -> usize {
     let outside = |t: usize| rollout.turns.iter().all(|turn| !(turn.first..turn.end).contains(&t));
     rollout.mask.iter().enumerate().filter(|(t, m)| **m && outside(*t)).count()
 }
 
-/// Returns |2p − 1| of the pass rate p of a group: 0 = half of it is right, 1 = all or none.
+/// Returns |2p − 1| of the pass rate p of a group: 0 = half of the rollouts are correct, 1 = all or none.
 fn lopsidedness(group: &Group) -> f64 {
     let right = group.rollouts.iter().filter(|r| r.correct).count() as f64;
     (2.0 * right / group.rollouts.len().max(1) as f64 - 1.0).abs()
 }
 
-/// Returns the share of failed calls among the calls of right rollouts.
+/// Returns the share of failed calls among the calls of correct rollouts.
 fn tool_errors_in_passes(trained: &[&Rollout]) -> f64 {
     let (calls, errors) = trained
         .iter()
@@ -64,7 +64,7 @@ fn tool_errors_in_passes(trained: &[&Rollout]) -> f64 {
     errors as f64 / calls.max(1) as f64
 }
 
-/// Returns the mean over rollouts of the standard deviation of the advantage over their tokens.
+/// Returns the mean over rollouts of the standard deviation of the advantages of their tokens.
 fn within_rollouts(batch: &Batch, advantages: &TokenGrid) -> f64 {
     let rows: Vec<Vec<f64>> =
         batch.rollouts().zip(advantages).map(|(r, a)| of_mask(r, a)).filter(|row| !row.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Filter verdicts on rollouts, and the names under which they are recorded.
+//! Applies filters to rollouts and records their verdicts, under names that identify the filters.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -28,9 +28,9 @@ pub fn not_selected(rollout: &mut Rollout, strategy: &str) {
     rollout.trajectory.verdicts.push(Verdict { rule: strategy.to_string(), keep: false, reason });
 }
 
-/// Applies the filters in order: a later one sees the rollouts left by the earlier ones. Every objection is recorded,
-/// and dropped rollouts go to `dropped`. Returns the number of groups emptied by filters that do not request a
-/// replacement.
+/// Applies the filters in order; a later filter sees only the rollouts left by the earlier ones. Records every
+/// objection in the rollout, and moves dropped rollouts to `dropped`. Returns the number of groups emptied by filters
+/// that do not request a replacement.
 pub fn filter(
     groups: &mut [Group],
     filters: &mut [Box<dyn Filter>],

@@ -1,4 +1,4 @@
-//! Inputs of the stage before its first step: the policy, its environment, problems and demonstrations.
+//! Opens the inputs of the stage before its first step: the policy, its environment, problems and demonstrations.
 
 use super::config::RlConfig;
 use super::run::RlData;
@@ -19,7 +19,7 @@ pub(super) struct RlInputOptions<'a> {
     pub config: &'a RlConfig,
     pub environment: EnvironmentSlot,
     pub backend: BackendSlot,
-    /// Backend of the rollouts, if not that of training.
+    /// Backend of the rollouts, if it differs from that of training.
     pub sampling_backend: Option<BackendSlot>,
     /// Whether a part requires demonstrations.
     pub needs_demonstrations: bool,

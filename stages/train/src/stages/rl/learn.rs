@@ -1,4 +1,4 @@
-//! Learning from the rollouts of a step: values, advantages, replay, the update, and the rows that are kept.
+//! Learns from the rollouts of a step: values, advantages, replay, the update, and the rows that are kept.
 
 use super::collect::RolloutBatch;
 use super::critic::Critic;
@@ -26,7 +26,8 @@ struct ReplayedRollouts {
 }
 
 impl RlRun<'_> {
-    /// Runs one update on the collected rollouts.
+    /// Computes values and advantages of the collected rollouts, runs one update on them and on replayed rollouts, adds
+    /// the points of all curves, and keeps the rows.
     pub(super) fn learn(
         &self,
         context: &StageContext,

@@ -1,7 +1,8 @@
-//! Stage `rl`: reinforcement learning of a tool-using agent with verifiable rewards.
+//! Implements the stage `rl`: reinforcement learning of a tool-using agent with verifiable rewards
+//! (`docs/design/0005`).
 //!
-//! The loop knows only the traits of RL parts, so a published method is a composition in the config. Before the run, a
-//! check finds parts that need something that neither the environment nor the loop offers.
+//! The loop knows only the traits of RL parts, so a published method is a composition in the config. A check before the
+//! run reports parts whose needs neither the environment nor the loop meets.
 
 mod asynchronous;
 mod collect;
@@ -162,7 +163,7 @@ impl Stage for Rl {
         let entropies = prepared.sampler().entropies;
         let PreparedRl { config, composed, parts, environment, rewards, backend, sampling_backend: elsewhere } =
             prepared;
-        // Builds the parts again to get the error, if they could not be built earlier.
+        // Building the parts again returns the error if they could not be built earlier.
         let parts = parts.map_or_else(|| RlParts::build(&composed), Ok)?;
         let declared = declared::of(&composed, &rewards, &context.producers(), entropies).metrics;
         let needs_demonstrations = parts.needs().demonstrations;
@@ -203,7 +204,7 @@ pub struct PreparedRl {
     environment: EnvironmentSlot,
     rewards: RewardList,
     backend: BackendSlot,
-    /// Backend of the rollouts, if not that of training.
+    /// Backend of the rollouts, if it differs from that of training.
     sampling_backend: Option<BackendSlot>,
 }
 

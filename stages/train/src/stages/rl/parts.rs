@@ -1,4 +1,5 @@
-//! Built parts of one composition: their combined needs, their contradictions, their state in checkpoints.
+//! Holds the built parts of one composition: their combined needs, their contradictions, and their state in
+//! checkpoints.
 
 use super::config::RlConfig;
 use serde_json::{Map, Value, json};
@@ -74,7 +75,7 @@ impl RlParts {
         })
     }
 
-    /// Returns every part with its place in the config.
+    /// Returns every part with its path in the config.
     fn each(&self) -> Vec<(String, &dyn RlPart)> {
         let mut list: Vec<(String, &dyn RlPart)> = vec![
             ("curriculum".into(), &*self.curriculum),
@@ -134,8 +135,8 @@ impl RlParts {
     pub fn needs(&self) -> Needs {
         self.each().iter().fold(Needs::NONE, |all, (_, p)| all.union(p.needs()))
     }
-    /// Reports needs that this stage, its environment, its options or the other parts do not meet, at the part that has
-    /// them.
+    /// Reports needs of parts that this stage, its environment, its options or the other parts do not meet. The pointer
+    /// of each problem is that of the part.
     pub fn contradictions(
         &self,
         config: &RlConfig,
@@ -209,7 +210,7 @@ impl RlParts {
         };
         self.each().into_iter().flat_map(of).collect()
     }
-    /// Reports an advantage that uses untrained values, and values that no part uses.
+    /// Reports an advantage that reads values which no loss term trains, and trained values that no part reads.
     fn critic_mismatches(&self) -> Vec<OptionProblem> {
         let valued: Vec<usize> =
             self.terms.iter().enumerate().filter(|(_, t)| t.needs().values).map(|(i, _)| i).collect();
@@ -232,7 +233,7 @@ impl RlParts {
         }
     }
 
-    /// Returns the state of every stateful part, by place.
+    /// Returns the state of every stateful part, by its path in the config.
     pub fn save(&self) -> Value {
         let states: Map<String, Value> =
             self.each().into_iter().map(|(at, p)| (at, p.save())).filter(|(_, s)| !s.is_null()).collect();

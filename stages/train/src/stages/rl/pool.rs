@@ -1,6 +1,7 @@
-//! Problems of the stage in the form that curricula and strategies use: level, hints, tokens of demonstrations.
+//! Converts the problems of the stage to the form that curricula and strategies use: level, hints, tokens of
+//! demonstrations.
 //!
-//! Parts do not read text: a hint is a line of the problem's worked solution, and a demonstration is cut into the
+//! Parts do not read text. A hint is a line of the problem's worked solution, and a demonstration is cut into the
 //! tokens that an agent would have sampled, turn by turn, by the same template and tokenizer.
 
 use std::collections::BTreeMap;
@@ -9,8 +10,8 @@ use trainyard_learn::{PoolProblem, ProblemPool};
 use trainyard_lm::template::{ChatEncoder, ConversationTokens, TokenizedConversation};
 use trainyard_tables::{Problem, Trajectory};
 
-/// Builds the pool. Demonstrations are assigned to the problem whose id they have. `positions`: maximum number of
-/// tokens of the model.
+/// Builds the pool. A demonstration belongs to the problem with its problem id. `positions`: maximum number of tokens
+/// of the model.
 pub fn pool(
     problems: &[Problem],
     demonstrations: &[Trajectory],
@@ -42,7 +43,7 @@ fn fitting(encoded: ConversationTokens, positions: usize) -> Result<Conversation
         .help("leave the row out by a rule of `data/filter`, or raise max_position_embeddings of `model/init`"))
 }
 
-/// Returns the agent's tokens, turn by turn, the token that ends each turn included.
+/// Returns the agent's tokens turn by turn, including the token that ends each turn.
 fn own_turns(encoded: &ConversationTokens) -> Vec<Vec<u32>> {
     let mut turns: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
     for (t, _) in encoded.loss_mask.iter().enumerate().filter(|(_, m)| **m) {

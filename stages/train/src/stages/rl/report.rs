@@ -1,4 +1,5 @@
-//! Final metrics and the report of an RL run, reduced over steps as declared by [`super::declared`] and the parts.
+//! Writes the final metrics and the report of an RL run, reduced over steps as [`super::declared`] and the parts
+//! declare.
 
 use super::config::RlConfig;
 use super::run::RlState;
@@ -64,8 +65,8 @@ fn once(state: &RlState) -> Vec<(String, f64)> {
     list
 }
 
-/// Rejects an undeclared series, which would be missing from the report without notice. Parts of other crates are
-/// checked here.
+/// Rejects an undeclared series, which would be missing from the report without notice. This also checks parts of other
+/// crates. Errors: bug.
 pub fn all_declared(declared: &[MetricInfo], state: &RlState) -> Result<()> {
     let known = |name: &str| name.starts_with("validation_") || declared.iter().any(|m| covers(m, name));
     match state.curves.names("").find(|name| !known(name)) {

@@ -1,5 +1,5 @@
-//! Counts over the rollouts of a step, and the metrics computed from them. Each count is defined over either the
-//! sampled or the selected rollouts.
+//! Counts properties of the rollouts of a step, and computes metrics from the counts. Each count is defined over either
+//! the sampled or the selected rollouts.
 
 use super::declared::ENTROPY;
 use crate::programs::ProgramTotals;
@@ -17,8 +17,8 @@ pub struct RolloutStats {
     /// Groups of problems that were tried before and never passed.
     pub hopeless_groups: u64,
     pub draws: u64,
-    /// Sum of updates between the oldest token of a used group and its update, in asynchronous runs; and number of
-    /// groups left out for their age.
+    /// Sum, over the used groups of asynchronous runs, of the updates between a group's oldest token and the group's
+    /// update; and the number of groups that were left out because they were too stale.
     pub staleness: u64,
     pub stale_groups: u64,
     passes: u64,
@@ -26,10 +26,10 @@ pub struct RolloutStats {
     tool_errors: u64,
     turns: u64,
     tokens: u64,
-    /// Tokens sampled for one rollout alone: tokens that forks share count once.
+    /// Number of tokens sampled for one rollout alone: tokens that forks share count once.
     own_tokens: u64,
     entropy: f64,
-    /// Number of rollouts whose sampler gave no entropies.
+    /// Number of rollouts whose sampler returned no entropies.
     without_entropies: u64,
     truncated: u64,
     void: u64,
@@ -54,12 +54,13 @@ struct ScoredStats {
     components: BTreeMap<String, (u64, f64)>,
     /// Number of different rewards within a group, summed over groups.
     distinct_rewards: u64,
-    /// Number of different final answers within a group, summed over groups, and the tokens of those groups.
+    /// Number of different final answers within a group, summed over groups, and the number of tokens sampled in these
+    /// groups.
     distinct_answers: u64,
     own_tokens: u64,
     passes: u64,
     calls_of_passes: u64,
-    /// Reward per additional call, failed call or token among rollouts of a group with one verdict.
+    /// Reward per additional call, failed call or token, within classes of rollouts of one group with the same verdict.
     per_call: Slope,
     per_error: Slope,
     per_token: Slope,
@@ -73,7 +74,7 @@ struct Slope {
 }
 
 impl Slope {
-    /// Adds one class: (count, reward) of each member.
+    /// Adds the members of one class, each as (count, reward).
     fn add(&mut self, members: &[(f64, f64)]) {
         let n = members.len().max(1) as f64;
         let (count, reward) =
@@ -144,7 +145,7 @@ impl RolloutStats {
             kept.per_token.add(&of(right, |o| o.trajectory.loss_mask.iter().filter(|m| **m).count() as f64));
         }
     }
-    /// Adds the number of tokens that must be decoded sequentially, if all episodes of the draw run together and tools
+    /// Adds the number of tokens that must be decoded sequentially if all episodes of the draw run together and tools
     /// take no time: the longest episode, or, in lockstep, the sum of the longest turns.
     pub fn critical_path(&mut self, finished: &[Rollout], wait: ToolWait) {
         let lengths = |f: &Rollout| {

@@ -1,8 +1,8 @@
-//! Loop of the stage: rollouts from a source, one update on them, validation, a resume point.
+//! Runs the loop of the stage: rollouts from a source, one update on them, validation, a resume point.
 //!
 //! [`super::sources`] provides rollouts, [`super::collect`] builds a batch, [`super::learn`] learns from it, and the
-//! parts hold the formulas. The state that later steps depend on is in [`super::state`] and in every resume point, so a
-//! killed stage resumes to the same bytes.
+//! parts contain the formulas. The state that later steps depend on is in [`super::state`] and in every resume point,
+//! so a killed synchronous run resumes to the same bytes.
 
 pub use super::state::{RlRun, RlState};
 
@@ -64,7 +64,8 @@ impl<'a> RlRun<'a> {
         })
     }
 
-    /// Runs all steps. `parts` and `rewards` are new; `record` = the rollouts of an asynchronous run to repeat.
+    /// Runs all steps and returns the kept weights. `parts` and `rewards` must be new; `record` = the rollouts of an
+    /// asynchronous run to repeat.
     pub fn run(
         self,
         parts: RlParts,
@@ -72,8 +73,8 @@ impl<'a> RlRun<'a> {
         record: Option<&[Trajectory]>,
         context: &StageContext,
     ) -> Result<RlOutcome> {
-        // Rollouts in flight at a step of a repeated run began before that step, so such a run always starts from its
-        // beginning.
+        // The rollouts in flight at a step of a repeated run began before that step, so a repeated run always starts
+        // from its beginning.
         let resumes = record.is_none();
         let mut progress = self.start(parts, rewards, resumes, context)?;
         if progress.state.step == 0 {
@@ -102,7 +103,7 @@ impl<'a> RlRun<'a> {
         Ok(RlOutcome { weights, state: progress.state, rollouts: progress.rollouts.into() })
     }
 
-    /// Starts from the newest checkpoint, or from the input model.
+    /// Creates the progress from the newest checkpoint if `resumes`, or from the input model.
     fn start(&self, parts: RlParts, rewards: Rewards, resumes: bool, context: &StageContext) -> Result<RlProgress> {
         let (config, policy) = (self.config, self.policy);
         let settle = |options: &OptimizerOptions, method| options.settle(method, &policy.folder, self.learns, context);
@@ -135,7 +136,7 @@ impl<'a> RlRun<'a> {
         Ok(progress)
     }
 
-    /// Validates, reports progress and saves a resume point after an update.
+    /// Validates, reports progress and saves a resume point after an update, each if it is due.
     fn after_step(&self, resumes: bool, context: &StageContext, progress: &mut RlProgress) -> Result<()> {
         let step = progress.state.step;
         let last = step == self.config.steps;
@@ -155,7 +156,7 @@ impl<'a> RlRun<'a> {
         Ok(())
     }
 
-    /// Measures the greedy pass rate on the validation problems; the best weights are kept.
+    /// Measures the greedy pass rate on the validation problems, and keeps the weights if it is the best so far.
     fn validate(&self, context: &StageContext, progress: &mut RlProgress) -> Result<()> {
         if self.validation.is_empty() {
             return Ok(());
@@ -166,7 +167,7 @@ impl<'a> RlRun<'a> {
         for (name, value) in &rates.metrics() {
             progress.state.curves.point(context, name, step, *value)?;
         }
-        // Of equally good weights the later ones are kept: they were trained on more rollouts.
+        // Among equally good weights the later ones are kept, because they were trained on more rollouts.
         if progress.state.best.is_none_or(|(_, best)| rates.accuracy >= best) {
             progress.state.best = Some((step, rates.accuracy));
             progress.best = Some(progress.trainer.weights()?);

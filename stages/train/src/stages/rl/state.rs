@@ -1,4 +1,4 @@
-//! State of the loop of `rl`: constant during the stage, changing, and stored in resume points.
+//! Defines the state of the loop of `rl`: constant during the stage, changing, and stored in resume points.
 
 use super::config::RlConfig;
 use super::critic::Critic;
@@ -43,8 +43,8 @@ pub struct RlRun<'a> {
 }
 
 impl RlRun<'_> {
-    /// Returns the random source of the whole run: a curriculum's passes span steps and draws, and its state holds its
-    /// place in them.
+    /// Returns the curriculum's random source, which is the same in the whole run: the passes of a curriculum span
+    /// steps and draws, and its state contains its position in them.
     pub(super) fn curriculum_chance(&self) -> Chance {
         self.chance.child("curriculum", &[])
     }
@@ -73,7 +73,7 @@ pub struct RlState {
     pub curves: LearningCurves,
     /// Step and greedy pass rate of the best validation so far.
     pub best: Option<(u64, f64)>,
-    /// Number of rollouts that the infrastructure ended.
+    /// Number of rollouts that an infrastructure failure ended.
     pub failures: u64,
     /// Number of steps whose filters dropped all rollouts.
     pub empty_steps: u64,
@@ -91,19 +91,20 @@ pub struct RlProgress {
     pub rewards: Rewards,
     pub trainer: ModelTrainer,
     pub sampler: Box<dyn Sampler>,
-    /// Input model, if a term measures the distance from it.
+    /// Trainer with the weights of the input model, if a term measures the distance from it.
     pub reference: Option<ModelTrainer>,
     pub critic: Option<Critic>,
     /// Weights of the best validation so far.
     pub best: Option<Parameters>,
     /// Newest rows of the output `trajectories`.
     pub rollouts: VecDeque<Trajectory>,
-    /// Whether versions of the weights count steps, as in asynchronous runs, and not optimizer steps.
+    /// Whether versions of the weights count steps (as in asynchronous runs) instead of optimizer steps.
     pub versions_are_steps: bool,
 }
 
 impl RlState {
-    /// Rejects tools that differ from those of the previous attempt: the rollouts would not be comparable.
+    /// Rejects tools that differ from those of the previous attempt, because the rollouts would not be comparable.
+    /// Errors: invalid.
     pub fn expect_tools(&self, now: &[ToolSpec]) -> Result<()> {
         let change = self.tools.as_deref().and_then(|before| difference(before, now));
         change.map_or(Ok(()), |change| {
@@ -117,14 +118,14 @@ impl RlState {
 }
 
 impl RlProgress {
-    /// Returns the steps done, as the version of the weights.
+    /// Returns the number of steps done, which is the version of the weights in asynchronous runs.
     pub fn version(&self) -> u32 {
         u32::try_from(self.state.step).unwrap_or(u32::MAX)
     }
     /// Sends the current weights to the sampler.
     pub fn refresh_sampler(&mut self) -> Result<()> {
         let steps = u32::try_from(self.trainer.steps()).unwrap_or(u32::MAX);
-        // Samplers of one server share its weights, so their versions must count alike.
+        // Samplers of one server share its weights, so all of them must count versions in the same way.
         let version = if self.versions_are_steps { self.version() } else { steps };
         self.sampler.set_weights(&self.trainer.weights()?, version)
     }
@@ -135,7 +136,7 @@ impl RlProgress {
             self.rollouts.pop_front();
         }
     }
-    /// Writes all but [`RlState`] into a folder.
+    /// Writes weights, moments, kept rollouts and the best weights into a folder; [`RlState`] is saved separately.
     pub fn save(&mut self, folder: &Path) -> Result<()> {
         self.trainer.save(folder, "")?;
         if let Some(critic) = &self.critic {
@@ -144,7 +145,7 @@ impl RlProgress {
         write_trajectories(&folder.join(ROLLOUTS), self.rollouts.make_contiguous())?;
         self.best.as_ref().map_or(Ok(()), |best| best.save(&folder.join(BEST)))
     }
-    /// Restores the state written by [`Progress::save`].
+    /// Restores the state written by [`RlProgress::save`], and the state of parts and rewards in `state`.
     pub fn load(&mut self, state: RlState, folder: &Path) -> Result<()> {
         self.parts.load(&state.parts)?;
         self.rewards.load(&state.rewards)?;

@@ -47,8 +47,8 @@ fn digests(context: &StageContext) -> Vec<Digest> {
 fn reward_rises_and_the_best_weights_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path(), 2, None);
-    // A few large steps on small batches are noisy; this is many small ones on larger batches. All levels from the
-    // start: a level that opens midway would lower the mean.
+    // A few large steps on small batches are noisy, so this test takes many small steps on larger batches. It uses all
+    // levels from the start, because a level that opens midway would lower the mean.
     let mut calm = options(40);
     calm["curriculum"] = json!("uniform");
     calm["problems_per_step"] = json!(16);
@@ -342,7 +342,7 @@ fn a_record_that_is_cut_or_not_asynchronous_is_refused() {
         input_trajectories(&mut context, folder.path(), "record", record);
         run_stage::<Rl>(options, &mut context).unwrap_err().message
     };
-    // Sixteen are sampled for a group of eight: one fewer is incomplete.
+    // Sixteen rollouts are sampled for a group of eight, so fifteen are incomplete.
     assert!(refused(&record[1..], with(options(1), over)).contains("update 0"));
     assert!(refused(&record, with(options(1), json!({}))).contains("rollout.asynchronous"));
 }

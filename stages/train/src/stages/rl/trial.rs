@@ -1,7 +1,7 @@
-//! Trial of the stage: the first rollouts of its first step, scored, without an update.
+//! Runs a trial of the stage: the first rollouts of its first step, scored, without an update.
 //!
 //! Curriculum, strategy and draws are those of a run, so a synchronous run samples the same episodes again. Rewards
-//! that compare the members of a group see only the sampled ones.
+//! that compare the members of a group see only the sampled members.
 
 use super::collect::job;
 use super::config::RlConfig;
@@ -48,7 +48,7 @@ impl RlRun<'_> {
         driver.run(&self.problems, &jobs)
     }
 
-    /// Scores each problem's episodes as a group, all together; the order stays.
+    /// Scores the episodes of all groups together, except infrastructure failures. Keeps the order of the rollouts.
     fn scored(&self, mut rollouts: Vec<Rollout>, rewards: &mut Rewards) -> Result<Vec<TrialEpisode>> {
         let mut groups: BTreeMap<u32, ScoredGroup<'_>> = BTreeMap::new();
         for rollout in rollouts.iter_mut().filter(|rollout| !rollout.failed()) {

@@ -1,4 +1,4 @@
-//! Greedy pass rate on held-out problems: one episode each, temperature 0.
+//! Measures the greedy pass rate on held-out problems: one episode each, at temperature 0.
 
 use super::state::RlRun;
 use crate::rollouts::{EpisodeJob, RolloutDriver};
@@ -9,7 +9,7 @@ use trainyard_tables::{Problem, SamplingParams};
 
 /// Greedy pass rates.
 pub struct GreedyRates {
-    /// Share of all problems that pass, from 0 to 1.
+    /// Share of the problems that pass, from 0 to 1, without infrastructure failures; 0 without problems.
     pub accuracy: f64,
     /// Level → (problems, passes).
     pub levels: BTreeMap<u32, (u64, u64)>,
@@ -26,7 +26,8 @@ impl GreedyRates {
     }
 }
 
-/// Selects at most `limit` problems, in equal numbers per level as far as they reach, in their order.
+/// Selects at most `limit` problems, in equal numbers per level as far as the levels have enough, and keeps their
+/// order.
 pub fn equal_shares(problems: Vec<Problem>, limit: usize) -> Vec<Problem> {
     let mut by_level: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (i, p) in problems.iter().enumerate() {
@@ -45,7 +46,8 @@ pub fn equal_shares(problems: Vec<Problem>, limit: usize) -> Vec<Problem> {
 }
 
 impl RlRun<'_> {
-    /// Measures greedy pass rates without infrastructure failures.
+    /// Plays one greedy episode per validation problem and returns the pass rates. Infrastructure failures are left
+    /// out.
     pub(super) fn greedy(&self, sampler: &mut dyn Sampler) -> Result<GreedyRates> {
         let jobs: Vec<EpisodeJob> = (0..self.validation.len()).map(|i| EpisodeJob::root(i, 0)).collect();
         let mut driver = RolloutDriver {

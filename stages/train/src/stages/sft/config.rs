@@ -1,4 +1,4 @@
-//! Options of `sft`.
+//! Defines the options of `sft`.
 
 use super::stop::{self, StopAt};
 use crate::backend_config::TrainOptions;
@@ -97,7 +97,7 @@ impl Default for SftConfig {
 }
 
 impl SftConfig {
-    /// Steps between measurements; 0 = none in between.
+    /// Returns the number of steps between measurements; 0 = no measurements between the first and the last step.
     pub fn validation_interval(&self) -> u64 {
         self.validate_every.unwrap_or(25)
     }
@@ -132,7 +132,8 @@ impl TrainOptions for SftConfig {
         self.optimizer.warning("/optimizer", TrainingMethod::Sft, inputs, changed).into_iter().collect()
     }
 
-    /// Options that measure on held-out rows, where no row is held out; a model that memory cannot hold.
+    /// Reports options that measure on held-out rows if no row is held out, two wired sources of rows, problems with
+    /// `stop_at`, and a model that does not fit in memory or has no language head.
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let both = ["trajectories", "tokenized"].iter().all(|port| inputs.get(port).is_some_and(|n| *n > 0));
         let twice = both.then(|| {

@@ -1,4 +1,4 @@
-//! The token sequences that are learned from, and those that are held out.
+//! Reads the token sequences for training and the held-out ones.
 
 use std::collections::BTreeSet;
 use trainyard_api::InputArtifact;
@@ -8,22 +8,22 @@ use trainyard_lm::ModelFolder;
 use trainyard_lm::examples::{Example, TokenizedTrajectory, expect_same_text, tokenize, unpack};
 use trainyard_tables::{TableRowReader, TokenPack, Trajectory};
 
-/// The examples of some rows, and what was left out.
+/// Examples of some rows, and counts of omitted rows and turns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SftExamples {
     /// Examples with at least one token in the loss, in the order of the rows.
     pub examples: Vec<Example>,
-    /// Rows that gave them.
+    /// Number of rows that gave the examples.
     pub rows: usize,
-    /// Rows left out because they exceed the token limit.
+    /// Number of rows left out because they exceed the token limit.
     pub too_long: usize,
-    /// Rows with no token in the loss.
+    /// Number of rows without a token in the loss.
     pub empty: usize,
-    /// Turns left out of the loss because their tool call failed.
+    /// Number of turns left out of the loss because their tool call failed.
     pub masked_turns: usize,
 }
 
-/// Takes rows in order. `max_tokens` = tokens that a sequence may have.
+/// Converts rows to examples, in order. `max_tokens` = token limit of a sequence.
 pub fn prepare(rows: Vec<TokenizedTrajectory>, max_tokens: usize) -> SftExamples {
     let mut prepared = SftExamples::default();
     for row in rows {
@@ -42,7 +42,8 @@ pub fn prepare(rows: Vec<TokenizedTrajectory>, max_tokens: usize) -> SftExamples
     prepared
 }
 
-/// Encodes the trajectories of some artifacts, on all threads. Errors: data, naming one that cannot be encoded.
+/// Encodes the trajectories of some artifacts, on all threads. Errors: data, naming a trajectory that cannot be
+/// encoded.
 pub fn encoded(
     artifacts: &[InputArtifact],
     model: &ModelFolder,
@@ -62,7 +63,7 @@ pub fn encoded(
     Ok(all)
 }
 
-/// Reads what `data/tokenize` made. Errors: data, if a pack is damaged.
+/// Reads packs of `data/tokenize`. Errors: data, if a pack is damaged.
 pub fn packed(artifacts: &[InputArtifact]) -> Result<Vec<TokenizedTrajectory>> {
     let mut all = Vec::new();
     for artifact in artifacts {
@@ -76,8 +77,8 @@ pub fn packed(artifacts: &[InputArtifact]) -> Result<Vec<TokenizedTrajectory>> {
     Ok(all)
 }
 
-/// Splits rows by problem: (training, held out). About `share` of the problems are held out, at least one if there are
-/// two.
+/// Splits rows by problem and returns (training, held out). About `share` of the problems are held out, and at least
+/// one if there are two problems and `share` is above 0.
 pub fn hold_out<R>(rows: Vec<R>, problem: fn(&R) -> &String, share: f64, chance: &Chance) -> (Vec<R>, Vec<R>) {
     let mut problems: Vec<String> =
         rows.iter().map(|row| problem(row).clone()).collect::<BTreeSet<_>>().into_iter().collect();

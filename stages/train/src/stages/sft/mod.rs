@@ -1,6 +1,6 @@
-//! `sft`: supervised fine-tuning on trajectories.
+//! Implements the stage `sft`, supervised fine-tuning on trajectories.
 //!
-//! It teaches the format of turns and tool calls. Only the agent's own tokens are in the loss, never tool
+//! Fine-tuning teaches the format of turns and tool calls. Only the agent's own tokens are in the loss, never tool
 //! results.
 
 pub mod config;
@@ -54,7 +54,7 @@ Checkpoints hold weights, moments, step and curves, so a killed stage resumes an
 Errors: trajectories of another tokenizer or template, a loss or gradient that is not finite, an empty training \
 set.";
 
-/// With every validation metric, whether anything is held out or not.
+/// Declares all metrics, including those of validation, regardless of held-out rows.
 fn metrics() -> Vec<MetricInfo> {
     let validation = MetricInfo::new(
         "validation_loss",
@@ -171,7 +171,8 @@ impl Stage for Sft {
     }
 }
 
-/// Tokens of the training rows and of the held-out rows.
+/// Reads the training rows and the held-out rows as tokens. Errors: those of the options with the wired inputs, and
+/// data, if rows cannot be encoded.
 fn rows(
     config: &SftConfig,
     model: &ModelFolder,

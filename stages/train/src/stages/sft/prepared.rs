@@ -1,4 +1,4 @@
-//! Options of `sft` with the parts that they name.
+//! Holds the options of `sft` with the parts that they name.
 
 use super::SftConfig;
 use crate::backend_config::BackendConfig;
@@ -15,7 +15,7 @@ use trainyard_envs::environments::{self, EnvironmentSlot};
 pub struct PreparedSft {
     /// Options and backend.
     pub trained: BackendConfig<SftConfig>,
-    /// Environment of `stop_at`; the default one without it.
+    /// Environment of `stop_at`; the default environment without `stop_at`.
     pub environment: EnvironmentSlot,
 }
 

@@ -1,8 +1,8 @@
-//! Training loop: batches by length, one optimizer step each, validation, best weights, checkpoints.
+//! Runs the training loop: batches by length, one optimizer step each, validation, best weights, checkpoints.
 //!
 //! The batches of all steps are planned before the first one, from lengths, budget and seed, so a run that resumes from
-//! the step number of a checkpoint produces the same bytes. The input model is measured first and kept if no step beats
-//! it.
+//! the step number of a checkpoint produces the same bytes. The input model is measured first and kept if no step gives
+//! a lower loss.
 
 use super::config::SftConfig;
 use super::stop::{METRIC, StopEvaluator};
@@ -21,15 +21,15 @@ const BEST: &str = "best.safetensors";
 /// Contents of a checkpoint in addition to weights and moments.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct SftState {
-    /// Optimizer steps done.
+    /// Number of optimizer steps done.
     pub step: u64,
-    /// Tokens read.
+    /// Number of tokens read.
     pub tokens: u64,
     /// Learning curves so far.
     pub curves: LearningCurves,
     /// Step and loss of the best validation; step 0 is the input model.
     pub best: Option<(u64, f64)>,
-    /// Validations since the best one.
+    /// Number of validations since the best one.
     pub stale: u64,
     /// Accuracy of sampled episodes at the last measurement, with `stop_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,16 +46,16 @@ pub struct SftEvaluation<'a> {
 
 /// The result of training.
 pub struct SftOutcome {
-    /// The weights to keep.
+    /// Weights to keep.
     pub weights: Parameters,
     /// State after the last step.
     pub state: SftState,
-    /// Steps that the budget allows.
+    /// Number of steps that the budget allows.
     pub planned: u64,
 }
 
-/// Trains on `train` as planned. The weights with the lowest loss on held-out examples are kept; without such examples,
-/// or where sampled episodes end the training, the last ones.
+/// Trains on `train` as planned. Keeps the weights with the lowest loss on held-out examples. Without such examples, or
+/// if sampled episodes end the training, keeps the last weights.
 pub fn run(
     config: &SftConfig,
     mut trainer: ModelTrainer,
@@ -112,7 +112,7 @@ fn stopped(config: &SftConfig, stop: Option<&StopEvaluator>, state: &SftState) -
     reached || config.patience.is_some_and(|p| state.stale >= p)
 }
 
-/// Measures the accuracy of sampled episodes where it is due.
+/// Measures the accuracy of sampled episodes if a measurement is due.
 fn play(
     stop: Option<&mut StopEvaluator>,
     trainer: &ModelTrainer,
@@ -127,7 +127,7 @@ fn play(
     Ok(())
 }
 
-/// The members of every optimizer step, for the whole budget. Errors: data, without an example.
+/// Returns the indexes of the examples of every optimizer step, for the whole budget. Errors: data, without an example.
 pub fn plan(config: &SftConfig, train: &[Example]) -> Result<Vec<Vec<usize>>> {
     let lengths: Vec<usize> = train.iter().map(|e| e.tokens.len()).collect();
     if lengths.is_empty() {
@@ -152,7 +152,7 @@ pub fn plan(config: &SftConfig, train: &[Example]) -> Result<Vec<Vec<usize>>> {
     Ok(plan)
 }
 
-/// One optimizer step on the mean loss over the batch's tokens.
+/// Takes one optimizer step on the mean loss over the batch's tokens.
 fn step(
     config: &SftConfig,
     trainer: &mut ModelTrainer,
@@ -209,7 +209,7 @@ fn validate(
     Ok(())
 }
 
-/// Nats per token in the loss.
+/// Returns the mean loss over the tokens in the loss, in nats.
 pub fn mean_loss(trainer: &ModelTrainer, examples: &[Example], budget: usize) -> Result<f64> {
     let lengths: Vec<usize> = examples.iter().map(|e| e.tokens.len()).collect();
     let targets: usize = examples.iter().map(Example::loss_tokens).sum();

@@ -1,7 +1,7 @@
-//! `stop_at`: fine-tuning ends as soon as sampled episodes of an environment pass often enough.
+//! Implements `stop_at`, which ends fine-tuning as soon as sampled episodes of an environment pass often enough.
 //!
-//! Steps and losses do not fix how well a cold start solves its problems: equal steps ended at 0.35 on one seed and at
-//! 0.77 on another. Practice that is compared between seeds starts from a measured pass rate instead.
+//! Neither the number of steps nor the loss determines the pass rate of a cold start: equal steps ended at 0.35 on one
+//! seed and at 0.77 on another. A comparison of RL between seeds should therefore start from a measured pass rate.
 
 use crate::config::{SamplingOptions, default_environment, kv_memory};
 use crate::model::PolicyModel;
@@ -77,7 +77,7 @@ fn episodes() -> usize {
 }
 
 impl StopAt {
-    /// Ranges, with pointers into the config of `sft`.
+    /// Checks ranges. Pointers are into the config of `sft`.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling.problems("/stop_at/sampling");
         if !(self.accuracy > 0.0 && self.accuracy <= 1.0) {
@@ -89,7 +89,7 @@ impl StopAt {
         problems
     }
 
-    /// Error of a training that ended at `reached`.
+    /// Returns the error of a training that ended at the accuracy `reached`.
     fn missed(&self, reached: f64, steps: u64) -> Error {
         Error::data(format!(
             "`stop_at.accuracy` is {}, but after {steps} steps the model solves {reached:.3} of the episodes",
@@ -102,7 +102,7 @@ impl StopAt {
     }
 }
 
-/// Contradictions between `stop_at` and the wired inputs.
+/// Returns contradictions between `stop_at` and the wired inputs.
 pub fn problems_with(stop: Option<&StopAt>, inputs: &WiredInputs) -> Vec<OptionProblem> {
     let wired = inputs.get(PORT).is_some_and(|n| *n > 0);
     match stop {
@@ -166,13 +166,13 @@ impl StopEvaluator {
         Ok(Self { options: options.clone(), folder, environment, sampler, problems, chance, host })
     }
 
-    /// Whether the accuracy is measured after this step of `total`.
+    /// Returns whether the accuracy is measured after this step of `total`.
     pub fn is_due(&self, step: u64, total: u64) -> bool {
         step.is_multiple_of(self.options.every) || step == total
     }
 
-    /// Share of right episodes under the trainer's weights; infrastructure failures are left out. Draws are the same in
-    /// every measurement.
+    /// Plays the measuring episodes and returns the share of correct ones under the trainer's weights. Infrastructure
+    /// failures are left out. Draws are the same in every measurement.
     pub fn measure(&mut self, trainer: &ModelTrainer, step: u64, context: &StageContext) -> Result<f64> {
         self.sampler.set_weights(&trainer.weights()?, u32::try_from(step).unwrap_or(u32::MAX))?;
         let sampling = &self.options.sampling;
@@ -203,12 +203,13 @@ impl StopEvaluator {
         Ok(counted.iter().filter(|correct| **correct).count() as f64 / counted.len() as f64)
     }
 
-    /// Whether an accuracy ends the training.
+    /// Returns whether an accuracy ends the training.
     pub fn is_reached(&self, accuracy: f64) -> bool {
         accuracy >= self.options.accuracy
     }
 
-    /// Judges the accuracy at the end of training and reports what the tools took.
+    /// Reports the usage of the tools and the metric of the accuracy at the end of training. Errors: data, if the
+    /// accuracy is too low and `on_miss` is to fail.
     pub fn finish(self, accuracy: Option<f64>, steps: u64, context: &mut StageContext) -> Result<()> {
         self.host.report(context);
         let reached = accuracy.unwrap_or(0.0);

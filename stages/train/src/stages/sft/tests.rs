@@ -188,7 +188,7 @@ fn another_tokenizer_too_long_rows_and_empty_sets_are_refused() {
     assert_eq!(run_stage::<Sft>(too_small, &mut context).unwrap_err().kind, ErrorKind::Data);
 }
 
-/// As [`context`], with problems that episodes are played on.
+/// Creates a context like [`context`], with problems on which episodes are played.
 fn playing(folder: &Path, cancel_after: Option<usize>) -> StageContext {
     let mut context = context_in(folder, 1, cancel_after);
     input_model(&mut context, folder, "model", &tiny_model(16, 1, 1));

@@ -1,10 +1,10 @@
-//! Rollouts that are sampled while the policy is updated, on a separate thread; they keep their tokens when the weights
+//! Samples rollouts on a separate thread while the policy is updated; rollouts keep their tokens when the weights
 //! change.
 //!
-//! A slow tool or a long episode delays its own group only. The staleness of the data is bounded on both sides
+//! A slow tool or a long episode delays only its own group. The staleness of the data is bounded on both sides
 //! (2505.24298): no more groups are open than can be used in time, and a group whose oldest token is older than
-//! `max_staleness` updates is left out. Only which weights sampled which token depends on the timing of the two
-//! threads; the rows record it, so [`super::recorded`] can repeat a run.
+//! `max_staleness` updates is left out. The timing of the two threads affects only which weights sampled which token.
+//! The rows record these versions, so [`super::recorded`] can repeat a run.
 
 use super::RolloutSource;
 use super::pending_groups::PendingGroups;
@@ -29,7 +29,7 @@ enum SamplerCommand {
 /// Group whose members have all ended, or the thread's error.
 type GroupResult = Result<Vec<Rollout>>;
 
-/// Loop's side: starts groups and takes them as they end.
+/// The loop's side of the source: starts groups and takes them as they end.
 pub(crate) struct AsyncSource<'o> {
     options: &'o AsyncOptions,
     pending: PendingGroups,
@@ -38,7 +38,7 @@ pub(crate) struct AsyncSource<'o> {
 }
 
 impl<'o> AsyncSource<'o> {
-    /// Starts the thread, which ends when the source is dropped.
+    /// Creates a sampler with the current weights and starts the thread, which ends when the source is dropped.
     pub fn start<'scope>(
         run: &'scope RlRun<'_>,
         options: &'o AsyncOptions,
@@ -52,7 +52,7 @@ impl<'o> AsyncSource<'o> {
         let (outbox, ready) = channel();
         scope.spawn(move || {
             if let Err(e) = sample(&worker, &mut *sampler, &inbox, &outbox) {
-                // The receiver is gone if the loop has failed first.
+                // The receiver is dropped if the loop has failed first.
                 outbox.send(Err(e)).ok();
             }
         });
@@ -61,7 +61,7 @@ impl<'o> AsyncSource<'o> {
 
     /// Starts as many groups as the bound allows.
     fn fill(&mut self, run: &RlRun<'_>, progress: &mut RlProgress, used: usize) -> Result<()> {
-        // Even the last of so many groups is used in time: every step takes `problems_per_step` of them.
+        // Even the last of these groups is used in time, because every step takes `problems_per_step` of them.
         let max_open = run.config.problems_per_step * (1 + self.options.max_staleness as usize);
         while self.pending.started.len() + used < max_open {
             let number = progress.state.started_groups;
@@ -79,7 +79,7 @@ impl RolloutSource for AsyncSource<'_> {
         let (step, groups_per_step) = (progress.state.step, run.config.problems_per_step);
         let max_staleness = self.options.max_staleness;
         let mut all = RolloutBatch::of_step(step);
-        // Bounds the number of groups if filters empty group after group.
+        // This limit ends the loop if filters empty group after group.
         let mut draws_left = groups_per_step as u64 * run.config.resample.max_draws;
         while all.batch.groups.len() < groups_per_step && draws_left > 0 {
             let used = all.batch.groups.len();
@@ -102,13 +102,13 @@ impl RolloutSource for AsyncSource<'_> {
         Ok(all)
     }
     fn learned(&mut self, progress: &RlProgress) -> Result<()> {
-        // If the thread is gone, receiving the next group returns its error.
+        // If the thread has ended, receiving the next group returns its error.
         self.commands.send(SamplerCommand::Weights(progress.trainer.weights()?, progress.version())).ok();
         Ok(())
     }
 }
 
-/// Returns the jobs of the next group.
+/// Draws the problem of group `number` and returns the jobs of the group.
 fn admit(run: &RlRun<'_>, progress: &mut RlProgress, number: u32) -> Result<Vec<EpisodeJob>> {
     let chance = run.chance.child("admission", &[u64::from(number)]);
     let RlProgress { parts, state, .. } = progress;
@@ -122,7 +122,7 @@ fn admit(run: &RlRun<'_>, progress: &mut RlProgress, number: u32) -> Result<Vec<
     Ok(spawns.into_iter().map(|s| numbered(job(&draw, s))).collect())
 }
 
-/// Returns the version of the oldest sampled token.
+/// Returns the version of the weights that sampled the oldest token, or `None` without a sampled token.
 fn oldest_version(one: &Rollout) -> Option<u32> {
     let t = &one.trajectory;
     t.weights_version.as_ref()?.iter().zip(&t.loss_mask).skip(one.given).filter(|(_, m)| **m).map(|(v, _)| *v).min()
@@ -133,7 +133,7 @@ fn last_error(ready: &Receiver<GroupResult>) -> Error {
     ready.iter().find_map(Result::err).unwrap_or_else(|| Error::bug("the sampling thread ended without an error"))
 }
 
-/// Runs the sampling thread until the loop disconnects, and sends groups when their last member has ended.
+/// Runs the sampling thread until the loop disconnects, and sends each group when its last member has ended.
 fn sample(
     worker: &RolloutWorker<'_>,
     sampler: &mut dyn Sampler,
@@ -164,7 +164,7 @@ fn sample(
     }
 }
 
-/// Processes all received commands; waits for one if there is no other work. Returns false if the loop has
+/// Processes all received commands, and waits for one if there is no other work. Returns false if the loop has
 /// disconnected.
 fn handle_commands(
     commands: &Receiver<SamplerCommand>,

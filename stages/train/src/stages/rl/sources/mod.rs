@@ -1,7 +1,8 @@
-//! Sources of the rollouts of a step.
+//! Defines the sources of the rollouts of a step.
 //!
 //! The loop of [`super::run`] takes the next batch from a source, learns from it, and notifies the source. Sources
-//! differ in when rollouts are sampled, and under which weights; [`super::collect`] processes the groups.
+//! differ in the time at which rollouts are sampled and in the weights that sample them; [`super::collect`] processes
+//! the groups.
 
 mod async_source;
 mod groups;

@@ -1,4 +1,4 @@
-//! Choice of the next ended group, so that no group gets too old.
+//! Chooses the next ended group such that no group exceeds the maximum staleness.
 
 use std::collections::{BTreeMap, VecDeque};
 use trainyard_learn::Rollout;
@@ -13,9 +13,10 @@ pub struct PendingGroups {
 }
 
 impl PendingGroups {
-    /// Takes the next of the ended groups. If the open groups that must be used by some step are as many as the places
-    /// until then (`places` in this step, `groups_per_step` in each later one), only these are eligible: slow groups
-    /// are waited for, not left out.
+    /// Takes the next of the ended groups. Some groups must be used by a certain step. If there are as many such open
+    /// groups as positions until that step (`places` in this step, `groups_per_step` in each later one), only these
+    /// groups may be used: the loop waits for slow groups and does not leave them out. Returns `None` if no ended group
+    /// may be used.
     pub fn next(
         &mut self,
         step: u64,
@@ -49,7 +50,7 @@ mod tests {
 
     #[test]
     fn slow_groups_keep_their_places() {
-        // Two groups of step 0 still run; both must be used by step 2, one per step: so in step 1 no other may be used.
+        // Two groups of step 0 still run; both must be used by step 2, one per step, so step 1 may use no other group.
         let mut intake = PendingGroups { started: [(0, 0), (1, 0), (2, 1)].into(), ended: [ended(2)].into() };
         assert!(intake.next(1, 2, 1, 1).is_none());
         intake.ended.push_back(ended(1));

@@ -1,4 +1,4 @@
-//! Repetition of an asynchronous run: the same groups enter the same updates, and every token is sampled under the same
+//! Repeats an asynchronous run: the same groups enter the same updates, and every token is sampled under the same
 //! weights.
 
 use super::RolloutSource;
@@ -26,11 +26,11 @@ pub(crate) struct RecordedSource<'r> {
 }
 
 impl<'r> RecordedSource<'r> {
-    /// Creates the source. Errors: data, if the record lacks a rollout of a step to repeat, or has a problem that the
-    /// run does not.
+    /// Creates the source. Errors: data, if the record lacks a rollout of a step to repeat, or contains a problem that
+    /// is not in the input.
     pub fn new(run: &'r RlRun<'_>, record: &'r [Trajectory], progress: &RlProgress) -> Result<Self> {
         let mut worker = RolloutWorker::of(run);
-        // The record defines the order: a limit on running episodes could only stop those that must end before the
+        // The record defines the order: a limit on running episodes could only block episodes that must end before the
         // weights change.
         worker.limits.running = usize::MAX;
         worker.limits.tool_wait = ToolWait::Trajectory;
@@ -91,7 +91,7 @@ fn recorded_job(run: &RlRun<'_>, row: &Trajectory) -> Result<EpisodeJob> {
         draw: u64::from(row.group),
         group: row.group,
         sample: row.sample,
-        // A turn limit that was not reached made no difference.
+        // A turn limit that was not reached had no effect.
         max_turns: (row.stop_reason == StopReason::Turns).then_some(row.turns),
         ..EpisodeJob::default()
     })

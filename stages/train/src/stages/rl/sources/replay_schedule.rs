@@ -1,14 +1,15 @@
-//! Weights that sampled each token of a recorded run.
+//! Holds the versions of the weights that sampled each token of a recorded run.
 //!
-//! The timing of an asynchronous run's threads has one effect: how far each sequence was when the weights changed. The
-//! rows hold a version per token, so a repeated run can decode every sequence exactly so far under each version.
+//! The timing of an asynchronous run's threads has one effect: the length of each sequence at a change of the weights.
+//! The rows contain a version per token, so a repeated run can decode every sequence to the same length under each
+//! version.
 
 use crate::rollouts::draw::of_context;
 use std::collections::BTreeMap;
 use trainyard_lm::generate::DrawKey;
 use trainyard_tables::Trajectory;
 
-/// Per token whether it was sampled, and under which version.
+/// For each token, whether it was sampled, and the version of the weights.
 type TokenVersions = Vec<(bool, u32)>;
 
 /// Rows of a record, by the key of their draws.
@@ -30,8 +31,8 @@ impl ReplaySchedule {
         let versions = record.weights_version.as_deref().unwrap_or_default();
         versions.iter().zip(&record.loss_mask).find(|(_, sampled)| **sampled).map_or(0, |(version, _)| *version)
     }
-    /// Returns how many tokens a sequence may sample from `length` on under weights of `version`; the maximum if its
-    /// turn ends before they change.
+    /// Returns the number of tokens that a sequence of `length` tokens may sample under weights of `version`, or the
+    /// maximum if its turn ends before the weights change.
     pub fn allowed(&self, key: &DrawKey, version: u32, length: usize) -> usize {
         let rows = self.0.get(&(key.problem, key.sample)).map_or(&[][..], Vec::as_slice);
         let row = rows.iter().find(|(k, _)| k == key).map_or(&[][..], |(_, row)| row.as_slice());

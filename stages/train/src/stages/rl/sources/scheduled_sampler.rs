@@ -1,7 +1,8 @@
-//! Sampler that advances every sequence under each version of the weights exactly as far as a record shows.
+//! Wraps a sampler so that it advances every sequence under each version of the weights exactly as far as a record
+//! shows.
 //!
-//! The sampler wraps a real one, so neither that one nor the driver is aware of the repetition: a sequence at its bound
-//! is paused until the weights change, and the driver sees it as still sampling.
+//! Neither the wrapped sampler nor the driver is aware of the repetition: a sequence at its bound is paused until the
+//! weights change, and the driver sees it as still sampling.
 
 use super::replay_schedule::ReplaySchedule;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +24,8 @@ impl ScheduledSampler {
     pub fn new(inner: Box<dyn Sampler>, schedule: ReplaySchedule) -> Self {
         Self { inner, schedule, sequences: BTreeMap::new(), paused: BTreeSet::new() }
     }
-    /// Returns the number of tokens that the open turn of a sequence may hold under the current weights: at most its
-    /// limit. `None` = it must pause.
+    /// Returns the number of tokens that the open turn of a sequence may contain under the current weights, at most the
+    /// turn's limit. `None` if the sequence must pause.
     fn bound(&self, id: SequenceId) -> Option<usize> {
         let (key, limit) = self.sequences.get(&id)?;
         let state = self.inner.sequence(id);

@@ -1,4 +1,4 @@
-//! Rollouts sampled when a step needs them, under the weights that it updates.
+//! Samples rollouts when a step needs them, under the weights that the step updates.
 
 use super::RolloutSource;
 use crate::stages::rl::collect::RolloutBatch;

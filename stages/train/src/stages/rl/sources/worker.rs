@@ -1,4 +1,4 @@
-//! Sampling outside of the step, for asynchronous and repeated runs.
+//! Samples rollouts outside of the step, for asynchronous and repeated runs.
 
 use crate::rollouts::{EpisodeLimits, RolloutDriver};
 use crate::stages::rl::state::RlRun;

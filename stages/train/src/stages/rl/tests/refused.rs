@@ -1,4 +1,4 @@
-//! Rejected compositions, and changes that are allowed between attempts.
+//! Tests rejected compositions, and changes that are allowed between attempts.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Rollouts in the form that loss terms use: the columns of a [`LossBatch`].
+//! Converts rollouts to the form that loss terms use: the columns of a [`LossBatch`].
 
 use crate::contexts::by_context;
 use std::collections::BTreeMap;
@@ -44,15 +44,15 @@ pub(super) struct Minibatch<'a> {
     pub seed: u64,
 }
 
-/// Model outputs at the places of some samples under the current weights, in one order.
+/// Model outputs at the positions of some samples under the current weights, in the order of the positions.
 pub(super) struct CurrentOutputs {
     pub logprobs: Vec<f64>,
     pub entropies: Vec<f64>,
     pub values: Option<Vec<f64>>,
 }
 
-/// Log-probabilities that do not change during the update, by sample: of the policy before the update, of the reference
-/// policy.
+/// Log-probabilities that do not change during the update, by sample: those of the policy before the update, and those
+/// of the reference policy.
 pub(super) struct FixedLogprobs {
     pub proximal: Option<BTreeMap<usize, Vec<f64>>>,
     pub reference: Option<BTreeMap<usize, Vec<f64>>>,
@@ -103,12 +103,12 @@ pub(super) fn token_batch(
     }
 }
 
-/// Returns the places of the tokens in the loss.
+/// Returns the positions of the tokens in the loss of some samples.
 pub(super) fn places(samples: &[UpdateSample<'_>], ids: &[usize]) -> Vec<TokenPosition> {
     TokenPosition::from_masks(&ids.iter().map(|&i| samples[i].mask()).collect::<Vec<_>>())
 }
 
-/// Returns the sequences of some samples, one for each context, and the places in them.
+/// Returns the sequences of some samples, one for each context, and `places` as positions in them.
 pub(super) fn inputs<'a>(
     samples: &[UpdateSample<'a>],
     ids: &[usize],
@@ -117,7 +117,7 @@ pub(super) fn inputs<'a>(
     by_context(ids.iter().map(|&i| &samples[i].rollout.trajectory), places)
 }
 
-/// Returns the values of a grid at places.
+/// Returns the values of a grid at these positions.
 pub(super) fn pick(grid: &TokenGrid, places: &[TokenPosition]) -> Vec<f64> {
     places.iter().map(|p| grid[p.sequence][p.token]).collect()
 }

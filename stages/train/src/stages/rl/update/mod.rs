@@ -1,8 +1,8 @@
-//! Policy update: minibatches of rollouts, loss terms on plain numbers, gradients through the trainer.
+//! Updates the policy: minibatches of rollouts, loss terms on plain numbers, gradients through the trainer.
 //!
-//! Aggregation weights are computed once per minibatch, so micro-batches only bound memory. A term whose scope is the
-//! whole minibatch gets all log-probabilities first; others are evaluated micro-batch by micro-batch, without a second
-//! forward pass.
+//! Aggregation weights are computed once per minibatch, so micro-batches only limit memory. A term whose scope is the
+//! whole minibatch gets all log-probabilities first; other terms are evaluated micro-batch by micro-batch, without a
+//! second forward pass.
 
 mod columns;
 mod permuted;
@@ -33,10 +33,10 @@ pub struct PolicyUpdate<'a> {
     pub prefixes: &'a [String],
     /// Importance weights for samples of other weights.
     pub correction: &'a dyn Correction,
-    /// Whether old log-probabilities are recomputed by the policy before the update, whatever the correction: if
-    /// another engine sampled, its rounding would enter every ratio.
+    /// Whether the policy before the update recomputes old log-probabilities, regardless of the correction. If another
+    /// engine sampled, its rounding would otherwise enter every ratio.
     pub recompute: bool,
-    /// How token losses become one number.
+    /// Aggregation of token losses to one number.
     pub aggregate: Aggregate,
     /// Denominator of `sum_over_horizon`-like aggregations, in tokens.
     pub horizon: Option<usize>,
@@ -46,7 +46,7 @@ pub struct PolicyUpdate<'a> {
     pub minibatches: usize,
     /// Whether every optimizer step but the first permutes advantages among its rollouts.
     pub reuse_by_chance: bool,
-    /// Tokens computed together: limits memory, and changes results by rounding only.
+    /// Number of tokens computed together, which limits memory and changes results only by rounding.
     pub micro_batch_tokens: usize,
     /// Sampling temperature that log-probabilities are computed at.
     pub temperature: f64,
@@ -59,7 +59,7 @@ pub struct PolicyUpdate<'a> {
 }
 
 impl PolicyUpdate<'_> {
-    /// Runs all epochs and minibatches. Samples without a token in the loss are left out.
+    /// Runs all epochs and minibatches and returns the report. Samples without a token in the loss are left out.
     ///
     /// Errors: data, naming the step, if a loss or a gradient is not finite.
     pub fn run(
@@ -109,7 +109,8 @@ impl PolicyUpdate<'_> {
         self.chance.child("reuse by chance", &[self.step, update])
     }
 
-    /// Returns the members of every minibatch of an epoch. A term that compares within groups gets whole groups.
+    /// Returns the members of every minibatch of an epoch. If a term compares within groups, minibatches contain whole
+    /// groups.
     fn order(&self, samples: &[UpdateSample<'_>], used: &[usize], epoch: u64) -> Vec<Vec<usize>> {
         let mut draws = self.chance.at("minibatches", &[self.step, epoch]);
         let whole_groups = self.terms.iter().any(|t| t.scope() == TermScope::Minibatch && t.needs().groups);
@@ -179,7 +180,7 @@ impl PolicyUpdate<'_> {
         critic.map_or(Ok(()), Critic::step)
     }
 
-    /// Evaluates all terms on the whole minibatch, for terms that compare its sequences.
+    /// Evaluates all terms on the whole minibatch, if a term compares its sequences.
     fn whole(
         &self,
         trainer: &ModelTrainer,
@@ -237,8 +238,8 @@ impl PolicyUpdate<'_> {
     }
 }
 
-/// Cuts a list into `parts` pieces whose lengths differ by at most one, the longer ones first; fewer only if there are
-/// fewer items, so that the learning-rate schedule, which assumes `parts` steps, is completed.
+/// Cuts a list into `parts` pieces whose lengths differ by at most one, the longer ones first. There are fewer pieces
+/// only if there are fewer items, so the learning-rate schedule, which assumes `parts` steps, is completed.
 fn shares<T>(items: &[T], parts: usize) -> Vec<&[T]> {
     let (short, longer) = (items.len() / parts, items.len() % parts);
     let mut rest = items;

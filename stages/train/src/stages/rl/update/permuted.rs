@@ -1,11 +1,11 @@
-//! Advantages permuted among rollouts, as a placebo of reusing rollouts.
+//! Permutes advantages among rollouts, as a placebo of reusing rollouts.
 
 use super::columns::UpdateSample;
 use trainyard_core::Chance;
 use trainyard_learn::TokenGrid;
 
-/// Returns advantages in which every rollout of `used` has the mean advantage of another one on all its tokens in the
-/// loss.
+/// Shuffles the mean advantages of the rollouts in `used` among these rollouts. Each rollout gets its drawn mean on all
+/// its tokens in the loss.
 pub fn advantages(samples: &[UpdateSample<'_>], used: &[usize], chance: &Chance) -> TokenGrid {
     let mut grid: TokenGrid = samples.iter().map(|s| s.advantages.to_vec()).collect();
     let mut drawn: Vec<f64> = used.iter().map(|&i| mean(&samples[i])).collect();
@@ -18,12 +18,12 @@ pub fn advantages(samples: &[UpdateSample<'_>], used: &[usize], chance: &Chance)
     grid
 }
 
-/// Returns the samples with these advantages.
+/// Returns the samples with their advantages replaced by these.
 pub fn samples<'a>(samples: &[UpdateSample<'a>], advantages: &'a TokenGrid) -> Vec<UpdateSample<'a>> {
     samples.iter().zip(advantages).map(|(s, row)| UpdateSample { advantages: row, ..*s }).collect()
 }
 
-/// Returns the mean advantage of the tokens in the loss.
+/// Returns the mean advantage of the tokens in the loss, or 0 without such tokens.
 fn mean(sample: &UpdateSample<'_>) -> f64 {
     let learned = || sample.advantages.iter().zip(sample.mask()).filter(|(_, learned)| **learned).map(|(a, _)| *a);
     learned().sum::<f64>() / learned().count().max(1) as f64

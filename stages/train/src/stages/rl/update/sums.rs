@@ -1,4 +1,4 @@
-//! Sums over terms and minibatches, and the report computed from them.
+//! Sums measurements over terms and minibatches, and computes the report from the sums.
 
 use std::collections::BTreeMap;
 use trainyard_learn::losses::divergence;
@@ -17,7 +17,7 @@ pub struct UpdateReport {
 /// Sums of a running update.
 #[derive(Default)]
 pub(super) struct Sums {
-    /// Sums by the place of the term and the name of its metric.
+    /// Sums by the index of the term and the name of its metric.
     terms: BTreeMap<(usize, &'static str), f64>,
     /// k3 estimates of the divergence from the sampling policy, over all tokens.
     divergence: f64,
@@ -30,7 +30,7 @@ pub(super) struct Sums {
     weight_spread: f64,
     /// Number of tokens in the loss with zero slope from all terms.
     silent: f64,
-    /// Size of the gradient by the logits, over all tokens in the loss and over those that a demonstration gave.
+    /// Size of the gradient by the logits, over all tokens in the loss and over those that come from a demonstration.
     gradient: f64,
     given_gradient: f64,
     steps: u64,
@@ -46,11 +46,11 @@ impl Sums {
         self.tokens += entropies.len() as f64;
         self.entropy += entropies.iter().sum::<f64>();
     }
-    /// Adds the slopes of a micro-batch by log-probability.
+    /// Counts the tokens of a micro-batch whose slope by log-probability is 0.
     pub fn silent(&mut self, slopes: &[f64]) {
         self.silent += slopes.iter().filter(|s| **s == 0.0).count() as f64;
     }
-    /// Adds the size of a token's gradient by its logits: |slope|·(1 − p), for a slope by the log-probability of a
+    /// Adds the size of a token's gradient by its logits, |slope|·(1 − p), where `slope` is by the log-probability of a
     /// token of probability p.
     pub fn learned(&mut self, slope: f64, logprob: f64, given: bool) {
         let size = slope.abs() * (1.0 - logprob.exp());
@@ -70,7 +70,7 @@ impl Sums {
         *self.terms.entry((place, name)).or_default() += value;
     }
 
-    /// Returns the report; `prefixes` are put before the metrics of each term.
+    /// Returns the report, with the prefix of each term before its metrics.
     pub fn report(self, prefixes: &[String]) -> UpdateReport {
         let (steps, tokens) = (self.steps.max(1) as f64, self.tokens.max(1.0));
         let named = |place: usize, name: &str| format!("{}.{name}", prefixes[place]);
@@ -103,7 +103,7 @@ pub(super) struct LossTotal {
 }
 
 impl LossTotal {
-    /// Evaluates all terms on a batch; their sums go into `sums`.
+    /// Evaluates all terms on a batch and adds their sums to `sums`.
     pub fn of(terms: &[Box<dyn LossTerm>], batch: &LossBatch, sums: &mut Sums) -> Self {
         let mut total = Self {
             loss: 0.0,
@@ -130,7 +130,7 @@ impl LossTotal {
         }
         total
     }
-    /// Evaluates all terms on a batch; their sums stay here until [`LossTotal::add_to`].
+    /// Evaluates all terms on a batch; their sums stay in the result until [`LossTotal::add_to`].
     pub fn separate(terms: &[Box<dyn LossTerm>], batch: &LossBatch) -> Self {
         let mut sums = Sums::default();
         let mut total = Self::of(terms, batch, &mut sums);
@@ -138,7 +138,7 @@ impl LossTotal {
         total.divergence = sums.divergence;
         total
     }
-    /// Returns the rows of some members; their loss is counted with the whole.
+    /// Returns the rows of some members. Their loss is 0, because the loss of the whole batch is counted once.
     pub fn rows(&self, members: &[usize]) -> Self {
         let rows = |grid: &TokenGrid| -> TokenGrid { members.iter().map(|&k| grid[k].clone()).collect() };
         Self {

@@ -45,7 +45,7 @@ impl Data {
     }
 }
 
-/// Returns four rollouts whose recorded log-probabilities are the trainer's own.
+/// Returns four rollouts whose recorded log-probabilities are those of the trainer.
 fn data(trainer: &ModelTrainer) -> Data {
     let make = |i: usize| {
         let token_ids: Vec<u32> = (0..5 + i).map(|t| (7 * i + 3 * t) as u32 % 50 + 10).collect();
@@ -71,7 +71,7 @@ struct Options<'a> {
 }
 
 fn run(trainer: &mut ModelTrainer, data: &Data, o: &Options<'_>) -> Result<UpdateReport> {
-    // Every list of these tests begins with a term on ratios.
+    // Every list of terms in these tests begins with a term on ratios.
     let prefixes: Vec<String> = ["clip", "kl", "third"].map(String::from).into();
     let update = PolicyUpdate {
         recompute: false,
