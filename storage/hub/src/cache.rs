@@ -1,5 +1,5 @@
-//! The cache of `huggingface_hub`: `datasets--OWNER--NAME/{blobs, refs, snapshots/COMMIT}`, where snapshots link to
-//! blobs. Both programs share fetched files.
+//! Reads and writes the cache of `huggingface_hub`: `datasets--OWNER--NAME/{blobs, refs, snapshots/COMMIT}`, where
+//! snapshots link to blobs. Trainyard and `huggingface_hub` share the files in it.
 
 use crate::location::{DatasetLocation, is_commit};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Requests to the hub: the commit of a revision, the files of a commit, a file.
+//! Sends the requests to the hub: for the commit of a revision, the files of a commit, and the content of a file.
 
 use crate::HubSettings;
 use crate::location::{DatasetLocation, is_commit};

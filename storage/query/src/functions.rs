@@ -1,6 +1,6 @@
-//! Functions that SQL users expect and SQLite lacks: mathematics, regular expressions, statistics, lists.
+//! Registers functions that SQL users expect and SQLite lacks: mathematics, regular expressions, statistics, lists.
 //!
-//! Lists are JSON text. Aggregates work over windows, too. All functions return null for null.
+//! Lists are JSON text. Aggregates also work as window functions. Every function returns null for a null argument.
 
 use regex::Regex;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags, WindowAggregate};

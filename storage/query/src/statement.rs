@@ -1,4 +1,4 @@
-//! Validates statements, which must be one SELECT, and finds the columns that they can touch.
+//! Validates statements, which must be one SELECT, and finds the columns that they can read.
 
 use sqlparser::ast::{Expr, Query, Select, SetExpr, Statement, Visit, Visitor};
 use sqlparser::dialect::GenericDialect;

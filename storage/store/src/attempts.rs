@@ -1,8 +1,8 @@
-//! The files of an attempt: `spec.json`, `cancel`, `heartbeat.json`, and at its end `result.json` or `failure.json`.
-//! Its log and metrics are in [`crate::streams`].
+//! Stores the files of an attempt: `spec.json`, `cancel` and `heartbeat.json`, and at its end `result.json` or
+//! `failure.json`. [`crate::streams`] stores its log and metrics.
 //!
-//! `result.json` is create-only, so of two processes that claim the same attempt number only one ends it. Only
-//! `heartbeat.json` is ever overwritten; no decision depends on it.
+//! `result.json` is create-only, so only one of two processes that claim the same attempt number ends the attempt. Only
+//! `heartbeat.json` is ever overwritten, and no decision depends on it.
 
 use crate::connection::CreateOutcome;
 use crate::layout;

@@ -1,7 +1,8 @@
-//! Checkpoints of long stages: a record that lists files, put after the files. The newest two are kept.
+//! Stores checkpoints of long stages: records that list files, put after the objects of those files. Each stage digest
+//! keeps its newest two.
 //!
-//! A listing proposes candidates, but a checkpoint is used only if its record and all its objects are readable and
-//! undamaged. A broken one costs the steps since the previous one, never the stage.
+//! A listing proposes candidates. A checkpoint is used only if its record is readable and all its objects are intact.
+//! Otherwise the previous one is used, and the stage repeats only the steps since then.
 
 use crate::error::file_error;
 use crate::fetch::FetchMode;

@@ -1,8 +1,8 @@
-//! Replaces a manifest whose files garbage collection gave up.
+//! Defines the tombstone by which garbage collection replaces an unreachable manifest (`docs/design/0014-garbage.md`).
 //!
-//! The name stays taken, so no generation is put twice and there are no gaps between generations; the record stays, so
-//! the lineage of a number remains known. The form is not that of a manifest: programs that do not know it treat it as
-//! damage and run the stage again, as this one does.
+//! A manifest's name is never deleted, so no generation is put twice and generations have no gaps. The tombstone
+//! contains the manifest, so the lineage of a metric remains known. Its format differs from that of a manifest: a
+//! lookup, also one by an older program, treats the manifest as damaged and the stage runs again.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

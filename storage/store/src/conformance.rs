@@ -1,6 +1,7 @@
-//! The tests that every store must pass, whether a disk, memory or a bucket: the guarantees of `docs/design/0004`.
+//! Contains the checks that every store must pass, on a disk, in memory or in a bucket: the guarantees of
+//! `docs/design/0004`.
 //!
-//! Call [`suite`] with a fresh prefix; a check that fails panics with its expectation.
+//! Call [`suite`] with a fresh prefix. A failed check panics with a message about the guarantee.
 
 mod attempts;
 

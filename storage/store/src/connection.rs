@@ -1,5 +1,5 @@
-//! One connection to one place: reads, create-only puts and listings. Only this module and [`crate::upload`] call
-//! `object_store`.
+//! Connects to the location of a store and sends its requests: reads, create-only puts, listings and deletions. Only
+//! this module and [`crate::upload`] call `object_store`.
 
 use crate::error::{file_error, request_error};
 use crate::local;

@@ -1,7 +1,7 @@
-//! Reads objects: small ones whole, large ones in ranges, several concurrently, each retried separately.
+//! Reads objects: small ones in one request, large ones in several concurrent ranges, each retried separately.
 //!
-//! A single request for a large object would have to survive every connection failure for as long as the object takes,
-//! and a bucket gives one stream only a part of the bandwidth.
+//! A single request for a large object would have to survive every connection failure for as long as the transfer
+//! takes, and a bucket gives one stream only a part of the bandwidth.
 
 use crate::connection::ObjectRead;
 use crate::layout;

@@ -1,5 +1,5 @@
-//! Converts errors of `object_store` and of files to Trainyard's: one sentence that names the path, followed by the
-//! causes.
+//! Converts errors of `object_store` and of file operations to Trainyard's: one sentence that names the path, followed
+//! by the causes.
 
 use crate::registry::of_url;
 use crate::root::FolderGone;

@@ -1,7 +1,7 @@
 //! Fetches an output's files into a folder and verifies every byte.
 //!
-//! A stage that reads wrong weights computes wrong numbers without an error, and sizes do not reveal a flipped bit.
-//! Hashing runs at the speed of a disk and warms the cache for the stage, so it is always done.
+//! A stage that reads corrupt weights computes incorrect numbers without an error, and sizes do not reveal a flipped
+//! bit. Hashing runs at the speed of a disk and warms the page cache for the stage, so files are always verified.
 
 use crate::damage::{missing, require_inside};
 use crate::error::file_error;

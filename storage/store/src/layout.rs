@@ -1,7 +1,7 @@
-//! Every path of the store, in one place (`docs/design/0004`).
+//! Defines every path in a store (`docs/design/0004`).
 //!
-//! Paths are relative to the store's root, with `/`, and contain only characters that disks, buckets and `object_store`
-//! spell alike; names from users are escaped by [`segment`].
+//! Paths are relative to the store's root and use `/`. They contain only characters that disks, buckets and
+//! `object_store` spell alike; [`segment`] escapes names from users.
 
 use trainyard_core::{AttemptNumber, Digest, Epoch, RunId, StageKey};
 

@@ -1,8 +1,8 @@
-//! Shortcuts for a store on a disk. They are equivalent to `object_store` but without its thread hop, which for a run's
-//! small records costs more than the file operations.
+//! Implements shortcuts for a store on a disk. They have the same effect as `object_store` without its thread hop,
+//! which for the small records of a run takes longer than the file operations.
 //!
-//! They do not flush; with `fsync`, puts go through `object_store`. Staged files end in `#` and digits, which hides
-//! them from its listings.
+//! The shortcuts do not flush; with `fsync`, puts use `object_store`. The names of staged files end in `#` and digits,
+//! so listings by `object_store` hide them.
 
 use crate::root::Root;
 use rustix::fs::{CWD, RenameFlags};

@@ -1,7 +1,8 @@
 //! Parses a store's URL.
 //!
-//! A wrong URL stays wrong, while an unreachable place may come back; exit codes distinguish the two. Text that only
-//! resembles a URL (`s3:/bucket`, `s3//bucket`) is an error: otherwise it would silently become a folder.
+//! An invalid URL never becomes valid, while an unreachable store may come back; exit codes distinguish the two. Text
+//! that only resembles a URL (`s3:/bucket`, `s3//bucket`) is an error, because it would otherwise silently become a
+//! folder.
 
 use crate::registry::{BUCKETS, resolve_alias, scheme};
 use crate::schemes::Scheme;

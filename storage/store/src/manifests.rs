@@ -1,9 +1,10 @@
-//! Manifests: putting one publishes the outputs of a stage.
+//! Publishes the outputs of a stage by putting their manifest, and looks manifests up.
 //!
-//! Generation 0 is the normal one; the next is written only with a reason. The highest generation is the last one
-//! before a read that finds no manifest; where a stage has several, a listing determines where to continue. A manifest
-//! that cannot be read (a power loss may leave it empty) still takes its generation, and the stage publishes the next
-//! one; so does one whose files garbage collection gave up. Manifests of a newer program are not treated as damage.
+//! A stage usually has generation 0 alone; a later generation is put only with a reason. A lookup finds the highest
+//! generation by reading generations upward until one is missing. From generation 1 on it takes the start of that
+//! search from a listing. An unreadable manifest (a power loss may leave an empty file) keeps its generation, and the
+//! stage publishes the next one. The same holds for a manifest that garbage collection has replaced by a
+//! [`CollectedManifest`]. A manifest of a newer program is an error of kind invalid, not damage.
 
 use crate::collected_manifest::CollectedManifest;
 use crate::connection::CreateOutcome;

@@ -1,4 +1,4 @@
-//! Options of opening a store.
+//! Holds the options with which a store is opened.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The schemes of stores in buckets. A folder and memory need no scheme: they are places on this machine.
+//! Lists the schemes of stores in buckets. Folders and memory are not listed, since they are on the local machine.
 
 use crate::schemes::{Scheme, az, gs, s3};
 

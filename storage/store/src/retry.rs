@@ -1,7 +1,7 @@
-//! Retries requests with a transient error, until the response is clear or the outage was too long.
+//! Retries requests with a transient error until the response is conclusive or the outage exceeds its limit.
 //!
 //! Below this layer, `object_store` retries each request a few times within about a second. That suffices for a lost
-//! packet; a server restart takes minutes.
+//! packet, but a server restart takes minutes.
 
 use crate::error::{is_auth_error, is_final};
 use async_trait::async_trait;

@@ -1,4 +1,6 @@
-//! The store: one place by URL, opened and probed. Its operations are in the files named after what they store.
+//! Opens the store at a URL and verifies that its puts are create-only. The operations are in one module per kind of
+//! record: [`crate::objects`], [`crate::manifests`], [`crate::checkpoints`], [`crate::attempts`], [`crate::streams`],
+//! [`crate::journal`], [`crate::pins`], [`crate::requests`] and [`crate::runs`].
 
 use crate::connection::{CreateOutcome, ObjectEntry, ObjectStoreClient};
 use crate::layout;

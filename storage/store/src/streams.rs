@@ -1,8 +1,9 @@
-//! Log and metrics of a running attempt: numbered chunks, and pages that hold many of them.
+//! Stores log and metrics of a running attempt: numbered chunks, and pages of [`PAGE`] chunks.
 //!
-//! A chunk every two seconds is 300,000 objects a week. So the writer puts the chunks from one multiple of [`PAGE`] to
-//! the next into one object once they are complete, and removes them; at its end also the remaining ones. Numbers stay
-//! those of chunks: a reader requests a chunk, and if the chunk is missing the page that would contain it.
+//! An attempt that puts a chunk every two seconds would leave 300,000 objects a week. The writer therefore joins the
+//! chunks from one multiple of [`PAGE`] to the next into one object once they are complete, and removes them. When the
+//! stream ends, it joins the remaining ones too. Pages keep the numbers of their chunks: a reader requests a chunk and,
+//! if the chunk is missing, the page that would contain it.
 
 use crate::connection::CreateOutcome;
 use crate::layout;

@@ -1,4 +1,5 @@
-//! Stores payload files: small ones whole, large ones in parts, under a digest that a second reading confirms.
+//! Uploads payload files: small ones in one request, large ones in parts. A second reading of the file confirms its
+//! digest.
 
 use crate::connection::{MIN_ATTEMPTS, parse};
 use crate::error::{file_error, request_error};

@@ -1,4 +1,4 @@
-//! The conformance suite on every kind of store, and failures of stores.
+//! Runs the conformance suite on every kind of store, and tests failures of stores.
 
 #[path = "gcs/server.rs"]
 mod gcs;

@@ -1,4 +1,5 @@
-//! Rows made of Arrow columns. Types have been compared before, so only nulls and unknown words can still be wrong.
+//! Builds rows from Arrow columns. The caller has compared the types, so only nulls and unknown words can still be
+//! invalid.
 
 use crate::schema::{NAMED_NUMBER, conform, convert_column};
 use arrow_array::cast::AsArray;

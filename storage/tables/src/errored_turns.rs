@@ -1,4 +1,5 @@
-//! Turns whose tool call failed: context to read, not an example to imitate.
+//! Finds turns whose tool call failed, and removes their tokens from the loss. Such turns remain as context, but a
+//! model must not imitate them.
 
 use crate::{Message, Trajectory};
 use std::collections::BTreeSet;

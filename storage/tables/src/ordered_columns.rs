@@ -1,5 +1,5 @@
-//! [`OrderedValue`] rows as Parquet. Every column gets the narrowest type that holds all of its values; verbatim JSON
-//! text stays text, since arguments of different tools have no common type.
+//! Writes [`OrderedValue`] rows as Parquet. Every column gets the narrowest type that holds all of its values. Verbatim
+//! JSON text stays text, since arguments of different tools have no common type.
 
 use crate::file::write_batches;
 use crate::ordered::OrderedValue;

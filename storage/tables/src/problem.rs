@@ -1,4 +1,4 @@
-//! The row of a `problems` artifact.
+//! Defines the row of a `problems` artifact, and the chat messages that problems and trajectories contain.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Copies some rows of a table, whatever its schema.
+//! Copies selected rows of a table of any schema.
 
 use crate::file::{BatchReader, BatchWriter, read_batches, write_batches};
 use arrow_array::{BooleanArray, RecordBatch, UInt64Array};

@@ -1,4 +1,4 @@
-//! The row of a table of token packs: concatenated sequences, as training reads them.
+//! Defines the row of a token pack table: concatenated token sequences with the fields that training reads.
 
 use crate::decode::BatchColumns;
 use crate::encode::{bool_lists, lists, nested, strings};

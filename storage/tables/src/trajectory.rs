@@ -1,5 +1,5 @@
-//! The row of a `trajectories` artifact: the rollout record, `rollout_format: 1` (`docs/design/0005`). Columns are only
-//! ever added.
+//! Defines the row of a `trajectories` artifact: the rollout record, `rollout_format: 1` (`docs/design/0005`). Later
+//! versions only add columns.
 
 use crate::problem::Message;
 use serde::{Deserialize, Serialize};

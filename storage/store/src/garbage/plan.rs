@@ -1,4 +1,4 @@
-//! The plan of a collection, and its result.
+//! Holds the plan of a collection and the summary of its execution.
 
 use super::policy::GarbagePolicy;
 use super::sizes::StageSize;

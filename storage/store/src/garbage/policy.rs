@@ -1,4 +1,4 @@
-//! Policy of a collection: removable data and minimum ages.
+//! Holds the policy of a collection: which data may be removed, and from which age on.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Reachability, and so the removable data: a pure function of the survey.
+//! Determines the reachable data, and thereby the removable data, as a pure function of a [`StoreSnapshot`].
 
 use super::policy::{GarbagePolicy, is_old};
 use super::records::{ManifestKey, ManifestRecord, ResumePoint};

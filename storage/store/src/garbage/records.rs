@@ -1,7 +1,7 @@
-//! Manifests and checkpoints as a collection needs them.
+//! Reads manifests and checkpoints, reduced to the fields that a collection needs.
 //!
-//! An unreadable manifest stops the collection, unless its stage has published again since: no reader takes a damaged
-//! one in preference to a newer intact one. An unreadable checkpoint is useless: lookups skip it.
+//! An unreadable manifest stops the collection unless its stage has a newer intact generation, because lookups read
+//! only the newest one. An unreadable checkpoint is skipped, as lookups skip it too.
 
 use crate::collected_manifest::CollectedManifest;
 use crate::connection::ObjectEntry;

@@ -1,7 +1,7 @@
-//! Removes the contents of a plan, as far as they are still removable.
+//! Executes a garbage plan: removes its contents, except data that has become reachable since the plan was made.
 //!
-//! Every reference is read again first. Each step is complete in itself and leaves a readable store, so a collection
-//! may be stopped at any moment; the next one continues.
+//! All references are read again before the first removal. Each step leaves a readable store, so a collection may be
+//! interrupted at any moment and the next one continues.
 
 use super::plan::{GarbagePlan, GarbageSummary};
 use super::policy::is_old;

@@ -1,7 +1,8 @@
-//! Data that runs reach: the stage digests in the journals of resumable runs, and the files that attempts name.
+//! Collects the data that runs reference: the stage digests in the journals of resumable runs, and the files that specs
+//! and results of attempts name.
 //!
 //! A run is finished when its journal has an end after its last writer. A run with a damaged journal cannot continue,
-//! but its attempts may still work, so the readable part of the journal counts.
+//! but its attempts may still be working, so the references in the readable part of its journal count.
 
 use super::policy::is_old;
 use super::records::{CONCURRENT, ManifestKey};

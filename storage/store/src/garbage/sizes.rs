@@ -1,4 +1,4 @@
-//! The objects of a store by the workflow and the stage that made them.
+//! Counts the objects of a store by the workflow and the stage that made them.
 
 use super::reachability::Reachability;
 use super::records::ManifestRecord;

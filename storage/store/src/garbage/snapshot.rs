@@ -1,6 +1,7 @@
-//! All data that a collection reads before it decides.
+//! Reads all data that a collection needs for its decisions.
 //!
-//! Objects are listed first: those stored while the rest is read are no candidates.
+//! Objects are listed before anything else, so an object that is stored during the reading is never a candidate for
+//! removal.
 
 use super::policy::GarbagePolicy;
 use super::records::{ManifestKey, ManifestRecord, ResumePoint, records, resume_points};

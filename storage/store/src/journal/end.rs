@@ -1,8 +1,7 @@
-//! Finds the end of a journal without reading it, for observers that only check whether its writer is alive.
+//! Finds the end of a journal without reading its batches, for observers that only check whether its writer is alive.
 //!
-//! A journal has no gaps, so its end is found by checking the existence of single batches, in steps that double and
-//! then halve. A run of 100,000 batches takes some thirty requests the first time, and one while the journal does not
-//! grow.
+//! A journal has no gaps, so the search checks the existence of single batches, in steps that double and then halve. A
+//! journal of 100,000 batches takes some thirty requests the first time, and one request while it does not grow.
 
 use super::format::{JournalBatch, decode};
 use crate::layout;

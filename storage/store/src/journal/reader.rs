@@ -1,4 +1,4 @@
-//! Reads a journal forward and checks its chain batch by batch.
+//! Reads a journal in order and checks the chain at every batch.
 
 use super::format::{JournalBatch, corrupt, decode};
 use crate::layout;

@@ -1,4 +1,4 @@
-//! Writes a journal: one writer at a time, fenced by the next process that opens the run.
+//! Writes a journal. A run has one writer at a time; the next process that opens the run fences it.
 
 use super::format::{BatchHeader, corrupt, decode_header, encode};
 use super::reader::JournalReader;

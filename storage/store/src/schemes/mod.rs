@@ -1,4 +1,4 @@
-//! Stores in buckets by the scheme of their URL: one file each, and one line each in [`crate::registry`].
+//! Defines the schemes of stores in buckets. Each scheme has one file here and one entry in [`crate::registry`].
 
 pub(crate) mod az;
 mod client;

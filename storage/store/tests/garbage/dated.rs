@@ -1,4 +1,4 @@
-//! A store in memory that dates objects by the clock of a test, and yields to other tasks at seeded moments.
+//! Implements a store in memory that dates objects by the clock of a test and yields to other tasks at seeded moments.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;

@@ -1,4 +1,5 @@
-//! Random histories with collections in between: what the model reaches stays, and in the end only that.
+//! Tests random histories with collections in between: all data that the model reaches stays, and in the end nothing
+//! else does.
 
 use crate::world::{HOUR, Key, World};
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! A random store and a model of its history.
+//! Generates random stores and models their history.
 
 use crate::dated::Dated;
 use bytes::Bytes;
