@@ -1,7 +1,7 @@
-//! Outputs of a stage, made of immutable files, and the manifest that publishes them (`docs/design/0004`).
+//! Describes the outputs of a stage as immutable files, and the manifest that publishes them (`docs/design/0004`).
 //!
-//! Times, rates and hosts go to [`Manifest::measured`] alone; an output contains no data that differs between equal
-//! runs.
+//! Only [`Manifest::measured`] contains times, rates and hosts. All other fields describe outputs, which are the same
+//! for equal runs.
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};

@@ -1,9 +1,10 @@
-//! Contract of one attempt: its inputs (`spec.json`, `cancel`), its messages while it runs (`heartbeat.json`, chunks of
-//! log and metrics), and its outputs (`result.json` or `failure.json`).
+//! Defines the contract of one attempt: its inputs (`spec.json`, `cancel`), its messages while it runs
+//! (`heartbeat.json`, chunks of log and metrics), and its outputs (`result.json` or `failure.json`).
 //!
-//! All of it is in the attempt's folder of the store, so `trainyard attempt <url>` is the same command everywhere and
-//! needs only its URL (`docs/design/0004`). Where the engine holds the attempt's pipes, messages go through them as
-//! JSON Lines instead, which is faster. A spec names the sources of secrets and never contains their values.
+//! All of these files are in the attempt's folder of the store, so `trainyard attempt <url>` is the same command on
+//! every executor and needs only its URL (`docs/design/0004`). Where the engine holds the attempt's pipes, messages are
+//! sent through them as JSON Lines instead, which is faster. A spec names the sources of secrets and never contains
+//! their values.
 
 use crate::artifact::{ArtifactKind, FileEntry, Manifest, Output};
 use crate::digest::Digest;

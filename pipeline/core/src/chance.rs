@@ -1,8 +1,8 @@
-//! Counter-based random numbers: every draw is a pure function of (seed, purpose, indices).
+//! Generates counter-based random numbers: every draw is a pure function of a seed, a purpose and indices.
 //!
-//! A rollout's tokens therefore do not depend on the rest of its batch, on the number of threads or on how often the
-//! process was killed, and there is no stream to save or share. The generator is Philox 4x32-10 (Salmon et al., SC
-//! 2011); its key is a hash of seed and purpose, its counter a hash of the indices and the number of the draw.
+//! A rollout's tokens therefore do not depend on the rest of its batch, on the number of threads or on restarts of the
+//! process, and no generator state has to be saved or shared. The generator is Philox 4x32-10 (Salmon et al., SC 2011).
+//! Its key is a hash of seed and purpose; its counter combines a hash of the indices with the number of the draw.
 
 use sha2::{Digest as _, Sha256};
 

@@ -1,6 +1,7 @@
-//! Error type of every crate: a kind that determines the caller's reaction, a message, and a chain of causes.
+//! Defines the error type of every crate: a kind that determines the caller's reaction, a message, and a chain of
+//! causes.
 //!
-//! Retry policy and exit codes depend on the kind alone, never on the text (`docs/workflows.md`).
+//! Retry policy and exit codes depend only on the kind, never on the text (`docs/workflows.md`).
 
 use serde::{Deserialize, Serialize};
 use std::error::Error as StdError;

@@ -1,6 +1,6 @@
-//! Stage kinds as `check` and `plan` see them: ports, option schema, defaults, validation.
+//! Describes stage kinds to `check` and `plan`: ports, option schema, defaults, validation.
 //!
-//! They depend on this trait alone, so they need neither a GPU nor the code of any stage.
+//! Both depend only on the traits of this module, so they need neither a GPU nor the code of any stage.
 
 use crate::artifact::ArtifactKind;
 use crate::error::{Error, Result};

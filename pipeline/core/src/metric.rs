@@ -1,7 +1,7 @@
-//! Metrics as stages and parts declare them, and comparisons ([`Comparison`]) as manifests contain them.
+//! Declares the metrics of stages and parts, and defines the comparisons ([`Comparison`]) that manifests contain.
 //!
-//! A declaration is next to the code that reports the number. `check` compares the names in a workflow file with the
-//! declarations, so a misspelled metric fails before any training.
+//! A declaration is next to the code that reports the metric. `check` compares the metric names in a workflow file with
+//! the declarations, so a misspelled name fails before any training.
 
 mod comparison;
 

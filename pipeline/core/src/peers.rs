@@ -1,9 +1,9 @@
-//! Attempts that run at the same time and have to find each other: the processes of a stage on several machines, and
-//! the stages of a group.
+//! Connects attempts that run at the same time: the processes of a stage on several machines, and the stages of a
+//! group.
 //!
-//! Each process writes its address and, if it is not the first of its attempt, its end to its attempt's folder
-//! (`nodes/<rank>.json`, `nodes/<rank>.end.json`, both written once). These objects are the only connection, so it is
-//! the same on every executor.
+//! Each process writes its address to its attempt's folder (`nodes/<rank>.json`), and every process but the first of an
+//! attempt also writes its end (`nodes/<rank>.end.json`). Both files are written once. Processes find each other only
+//! through these files, so the mechanism is the same on every executor.
 
 use crate::error::Error;
 use crate::ids::{AttemptNumber, StageKey};

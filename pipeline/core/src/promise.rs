@@ -1,7 +1,7 @@
-//! A result that is delivered once, which its requesters may poll and wait for.
+//! Delivers a result once; any number of requesters may poll it or wait for it.
 //!
-//! A channel of the crate `oneshot` delivers it. It is received once, so the first requester that finds it keeps it for
-//! the others.
+//! A channel of the crate `oneshot` transports the result. A channel can be received from only once, so the first
+//! requester that receives the result keeps it for the others.
 
 use oneshot::{Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};

@@ -1,6 +1,7 @@
-//! Whether a machine can take a request, and the reasons why not.
+//! Determines whether a machine can meet a request, and the reasons if it cannot.
 //!
-//! `check`, the engine's admission and the slots of this machine use the same function and must get the same result.
+//! `check`, the engine's admission and the slots of this machine share these functions, because all three must come to
+//! the same result.
 
 use crate::units::format_size;
 

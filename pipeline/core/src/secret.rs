@@ -1,4 +1,5 @@
-//! Values that are never shown: a file names them, and the attempt that needs them reads them where it runs.
+//! Holds secrets: values that are never displayed. A file contains only a secret's name; the attempt that needs the
+//! value reads it where the attempt runs.
 
 use crate::error::{Error, Result};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! Compiles a path to a plan: read, expand, check, order.
+//! Compiles the workflow file at a path to a plan in four steps: read, expand, check, order.
 //!
 //! ```text
 //! text ─yaml→ tree ─workflow→ raw file ─expand→ drafts ─check→ nodes ─order→ Plan

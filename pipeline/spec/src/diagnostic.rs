@@ -1,6 +1,6 @@
-//! Diagnostics: a mistake in a file, its place, and how to fix it.
+//! Defines diagnostics: a mistake in a file, its place, and how to fix it.
 //!
-//! Every pass returns a list of them, so `check` can show all mistakes at once, in file order, as text or JSON.
+//! Every pass returns a list of diagnostics, so `check` can show all mistakes at once, in file order, as text or JSON.
 
 use serde::Serialize;
 use std::fmt;

@@ -1,7 +1,7 @@
-//! A drawing of a plan as Mermaid text, which GitHub and editors render.
+//! Draws a plan as a Mermaid flowchart, which GitHub and editors render.
 //!
-//! Instances of one stage are one box (`rl ×3`). Solid arrows are artifacts, labeled by their port; dotted ones are
-//! order.
+//! Instances of one stage share one box (`rl ×3`). Solid edges are artifacts, labeled by their input port; dotted edges
+//! are order dependencies.
 
 use crate::plan::{Edge, Plan, RunCondition};
 use std::collections::{BTreeMap, BTreeSet};

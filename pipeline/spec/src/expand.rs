@@ -1,8 +1,8 @@
-//! From raw files to stage instances: parameters, `matrix`, `for_each` and embedded workflows become a flat list of
+//! Expands raw files to stage instances: parameters, `matrix`, `for_each` and embedded workflows become a flat list of
 //! [`Draft`]s.
 //!
-//! A stage may refer to one further down, so all instances exist before any reference is bound (`references`). Each
-//! embedding instance is its own [`WorkflowInstance`]: its stages are named `parent/child` and inherit the
+//! A stage may refer to a later one in the file, so all instances exist before any reference is bound (`references`).
+//! Each embedding instance is a separate [`WorkflowInstance`]: its stages are named `parent/child` and inherit the
 //! parent's axes.
 
 pub mod axes;

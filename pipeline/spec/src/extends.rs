@@ -1,8 +1,8 @@
-//! `extends: ./parent.yaml`: reads a file and its parents and merges them.
+//! Reads a file with `extends: ./parent.yaml` and its parents, and merges them.
 //!
-//! A text is read once, however many files extend it, and its mistakes are reported once. Its tree is not kept: that of
-//! 100,000 stages takes much memory, and files that are named several times are small. Spans keep the file that they
-//! point into, to which relative paths are also relative ([`Sources::folder`]).
+//! A text is read once, however many files extend it, and its mistakes are reported once. Its tree is not cached: the
+//! tree of 100,000 stages takes much memory, and files that are named several times are small. Spans keep the file that
+//! they point into, and relative paths are relative to that file ([`Sources::folder`]).
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
 use crate::files::{FileSystem, absolute};

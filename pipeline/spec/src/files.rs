@@ -1,4 +1,5 @@
-//! Reads texts and digests of source files. Injected, so that `check` can be tested without a disk.
+//! Reads texts and computes digests of source files. The file system is injected, so `check` can be tested without a
+//! disk.
 
 use std::path::{Component, Path, PathBuf};
 use trainyard_core::digest::Hasher;

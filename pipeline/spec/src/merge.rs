@@ -1,4 +1,4 @@
-//! The rule by which a file is merged over its parent; `docs/workflows.md` documents it for users.
+//! Merges a file over its parent. `docs/workflows.md` documents the rule for users.
 //!
 //! Options of `rl` are merged over an `algorithm` by the same rule. Files add two cases: `null` removes the parent's
 //! key, and a different body (`uses`, or `run` in its place) drops the parent's entries of that stage. Every node keeps

@@ -1,8 +1,8 @@
-//! The options of a stage kind or an executor, read by the types that its JSON Schema declares.
+//! Reads and validates the options of a stage kind or an executor by their JSON Schema.
 //!
-//! There are two steps. The schema, generated from the stage's own structs, finds *all* mistakes, with names and hints;
-//! serde (through the catalogue) runs last and must then succeed. Values that are not known yet are not checked here:
-//! the engine checks the complete options later ([`KindOptions::finalize`]).
+//! There are two steps. The schema, generated from the stage's own structs, finds all mistakes, with names and hints.
+//! Then serde (through the catalogue) parses the options, which must succeed after the first step. The engine validates
+//! options with late values once these are known ([`KindOptions::finalize`]).
 
 pub mod command;
 mod explain;

@@ -1,7 +1,8 @@
-//! The checked plan that `spec` passes to `engine`: plain data, with every known expression replaced.
+//! Defines the checked plan that `spec` passes to `engine`: plain data, with every known expression replaced by its
+//! value.
 //!
-//! An existing plan is valid. Values that are still unknown (metrics, status, lists from an artifact) are typed as
-//! such.
+//! The compiler returns only valid plans. Values that are still unknown (metrics, status, lists from an artifact) have
+//! separate types.
 
 use crate::expression::Expression;
 use crate::recipe::RecipeHeader;

@@ -1,4 +1,5 @@
-//! The top-level key `recipe`: what published system a workflow file shows, and what its toy scale cannot show.
+//! Reads the top-level key `recipe`: the published system that a workflow file reproduces, and the limits of its toy
+//! scale.
 //!
 //! ```yaml
 //! recipe:

@@ -1,4 +1,4 @@
-//! Whether a stage reports a metric of a given name and, if not, which name was probably meant.
+//! Determines whether a stage reports a metric of a given name and, if it does not, which name the user probably meant.
 
 use crate::diagnostic::{nearest, suggest};
 use crate::read::ResolveError;

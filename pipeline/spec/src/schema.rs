@@ -1,7 +1,8 @@
-//! The JSON Schema of a workflow file, for editors: the envelope, and every kind's options and ports under `with`.
+//! Generates the JSON Schema of a workflow file for editors: the envelope, and every kind's options and ports under
+//! `with`.
 //!
-//! Each typed value may also be an expression, so every option's schema is widened by that. The schema helps with
-//! typing; `check` decides.
+//! Each typed value may also be an expression, so every option's schema also accepts one. The schema only helps with
+//! typing; `check` decides whether a file is valid.
 
 mod share;
 

@@ -1,7 +1,7 @@
-//! The site file `trainyard.yaml`: the artifact store, the machines, and the sources of secrets.
+//! Reads the site file `trainyard.yaml`: the artifact store, the machines, and the sources of secrets.
 //!
-//! Everything that depends on the place is in this file, so workflow files are portable. Without a site file the caller
-//! provides the amounts of this machine.
+//! All settings that depend on the site are in this file, so workflow files are portable. Without a site file the
+//! caller provides the amounts of this machine.
 
 mod notification;
 mod pools;

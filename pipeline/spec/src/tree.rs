@@ -1,4 +1,4 @@
-//! The tree that every pass after the YAML reader works on: lists, maps and scalars, each with its place.
+//! Defines the tree on which every pass after the YAML reader works: lists, maps and scalars, each with its place.
 //!
 //! A scalar keeps its text and whether it was quoted, because numbers, durations and sizes are read later, by the type
 //! declared at their place.

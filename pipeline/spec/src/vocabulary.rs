@@ -1,7 +1,7 @@
-//! Names used by other tools, with the names used here.
+//! Maps names used by other tools to the names used here.
 //!
 //! Users of GitHub Actions, Airflow, Argo or dstack write `depends_on` and `command`, and users of TRL or verl write
-//! `num_generations` and `beta`. The nearest name by spelling does not help there, so these tables are searched first.
+//! `num_generations` and `beta`. The nearest name by spelling does not help them, so these tables are searched first.
 
 use crate::diagnostic::suggest;
 

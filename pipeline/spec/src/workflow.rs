@@ -1,4 +1,4 @@
-//! The raw workflow: one file's tree sorted into its parts, before any expression is read.
+//! Sorts one file's tree into the parts of a raw workflow, before any expression is read.
 //!
 //! [`FILE_KEYS`] lists the keys of the top level and [`STAGE_KEYS`] those of a stage. Keys that a stage's body would
 //! ignore (`env` with `uses`) are errors here, so later passes never see them.

@@ -1,7 +1,7 @@
-//! Parses YAML text to a [`YamlNode`] tree in one pass; the only module that uses the YAML crate.
+//! Parses YAML text to a [`YamlNode`] tree in one pass. No other module uses the YAML crate.
 //!
 //! The dialect is YAML 1.2 core in one document, without tags, merge keys and directives. Keys are unique scalars. The
-//! limits ([`MAX_BYTES`], [`MAX_DEPTH`], [`MAX_NODES`], [`MAX_ALIASES`], [`MAX_ALIAS_NODES`]) stop files that were
+//! limits ([`MAX_BYTES`], [`MAX_DEPTH`], [`MAX_NODES`], [`MAX_ALIASES`], [`MAX_ALIAS_NODES`]) reject files that were
 //! built to exhaust memory.
 
 mod advice;

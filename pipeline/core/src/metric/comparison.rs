@@ -1,4 +1,4 @@
-//! Comparisons in manifests, and the numbers in them that checks and expressions address.
+//! Defines the comparisons in manifests, and the numbers of a comparison that checks and expressions address.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

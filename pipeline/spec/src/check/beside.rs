@@ -1,4 +1,4 @@
-//! The key `beside`: stages that start and end with another stage, such as a server with its client.
+//! Checks the key `beside`, which names the stage with which a stage starts and ends, such as a client of its server.
 //!
 //! All stages of a group start at the same time, so each waits for the dependencies of all of them. Their links are
 //! merged before the graph is checked.

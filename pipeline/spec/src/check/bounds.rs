@@ -1,5 +1,5 @@
-//! `checks`: bounds on metrics, as written. [`super::metrics`] checks that the stage reports such a metric, once all
-//! stages have their options.
+//! Reads `checks`: bounds on metrics, as written. [`super::metrics`] checks that the stage reports each metric, once
+//! all stages have their options.
 
 use super::checker::{Checker, MetricUse};
 use crate::diagnostic::Diagnostic;

@@ -1,4 +1,5 @@
-//! State shared by the passes: the file under check, the diagnostics so far, and data that one pass leaves for another.
+//! Holds the state that the passes share: the file under check, the diagnostics so far, and data that one pass leaves
+//! for another.
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::ExpandedWorkflow;

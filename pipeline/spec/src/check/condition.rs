@@ -1,4 +1,4 @@
-//! `when` and `needs`, those of the embedding stages included.
+//! Checks `when` and `needs` of a stage and of its embedding stages.
 
 use super::checker::{Checker, StageLink};
 use crate::diagnostic::Diagnostic;

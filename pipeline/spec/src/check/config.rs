@@ -1,4 +1,4 @@
-//! Options of a stage, and the files whose content they name.
+//! Checks the options of a stage, and reads the digests of the files that they name.
 
 use super::checker::Checker;
 use super::inputs::entries;

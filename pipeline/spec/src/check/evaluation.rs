@@ -1,4 +1,4 @@
-//! Evaluation sets: data that must never reach the stages that learn from it.
+//! Checks evaluation sets: data that must never reach the stages that learn from it.
 //!
 //! ```yaml
 //! evaluation_sets:

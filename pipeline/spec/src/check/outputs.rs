@@ -1,4 +1,4 @@
-//! The top-level keys `outputs` and `schedule` of a file.
+//! Checks the top-level keys `outputs` and `schedule` of a file.
 
 use super::checker::Checker;
 use crate::diagnostic::Diagnostic;

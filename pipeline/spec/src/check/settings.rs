@@ -1,4 +1,4 @@
-//! The envelope of a stage: resources, retry, timeout, checks, cache, env, secrets, description.
+//! Checks the envelope of a stage: resources, retry, timeout, checks, cache, env, secrets, description.
 //!
 //! Values may be expressions but must be known before the run; only `env` may read metrics.
 

@@ -1,4 +1,4 @@
-//! One stage instance: its kind, inputs, config and envelope put together.
+//! Builds the node of one stage instance from its kind, inputs, config and envelope.
 
 use super::checker::{Checker, ValidStage};
 use super::settings::StageSettings;

@@ -1,7 +1,7 @@
-//! `matrix` and `for_each`: the axes along which one stage becomes many, and the names of the instances.
+//! Reads `matrix` and `for_each`, the axes along which one stage becomes many, and names the instances.
 //!
-//! An instance's key holds its axes in file order: `rl[seed=1,size=small]`, `eval[item=0]`. `for_each` takes at most
-//! 100 rows unless its cap is raised.
+//! An instance's key contains its axes in file order: `rl[seed=1,size=small]`, `eval[item=0]`. `for_each` takes at most
+//! 100 rows unless the file raises its cap.
 
 use crate::diagnostic::Diagnostic;
 use crate::read::{BoundContent, BoundNode, ValueReader};

@@ -1,4 +1,5 @@
-//! Results of expansion: spaces (a file with values), groups (a stage with its instances), drafts (one instance).
+//! Holds the results of expansion: workflow instances (a file with values for its parameters), stages with their
+//! instances, and drafts (one stage instance each).
 
 use super::axes::{Axis, Coordinate};
 use super::params::ParamValue;

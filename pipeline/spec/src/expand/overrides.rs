@@ -1,4 +1,5 @@
-//! Arguments `-p k=v` and `-p @file`. Later ones win; a mistake is reported in the argument or the file itself.
+//! Reads the arguments `-p k=v` and `-p @file`. Later arguments override earlier ones. A mistake is reported at its
+//! place in the argument or in the file.
 
 use super::params::GivenParam;
 use crate::diagnostic::{Diagnostic, Sources, Span};

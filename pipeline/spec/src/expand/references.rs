@@ -1,7 +1,6 @@
-//! Resolution of references at a place: values of params and axes, artifacts of stage instances, late metrics and
-//! status.
+//! Resolves references at a place: values of params and axes, artifacts of stage instances, late metrics and status.
 //!
-//! The binding rule: a stage with the same axes (names and values) binds instance to instance; any other reference to a
+//! A reference to a stage with the same axes (names and values) binds instance to instance. Any other reference to a
 //! fan-out is the list of all its instances in matrix order.
 
 use super::axes::{self, Coordinate};

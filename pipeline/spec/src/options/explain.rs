@@ -1,7 +1,7 @@
 //! Describes a schema violation: the value found, the values expected, and the nearest valid name.
 //!
-//! Of an `anyOf` or `oneOf` only the best-fitting branch is reported (no wrong type or word at its top, then fewest
-//! violations), so a part is validated as the `kind` it names.
+//! For an `anyOf` or `oneOf` only the best-fitting branch is reported: first those without a wrong type or word at
+//! their top, then the one with the fewest violations. A part is therefore validated as the `kind` that it names.
 
 use super::pointer::escape;
 use super::problem::Problem;

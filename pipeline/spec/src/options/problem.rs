@@ -1,4 +1,5 @@
-//! Mistakes in options: found at a pointer into the config, reported at a place in the file or to the engine.
+//! Describes mistakes in options. A mistake is found at a pointer into the config and reported at a place in the file,
+//! or to the engine.
 
 use super::pointer::readable;
 use crate::diagnostic::Diagnostic;

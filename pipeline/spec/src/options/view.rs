@@ -1,7 +1,7 @@
-//! A JSON Schema's description of one place: its types, properties and format, with `$ref`, `allOf`, `anyOf`, `oneOf`
-//! and `if/then/else` flattened into one set of alternatives.
+//! Views one place of a JSON Schema as a set of alternatives: its types, properties and format, with `$ref`, `allOf`,
+//! `anyOf`, `oneOf` and `if/then/else` flattened.
 //!
-//! The view serves reading and hints; only the validator decides whether a value is valid.
+//! The view serves the reading of values and hints; only the validator decides whether a value is valid.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! A tree with its expressions parsed, its names resolved and its known parts computed.
+//! Binds a tree: parses its expressions, resolves their names and computes all known parts.
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
 use crate::expression::{ExprReference, Expression, ExpressionError, Term, parse_embedded, value_text};

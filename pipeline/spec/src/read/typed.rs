@@ -1,4 +1,4 @@
-//! Typed access to bound values. Every method reports a mistake at its place and then returns `None`.
+//! Reads typed values from bound nodes. Every method reports a mistake at its place and then returns `None`.
 
 use super::bound::{BoundContent, BoundEntry, BoundNode};
 use crate::diagnostic::{Diagnostic, Span, suggest};

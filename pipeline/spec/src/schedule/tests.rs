@@ -1,4 +1,4 @@
-//! Ticks through changes of the clock; both directions of a search must find the same ticks.
+//! Tests ticks across changes of the clock. Both directions of a search must find the same ticks.
 
 use super::*;
 use proptest::prelude::*;

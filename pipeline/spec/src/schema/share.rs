@@ -1,8 +1,8 @@
-//! Moves repeated parts of a JSON Schema into one definition.
+//! Moves repeated parts of a JSON Schema into shared definitions.
 //!
-//! Stage kinds have the same options (environments, rewards, sampling), and each kind's schema is self-contained.
-//! Without this pass the schema of all kinds would repeat them for every kind. Only schemas are moved (a map of
-//! `properties` is not one), and only those larger than the reference to them.
+//! Each stage kind's schema is self-contained, and kinds have options in common (environments, rewards, sampling).
+//! Without this pass the schema of all kinds would contain these options once per kind. Only schemas are moved (a map
+//! of `properties` is not one), and only schemas larger than the reference to them.
 
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;

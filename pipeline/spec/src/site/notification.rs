@@ -1,4 +1,4 @@
-//! Notifications: the key `notifications` of a site file.
+//! Reads the key `notifications` of a site file.
 
 use crate::diagnostic::Diagnostic;
 use crate::read::{BoundNode, ValueReader};

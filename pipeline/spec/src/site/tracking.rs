@@ -1,4 +1,4 @@
-//! The trackers of a site file: programs that follow runs.
+//! Reads the key `tracking` of a site file: the trackers, which are programs that follow runs.
 
 use crate::options::KindOptions;
 use crate::read::{BoundContent, BoundNode, ValueReader};

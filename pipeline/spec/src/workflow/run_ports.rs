@@ -1,4 +1,4 @@
-//! The ports of a `run` stage, which the file alone declares.
+//! Reads the ports of a `run` stage, which only the file declares.
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
 use crate::names::check_id;

@@ -1,4 +1,4 @@
-//! One stage of a file: its body, and its envelope over the file's `defaults`.
+//! Reads one stage of a file: its body, and its envelope merged over the file's `defaults`.
 
 use super::keys::{DEFAULT_KEYS, EMBED_KEYS, ONLY_RUN, STAGE_KEYS, map_of};
 use super::run_ports::RunPorts;

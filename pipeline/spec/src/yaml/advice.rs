@@ -1,4 +1,4 @@
-//! Advice about text that is not YAML.
+//! Explains errors in text that is not YAML.
 //!
 //! A parser reports the place where it stopped, often a line after the mistake, in terms of its grammar. This module
 //! searches the text around that place for common mistakes: tabs, bare expressions inside brackets, indentation that

@@ -1,3 +1,5 @@
+//! Tests the YAML reader: values, spans, limits and diagnostics.
+
 use super::*;
 use crate::tree::core_value;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! `extends`: the rule of merging, spans that survive it, and the merged file as YAML.
+//! Tests `extends`: the rule of merging, spans that survive it, and the merged file as YAML.
 
 use crate::catalogue::Kinds;
 use crate::compiles::{Memory, compile_text};
