@@ -1,4 +1,5 @@
-//! Context of a running stage: inputs as local folders, output folders, progress, metrics, checkpoints, cancellation.
+//! Defines the context of a running stage: inputs as local folders, output folders, progress, metrics, checkpoints,
+//! cancellation.
 
 use crate::report::{ReportMetric, StageReport};
 use crate::requests::RequestCache;

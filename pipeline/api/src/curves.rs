@@ -1,7 +1,7 @@
-//! Learning curves: measurements of a stage so far, kept in its checkpoints.
+//! Records learning curves: the measurements of a stage so far, stored in its checkpoints.
 //!
-//! A resumed stage must end with the same report as one that was never killed, so points are part of the state. Names
-//! are sorted. A point that is not finite stops the stage with an error that names the step.
+//! A resumed stage must end with the same report as one that was never killed, so points are part of the checkpointed
+//! state. Names are sorted. A point that is not finite stops the stage with an error that names the step.
 
 use crate::StageContext;
 use crate::report::{Curve, StageReport};

@@ -1,5 +1,5 @@
-//! Families of parts, which stages compose. A part is written as a map with a `kind` (`{kind: clip, clip_high: 0.28}`)
-//! or as a bare name (`clip`).
+//! Defines families of parts, which stages compose. Options name a part by a map with a `kind` (`{kind: clip,
+//! clip_high: 0.28}`) or by a bare name (`clip`).
 //!
 //! All families have the same form, so that the catalogue, the schema and the pages handle them alike. A [`Family`] is
 //! a value: a program can add custom parts to it before the stages receive it.

@@ -1,4 +1,5 @@
-//! A place in a stage's options that names a part: read once, then used by check, schema and run.
+//! Holds the part that a stage's options name at one place. The part is parsed once, and check, schema and run use the
+//! same instance.
 
 use crate::family::{Family, ParsedPart, PartKind, prefixes};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Stage kinds: documentation, ports, and the options in the forms that are checked and run.
+//! Defines stage kinds: documentation, ports, and the options that are checked and run.
 //!
 //! A kind is a value, because some kinds hold the parts that they compose (`rl` its losses, rewards and environments).
 

@@ -1,5 +1,5 @@
-//! Trials of a stage: a few of its episodes with its environment, tools and rewards, before training. Nothing is
-//! stored.
+//! Defines trials of a stage: a few of its episodes with its environment, tools and rewards, before training. A trial
+//! stores nothing.
 
 use serde::Serialize;
 use trainyard_tables::{Problem, Trajectory};

@@ -2,7 +2,8 @@
 //!
 //! A rollout's tokens therefore do not depend on the rest of its batch, on the number of threads or on restarts of the
 //! process, and no generator state has to be saved or shared. The generator is Philox 4x32-10 (Salmon et al., SC 2011).
-//! Its key is a hash of seed and purpose; its counter combines a hash of the indices with the number of the draw.
+//! Its key and the upper half of its counter are a hash of seed, purpose and indices; the lower half of the counter
+//! numbers the blocks of draws.
 
 use sha2::{Digest as _, Sha256};
 

@@ -1,4 +1,5 @@
-//! Admission of ready stages: processes get a share of a pool, kinds that run inside this process one of a few places.
+//! Admits ready stages. A stage that runs as a process needs a share of a pool; a stage that runs inside this process
+//! needs one of a limited number of slots.
 
 use crate::allocator::GroupRequest;
 use crate::engine::RunEngine;

@@ -1,7 +1,8 @@
-//! Ledger of a run's pools: free resources, whether a request fits, and why not.
+//! Allocates the resources of a run's pools, and explains why a request does not fit.
 //!
-//! CPUs and memory are sums, GPUs are assigned by index. A request for several machines is all or nothing. Resources of
-//! other runs ([`ExternalUsage`]) reduce what is free now, but not what could ever be granted.
+//! CPUs and memory are sums; GPUs are assigned by index. A request for several machines is granted completely or not at
+//! all. Resources of other runs ([`ExternalUsage`]) reduce the free amounts, but not the amounts that could ever be
+//! granted.
 
 use crate::pool::{ExternalUsage, Grant, MachinePool, MachineShare, PoolMachine};
 use std::collections::BTreeSet;

@@ -1,5 +1,7 @@
-//! Checks gate the run, not the artifact: they are compared with the manifest's metrics every time, on a cache hit as
-//! on a fresh result, and are not part of the stage digest.
+//! Evaluates checks against the metrics of a manifest.
+//!
+//! Checks gate the run, not the artifact: they are evaluated each time, on a cache hit as on a fresh result, and are
+//! not part of the stage digest.
 
 use std::collections::BTreeMap;
 use trainyard_core::event::CheckResult;

@@ -1,4 +1,4 @@
-//! Decisions about a node whose dependencies have ended: it is blocked, skipped, expanded or prepared.
+//! Decides about a node whose dependencies have ended: the node is blocked, skipped, expanded or prepared.
 
 use crate::engine::RunEngine;
 use crate::io::NodeId;

@@ -1,4 +1,4 @@
-//! Fold of a journal into the present state of its run: the status of every stage, with times, attempts, errors and
+//! Folds a journal into the present state of its run: the status of every stage, with times, attempts, errors and
 //! metrics. `runs show`, resume and `explain` read nothing else.
 //!
 //! The fold accepts any prefix of a journal, several writers, and events of later versions.

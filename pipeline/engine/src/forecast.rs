@@ -1,4 +1,4 @@
-//! Forecast of a run: every stage is a hit, runs, or is deferred, with the reason.
+//! Forecasts a run: every stage is a hit, runs, or is deferred, with the reason.
 //!
 //! The forecast uses the engine itself with every miss ending its stage, so `plan` and `run` cannot disagree. Stages
 //! that depend on a miss are deferred, since their digests depend on its outputs.

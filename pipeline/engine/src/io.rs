@@ -1,4 +1,4 @@
-//! The engine's inputs and outputs.
+//! Defines the engine's inputs and outputs.
 
 use crate::pool::{ExternalUsage, Grant};
 use serde::Serialize;

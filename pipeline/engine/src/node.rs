@@ -1,4 +1,4 @@
-//! One stage instance inside the engine.
+//! Holds the state of one stage instance inside the engine.
 
 use crate::allocator::{GroupRequest, ResolvedRequest};
 use crate::pool::Grant;

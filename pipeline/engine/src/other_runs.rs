@@ -1,4 +1,5 @@
-//! Stages that another run is computing: they wait for its result, without a place in a pool.
+//! Handles stages that another run is computing. Such a stage waits for the other run's result and holds no resources
+//! meanwhile.
 
 use crate::engine::RunEngine;
 use crate::io::NodeId;

@@ -1,4 +1,4 @@
-//! Prepares a node whose inputs are known: the spec of its attempts, and with it the stage digest.
+//! Prepares a node whose inputs are known: builds the spec of its attempts and computes the stage digest.
 
 use crate::digest::{StageIdentity, stage_digest};
 use crate::engine::RunEngine;

@@ -1,11 +1,11 @@
-//! Recovery from missing or damaged inputs: the stages that produced them run again, then the stage that needs them.
+//! Recovers from missing or damaged inputs: the stages that produced them run again, then the stage that needs them.
 //!
-//! A lookup does not read bytes, so only the reader of an object finds it damaged, and removes it. Its attempt fails
-//! with an error that may have other causes too. The store therefore reports which inputs of the attempt are lost;
-//! without any, the error counts as it is. A stage whose output was lost is looked up again, and published as its next
-//! generation.
+//! A lookup does not read bytes, so only the reader of an object finds it damaged, and removes it. The reader's attempt
+//! then fails with an error that may have other causes too. The store therefore reports which inputs of the attempt are
+//! lost; if none is, the error is handled like any other. A stage whose output was lost is looked up again, and
+//! published as its next generation.
 //!
-//! Fan-outs over rows that are known late are not healed here but by the next command.
+//! Inputs from late fan-outs are not recovered in the same run; the next command recovers them.
 
 use crate::engine::RunEngine;
 use crate::io::{Command, NodeId};

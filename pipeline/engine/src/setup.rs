@@ -1,4 +1,4 @@
-//! Dependencies of an engine other than the plan, and attempts of earlier writers of the run.
+//! Holds the dependencies of an engine other than the plan, and the attempts of earlier writers of the run.
 
 use crate::MachinePool;
 use crate::fold::{RunView, StageView};

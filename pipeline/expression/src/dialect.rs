@@ -1,4 +1,4 @@
-//! Switches in which the uses of the language differ.
+//! Defines the switches in which the uses of the language differ.
 
 use super::functions::BuiltinFunction;
 

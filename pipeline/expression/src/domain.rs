@@ -1,4 +1,5 @@
-//! The values that expressions compute with: JSON values here, floats in [`super::numbers`].
+//! Defines the values that expressions compute with. This module implements them for JSON values, and
+//! [`super::numbers`] for floats.
 
 use super::functions::BuiltinFunction;
 use super::operators::{BinaryOperator, UnaryOperator};

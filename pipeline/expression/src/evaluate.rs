@@ -1,8 +1,8 @@
-//! Evaluation of an expression under a scope that knows everything it reads.
+//! Evaluates an expression under a scope that knows every name that is read.
 //!
-//! `||`, `&&`, `default` and `if` evaluate a side only if they need it. A name that is not known is a fault, so that
-//! nothing is computed from a value that was never measured. Only `default` replaces a value that may be missing, and
-//! `== null` tests for it.
+//! `||`, `&&`, `default` and `if` evaluate a side only if they need it. An unknown name is a fault, so that no result
+//! is computed from a value that was never measured. Only `default` replaces a value that may be missing, and `== null`
+//! tests whether it is.
 
 use super::domain::ExpressionValue as _;
 use super::fault::ExpressionError;

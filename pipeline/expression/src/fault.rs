@@ -1,4 +1,4 @@
-//! Mistakes inside an expression, with their places.
+//! Defines the mistakes inside an expression, with their places.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Replaces known references and computes with them; late parts stay expressions.
+//! Replaces known references by their values and computes all known parts; late parts stay expressions.
 
 use super::fault::ExpressionError;
 use super::functions::BuiltinFunction;

@@ -1,4 +1,4 @@
-//! The functions of the language; a dialect has some of them.
+//! Implements the built-in functions of the language. A dialect has some of them.
 //!
 //! To add one, add a variant, an arm in [`BuiltinFunction::call`] and one in the type pass.
 

@@ -1,4 +1,4 @@
-//! The names of one use of the language: which there are, how they are read, and their types.
+//! Defines the names of one use of the language: how they are parsed and printed, and their types.
 
 use super::dialect::ExpressionDialect;
 use super::domain::ExpressionValue;

@@ -1,4 +1,4 @@
-//! Operators on values, and their precedence.
+//! Defines the operators on values, and their precedence.
 //!
 //! Null can be compared with any value for equality, so that `params.model == null` works; other mixed types are
 //! errors. `/` always returns a float; `%` has the sign of its left side.

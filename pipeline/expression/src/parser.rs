@@ -1,4 +1,4 @@
-//! Tokens → expression, by precedence climbing.
+//! Parses tokens to an expression by precedence climbing.
 //!
 //! Chained comparisons (`a < b < c`) are errors rather than surprises, and parentheses nest at most 64 deep.
 

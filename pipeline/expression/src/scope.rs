@@ -1,4 +1,4 @@
-//! Values that an expression reads from outside.
+//! Defines the source of the values that an expression reads from outside.
 
 use super::name::ScopeName;
 

@@ -1,4 +1,4 @@
-//! Syntax tree of an expression. All passes work on it; it depends on none of them.
+//! Defines the syntax tree of an expression. All passes work on the tree, and it depends on none of them.
 
 use super::functions::BuiltinFunction;
 use super::operators::{BinaryOperator, UnaryOperator};

@@ -1,4 +1,5 @@
-//! JSON values: the names of their types, their form inside longer text, and their parts.
+//! Describes JSON values as values of expressions: the names of their types, their form inside longer text, and their
+//! parts.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The tokens of an expression, read from the front.
+//! Reads the tokens of an expression in order.
 
 use super::fault::ExpressionError;
 use super::lexer::{SpannedToken, Token};

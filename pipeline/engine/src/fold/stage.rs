@@ -1,4 +1,4 @@
-//! One stage of a run's fold: status, attempts, and published outputs.
+//! Holds one stage of a run's fold: status, attempts, and published outputs.
 
 use super::time::{optional_time, time};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Tests of groups: companions start with their lead, all or none, end with it, and are retried with it.
+//! Tests groups: companions start with their lead, all or none, end with it, and are retried with it.
 
 use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};

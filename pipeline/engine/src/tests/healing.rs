@@ -1,4 +1,4 @@
-//! A damaged generation is computed again as the next one, once, and no other stage is.
+//! Tests that a damaged generation is computed again as the next one, once, and that no other stage is.
 
 use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};

@@ -1,4 +1,4 @@
-//! Plans of many stages: no step takes quadratic time, and ended stages use little memory.
+//! Tests plans of many stages: no step takes quadratic time, and ended stages use little memory.
 
 use super::simulation::Simulation;
 use super::{Build, node, plan, setup};

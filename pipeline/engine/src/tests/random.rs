@@ -1,5 +1,5 @@
-//! Random plans, orders, faults, and a crash after any journal write: the invariants hold after every step, the same
-//! artifacts are published as in a quiet run, and nothing is published twice.
+//! Tests random plans, orders, faults, and a crash after any journal write: the invariants hold after every step, the
+//! same artifacts are published as in a run without faults, and no stage is published twice.
 
 use super::simulation::Simulation;
 use super::{Build, node, plan, setup};

@@ -1,4 +1,4 @@
-//! A simulated store, executor and journal around the engine, with the invariants of a run.
+//! Simulates a store, an executor and a journal around the engine, and checks the invariants of a run.
 
 use crate::fold::{RunView, StageStatus};
 use crate::node::{NodeOutcome, NodePhase};
