@@ -1,5 +1,5 @@
-//! Holds the part that a stage's options name at one place. The part is parsed once, and check, schema and run use the
-//! same instance.
+//! Holds the part that a stage's options name at one place. The part is parsed once; its validation, its declared
+//! metrics and the run use the same parsed options.
 
 use crate::family::{Family, ParsedPart, PartKind, prefixes};
 use serde_json::Value;

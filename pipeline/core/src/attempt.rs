@@ -184,8 +184,8 @@ pub struct AttemptFailure {
     pub outcome: crate::event::AttemptOutcome,
     /// Cause of the failure.
     pub error: Error,
-    /// Whether the attempt ended because its run had no living writer, or was over. A writer that resumes the run needs
-    /// it after all, so this is not a failed try.
+    /// Whether the attempt ended because its run had no living writer, or was over. A writer that resumes the run
+    /// starts the stage again and does not count such an attempt as a failed try.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unwanted: bool,
 }
@@ -195,7 +195,7 @@ pub struct AttemptFailure {
 pub struct CancelRequest {
     /// Format version: 1.
     pub format: u32,
-    /// Whether the attempt's time is up; otherwise it is stopped by its run or a user.
+    /// Whether the attempt has exceeded its timeout; otherwise its run or a user stops it.
     #[serde(default)]
     pub timed_out: bool,
 }

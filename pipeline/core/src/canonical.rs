@@ -59,7 +59,7 @@ pub fn write_value(value: &Value, text: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Appends a string to `text`.
+/// Appends the canonical form of a string to `text`.
 pub fn write_text(string: &str, text: &mut Vec<u8>) -> Result<()> {
     let plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
     if !string.bytes().all(plain) {

@@ -136,7 +136,7 @@ impl MetricInfo {
         self.former = Some(name.to_string());
         self
     }
-    /// Returns a second metric of the same steps, `<name>_initial`: the value of the first one, under the weights of
+    /// Returns the metric `<name>_initial` of the same steps: the value of the first step, measured with the weights of
     /// the input.
     #[must_use]
     pub fn initial(&self) -> Self {

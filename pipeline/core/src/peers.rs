@@ -10,8 +10,9 @@ use crate::ids::{AttemptNumber, StageKey};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Maximum time for which a running process waits for its peers, unless `resources: {wait: …}` is shorter. Then it
-/// releases its machine: two groups that each got a part of their machines must not hold them forever.
+/// Maximum time for which a running process waits for its peers, unless `resources: {wait: …}` is shorter. After that
+/// time the process ends and releases its machine, since two groups that each hold a part of their machines would
+/// otherwise wait forever.
 pub const DEFAULT_PEER_WAIT: Duration = Duration::from_secs(600);
 
 /// One attempt among those that run at the same time.

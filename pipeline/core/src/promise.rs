@@ -32,7 +32,7 @@ impl<T: Clone> Promise<T> {
         let pending = PendingResult { result: OnceLock::new(), receiver: Mutex::new(receiver), dropped };
         (Self(Arc::new(pending)), Resolver(sender))
     }
-    /// Returns the result, if it has arrived.
+    /// Returns the result; `None` if it has not arrived.
     pub fn poll(&self) -> Option<T> {
         if let Some(result) = self.0.result.get() {
             return Some(result.clone());
@@ -49,7 +49,8 @@ impl<T: Clone> Promise<T> {
             Err(TryRecvError::Disconnected) => Some(self.0.keep_dropped()),
         }
     }
-    /// Blocks up to `within` for the result. One thread waits at a time: a second one also waits for the first.
+    /// Blocks up to `within` for the result; returns `None` if it has not arrived by then. One thread waits at a time:
+    /// a second one also waits for the first.
     pub fn wait(&self, within: Duration) -> Option<T> {
         if let Some(result) = self.0.result.get() {
             return Some(result.clone());
@@ -61,7 +62,7 @@ impl<T: Clone> Promise<T> {
             Err(RecvTimeoutError::Disconnected) => Some(self.0.keep_dropped()),
         }
     }
-    /// Blocks until the result arrives.
+    /// Blocks until the result arrives, and returns it.
     pub fn answer(self) -> T {
         if let Some(result) = self.0.result.get() {
             return result.clone();

@@ -5,7 +5,7 @@
 //! lost; if none is, the error is handled like any other. A stage whose output was lost is looked up again, and
 //! published as its next generation.
 //!
-//! Inputs from late fan-outs are not recovered in the same run; the next command recovers them.
+//! Inputs from late fan-outs and inputs of groups are not recovered by the same command, but by the next one.
 
 use crate::engine::RunEngine;
 use crate::io::{Command, NodeId};

@@ -53,7 +53,7 @@ impl Store {
         }
         Ok(None)
     }
-    /// Removes all checkpoints of a stage, whatever their format; returns how many there were.
+    /// Removes all checkpoints of a stage, in any format. Returns their number.
     pub async fn remove_checkpoints(&self, stage: &Digest) -> Result<usize> {
         let paths = self.checkpoint_names(stage).await?;
         for path in &paths {

@@ -12,19 +12,19 @@ use trainyard_core::{Error, Manifest, Result};
 /// Format version.
 const FORMAT: u32 = 1;
 
-/// A manifest whose files were given up, with the time.
+/// Tombstone of a manifest whose files may be removed, with the time of the replacement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CollectedManifest {
     /// Version of this format: 1.
     pub format: u32,
-    /// Time at which its files were given up, in Unix milliseconds by the clock of the command that did it.
+    /// Time at which the manifest was replaced, in Unix milliseconds by the clock of the collecting process.
     pub collected: i64,
     /// The manifest, without the previews of its tables.
     pub manifest: Manifest,
 }
 
 impl CollectedManifest {
-    /// Gives up the files of a manifest.
+    /// Creates the tombstone of a manifest; the previews of its tables are left out.
     pub fn new(mut manifest: Manifest, collected: i64) -> Self {
         for output in manifest.outputs.values_mut() {
             if let Some(table) = &mut output.table {
@@ -43,7 +43,7 @@ impl CollectedManifest {
         text.push(b'\n');
         Ok(text.into())
     }
-    /// Returns the error of a lookup of this manifest.
+    /// Returns the error with which a lookup reports the tombstone at `path`.
     pub(crate) fn error(&self, path: &str) -> Error {
         let time = format_time(self.collected);
         Error::data(format!("{path}: its files were given up by `artifacts gc` on {}", &time[..10]))

@@ -102,7 +102,7 @@ async fn objects_are_content(store: &Store, scratch: &Path) {
     assert_eq!(store.has_object(&digest, 8).await, Ok(false), "another size is another object");
     assert_eq!(store.read_object(&digest).await.expect("reads").as_ref(), b"payload");
     assert_eq!(store.read_object(&Digest::of(b"none")).await.expect_err("missing").kind, ErrorKind::Lost);
-    // Two parts and a bit: the large path.
+    // Large enough for an upload in three parts.
     let large: Vec<u8> = (0..(17 << 20) + 5u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let file = scratch.join("large");
     std::fs::write(&file, &large).expect("scratch is writable");

@@ -24,7 +24,7 @@ impl Store {
         }
     }
     /// Removes an object whose bytes have another digest; returns whether it did. If another process stores it again in
-    /// between, that copy may be removed too, which costs another run of its stage.
+    /// between, that copy may be removed too, and its stage runs again.
     pub(crate) async fn discard_corrupt(&self, digest: &Digest) -> Result<bool> {
         match self.object_digest(digest).await? {
             Some((found, _)) if found != *digest => self.delete(&layout::object(digest)).await.map(|()| true),

@@ -17,8 +17,8 @@ const RANGE: u64 = 4 << 20;
 const READ_AHEAD: usize = 4;
 
 impl Store {
-    /// Reads an object piece by piece. Returns digest and size of the received bytes; `None` if there is no such
-    /// object.
+    /// Reads an object and passes its bytes to `take`, piece by piece and in order. Returns digest and size of the
+    /// received bytes; `None` if there is no such object.
     pub(crate) async fn stream_object(
         &self,
         digest: &Digest,
@@ -75,7 +75,7 @@ mod tests {
             fetch().await.unwrap();
             assert!(std::fs::read(folder.path().join(&files[0].path)).unwrap() == bytes, "{length} bytes");
             assert!(store.read_object(&digest).await.unwrap() == bytes, "{length} bytes");
-            // Responses that break off cost only their range.
+            // After an interrupted response, only its range is read again.
             faulty.inject(StoreFault::BrokenRead, "objects/", 3);
             fetch().await.unwrap();
             faulty.inject(StoreFault::BrokenRead, "objects/", u32::MAX);

@@ -104,13 +104,13 @@ pub fn claim(identity: &Digest, number: u64) -> String {
     format!("{}/{number:010}", claims(identity))
 }
 
-/// Returns the common prefix of the claims of a generation's computations. Stages have no folders here: creating
-/// folders is most of what a claim would cost on a disk.
+/// Returns the common prefix of the claims of a generation's computations. Stages have no separate folders here,
+/// because on a disk most of the time of a claim would be spent on creating them.
 pub fn computing_of(stage: &Digest, generation: u32) -> String {
     format!("{COMPUTING}/{stage}.{generation}")
 }
 
-/// Returns the path of one such claim; numbers are padded so that names sort.
+/// Returns the path of one claim on a computation; numbers are padded so that names sort.
 pub fn computing(stage: &Digest, generation: u32, number: u32) -> String {
     format!("{}.{number:06}", computing_of(stage, generation))
 }

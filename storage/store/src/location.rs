@@ -9,7 +9,7 @@ use crate::schemes::Scheme;
 use object_store::path::Path as Name;
 use trainyard_core::{Error, Result};
 
-/// Schemes of places on this machine.
+/// Schemes of locations on this machine.
 const LOCAL_SCHEMES: [&str; 2] = ["file", "memory"];
 /// Schemes that are not stores; text that begins with one is never meant as a folder.
 const UNSUPPORTED_SCHEMES: [&str; 3] = ["hf", "http", "https"];

@@ -27,7 +27,7 @@ pub enum NewestManifest {
     Missing,
     /// Intact manifest.
     Sound(Box<Manifest>),
-    /// The bytes are not a manifest of this stage and generation, or its files were given up.
+    /// The bytes are not a manifest of this stage and generation, or they are a tombstone.
     Damaged {
         /// Generation number.
         generation: u32,
@@ -57,8 +57,8 @@ impl Store {
                 Err(error) if error.kind == ErrorKind::Data => NewestManifest::Damaged { generation, error },
                 Err(error) => return Err(error),
             };
-            // Nearly all stages have one generation, for which a listing would cost more than it saves. It spares
-            // reading all generations of a stage that runs every night. A stale listing only means more reads.
+            // Nearly all stages have one generation, which a single read confirms. For a stage that runs every night, a
+            // listing avoids reading all generations. A stale listing is followed by more reads.
             generation = if generation == 1 { self.last_listed(stage).await?.max(2) } else { generation + 1 };
         }
     }
@@ -77,8 +77,8 @@ impl Store {
     }
     /// Returns the manifest of one generation; `None` if it was never published.
     ///
-    /// Errors: data (the bytes are not a manifest, or belong to another stage, or its files were given up), invalid (a
-    /// newer program wrote it).
+    /// Errors: data (the bytes are not a manifest, or belong to another stage, or are a tombstone), invalid (a newer
+    /// program wrote it).
     pub async fn manifest_at(&self, stage: &Digest, generation: u32) -> Result<Option<Manifest>> {
         let path = layout::manifest(stage, generation);
         match self.get(&path).await? {

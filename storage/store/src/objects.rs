@@ -22,8 +22,8 @@ use trainyard_core::{Digest, Error, FileEntry, Result};
 const MAX_CONCURRENT: usize = 16;
 
 impl Store {
-    /// Stores bytes under their digest, unless they exist already, undamaged and young. Returns digest and size in
-    /// bytes.
+    /// Stores bytes under their digest, unless an intact object more recent than [`RENEWED`] exists. Returns digest and
+    /// size in bytes.
     pub async fn put_object(&self, bytes: Bytes) -> Result<(Digest, u64)> {
         let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
         if !self.is_durable(&digest, size).await? {
@@ -60,7 +60,7 @@ impl Store {
         self.local_root().map(|root| root.join(layout::object(digest)))
     }
 
-    /// Whether the object exists, is undamaged, and is so young that garbage collection keeps it until a result names
+    /// Whether the object exists, is undamaged, and is so recent that garbage collection keeps it until a result names
     /// it. In a read-only store only damage is checked.
     pub(crate) async fn is_durable(&self, digest: &Digest, size: u64) -> Result<bool> {
         if !self.is_intact(digest, size).await? {

@@ -17,12 +17,12 @@ pub(crate) struct Root {
     inode: u64,
 }
 
-/// The folder is missing, or is another one. It is the inner error of an [`io::Error`].
+/// Error of a folder that is missing or is not the opened one. It is the inner error of an [`io::Error`].
 #[derive(Debug)]
 pub(crate) struct FolderGone(PathBuf);
 
 impl Root {
-    /// Remembers a folder.
+    /// Records the identity of an existing folder: its device and inode.
     pub fn of(path: PathBuf) -> io::Result<Self> {
         let found = fs::metadata(&path)?;
         Ok(Self { path, device: found.dev(), inode: found.ino() })

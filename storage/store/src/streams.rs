@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use trainyard_core::{AttemptNumber, Error, Result, RunId, StageKey};
 
-/// Chunks of a full page. They have 256 KiB at most, and writers and readers hold a page in memory.
+/// Number of chunks of a full page. A chunk has at most 256 KiB, and writers and readers hold a page in memory.
 pub const PAGE: u32 = 64;
 /// Version of the page format.
 const FORMAT: u32 = 1;
@@ -56,7 +56,7 @@ pub struct ChunkReader<'a> {
     next: u32,
     /// Chunks of a page.
     buffered: VecDeque<Bytes>,
-    /// Whether the page after them is requested first.
+    /// Whether the next chunk is first searched in a page.
     in_pages: bool,
     /// Chunks in flight.
     in_flight: Option<BoxStream<'a, Result<Option<Bytes>>>>,
@@ -127,7 +127,7 @@ fn chunks_from<'a>(store: &'a Store, location: &StreamLocation, first: u32) -> B
         let path = location.chunk(number);
         async move { store.get(&path).await }
     };
-    // The first alone: a reader that follows a stream usually finds no new chunk.
+    // The first chunk is requested alone, since a reader that follows a stream usually finds no new one.
     stream::once(read(first)).chain(stream::iter(first + 1..).map(read).buffered(READ_AHEAD)).boxed()
 }
 

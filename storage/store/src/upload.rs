@@ -21,8 +21,8 @@ const PART: usize = 8 << 20;
 const PARTS: u64 = 9_000;
 
 impl Store {
-    /// Stores a file under its digest, streaming, unless it exists already, undamaged and young. Returns digest and
-    /// size in bytes.
+    /// Stores a file under its digest, streaming, unless an intact recent object exists. Returns digest and size in
+    /// bytes.
     ///
     /// Errors: invalid (no such file, read-only store), data (the file changed meanwhile), retryable (disk full,
     /// network).
@@ -172,7 +172,7 @@ pub(crate) fn hash_file(path: &Path) -> Result<(Digest, u64)> {
     }
 }
 
-/// Runs blocking file work on a thread where it may block.
+/// Runs file operations on a thread that may block.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,

@@ -103,7 +103,7 @@ impl<'a> BatchColumns<'a> {
     fn column(&self, name: &str) -> Result<&ArrayRef> {
         self.columns.get(name).ok_or_else(|| Error::bug(format!("no column `{name}` in this schema")))
     }
-    /// Returns a column without nulls.
+    /// Returns a column. Errors: data, if it contains nulls.
     fn whole(&self, name: &str) -> Result<&ArrayRef> {
         let column = self.column(name)?;
         self.refuse_nulls(name, column)?;

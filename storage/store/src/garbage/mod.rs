@@ -3,11 +3,10 @@
 //!
 //! The following data is reachable: manifests with their lineage, pinned manifests, checkpoints, everything that
 //! journals and attempts of resumable runs name, and everything that recent attempts name. Manifests are never deleted.
-//! A collection replaces an unreachable manifest by a tombstone ([`crate::CollectedManifest`]), which lookups treat as
-//! a missing result. A collection at least `older_than` later deletes the objects of the manifest, unless a run that
-//! found the manifest before still needs them. Only objects of at least that age are deleted, and storing the bytes of
-//! an object again renews its age. No decision depends on a deletion: a missing object only causes its stage to run
-//! again.
+//! A collection replaces an unreachable manifest by a tombstone ([`crate::CollectedManifest`]), which lookups report as
+//! a lost result. A collection at least `older_than` later deletes the objects of the manifest, unless a run that found
+//! the manifest before still needs them. Only objects of at least that age are deleted, and storing the bytes of an
+//! object again renews its age. No decision depends on a deletion: a missing object only causes its stage to run again.
 
 mod old_runs;
 mod plan;
@@ -88,7 +87,7 @@ impl Store {
     }
 }
 
-/// Returns the digest in an object's path.
+/// Returns the digest in an object's path, as text.
 fn name(entry: &ObjectEntry) -> &str {
     entry.path.rsplit('/').next().unwrap_or_default()
 }

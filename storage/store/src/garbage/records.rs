@@ -23,9 +23,9 @@ pub(super) type ManifestKey = (Digest, u32);
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ManifestRecord {
     pub key: ManifestKey,
-    /// Time at which it was written or its files were given up.
+    /// Time at which the manifest or its tombstone was written.
     pub modified: i64,
-    /// Whether its files were given up.
+    /// Whether the record is a tombstone.
     pub collected: bool,
     pub workflow: String,
     pub stage: StageKey,

@@ -130,7 +130,7 @@ async fn read(store: &Store, id: &RunId) -> Result<SurveyedRun> {
     }
 }
 
-/// Reads what is readable of a damaged journal.
+/// Reads the readable part of a damaged journal.
 async fn read_damaged(store: &Store, id: &RunId) -> Result<SurveyedRun> {
     let (mut run, mut journal) = (SurveyedRun::default(), JournalReader::new(store, id));
     loop {

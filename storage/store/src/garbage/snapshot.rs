@@ -44,7 +44,7 @@ impl StoreSnapshot {
     }
 }
 
-/// Returns the time by the store's clock: that of a file written now. Read-only openings use the local clock.
+/// Returns the time by the store's clock: that of a file written now. A read-only store uses the local clock.
 async fn time(store: &Store) -> Result<i64> {
     let clock = &store.options().clock;
     if store.options().read_only {

@@ -46,7 +46,7 @@ impl JournalReader {
     }
 }
 
-/// The right to append to a run's journal, until another writer takes it.
+/// The right to append to a run's journal, until another writer takes the run over.
 pub struct JournalWriter {
     /// Position after the last acknowledged batch.
     at: JournalReader,
