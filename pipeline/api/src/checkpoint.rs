@@ -34,7 +34,7 @@ pub fn save(
     std::fs::remove_dir_all(&folder).map_err(|e| io_error(&folder, &e))
 }
 
-/// Returns the newest resume point: its state and its folder.
+/// Returns the state and the folder of the newest resume point; `None` if there is no resume point.
 pub fn latest<T: DeserializeOwned>(context: &StageContext) -> Result<Option<(T, PathBuf)>> {
     let Some((step, folder)) = context.checkpoints.latest()? else { return Ok(None) };
     let path = folder.join(STATE);

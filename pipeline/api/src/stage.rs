@@ -157,11 +157,11 @@ pub trait DynStage: Send + Sync {
     fn complete(&self, options: &Value) -> Result<Value> {
         self.prepare(options)?.config()
     }
-    /// Prepares and runs.
+    /// Prepares the options and runs the stage.
     fn run(&self, options: &Value, context: &mut StageContext) -> Result<()> {
         self.prepare(options)?.run(context)
     }
-    /// Prepares and plays a few episodes.
+    /// Prepares the options and plays a few episodes.
     fn trial(&self, options: &Value, trial: &Trial, context: &mut StageContext) -> Result<Vec<TrialEpisode>> {
         self.prepare(options)?.trial(trial, context)
     }

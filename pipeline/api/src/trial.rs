@@ -29,7 +29,7 @@ pub struct TrialEpisode {
     pub trajectory: Trajectory,
     /// Problem of the episode.
     pub problem: Problem,
-    /// Whether the answer is right.
+    /// Whether the answer is correct.
     pub correct: bool,
     /// All components of the stage's reward, in option order.
     pub components: Vec<Component>,

@@ -64,8 +64,9 @@ impl ResourceAllocator {
         Self { pools: pools.into_iter().map(state).collect() }
     }
 
-    /// Takes for each member the first alternative that fits now, from the first pool that can grant it, or nothing at
-    /// all. Skips closed pools.
+    /// Takes for each member the first alternative that fits now, from the first pool that can grant it. Returns one
+    /// grant per member, or takes nothing and returns `None` if one member does not fit. Skips the pools with indices
+    /// in `closed`.
     pub fn allocate(&mut self, group: &[Vec<ResolvedRequest>], closed: &BTreeSet<usize>) -> Option<Vec<Grant>> {
         let Some((first, rest)) = group.split_first() else { return Some(Vec::new()) };
         for request in first {
@@ -80,7 +81,7 @@ impl ResourceAllocator {
         None
     }
 
-    /// Returns the grant of [`ResourceAllocator::allocate`].
+    /// Frees a grant of [`ResourceAllocator::allocate`].
     pub fn release(&mut self, grant: &Grant) {
         let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == grant.pool) else { return };
         for share in &grant.shares {

@@ -38,12 +38,12 @@ pub struct RunEngine {
     pub(crate) wakes: BinaryHeap<Reverse<(i64, NodeId)>>,
     /// Nodes that ended and whose dependents have not been notified yet.
     pub(crate) ended: VecDeque<NodeId>,
-    /// Nodes that have not ended.
+    /// Number of nodes that have not ended.
     pub(crate) open: usize,
     pub(crate) stopping: Option<RunStop>,
-    /// Nodes that failed or are blocked.
+    /// Number of nodes that failed or are blocked.
     pub(crate) failed: usize,
-    /// Nodes that were stopped or never started because the run stops.
+    /// Number of nodes that were stopped or never started because the run stops.
     pub(crate) cancelled: usize,
     pub(crate) now: i64,
     pub(crate) out: EngineStep,

@@ -29,7 +29,7 @@ pub struct RunView {
     pub plan_digest: Option<Digest>,
     /// Parameters after defaults.
     pub params: BTreeMap<String, Value>,
-    /// Which part of the plan runs.
+    /// Part of the plan that runs.
     pub selection: Selection,
     /// Time of creation, in Unix milliseconds.
     #[serde(serialize_with = "time::time")]

@@ -124,7 +124,7 @@ impl ForecastSession {
         session.feed(Input::Begin);
         Ok(session)
     }
-    /// Returns the next questions; empty when the forecast is done.
+    /// Returns the next queries; empty when the forecast is done.
     pub fn next_queries(&mut self) -> Vec<ForecastQuery> {
         let (nodes, queries) = std::mem::take(&mut self.pending).into_iter().unzip();
         self.queried = nodes;

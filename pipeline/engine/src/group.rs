@@ -85,7 +85,7 @@ impl RunEngine {
         self.companion_ready(node, lead);
     }
 
-    /// Returns how the lead's attempt ended, if a companion broke it.
+    /// Returns the completion of the lead's attempt, with the error of the companion that ended it, if one did.
     pub(crate) fn group_outcome(&mut self, lead: NodeId, finished: AttemptCompletion) -> AttemptCompletion {
         match self.state_mut(lead).broken.take() {
             Some(error) if finished.outcome != AttemptOutcome::Succeeded => {

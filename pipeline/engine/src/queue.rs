@@ -12,10 +12,10 @@ use crate::pool::Grant;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often a waiting request may be overtaken.
+/// Maximum number of times that a waiting request may be overtaken.
 const MAX_OVERTAKES: u32 = 32;
 
-/// Position of a family in line: priority, running attempts of its id, first node in file order.
+/// Rank of a family in the queue: priority, running attempts of its id, first node in file order.
 type Rank = (Reverse<u32>, u32, NodeId);
 
 /// Stages that are ready and wait for a pool, and how many attempts of each stage id run.

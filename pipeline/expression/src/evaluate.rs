@@ -23,7 +23,7 @@ pub fn evaluate<N: ScopeName>(e: &Expr<N>, scope: &dyn Scope<N>) -> Result<N::Va
         ExpressionKind::Unary(operator, operand) => N::Value::unary(*operator, &evaluate(operand, scope)?).map_err(at),
         ExpressionKind::Binary(operator @ (BinaryOperator::Or | BinaryOperator::And), left, right) => {
             let first = evaluate(left, scope)?;
-            // The first side decides: the operator gives the same for it alone.
+            // The first side determines the result, and the operator returns it from that side alone.
             if first.truth() == Some(*operator == BinaryOperator::Or) {
                 return N::Value::binary(*operator, &first, &first).map_err(at);
             }

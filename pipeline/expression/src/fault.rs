@@ -10,11 +10,11 @@ pub struct ExpressionError {
     pub message: String,
     /// How to fix it.
     pub help: Option<String>,
-    /// Sort of the mistake, for callers with other messages.
+    /// Kind of the mistake, for callers that write different messages.
     pub cause: ExpressionErrorKind,
 }
 
-/// Sort of a mistake.
+/// Kind of a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpressionErrorKind {
     /// The text at the place breaks the grammar.

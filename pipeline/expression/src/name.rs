@@ -38,7 +38,7 @@ pub trait ScopeName: Clone + PartialEq + Debug + Display {
     fn unknown(&self, range: &Range<usize>) -> ExpressionError {
         ExpressionError::new(range, format!("`{self}` is not known here"))
     }
-    /// Creates the fault of a call with a wrong number of arguments.
+    /// Creates the fault of a call with an incorrect number of arguments.
     fn wrong_number(function: BuiltinFunction, found: usize, range: &Range<usize>) -> ExpressionError {
         ExpressionError::new(
             range,

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Most parentheses, lists and calls inside each other, the whole expression included.
+/// Maximum nesting of parentheses, lists and calls; the expression itself is the first level.
 pub const MAX_DEPTH: usize = 64;
 /// Precedence of `==`, the loosest comparison.
 const COMPARISON: u8 = 3;

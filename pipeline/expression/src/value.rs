@@ -25,7 +25,7 @@ pub fn value_text(value: &Value) -> String {
     }
 }
 
-/// Indexes `list[int]` from 0, or `map["key"]`. Errors, as texts: wrong types, nothing there.
+/// Indexes `list[int]` from 0, or `map["key"]`. Errors, as texts: incorrect types, a missing item.
 pub fn index(base: &Value, index: &Value) -> Result<Value, String> {
     match (base, index) {
         (Value::Array(items), Value::Number(n)) => {

@@ -57,7 +57,7 @@ pub struct RelatedSpan {
 pub struct Diagnostic {
     /// Stable code in kebab-case: `unknown-key`, `cycle`, …
     pub code: &'static str,
-    /// Whether it prevents a plan.
+    /// Severity, which determines whether the diagnostic prevents a plan.
     pub severity: Severity,
     /// Place of the mistake.
     pub span: Span,
@@ -98,7 +98,7 @@ impl Diagnostic {
         self.related.push(RelatedSpan { span, message: message.into() });
         self
     }
-    /// Whether it prevents a plan.
+    /// Whether the diagnostic prevents a plan.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }

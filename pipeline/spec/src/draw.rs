@@ -49,7 +49,8 @@ pub fn mermaid(plan: &Plan) -> String {
     text
 }
 
-/// Returns the arrows between boxes, each once, in plan order.
+/// Returns the edges of the flowchart as (from, to, port), each once, in plan order. An edge without a port is an order
+/// dependency.
 fn arrows(plan: &Plan) -> Vec<(&str, &str, Option<&str>)> {
     let mut seen = BTreeSet::new();
     let mut arrows = Vec::new();

@@ -12,15 +12,15 @@ use crate::{workflow, yaml};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The key; absent from merged files.
+/// Name of the key, which merged files do not contain.
 pub const KEY: &str = "extends";
-/// Most parents above a file.
+/// Maximum number of parents above a file.
 pub const MAX_EXTENDS_DEPTH: usize = 4;
 
 /// Index in [`Sources`] of each text that was read, by path; `None` if it could not be read.
 pub type TextIndex = HashMap<PathBuf, Option<u32>>;
 
-/// Reads files for a compilation and adds to its lists.
+/// Reads the files of a compilation, and adds their texts and diagnostics to its lists.
 pub struct Loader<'a> {
     /// Source of the texts.
     pub files: &'a dyn FileSystem,
@@ -80,7 +80,8 @@ impl Loader<'_> {
         tree
     }
 
-    /// Removes the key from a tree: `None` after a mistake, `Some(None)` without a parent.
+    /// Removes the key from a tree and returns the parent's path and place: `Some(None)` without a parent, `None` after
+    /// a mistake (reported).
     fn parent(&mut self, tree: &mut YamlNode) -> Option<Option<(PathBuf, Span)>> {
         let YamlContent::Map(entries) = &mut tree.content else { return Some(None) };
         let Some(at) = entries.iter().position(|e| e.key == KEY) else { return Some(None) };

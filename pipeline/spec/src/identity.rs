@@ -12,7 +12,7 @@ use trainyard_core::canonical::{canonical_json, write_text, write_value};
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Result, StageKey};
 
-/// Returns a digest that is equal for commands with the same run; `None` if a value has no JSON form.
+/// Returns a digest that is equal for commands that start the same run; `None` if a value has no JSON form.
 pub(crate) fn digest(
     name: &str,
     params: &BTreeMap<String, Value>,

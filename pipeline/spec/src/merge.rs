@@ -11,7 +11,7 @@ pub fn workflow(base: YamlNode, child: YamlNode) -> YamlNode {
     nodes(base, child, MergeLevel::File)
 }
 
-/// Place where two maps are merged; in a stage more keys change its identity.
+/// Level at which two maps are merged. In a stage, more keys change its identity.
 #[derive(Clone, Copy, PartialEq)]
 enum MergeLevel {
     File,

@@ -110,8 +110,8 @@ impl KindOptions {
         problems.into_iter().map(|p| p.into_diagnostic(with, owner)).collect()
     }
 
-    /// Settles a config once its late values are known: scalars by declared type as in [`Self::read`], or all its
-    /// mistakes as in [`Self::validate`].
+    /// Completes a config once its late values are known: converts scalars to their declared types as [`Self::read`]
+    /// does. Errors: all mistakes, as in [`Self::validate`].
     pub fn finalize(&self, config: Value, owner: &str) -> Result<Value, Vec<OptionProblem>> {
         let config = coerce_value(config, &self.view());
         let problems = self.problems(&config);

@@ -88,7 +88,7 @@ pub struct PlanNode {
     pub timeout: Option<Duration>,
     /// Ordered alternatives; never empty.
     pub resources: Vec<ResourceRequest>,
-    /// Longest wait of an attempt for its machines; `None` = unlimited.
+    /// Maximum wait of an attempt for its machines; `None` = unlimited.
     pub wait: Option<Duration>,
     /// Lead stage: this stage starts and ends with the attempts of the lead and publishes nothing.
     pub beside: Option<StageKey>,
@@ -159,7 +159,7 @@ pub enum RunCondition {
 pub struct FanOut {
     /// Table with the rows.
     pub rows_of: StageOutput,
-    /// Most rows; with more the stage fails.
+    /// Maximum number of rows; with more the stage fails.
     pub cap: u32,
 }
 

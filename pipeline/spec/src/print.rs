@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// Most columns of a line.
+/// Maximum number of columns of a line.
 const WIDTH: usize = 110;
 const INDENT: usize = 2;
 

@@ -119,7 +119,7 @@ impl Schedule {
     pub fn cron(cron: &str, timezone: &str) -> Self {
         Self::new(ScheduleStart::Cron { cron: cron.to_string(), timezone: timezone.to_string() })
     }
-    /// Returns the cron pattern; `None` if it does not start by the clock.
+    /// Returns the cron pattern; `None` if the schedule starts by a trigger.
     pub fn pattern(&self) -> Option<CronPattern> {
         let ScheduleStart::Cron { cron, timezone } = &self.start else { return None };
         Some(CronPattern { cron: Cron::from_str(cron).ok()?, zone: TimeZone::get(timezone).ok()? })

@@ -302,7 +302,7 @@ fn or_expression(schema: Value) -> Value {
     if let Some(description) = schema.get("description") {
         outer.insert("description".into(), description.clone());
     }
-    // Plain `7` is the text "7" where text is declared.
+    // An unquoted `7` is the text "7" where text is declared.
     let text = schema
         .get("type")
         .is_some_and(|t| *t == "string" || t.as_array().is_some_and(|names| names.contains(&json!("string"))));

@@ -58,7 +58,7 @@ impl Workflow {
     }
 }
 
-/// Sorts a tree into a workflow. Reports parts that do not fit and keeps the rest.
+/// Sorts a tree into a workflow. Reports invalid parts and keeps the rest; `None` if the tree is not a workflow.
 pub fn read(mut tree: YamlNode, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Workflow> {
     let entries = file_keys(&tree, diagnostics)?;
     let own = entries.iter().find(|e| e.key_span.file == tree.span.file);

@@ -12,15 +12,15 @@ use advice::{Advice, advise};
 use serde_yaml::granit_parser::{self, Event, Parser, ScalarStyle};
 use std::collections::HashMap;
 
-/// Most bytes of a file.
+/// Maximum number of bytes of a file.
 pub const MAX_BYTES: usize = 16 << 20;
-/// Most levels of nested lists and maps.
+/// Maximum number of levels of nested lists and maps.
 pub const MAX_DEPTH: usize = 32;
-/// Most scalars, lists and maps, including those expanded from aliases.
+/// Maximum number of scalars, lists and maps, including those expanded from aliases.
 pub const MAX_NODES: usize = 2_000_000;
-/// Most uses of anchors.
+/// Maximum number of uses of anchors.
 pub const MAX_ALIASES: usize = 1_000;
-/// Most nodes that are kept or repeated for anchors and aliases.
+/// Maximum number of nodes that are kept or repeated for anchors and aliases.
 pub const MAX_ALIAS_NODES: usize = 100_000;
 
 /// Parses the text that `sources` holds as `file`. With errors in the list, the tree is the readable part, or `None`.
@@ -47,7 +47,7 @@ enum OpenNode {
     Map { start: Span, entries: Vec<YamlEntry>, seen: KeyIndex, key: Option<(String, Span)> },
 }
 
-/// Places of the keys of an open map. Most maps have few; only long ones are worth an index.
+/// Places of the keys of an open map. Most maps have few keys, so only long maps get an index.
 #[derive(Default)]
 struct KeyIndex(HashMap<String, Span>);
 

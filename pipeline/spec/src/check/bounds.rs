@@ -38,7 +38,7 @@ impl Checker<'_> {
     }
 }
 
-/// Reads one check. Its metric is added to `uses` even if another part of it is wrong.
+/// Reads one check. Its metric is added to `uses` even if another part of the check is invalid.
 fn check(
     draft: usize,
     bound: &BoundNode,

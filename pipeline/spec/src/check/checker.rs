@@ -37,7 +37,7 @@ pub(super) struct MetricUse {
     pub of_span: Span,
 }
 
-/// A stage whose options and inputs are known and valid; other parts of it may still be wrong.
+/// A stage whose options and inputs are known and valid; other parts of the stage may still be invalid.
 pub(super) struct ValidStage<'e> {
     pub validated: Box<dyn ValidatedOptions + 'e>,
     pub inputs: Vec<InputBinding>,

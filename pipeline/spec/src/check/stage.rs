@@ -70,7 +70,7 @@ struct StageControls {
 }
 
 impl<'e> Checker<'e> {
-    /// Builds the node of a draft; `None` if any part is wrong. All parts are checked, even if one is wrong.
+    /// Builds the node of a draft; `None` if any part is invalid. All parts are checked, even if one is invalid.
     pub(super) fn stage(&mut self, draft: usize) -> Option<PlanNode> {
         let kind = self.kind_of(draft)?;
         let before = self.diagnostics.len();

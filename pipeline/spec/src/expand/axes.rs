@@ -8,9 +8,9 @@ use crate::read::{BoundContent, BoundNode, ValueReader};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Most stage instances of a whole workflow, and of one matrix.
+/// Maximum number of stage instances of a workflow, and of one matrix.
 pub const MAX_INSTANCES: usize = 100_000;
-/// Most items of `for_each` unless the file raises the cap.
+/// Maximum number of items of `for_each` unless the file raises the cap.
 pub const DEFAULT_ROW_CAP: u32 = 100;
 
 /// One axis of a fan-out.
@@ -45,7 +45,7 @@ pub enum FanOutSource {
     Late {
         /// The reference to the artifact.
         rows: BoundNode,
-        /// Most rows; with more the stage fails.
+        /// Maximum number of rows; with more the stage fails.
         cap: u32,
     },
 }

@@ -89,7 +89,7 @@ impl ReferenceResolver for ReferenceScope<'_> {
 }
 
 impl<'v> ReferenceScope<'v> {
-    /// Creates the view of a draft, once all instances exist.
+    /// Creates the scope of a draft, once all instances exist.
     pub fn of(expanded: &'v ExpandedWorkflow<'v>, draft: &'v Draft, run: Option<&'v RunPorts>) -> Self {
         Self {
             expanded,
@@ -101,7 +101,7 @@ impl<'v> ReferenceScope<'v> {
             early: false,
         }
     }
-    /// Creates a view outside of drafts: for an embedding stage or a file's top level.
+    /// Creates a scope outside of drafts: for an embedding stage or a file's top level.
     pub fn at(
         expanded: &'v ExpandedWorkflow<'v>,
         space: usize,
@@ -172,7 +172,8 @@ impl<'v> ReferenceScope<'v> {
         Err(ResolveError::new("unknown-port", format!("this stage has no `{root}.{port}`")).help(Some(help)))
     }
 
-    /// Checks whether the stage's kind may report a metric under any options; those of a `run` stage are not known.
+    /// Checks that the stage's kind may report a metric under any options. The metrics of a `run` stage are not known,
+    /// so any name is accepted.
     fn reported(&self, stage: &str, name: &str, of: Option<ComparisonField>) -> Result<(), ResolveError> {
         let raw =
             self.workflow_instance().workflow.stage(stage).map(|i| &self.workflow_instance().workflow.stages[i].body);
@@ -223,7 +224,7 @@ impl<'v> ReferenceScope<'v> {
         }
     }
 
-    /// Returns the instances that a reference from this view resolves to.
+    /// Returns the instances that a reference from this scope resolves to.
     pub fn instances(&self, group: &'v StageInstances) -> &'v [StageInstance] {
         if self.same_axes(group) {
             let at = axes::position(&group.axes, self.coordinates).unwrap_or(0);
@@ -359,7 +360,7 @@ impl ExpandedWorkflow<'_> {
         }
     }
 
-    /// Returns all drafts of a stage id of a space, including embedded ones.
+    /// Returns the indices of all drafts of these instances, including those of embedded workflows.
     pub fn drafts_of(&self, members: &[StageInstance]) -> Vec<usize> {
         let mut found = Vec::new();
         for member in members {

@@ -115,7 +115,7 @@ fn best_branch(
 ) {
     let pointer = error.instance_path().to_string();
     let depth = |e: &ValidationError<'_>| e.instance_path().to_string();
-    // A wrong type at the top, or a wrong word at its `kind`, means that another branch was intended.
+    // An incorrect type at the top, or an incorrect word at its `kind`, means that another branch was intended.
     let foreign = |e: &ValidationError<'_>| match e.kind() {
         Kind::Type { .. } => depth(e) == pointer,
         Kind::Constant { .. } | Kind::Enum { .. } => depth(e) == pointer || depth(e) == format!("{pointer}/kind"),

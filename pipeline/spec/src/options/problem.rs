@@ -11,7 +11,7 @@ use trainyard_core::OptionProblem;
 pub(super) struct Problem {
     pub code: &'static str,
     pub pointer: String,
-    /// Whether the key is wrong, not its value.
+    /// Whether the key is invalid, not its value.
     pub at_key: bool,
     /// Whether only the children's values decide (`anyOf`); a late child suppresses the problem.
     pub by_children: bool,

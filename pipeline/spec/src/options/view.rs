@@ -12,7 +12,7 @@ pub struct SchemaView<'s> {
     alternatives: Vec<&'s Value>,
 }
 
-/// Most alternatives; with more, hints would be useless.
+/// Maximum number of alternatives; with more, hints would be useless.
 const MAX_ALTERNATIVES: usize = 256;
 
 impl<'s> SchemaView<'s> {

@@ -97,7 +97,7 @@ pub struct Binder<'a> {
 }
 
 impl Binder<'_> {
-    /// Binds a node; `None` if an expression in it is wrong (reported).
+    /// Binds a node; `None` if the node contains an invalid expression (reported).
     pub fn bind(&mut self, node: &YamlNode) -> Option<BoundNode> {
         let content = match &node.content {
             YamlContent::Scalar(scalar) => self.scalar(scalar, node.span)?,
@@ -178,7 +178,7 @@ impl Binder<'_> {
                 }
                 Err((code, fault)) => {
                     good = false;
-                    // Without a code the cause is reported elsewhere.
+                    // An error without a code has its cause reported elsewhere.
                     if code.is_empty() {
                         at = end.min(text.len());
                         continue;

@@ -33,7 +33,7 @@ impl<'b> MapFields<'b> {
 }
 
 impl ValueReader<'_> {
-    /// Adds a diagnostic of the caller.
+    /// Adds a diagnostic.
     pub fn report(&mut self, d: Diagnostic) {
         self.diagnostics.push(d);
     }
@@ -67,7 +67,7 @@ impl ValueReader<'_> {
     pub fn map<'b>(&mut self, bound: &'b BoundNode, subject: &str, allowed: &[&str]) -> Option<MapFields<'b>> {
         self.map_at(KeyContext::Other, bound, subject, allowed)
     }
-    /// Reads a map likewise; recognizes words of other tools at this place.
+    /// Reads a map like [`ValueReader::map`], and recognizes keys of other tools at this place.
     pub fn map_at<'b>(
         &mut self,
         place: KeyContext,

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
-/// Bytes of compact JSON from which a reference is shorter.
+/// Bytes of compact JSON from which a schema is moved, since a reference is then shorter.
 const SMALLEST: usize = 300;
 const MAPS: [&str; 3] = ["properties", "patternProperties", "$defs"];
 const SINGLE: [&str; 6] = ["items", "additionalProperties", "if", "then", "else", "not"];

@@ -4,7 +4,7 @@
 //! searches the text around that place for common mistakes: tabs, bare expressions inside brackets, indentation that
 //! fits no line above, colons inside text, brackets that are not closed.
 
-/// A better place, message and help than the parser's, as far as the text allows.
+/// Place, message and help of an error; better than the parser's if the text shows a common mistake.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Advice {
     /// Byte offset.
