@@ -67,8 +67,8 @@ pub struct FileEntry {
 }
 
 impl FileEntry {
-    /// Returns whether the path stays inside the folder in which the output is laid out. Other paths would be written
-    /// to an arbitrary place.
+    /// Returns whether the path stays inside the folder in which the output is laid out. A file with another path could
+    /// be written anywhere on the machine.
     pub fn stays_inside(&self) -> bool {
         let mut parts = Path::new(&self.path).components().peekable();
         parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))

@@ -97,7 +97,7 @@ pub struct AttemptSpec {
     #[serde(default)]
     pub secrets: BTreeMap<String, String>,
     /// Absolute path of a source on a disk → the content digest that entered the stage digest. If the content has
-    /// changed since, the result would be published under a wrong name.
+    /// changed since, the result would be published under an incorrect digest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, Digest>,
     /// Files of the sources that are transferred as objects of the store, by the path that `sources` names; a source

@@ -172,7 +172,7 @@ impl RunView {
         &mut self.stages[at]
     }
 
-    /// Handles a new writer: attempts that the old one left open are lost, and stages that had not ended well are
+    /// Handles a new writer: attempts that the previous one left open are lost, and stages that had not ended well are
     /// pending again.
     fn writer_opened(&mut self, at: i64, epoch: Epoch, name: &str) {
         self.writer = WriterView { epoch, name: name.to_string(), last_seen: at.max(self.writer.last_seen) };

@@ -27,7 +27,7 @@ pub enum ForecastDecision {
     Deferred,
     /// Leave it out: its condition is false, or an input is skipped.
     Skipped,
-    /// A check on the published metrics fails, or a late value is wrong.
+    /// A check on the published metrics fails, or a late value is invalid.
     Fails,
     /// A stage that it needs fails.
     Blocked,

@@ -121,7 +121,7 @@ pub enum Command {
     Stop { node: NodeId, attempt: AttemptNumber, kill: bool },
     /// Put the manifest.
     Publish { node: NodeId, attempt: AttemptNumber, manifest: Arc<Manifest> },
-    /// The run is over: nothing runs any more, and no command follows.
+    /// The run has ended: no attempt runs any more, and no command follows.
     Finish { outcome: RunOutcome },
 }
 

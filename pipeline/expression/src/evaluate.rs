@@ -13,7 +13,7 @@ use super::scope::Scope;
 use super::tree::{Expr, ExpressionKind};
 use serde_json::Value;
 
-/// Returns the value, or the first fault with its place.
+/// Returns the value, or the first fault with its position.
 pub fn evaluate<N: ScopeName>(e: &Expr<N>, scope: &dyn Scope<N>) -> Result<N::Value, ExpressionError> {
     let at = |message: String| ExpressionError::new(&e.range, message);
     match &e.kind {

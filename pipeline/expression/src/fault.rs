@@ -1,4 +1,4 @@
-//! Defines the mistakes inside an expression, with their places.
+//! Defines the mistakes inside an expression, with their positions.
 
 use std::ops::Range;
 
@@ -17,11 +17,11 @@ pub struct ExpressionError {
 /// Kind of a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpressionErrorKind {
-    /// The text at the place breaks the grammar.
+    /// The text at this position violates the grammar.
     Misplaced,
     /// Too many levels.
     TooDeep,
-    /// An unknown name, a wrong type, a value out of range, ….
+    /// An unknown name, an incorrect type, a value out of range, ….
     Other,
 }
 

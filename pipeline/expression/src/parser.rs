@@ -241,7 +241,7 @@ impl<N: ScopeName> ExprParser<N> {
     }
 }
 
-/// Puts signs, with the places where they begin, before an operand; the last one is the next to it.
+/// Puts signs, with the positions where they begin, before an operand; the last one is the next to it.
 fn signed<N>(signs: Vec<(UnaryOperator, usize)>, operand: Expr<N>) -> Expr<N> {
     signs.into_iter().rev().fold(operand, |operand, (operator, start)| {
         let range = start..operand.range.end;

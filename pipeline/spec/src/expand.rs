@@ -95,7 +95,7 @@ pub fn expand<'a>(
 type Params = (BTreeMap<String, ParamValue>, Vec<String>);
 
 impl ExpandedWorkflow<'_> {
-    /// Reads a file and its parents, once per path. `from` is the place that names the file. `None` if the file cannot
+    /// Reads a file and its parents, once per path. `from` is the span that names the file. `None` if the file cannot
     /// be read (reported).
     fn load(&mut self, path: &Path, from: Option<Span>) -> Option<Rc<Workflow>> {
         if let Some(known) = self.workflows.get(path) {

@@ -35,8 +35,8 @@ pub struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Merges the file at `path` (absolute) over its parents; `from` is the place that names it. `None` if one of them
-    /// cannot be read (reported).
+    /// Merges the file at `path` (absolute) over its parents; `from` is the span that names the file. `None` if one of
+    /// them cannot be read (reported).
     pub fn merged(&mut self, path: &Path, from: Option<Span>) -> Option<YamlNode> {
         let mut chain = vec![path.to_path_buf()];
         let mut layers = vec![self.tree(path, from)?];
@@ -80,7 +80,7 @@ impl Loader<'_> {
         tree
     }
 
-    /// Removes the key from a tree and returns the parent's path and place: `Some(None)` without a parent, `None` after
+    /// Removes the key from a tree and returns the parent's path and span: `Some(None)` without a parent, `None` after
     /// a mistake (reported).
     fn parent(&mut self, tree: &mut YamlNode) -> Option<Option<(PathBuf, Span)>> {
         let YamlContent::Map(entries) = &mut tree.content else { return Some(None) };

@@ -1,5 +1,5 @@
-//! Computes the digest of a plan over everything that determines the run. Comments, places and the path of the file do
-//! not change the digest.
+//! Computes the digest of a plan over everything that determines the run. Comments, positions and the path of the file
+//! do not change the digest.
 //!
 //! The digest is that of one JSON object in the form of RFC 8785, but only one stage at a time is in memory. A stage is
 //! written field by field: building and sorting a map for each of 100,000 stages took half the time of `check`.

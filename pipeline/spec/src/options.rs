@@ -40,7 +40,7 @@ pub struct ConfigSource {
     pub pointer: String,
     /// Path or URL, as written or computed.
     pub text: String,
-    /// Place in the file.
+    /// Position in the file.
     pub span: Span,
     /// Whether a pattern of files is allowed.
     pub patterns: bool,
@@ -48,12 +48,12 @@ pub struct ConfigSource {
     pub word: bool,
 }
 
-/// A place of a config that holds a source.
+/// A position of a config that holds a source.
 #[derive(Debug, Clone)]
 pub struct SourcePointer {
     /// RFC 6901 pointer into the config.
     pub pointer: String,
-    /// Path or URL at that place.
+    /// Path or URL at that position.
     pub text: String,
     /// Whether it is part of a command, where a word need not be a file.
     pub word: bool,
@@ -103,7 +103,7 @@ impl KindOptions {
         (config, found)
     }
 
-    /// Reports all mistakes in the known part of a config. `with` is its place in the file.
+    /// Reports all mistakes in the known part of a config. `with` is its position in the file.
     pub fn validate(&self, config: &Template, read: &ReadOptions, with: &BoundNode, owner: &str) -> Vec<Diagnostic> {
         let mut problems = self.problems(&known_part(config));
         problems.retain(|p| !p.is_due_to_late(&read.late));
@@ -214,7 +214,7 @@ fn simplify(template: Template) -> Template {
     template.as_literal().map_or(template, Template::Literal)
 }
 
-/// Converts a scalar to a type declared at its place: text stays text, `1e3` is an integer where one is expected.
+/// Converts a scalar to a type declared at its position: text stays text, `1e3` is an integer where one is expected.
 fn coerce_scalar(scalar: &YamlScalar, view: &SchemaView<'_>) -> Value {
     let value = core_value(scalar);
     if view.allows("string") && !view.allows_value(&value) && scalar.plain && !value.is_null() {

@@ -104,7 +104,7 @@ pub struct PlanNode {
     pub place: String,
 }
 
-/// A file or folder that an option names, by place and content.
+/// A file or folder that an option names, by location and content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceRef {
     /// Absolute path or URL.

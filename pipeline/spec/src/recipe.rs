@@ -50,7 +50,7 @@ pub enum RecipeResult {
     Shown,
     /// The premise holds, but the effect, a guard or the placebo does not.
     NotShown,
-    /// An interval is on the wrong side of 0 (the effect) or beyond the bound (a guard).
+    /// An interval is on the harmful side of 0 (the effect) or beyond the bound (a guard).
     Harm,
 }
 

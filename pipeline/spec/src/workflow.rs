@@ -28,7 +28,7 @@ pub struct Workflow {
     pub path: PathBuf,
     /// Value of the key `name`.
     pub name: String,
-    /// Place of the first key that the file itself writes; for diagnostics without a better place.
+    /// Position of the first key that the file itself writes; for diagnostics without a better position.
     pub span: Span,
     /// Published system that the workflow reproduces, if it is a recipe. Incomplete after a mistake (reported).
     pub recipe: Option<RecipeHeader>,

@@ -47,7 +47,7 @@ enum OpenNode {
     Map { start: Span, entries: Vec<YamlEntry>, seen: KeyIndex, key: Option<(String, Span)> },
 }
 
-/// Places of the keys of an open map. Most maps have few keys, so only long maps get an index.
+/// Positions of the keys of an open map. Most maps have few keys, so only long maps get an index.
 #[derive(Default)]
 struct KeyIndex(HashMap<String, Span>);
 
@@ -158,14 +158,14 @@ impl<'a> TreeBuilder<'a> {
         }
     }
 
-    /// Reports a syntax error at the mistake, which may be before the place where the parser noticed it.
+    /// Reports a syntax error at the mistake, which may be before the position where the parser noticed it.
     fn syntax(&mut self, place: Span, info: &str) {
         let Advice { at, message, help } = advise(self.text, place.start as usize, info);
         let place = if at == place.start as usize { place } else { self.place_of(at) };
         self.diagnostics.push(Diagnostic::error("yaml-syntax", place, message).help_if(help));
     }
 
-    /// Returns the place of a byte.
+    /// Returns the position of a byte.
     fn place_of(&self, at: usize) -> Span {
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |i| i + 1);

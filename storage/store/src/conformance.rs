@@ -242,7 +242,7 @@ async fn damaged_objects_are_healed_by_writers(store: &Store, scratch: &Path) {
     overwrite(store, &digest, "made wrong").await;
     assert_eq!(store.put_object(Bytes::from_static(b"made twice")).await, Ok((digest.clone(), 10)));
     assert_eq!(store.read_object(&digest).await.expect("reads").as_ref(), b"made twice");
-    // Small files are uploaded whole, large ones in parts.
+    // Small files are uploaded in one request, large ones in parts.
     for size in [1 << 10, 9 << 20] {
         let (file, bytes) = (scratch.join("made twice"), vec![7u8; size]);
         std::fs::write(&file, &bytes).expect("scratch is writable");

@@ -23,7 +23,7 @@ pub const PINS: &str = "pins";
 pub const COMPUTING: &str = "computing";
 /// Responses of paid services, by the digest of their request.
 pub const REQUESTS: &str = "requests";
-/// Objects of the opening probe, removed right after; leftovers are ignored.
+/// Objects of the opening probe, removed immediately after it; leftovers are ignored.
 pub const PROBES: &str = "probes";
 
 /// The longest escaped segment; file systems allow 255 bytes, and staged names add a suffix.

@@ -213,7 +213,7 @@ impl Store {
         Ok(self.connection().size(&first).await?.is_some())
     }
     /// Returns the number after the last chunk of a stream, as a listing shows it, for a writer that continues the
-    /// stream. An incomplete listing only costs requests, since existing chunks are never overwritten.
+    /// stream. An incomplete listing only leads to more requests, since existing chunks are never overwritten.
     pub async fn next_chunk(
         &self,
         run: &RunId,

@@ -60,7 +60,7 @@ impl Store {
         self.protect(place);
         Ok(())
     }
-    /// Overwrites an object. Only for objects that decide nothing.
+    /// Overwrites an object. Must not be used for an object on which a decision depends.
     pub(crate) async fn overwrite(&self, path: &str, bytes: Bytes) -> Result<()> {
         self.writable(path)?;
         let name = parse(path)?;

@@ -52,7 +52,7 @@ fn values<'r>(rows: &'r [OrderedValue], key: &str) -> Vec<&'r OrderedValue> {
 }
 
 impl OrderedType {
-    /// Returns the type of a value; `at` is its place, for errors.
+    /// Returns the type of a value; `at` is its position, for errors.
     fn of(value: &OrderedValue, at: &str) -> Result<Self> {
         Ok(match value {
             OrderedValue::Null => Self::Null,
@@ -71,7 +71,7 @@ impl OrderedType {
             }
         })
     }
-    /// Returns the common type of both. Errors: data, with the place.
+    /// Returns the common type of both. Errors: data, with the position `at`.
     fn and(self, other: Self, at: &str) -> Result<Self> {
         Ok(match (self, other) {
             (Self::Null, kind) | (kind, Self::Null) => kind,

@@ -23,7 +23,7 @@ pub struct StageLink {
     pub edge: Edge,
     /// Output and input port of a data edge.
     pub ports: Option<(String, String)>,
-    /// Place in the file that causes the link.
+    /// Position in the file that causes the link.
     pub span: Span,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct MetricUse {
 pub(super) struct ValidStage<'e> {
     pub validated: Box<dyn ValidatedOptions + 'e>,
     pub inputs: Vec<InputBinding>,
-    /// Options as written, for places in diagnostics.
+    /// Options as written, for positions in diagnostics.
     pub with: BoundNode,
 }
 
@@ -86,7 +86,7 @@ impl<'e> Checker<'e> {
         self.diagnostics.push(d);
     }
 
-    /// Reports an error at a place, unless its cause is reported elsewhere.
+    /// Reports an error at a position, unless its cause is reported elsewhere.
     pub fn report_unresolved(&mut self, error: ResolveError, span: Span) {
         if !error.code.is_empty() {
             self.report(Diagnostic::error(error.code, span, error.message).help_if(error.help));

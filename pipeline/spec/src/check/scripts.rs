@@ -38,7 +38,7 @@ fn is_path(word: &str) -> bool {
     !word.starts_with(['/', '-', '.']) && word.chars().all(plain) && !word.split('/').any(|part| part == "..")
 }
 
-/// Returns the words of a command with their places, and whether each is a separate argument.
+/// Returns the words of a command with their positions, and whether each is a separate argument.
 fn words(run: &YamlNode) -> Vec<(String, Span, bool)> {
     if let Some(items) = run.list() {
         return items.iter().filter_map(|n| n.scalar().map(|s| (s.text.clone(), n.span, true))).collect();

@@ -209,7 +209,7 @@ impl<'e> Checker<'e> {
         Some(bound)
     }
 
-    /// Reports unknown keys and wrong values of the entries whose expressions are valid.
+    /// Reports unknown keys and invalid values of the entries whose expressions are valid.
     fn validate_rest(&mut self, draft: usize, with: &BoundNode) {
         let expanded = self.expanded;
         let StageBody::Kind { name, .. } = &expanded.raw(draft).body else { return };

@@ -93,7 +93,7 @@ impl ParamType {
 pub struct Param {
     /// Name in `params.<name>` and `-p`.
     pub name: String,
-    /// Place of the name in the file.
+    /// Position of the name in the file.
     pub span: Span,
     /// Declared type.
     pub kind: ParamType,

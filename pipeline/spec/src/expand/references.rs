@@ -1,4 +1,4 @@
-//! Resolves references at a place: values of params and axes, artifacts of stage instances, late metrics and status.
+//! Resolves references at a position: values of params and axes, artifacts of stage instances, late metrics and status.
 //!
 //! A reference to a stage with the same axes (names and values) binds instance to instance. Any other reference to a
 //! fan-out is the list of all its instances in matrix order.
@@ -350,7 +350,7 @@ impl ExpandedWorkflow<'_> {
             return Err(ResolveError::new("unknown-port", format!("`{stage}` exports no `{name}`")).help(help));
         };
         let view = ReferenceScope::at(self, space, None, &[]);
-        // Mistakes in the embedded file's `outputs` are reported at their own place.
+        // Mistakes in the embedded file's `outputs` are reported at their own position.
         let mut ignored = Vec::new();
         let bound =
             Binder { sources: &self.sources, names: &view, text: false, diagnostics: &mut ignored }.bind(&entry.value);

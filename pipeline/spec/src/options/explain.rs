@@ -97,7 +97,8 @@ pub(super) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
     });
 }
 
-/// Returns the help for an option that is unknown at its place. An option of another part at that place is no typo.
+/// Returns the help for an option that is unknown at its position. An option of another part at that position is no
+/// typo.
 fn unknown_help(key: &str, names: &[String], instance: &Value) -> Option<String> {
     match instance.get("kind").and_then(Value::as_str) {
         Some(kind) if names.iter().any(|name| name == key) => {

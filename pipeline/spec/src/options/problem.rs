@@ -1,12 +1,12 @@
-//! Describes mistakes in options. A mistake is found at a pointer into the config and reported at a place in the file,
-//! or to the engine.
+//! Describes mistakes in options. A mistake is found at a pointer into the config and reported at a position in the
+//! file, or to the engine.
 
 use super::pointer::readable;
 use crate::diagnostic::Diagnostic;
 use crate::read::{BoundNode, locate};
 use trainyard_core::OptionProblem;
 
-/// A problem at a pointer, not yet at a place in a file.
+/// A problem at a pointer, not yet at a position in a file.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub code: &'static str,

@@ -1,11 +1,11 @@
-//! Views one place of a JSON Schema as a set of alternatives: its types, properties and format, with `$ref`, `allOf`,
-//! `anyOf`, `oneOf` and `if/then/else` flattened.
+//! Views one position of a JSON Schema as a set of alternatives: its types, properties and format, with `$ref`,
+//! `allOf`, `anyOf`, `oneOf` and `if/then/else` flattened.
 //!
 //! The view serves the reading of values and hints; only the validator decides whether a value is valid.
 
 use serde_json::Value;
 
-/// Schemas that may describe one place, with a common root.
+/// Schemas that may describe one position, with a common root.
 #[derive(Debug, Clone)]
 pub struct SchemaView<'s> {
     root: &'s Value,

@@ -7,10 +7,10 @@ use crate::tree::{YamlContent, YamlNode, YamlScalar, core_value, shorten};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
-/// A node of the tree with its expressions resolved and its place.
+/// A node of the tree with its expressions resolved and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundNode {
-    /// Place in its file.
+    /// Position in its file.
     pub span: Span,
     pub content: BoundContent,
 }
@@ -64,7 +64,7 @@ impl ResolveError {
     }
 }
 
-/// Resolves references at a place of the file.
+/// Resolves references at a position of the file.
 pub trait ReferenceResolver {
     /// Returns a value, a resolved late reference, or `None` to keep the reference.
     fn resolve(&self, reference: &ExprReference) -> Result<Option<Term>, ResolveError>;
@@ -74,7 +74,7 @@ pub trait ReferenceResolver {
     }
 }
 
-/// A place that allows no references.
+/// A position that allows no references.
 pub struct NoReferences(pub &'static str);
 
 impl ReferenceResolver for NoReferences {
@@ -88,7 +88,7 @@ impl ReferenceResolver for NoReferences {
 pub struct Binder<'a> {
     /// Texts that the nodes' spans point into.
     pub sources: &'a Sources,
-    /// Names in scope at this place.
+    /// Names in scope at this position.
     pub names: &'a dyn ReferenceResolver,
     /// Whether expressions are allowed inside longer text (`run`, `env`, `description`).
     pub text: bool,
@@ -241,8 +241,8 @@ pub fn has_expression(node: &YamlNode) -> bool {
     }
 }
 
-/// Returns the place of a part of a scalar's text: exact for plain and simply quoted text, and if the part's text can
-/// be found again; otherwise the whole scalar.
+/// Returns the position of a part of a scalar's text: exact for plain and simply quoted text, and if the part's text
+/// can be found again; otherwise the whole scalar.
 pub fn expression_span(sources: &Sources, scalar: Span, text: &str, part: &Range<usize>) -> Span {
     let raw = sources.slice(scalar);
     let shift = raw.find(text).or_else(|| raw.find(text.trim_end()));
@@ -312,8 +312,8 @@ impl BoundNode {
     }
 }
 
-/// Returns the place of an RFC 6901 pointer: the value's span, or that of the nearest enclosing node in the file. Also
-/// returns the key's span of the last part.
+/// Returns the position of an RFC 6901 pointer: the value's span, or that of the nearest enclosing node in the file.
+/// Also returns the key's span of the last part.
 pub fn locate(root: &BoundNode, pointer: &str) -> (Span, Option<Span>) {
     let mut at = root;
     let mut key = None;

@@ -38,8 +38,8 @@ use trainyard_core::{Result, RunId};
 impl Store {
     /// Finds removable data. Removes nothing.
     ///
-    /// Errors: those of the store; data or invalid if something cannot be read that may name objects: then nothing may
-    /// be removed.
+    /// Errors: those of the store; data or invalid if a record that may name objects cannot be read, and then no data
+    /// may be removed.
     pub async fn garbage_plan(&self, policy: &GarbagePolicy) -> Result<GarbagePlan> {
         let snapshot = StoreSnapshot::of(self, policy).await?;
         let reachability = Reachability::of(&snapshot, policy);

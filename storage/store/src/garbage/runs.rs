@@ -46,7 +46,7 @@ pub(super) struct SurveyedRun {
 }
 
 impl SurveyedRun {
-    /// Whether its references must stay, however old it is.
+    /// Whether the run's references must stay, regardless of its age.
     pub fn retains_references(&self) -> bool {
         self.scheduled || self.state != GarbageRunState::Finished
     }
@@ -159,7 +159,7 @@ async fn attempts(store: &Store, paths: impl Iterator<Item = String>) -> Result<
 }
 
 /// Returns the newest ticks of each schedule, as text: the last by its name, which begins with its time, and the last
-/// put. The name of a tick for a trigger has no time, and a backfill puts old ones late.
+/// put. The name of a tick for a trigger has no time, and a backfill puts earlier ticks late.
 async fn newest_ticks(store: &Store) -> Result<Vec<String>> {
     let entries = store.connection().list(layout::SCHEDULES).await?;
     let mut by_name: BTreeMap<&str, &ObjectEntry> = BTreeMap::new();

@@ -29,7 +29,7 @@ pub(super) struct StoreSnapshot {
 }
 
 impl StoreSnapshot {
-    /// Reads a store. Errors: those of the store; data and invalid if something cannot be read that may name objects.
+    /// Reads a store. Errors: those of the store; data and invalid if a record that may name objects cannot be read.
     pub async fn of(store: &Store, policy: &GarbagePolicy) -> Result<Self> {
         let now = time(store).await?;
         let objects = store.connection().list(layout::OBJECTS).await?;

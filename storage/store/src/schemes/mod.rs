@@ -27,7 +27,7 @@ pub(crate) struct Scheme {
     /// Environment variables that contain credentials, of those that its client reads.
     pub credentials: &'static [&'static str],
     /// Connects to the bucket of this name, configured by the environment alone. Errors: invalid (the environment is
-    /// incomplete or wrong).
+    /// incomplete or invalid).
     pub connect: fn(&str) -> Result<Arc<dyn ObjectStore>>,
 }
 

@@ -102,7 +102,7 @@ impl Process<'_> {
         let key = (digest.clone(), next);
         let group = ("w".to_string(), digest.short().to_string());
         let ours = manifest(&key, &group, run, &[], files);
-        // No object that the result names may be missing, whatever was collected meanwhile.
+        // No object that the result names may be missing, regardless of the collections meanwhile.
         let published = self.store.publish(&ours).await.unwrap();
         assert!(matches!(published, PublishOutcome::Ours | PublishOutcome::Theirs(_)));
         let event = json!({"type": "published", "stage": "s", "attempt": 1, "digest": key.0, "generation": key.1});
