@@ -1,8 +1,8 @@
-//! Token sequences of different lengths as one batch, and the fixed division of that batch into chunks of work.
+//! Holds token sequences of different lengths as one batch and divides the batch into chunks of work.
 //!
-//! Sequences are stored one after another without padding, so padding can neither cost time nor change a result. Chunks
-//! are whole sequences and depend on the batch alone, not on the number of threads, which keeps every sum in the same
-//! order.
+//! The batch stores its sequences one after another without padding, so padding can neither cost time nor change a
+//! result. Chunks are whole sequences. They depend on the batch alone and not on the number of threads, so every sum
+//! has the same order on every machine.
 
 use crate::config::ModelConfig;
 use std::ops::Range;

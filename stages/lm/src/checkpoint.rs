@@ -1,9 +1,9 @@
-//! Weights in files: `config.json` and safetensors of a Hugging Face folder, and named tensors of any kind (optimizer
-//! state).
+//! Reads and writes weights in files: `config.json` and safetensors of a Hugging Face folder, and named tensors of any
+//! kind (optimizer state).
 //!
-//! Files are written here and not by candle, so that their metadata is exactly `{"format": "pt"}`, which transformers
-//! requires, and equal weights give equal bytes. Reads one file or the shards that an index names; bf16 and f16 become
-//! f32. Errors name the file and the tensor.
+//! This module writes the files instead of candle, so that their metadata is exactly `{"format": "pt"}`, which
+//! transformers requires, and equal weights give equal bytes. It reads one file or the shards that an index names, and
+//! converts bf16 and f16 to f32. Errors name the file and the tensor.
 
 mod format;
 mod fused;

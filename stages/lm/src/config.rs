@@ -1,4 +1,4 @@
-//! A model's `config.json`: its sizes, its family, and the architecture that the family's file read from it.
+//! Reads and writes a model's `config.json`: its sizes, its family, and the architecture that the family reads from it.
 
 use crate::families::{self, Architecture, ConfigSizes, Keys, ModelFamily, QkNorm, Rope, RopeScaling};
 use serde_json::{Map, Value, json};

@@ -1,11 +1,11 @@
-//! A Hugging Face model folder as every stage uses it: config, weights, tokenizer, chat template and generation config.
+//! Reads and writes Hugging Face model folders: config, weights, tokenizer, chat template and generation config.
 //!
-//! The five must fit each other. Mismatched parts, and data made with another tokenizer or template, are errors when
-//! the folder is read, not after an hour of training.
+//! All five parts must fit each other. Reading a folder fails if its parts do not match, and stages reject data made
+//! with another tokenizer or template before they train.
 //!
-//! A model with an adapter is a folder of PEFT (the adapter, tokenizer, template and generation config) with its base
-//! model in the folder `base`: `config.json` and weights, byte for byte unchanged. A store keeps equal files once, so
-//! fifty adapters of one base take its space once.
+//! A model with an adapter is a PEFT folder (adapter, tokenizer, template and generation config) whose folder `base`
+//! holds `config.json` and the weights of the base model, byte for byte unchanged. A store keeps equal files once, so
+//! fifty adapters of one base share one copy of the base. See `docs/design/0023-adapters-and-memory.md`.
 
 use crate::adapter::{Adapter, peft};
 use crate::checkpoint::{SaveOptions, save_model_as};

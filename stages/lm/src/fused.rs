@@ -1,5 +1,6 @@
-//! Linear layers that some families keep in one tensor: queries, keys and values, and gate and up. They are separate in
-//! memory and fused in files and adapters.
+//! Lists the linear layers that some families keep in one tensor: queries, keys and values, and gate and up.
+//!
+//! The layers are separate in memory and fused in files and adapters.
 
 use crate::config::ModelConfig;
 use std::ops::Range;

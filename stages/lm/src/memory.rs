@@ -1,7 +1,7 @@
-//! A lower bound of the memory of training, from a model's shape and the options. `docs/adapters.md` has the formula.
+//! Computes a lower bound of the memory of training from a model's shape and the options.
 //!
-//! The bound counts the memory that a step over a full micro-batch requires. The rest (the program, its libraries,
-//! data, the allocator's reserves) makes the true peak larger.
+//! The bound counts the memory that a step over a full micro-batch requires; `docs/adapters.md` has the formula. The
+//! true peak is larger by the memory of the program, its libraries, the data and the allocator's reserves.
 
 use crate::adapter::{Adapter, AdapterOptions, linear_layers};
 use crate::config::ModelConfig;

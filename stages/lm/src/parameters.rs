@@ -1,4 +1,4 @@
-//! Weights as plain numbers: output of learners, input of samplers, content of checkpoints.
+//! Holds weights as plain numbers: the output of learners, the input of samplers, the content of checkpoints.
 
 use crate::checkpoint::{load_tensors, save_tensors};
 use crate::generate::WeightSource;

@@ -1,4 +1,4 @@
-//! Facts of a model before it exists, which stages pass on, and the checks that use them.
+//! Computes facts of a model before it exists, which stages pass on, and checks options against them.
 
 use crate::adapter::{AdapterOptions, AdapterShape, LinearLayer, linear_layers, matches_target};
 use crate::config::ModelConfig;

@@ -1,4 +1,4 @@
-//! Conversion of tensor errors.
+//! Converts tensor errors to errors of this crate's kind.
 
 use trainyard_core::Error;
 

@@ -1,4 +1,4 @@
-//! A scripted server of chat completions, with correct and faulty responses, which counts its requests.
+//! Provides a scripted server of chat completions, with valid and faulty responses, which counts its requests.
 
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -1,4 +1,5 @@
-//! An `object_store` that fails on command, for tests of full disks, read-only stores, and lost or broken responses.
+//! Provides an `object_store` that fails on command, for tests of full disks, read-only stores, and lost or broken
+//! responses.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;

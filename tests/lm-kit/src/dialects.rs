@@ -1,4 +1,4 @@
-//! Requests and responses in the fields of each server.
+//! Parses the requests and builds the responses in the fields of each server.
 
 use crate::engine::{MockTurnOutput, MockTurnRequest};
 use crate::state::{MODEL, MockServerResponse, MockServerState, lock};

@@ -1,4 +1,4 @@
-//! Computation of a server in any dialect: turns, given sequences, token ids, and its weights.
+//! Computes the responses of a server in any dialect: turns, given sequences, token ids, and its weights.
 
 use std::collections::BTreeMap;
 use std::path::Path;

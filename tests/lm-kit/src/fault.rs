@@ -1,4 +1,4 @@
-//! Faults of a server.
+//! Defines the faults of a server.
 
 use serde_json::Value;
 use std::time::Duration;

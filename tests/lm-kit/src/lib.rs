@@ -1,9 +1,10 @@
-//! A server of vLLM's, SGLang's or llama.cpp's dialect that computes with the reference backend: a substitute for a
-//! real one in tests, with the faults of a real one on demand.
+//! Provides a server of vLLM's, SGLang's or llama.cpp's dialect that computes with the reference backend: a substitute
+//! for a real server in tests, with the faults of a real one on demand.
 //!
 //! The fields are those that the servers document (vLLM: `entrypoints/openai/completion/protocol.py`, the pages
 //! "OpenAI-compatible server" and "LoRA adapters"; SGLang: "Native APIs", "Sampling parameters", "SGLang for RL";
-//! llama.cpp: `tools/server/README.md`). HTTP support is sufficient for one client: a request per connection.
+//! llama.cpp: `tools/server/README.md`). The server handles one request per connection, which is sufficient for one
+//! client.
 
 mod dialects;
 mod engine;

@@ -1,5 +1,6 @@
-//! An adapter's shape without its numbers: enough to decide before a run whether training with given options can resume
-//! from it.
+//! Describes the shape of an adapter without its numbers.
+//!
+//! The shape is sufficient to decide before a run whether training with given options can resume from the adapter.
 
 use super::layers::targeted;
 use super::options::AdapterOptions;

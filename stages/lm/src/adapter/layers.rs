@@ -1,5 +1,5 @@
-//! The linear layers that an adapter may change, their selection by the options, and the mapping from the decoder's
-//! linear layers to their share of an adapter.
+//! Lists the linear layers that an adapter may change, selects them by the options, and maps the decoder's linear
+//! layers to their rows of an adapter.
 
 use crate::config::ModelConfig;
 use crate::fused::wholes;

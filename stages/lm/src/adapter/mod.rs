@@ -1,11 +1,12 @@
-//! Adapters: small trainable additions to a frozen model. LoRA (Hu et al., arXiv 2106.09685) adds scale · x·Aᵀ·Bᵀ to
-//! the output of a linear layer, with A `[rank, in]` and B `[out, rank]`.
+//! Implements adapters, small trainable additions to a frozen model.
 //!
-//! An adapter is plain data, so that every backend can train and sample with one: numbers, and tensors by the name of
-//! the layer. It is stored in PEFT's files next to its base model ([`peft`]).
+//! LoRA (Hu et al., arXiv 2106.09685) adds scale · x·Aᵀ·Bᵀ to the output of a linear layer, with A `[rank, in]` and B
+//! `[out, rank]`. An adapter is plain data, numbers and tensors by the name of the layer, so that every backend can
+//! train and sample with one. Its folder holds PEFT's files next to the base model ([`peft`]).
 //!
-//! Layers have the names of files. Where a family joins several layers in one tensor, the adapter has one A and one B
-//! for all of them, as in PEFT, and each layer of the decoder takes its rows of B (`adapter_rows`).
+//! Layers have the names of files. If a family joins several layers in one tensor, the adapter has one A and one B for
+//! all of them, as in PEFT, and each layer of the decoder takes its rows of B (`adapter_rows`). See
+//! `docs/design/0023-adapters-and-memory.md`.
 
 mod adapter_shape;
 mod layers;

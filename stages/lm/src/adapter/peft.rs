@@ -1,7 +1,7 @@
-//! Adapters in PEFT's files, `adapter_config.json` and `adapter_model.safetensors`.
+//! Reads and writes adapters in PEFT's files, `adapter_config.json` and `adapter_model.safetensors`.
 //!
-//! Options are checked on reading: one that changes the computation in a way that [`Adapter`] does not support is an
-//! error, never ignored. The tensors determine the adapted layers, since `target_modules` may be a pattern.
+//! Reading checks the options: an option that changes the computation in a way that [`Adapter`] does not support is an
+//! error and is never ignored. The tensors determine the adapted layers, since `target_modules` may be a pattern.
 
 use super::{Adapter, AdapterShape, DOWN, expect_shapes, linear_layers};
 use crate::checkpoint::{load_shapes, load_tensors, save_tensors};

@@ -1,4 +1,6 @@
-//! A [`Sampler`] whose sequences are in a [`SequenceTable`]: a backend only adds the computation of tokens.
+//! Implements [`Sampler`] for backends that keep their sequences in a [`SequenceTable`].
+//!
+//! Such a backend only implements the computation of tokens, the trait [`Decode`].
 
 use super::{Parameters, Sampler};
 use crate::config::ModelConfig;

@@ -1,4 +1,7 @@
-//! Features of a backend. Stages query them before a run, so that `check` names the part that requires a missing one.
+//! Declares the features of a backend.
+//!
+//! Stages query the features before a run, so that `check` can report the part of a workflow that requires a missing
+//! one.
 
 /// Support for scoring given sequences ([`super::Sampler::logprobs_of`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Trait of the model trainers.
+//! Defines [`Learner`], the trait of backends that train a model.
 
 use super::Parameters;
 use crate::adapter::{Adapter, DOWN, SCORES, UP};

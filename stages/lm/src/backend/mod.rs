@@ -1,8 +1,9 @@
-//! Backends of model computation: a [`Learner`] trains a model, a [`Sampler`] decodes with one, a [`Backend`] creates
-//! both.
+//! Defines the traits of model backends: a [`Learner`] trains a model, a [`Sampler`] decodes with one, a [`Backend`]
+//! creates both.
 //!
-//! The traits carry only numbers and token ids, so a GPU, another machine or an endpoint is one more file here and one
-//! line in [`registry`]. [`cpu`] is the reference: every other backend must pass [`conformance`].
+//! The traits carry only numbers and token ids, so support for a GPU, another machine or an endpoint is one more file
+//! here and one line in [`registry`]. [`cpu`] is the reference, and every other backend must pass [`conformance`]. See
+//! `docs/design/0025-backends.md`.
 
 pub mod candle;
 pub mod conformance;

@@ -1,4 +1,4 @@
-//! The backends of this build, one line each, sorted by kind.
+//! Lists the backends of this build, one line each, sorted by kind.
 
 use super::candle::Candle;
 use super::cpu::{self, Cpu};

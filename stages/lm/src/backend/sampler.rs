@@ -1,4 +1,4 @@
-//! Trait of the backends that decode with a model.
+//! Defines [`Sampler`], the trait of backends that decode with a model.
 
 use super::Parameters;
 use crate::generate::{DrawKey, SequenceFinish, SequenceId, SequenceLogprobs, SequenceRequest, SequenceState};

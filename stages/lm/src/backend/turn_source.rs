@@ -1,6 +1,7 @@
-//! A sampler whose tokens an external source draws, whole turns at a time: all open turns are requested together.
+//! Builds a [`Sampler`] from a [`TurnSource`], an external source that draws whole turns.
 //!
-//! Only the tokens are known, so records of such sequences have no log-probabilities.
+//! The sampler requests all open turns together. The source returns tokens only, so records of such sequences have no
+//! log-probabilities.
 
 use super::{Decode, DecodeSampler, Parameters, Sampler};
 use crate::config::ModelConfig;

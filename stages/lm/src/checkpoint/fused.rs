@@ -1,4 +1,4 @@
-//! Fused tensors of some families, on reading and writing files.
+//! Splits the fused tensors of some families when files are read, and joins them when files are written.
 
 use crate::config::ModelConfig;
 use crate::fused::{FusedLinear, wholes};

@@ -1,4 +1,4 @@
-//! Weights in several files with an index, as transformers cuts them.
+//! Writes weights to several files with an index, as transformers divides them.
 
 use super::format::SaveOptions;
 use super::tensors::{Numbers, save_as};

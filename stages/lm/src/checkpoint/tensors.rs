@@ -1,4 +1,6 @@
-//! Named tensors in safetensors files, one at a time: neither writing nor reading holds a second copy of a whole file.
+//! Reads and writes named tensors in safetensors files, one tensor at a time.
+//!
+//! Neither direction holds a second copy of a whole file in memory.
 
 use super::format::{SavedType, bf16_bits};
 use crate::tensor::candle;

@@ -1,8 +1,8 @@
-//! The gradient of the hidden states, propagated to all parameters below the head.
+//! Propagates the gradient of the hidden states to all parameters below the head.
 //!
-//! A layer has two phases. First every chunk takes the gradient through the layer on its own; then the weight gradients
-//! are computed tile by tile, each tile summing over the chunks in order. No two threads add to one number, and every
-//! sum has the order of the batch.
+//! A layer has two phases. In the first, every chunk takes the gradient through the layer independently. In the second,
+//! the weight gradients are computed tile by tile, and each tile sums over the chunks in order. No two threads add to
+//! one number, so every sum has the order of the batch.
 
 use super::branch::{BranchConfig, OutNorm, residual_gradient, zeroed};
 use super::forward::{ForwardPass, scaled};

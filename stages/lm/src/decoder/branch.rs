@@ -1,5 +1,7 @@
-//! The connection of the residual stream to its branches, attention and MLP: the norm before a branch, the norm and the
-//! scale after it, and the backward of both. Families differ in which of these exist.
+//! Connects the residual stream to its branches, attention and MLP: the norm before a branch, the norm and the scale
+//! after the branch, and the backward of both.
+//!
+//! Families differ in which of these exist.
 
 use super::linear::{ChunkContext, LinearView};
 use super::state::{LoraRows, fit};

@@ -1,5 +1,7 @@
-//! The second phase of a layer's backward: the gradients of its vectors, from the chunk state of the first phase. Those
-//! of its matrices are in [`super::matrices`].
+//! Computes the gradients of a layer's vectors, in the second phase of the layer's backward, from the chunk state of
+//! the first phase.
+//!
+//! The module `matrices` computes the gradients of the layer's matrices.
 
 use super::state::{KernelSizes, PartialGradients, SequenceChunk};
 use super::view::LayerView;

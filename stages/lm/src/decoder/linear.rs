@@ -1,6 +1,6 @@
-//! A linear layer of the decoder: y = x·Wᵀ, and with an adapter + scale · dropout(x)·Aᵀ·Bᵀ.
+//! Computes a linear layer of the decoder: y = x·Wᵀ, and with an adapter + scale · dropout(x)·Aᵀ·Bᵀ.
 //!
-//! Biases and the fused product of layers that share their input belong to the layer around it.
+//! Biases and the fused product of layers that share their input belong to the decoder layer.
 
 use super::state::{LoraRows, fit};
 use crate::ops::vector::add_into;

@@ -1,5 +1,6 @@
-//! Gradients of a layer's matrices: d_outᵀ · input, tile by tile, each tile summing over the chunks in order. No two
-//! threads add to one number, and every sum has the order of the batch.
+//! Computes the gradients of a layer's matrices: d_outᵀ · input, tile by tile.
+//!
+//! Each tile sums over the chunks in order. No two threads add to one number, so every sum has the order of the batch.
 
 use super::gradients::LayerGradients;
 use super::projection::Projection;

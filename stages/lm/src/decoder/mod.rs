@@ -1,9 +1,9 @@
-//! The decoder as a trainable function: tokens to hidden states to log-probabilities.
+//! Implements the decoder as a trainable function from tokens to hidden states to log-probabilities.
 //!
-//! The whole stack of layers is one node of candle's graph with a hand-written backward. A chunk of whole sequences
-//! runs through all layers on one thread while its rows are in the cache; weight gradients are summed over the chunks
-//! in order, so the bits do not depend on the number of threads. The backward keeps few activations and computes the
-//! rest again. Change weights only after all graphs of a step have run their backward.
+//! The whole stack of layers is one node of candle's graph with a hand-written backward. One thread takes a chunk of
+//! whole sequences through all layers while its rows are in the cache. Weight gradients are summed over the chunks in
+//! order, so the bits do not depend on the number of threads. The backward keeps few activations and computes the rest
+//! again. Change weights only after all graphs of a step have run their backward.
 
 #[cfg(test)]
 mod adapter_tests;

@@ -1,7 +1,7 @@
-//! The memory of one pass: the activations that the backward reads, and scratch, per chunk of sequences.
+//! Holds the memory of one pass: the activations that the backward reads, and scratch, per chunk of sequences.
 //!
 //! A workspace returns to its decoder when the graph that holds it is dropped, so a training loop allocates its
-//! activations once. Buffers only grow, and old content is overwritten before it is read.
+//! activations once. Buffers only grow, and a pass overwrites old content before it reads a buffer.
 
 use super::projection::Projection;
 use crate::batch::SequenceBatch;

@@ -1,4 +1,5 @@
-//! The whole decoder: against composed operations, finite differences, hand arithmetic, and its guarantees on bits.
+//! Tests the whole decoder against composed operations, finite differences and hand arithmetic, and its guarantees on
+//! bits.
 
 use super::{Decoder, Weights};
 use crate::batch::SequenceBatch;

@@ -1,8 +1,9 @@
-//! Conversion of trajectories to token sequences with a loss mask.
+//! Converts trajectories to token sequences with a loss mask.
 //!
-//! Rows with tokens (rollouts) are used unchanged; rows without (demonstrations) are encoded with the model's template.
-//! Only the agent's tokens are in the loss, and a turn whose tool call failed is part of the context and not of the
-//! loss. Rows are independent of each other, so they are encoded on all threads, in order.
+//! Rows with tokens (rollouts) are used unchanged, and rows without tokens (demonstrations) are encoded with the
+//! model's template. Only the agent's tokens count in the loss. A turn whose tool call failed stays in the context and
+//! may be excluded from the loss. Rows are independent of each other, so all threads encode them, and the results keep
+//! the order of the rows.
 
 mod packs;
 

@@ -1,7 +1,7 @@
-//! Trajectories' tokens in packs: sequences one after another, up to a number of tokens.
+//! Packs the tokens of trajectories: sequences one after another, up to a maximum number of tokens.
 //!
-//! A trajectory is never divided. Packs depend on the order of the trajectories alone, regardless of the number of
-//! encoding threads.
+//! A trajectory is never divided. Packs depend only on the order of the trajectories and the maximum, regardless of the
+//! number of encoding threads.
 
 use super::{Example, TokenizedTrajectory};
 use trainyard_core::{Error, Result};

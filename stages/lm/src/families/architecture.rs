@@ -1,6 +1,7 @@
-//! The construction of a decoder as data: everything in which families differ.
+//! Defines the construction of a decoder as data: every property in which families differ.
 //!
-//! Training, generation and other backends read this and never branch on the family's name.
+//! Training, generation and other backends read an [`Architecture`] and never branch on the family's name. See
+//! `docs/design/0021-model-families.md`.
 
 use super::rope::Rope;
 

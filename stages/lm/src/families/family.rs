@@ -1,4 +1,4 @@
-//! The type of a family, and the reading and writing that several of them share.
+//! Defines the type of a family, and the reading and writing of keys that several families share.
 
 use super::architecture::{Activation, Architecture, LayerKind};
 use super::keys::Keys;

@@ -1,5 +1,5 @@
-//! Gemma 3's text models: norms around attention and MLP with weights that count from 1, scaled embeddings, GELU, and
-//! five of six layers with a window and separate positions.
+//! Describes Gemma 3's text models: norms around attention and MLP with weights that count from 1, scaled embeddings,
+//! GELU, and five of six layers with a window and a separate rotation.
 
 use super::architecture::{Activation, Architecture, LayerKind, LayerNorms, QkNorm};
 use super::family::{ConfigSizes, Defaults, ModelFamily, activation, windows, write_two_ropes, write_windows};

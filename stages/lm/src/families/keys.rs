@@ -1,4 +1,4 @@
-//! Typed access to `config.json` that names the key in every error.
+//! Reads typed values from `config.json`, with errors that name the key.
 
 use serde_json::{Map, Value};
 use trainyard_core::{Error, Result};

@@ -1,4 +1,4 @@
-//! Llama 1 to 3.3, SmolLM2, TinyLlama and others of their construction.
+//! Describes Llama 1 to 3.3, SmolLM2, TinyLlama and other models of the same construction.
 
 use super::architecture::{Activation, Architecture};
 use super::family::{ConfigSizes, DEFAULTS, ModelFamily, activation};

@@ -1,4 +1,5 @@
-//! Phi-3, Phi-3.5 and Phi-4: Llama with fused tensors, and in the small models with a rotation of a part of each head.
+//! Describes Phi-3, Phi-3.5 and Phi-4: Llama with fused tensors, and in the small models a rotation of a part of each
+//! head.
 
 use super::architecture::{Activation, Architecture};
 use super::family::{ConfigSizes, DEFAULTS, Defaults, ModelFamily, activation, sliding_layers, windows, write_window};

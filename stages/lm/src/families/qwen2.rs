@@ -1,4 +1,4 @@
-//! Qwen2 and Qwen2.5: biases on queries, keys and values, none on the output projection.
+//! Describes Qwen2 and Qwen2.5, which have biases on queries, keys and values but not on the output projection.
 
 use super::architecture::{Architecture, LayerKind};
 use super::family::{ConfigSizes, DEFAULTS, ModelFamily, sliding_layers, windows, write_windows};

@@ -1,9 +1,9 @@
-//! Rotary positions (Su et al., arXiv 2104.09864): the frequency of each pair of a head's numbers, and the scalings
-//! that stretch a model's context.
+//! Defines rotary positions (Su et al., arXiv 2104.09864): the frequency of each pair of a head's numbers, and the
+//! scalings that extend a model's context.
 //!
 //! Training and generation build their tables from [`Rope::frequencies`]. Formulas and key names are those of Hugging
-//! Face's `modeling_rope_utils.py`; both of its spellings are read, `rope_parameters` and the older `rope_scaling` with
-//! a separate `rope_theta`.
+//! Face's `modeling_rope_utils.py`. [`Rope::read`] accepts both spellings, `rope_parameters` and the older
+//! `rope_scaling` with a separate `rope_theta`.
 
 use super::keys::Keys;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! SmolLM3: Llama without positions in every fourth layer.
+//! Describes SmolLM3: Llama without positions in every fourth layer.
 
 use super::architecture::{Architecture, LayerKind};
 use super::family::{ConfigSizes, DEFAULTS, Defaults, ModelFamily, windows, write_windows};

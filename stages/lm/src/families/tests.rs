@@ -1,4 +1,5 @@
-//! Every family against transformers, with the fixtures of `fixtures/make.py`: training, generation, gradients, files.
+//! Compares every family with transformers, by the fixtures of `fixtures/make.py`: training, generation, gradients,
+//! files.
 
 use super::{FAMILIES, Rope, RopeScaling, find};
 use crate::batch::SequenceBatch;

@@ -1,5 +1,6 @@
-//! The cache of a sequence: its trait, and keys and values in blocks of 16 positions. Sequences share a block until one
-//! of them writes to it.
+//! Defines the cache of a sequence: its trait, and keys and values in blocks of 16 positions.
+//!
+//! Sequences share a block until one of them writes to it.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! One decoding step: sequences are grouped by equal tokens, computed, and each draws one token.
+//! Runs one decoding step: groups sequences by equal tokens, computes each group once, and draws one token per
+//! sequence.
 //!
 //! The sequences of a small model are distributed over threads, which share no state within a step. A large model's
-//! weights exceed a core's cache, so its threads compute all sequences together, each with a part of every matrix: a
-//! step then reads the weights once. A row's numbers depend neither on this nor on the other rows.
+//! weights exceed a core's cache, so its threads compute all sequences together, each with a part of every matrix, and
+//! a step reads the weights once. A row's numbers depend neither on this choice nor on the other rows.
 
 use super::cache::KvBlocks;
 use super::forward::{ForwardScratch, SequenceWork, forward};

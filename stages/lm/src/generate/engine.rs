@@ -1,9 +1,10 @@
-//! The generator: its sequences, and one decoding step for all that sample.
+//! Implements the generator: its sequences, and one decoding step for all sequences that sample.
 //!
-//! A sequence is a function of its tokens, its [`DrawKey`] and the weights, so callers may batch as they like. A step
-//! computes the tokens without cached keys and values (a new prompt, an observation, the token drawn before), then
-//! draws one token per sequence. Sequences that start with equal tokens in one step are computed once and share cache
-//! blocks. Stop tokens, limits and forks are handled here; callers handle text and tools.
+//! A sequence is a function of its tokens, its [`DrawKey`], its sampling options and the weights, so callers may batch
+//! sequences in any way. A step computes the tokens without cached keys and values (a new prompt, an observation, the
+//! token drawn before), then draws one token per sequence. Sequences that start with equal tokens in one step are
+//! computed once and share cache blocks. The engine handles stop tokens, limits and forks; callers handle text and
+//! tools.
 
 use super::cache::KvBlocks;
 use super::decode::{decode, share};

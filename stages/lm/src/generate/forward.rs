@@ -1,7 +1,7 @@
-//! The decoder on rows: one row is one token of one sequence at its position.
+//! Computes the decoder on rows, where one row is one token of one sequence at its position.
 //!
 //! Prompts, observations and single new tokens share one code path, so a token's numbers do not depend on its origin:
-//! appending an observation gives the same bits as a prompt that contains everything.
+//! appending an observation gives the same bits as a prompt that contains the whole sequence.
 
 use super::cache::KvBlocks;
 use super::kernels::{AttentionScratch, Isa, attention, gelu_times, matmul, rms_norm, silu_times};

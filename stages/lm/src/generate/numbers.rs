@@ -1,5 +1,6 @@
-//! Compact storage: weights that are all bfloat16 take two bytes each in memory. Widening is exact, so no result
-//! depends on it.
+//! Stores weights compactly: weights that are all bfloat16 take two bytes each in memory.
+//!
+//! Conversion to float32 is exact, so no result depends on the storage.
 
 /// Returns whether every number is a bfloat16: the lower half of each is 0.
 pub fn is_bf16(numbers: &[f32]) -> bool {

@@ -1,7 +1,8 @@
-//! A model's weights in the layout of the kernels.
+//! Packs a model's weights in the layout of the kernels.
 //!
-//! The scales of the architecture are multiplied into the weights: that of the residual branches into the last norm or
-//! matrix of each, that of the logits into the language head. The offset is added to norms.
+//! Packing multiplies the scales of the architecture into the weights: the scale of the residual branches into the last
+//! norm or matrix of each branch, the scale of the logits into the language head. It adds the family's offset to the
+//! weights of norms.
 
 use super::kernels::{AttentionShape, PANEL, PackedMatrix};
 use super::numbers::CompactRows;

@@ -1,10 +1,10 @@
-//! The distribution that a token is drawn from: logits after temperature, top-k and top-p (in this order, as Hugging
-//! Face's `generate` applies them), with log-probabilities and entropy.
+//! Computes the distribution that a token is drawn from: logits after temperature, top-k and top-p (in this order, as
+//! Hugging Face's `generate` applies them), with log-probabilities and entropy.
 //!
 //! Temperature 0 takes the highest logit (the lowest id among equals). It records the model's own log-probability and
-//! entropy, at temperature 1 and without truncation, because those of a certain choice carry no information. Top-k
-//! keeps exactly k tokens, top-p the shortest list of most probable tokens that reaches p; equal logits are ordered by
-//! id.
+//! entropy, at temperature 1 and without truncation, because a certain choice has log-probability 0 and entropy 0.
+//! Top-k keeps exactly k tokens, top-p the shortest list of most probable tokens that reaches p; equal logits are
+//! ordered by id.
 
 use super::kernels::{Isa, all_finite, divide_and_shift, dot_wide, exp_shifted, first_highest, sum_wide};
 use std::ops::Range;

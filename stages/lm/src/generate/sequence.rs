@@ -1,5 +1,5 @@
-//! Requests to the generator, and its state per sequence: the token-level half of the rollout record
-//! (`docs/design/0005`).
+//! Defines requests to the generator and its state per sequence, the token-level half of the rollout record
+//! (`docs/design/0005-the-rl-loop.md`).
 
 use trainyard_core::Chance;
 use trainyard_tables::SamplingParams;

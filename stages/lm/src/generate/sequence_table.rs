@@ -1,5 +1,6 @@
-//! The sequences of a sampler: their operations, and the effect of a drawn token. The backend that computes the tokens
-//! keeps its cache per sequence in here.
+//! Holds the sequences of a sampler: their operations, and the effect of a drawn token.
+//!
+//! A backend that computes the tokens keeps its cache per sequence in the entries of the table.
 
 use super::cache::Cache;
 use super::sampling;

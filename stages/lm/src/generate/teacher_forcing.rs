@@ -1,4 +1,5 @@
-//! Given sequences through the engine's kernels: log-probabilities, hidden states, and scores of a reward head.
+//! Computes log-probabilities, hidden states and scores of a reward head for given sequences, with the kernels of the
+//! engine.
 
 use super::cache::KvBlocks;
 use super::decode::LOGIT_ROWS;

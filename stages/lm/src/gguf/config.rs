@@ -1,4 +1,4 @@
-//! A GGUF file's metadata as the `config.json` that the model would have as a folder.
+//! Converts a GGUF file's metadata to the `config.json` that the model would have as a folder.
 
 use super::metadata::Metadata;
 use crate::families::{Rope, RopeScaling};

@@ -1,4 +1,4 @@
-//! Typed access to a GGUF file's metadata that names the key in every error.
+//! Reads typed values from a GGUF file's metadata, with errors that name the key.
 
 use candle_core::quantized::gguf_file::Value;
 use std::collections::HashMap;

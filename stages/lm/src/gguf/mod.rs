@@ -1,8 +1,9 @@
-//! Models in llama.cpp's file format GGUF (<https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>): config,
+//! Reads models in llama.cpp's file format GGUF (<https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>): config,
 //! weights, tokenizer and chat template from one file.
 //!
-//! The file's metadata becomes a `config.json` and a `tokenizer.json`, which are then processed like those of a folder.
-//! Quantized tensors become float32: the model is trained and saved without quantization.
+//! The reader converts the metadata to a `config.json` and a `tokenizer.json` and then processes both like those of a
+//! folder. Quantized tensors become float32, so a model from a quantized file is trained and saved without
+//! quantization. See `docs/design/0021-model-families.md`.
 
 mod config;
 mod metadata;

@@ -1,4 +1,4 @@
-//! A GGUF file's tensors under Hugging Face's names, in float32.
+//! Reads a GGUF file's tensors under Hugging Face's names, in float32.
 
 use crate::config::ModelConfig;
 use crate::decoder::Weights;

@@ -1,8 +1,8 @@
-//! A GGUF file's vocabulary as a `tokenizer.json`.
+//! Converts a GGUF file's vocabulary to a `tokenizer.json`.
 //!
-//! The file names its pre-tokenizer (`tokenizer.ggml.pre`) and does not describe it. The known ones follow the models'
-//! own `tokenizer.json`; an unknown name is rejected, since numbers or words could be split differently without an
-//! error.
+//! The file names its pre-tokenizer (`tokenizer.ggml.pre`) but does not describe it. The pipelines of the known names
+//! follow the models' own `tokenizer.json`. Unknown names are errors, since a guessed pre-tokenizer could split numbers
+//! or words differently without an error.
 
 use super::metadata::Metadata;
 use crate::tokenizer::Tokenizer;

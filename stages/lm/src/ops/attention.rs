@@ -1,9 +1,9 @@
-//! Causal attention over one sequence, with grouped key-value heads (Ainslie et al., arXiv 2305.13245).
+//! Computes causal attention over one sequence, with grouped key-value heads (Ainslie et al., arXiv 2305.13245).
 //!
-//! A block of queries sees only the keys up to its own end, and with a sliding window only those from the window of its
-//! first query on; the rest of the square is never computed. Only the log-sum-exp of each row is kept; the backward
-//! computes the probabilities again block by block (Dao et al., arXiv 2205.14135). A row of `qkv` is `[query heads |
-//! key heads | value heads]`, already rotated.
+//! A block of queries reads only the keys up to the end of the block, and with a sliding window only the keys from the
+//! window of its first query on. The kernels never compute the rest of the square. The forward pass keeps only the
+//! log-sum-exp of each row, and the backward pass computes the probabilities again block by block (Dao et al., arXiv
+//! 2205.14135). A row of `qkv` is `[query heads | key heads | value heads]`, already rotated.
 
 use super::vector::{dot, exp_sum, largest, transpose};
 use super::{KernelScalar, MatrixView, product};

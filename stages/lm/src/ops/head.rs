@@ -1,9 +1,9 @@
-//! The language head: log-probability and entropy of chosen tokens straight from hidden rows, as one node of candle's
-//! graph.
+//! Computes log-probability and entropy of chosen tokens from hidden rows, as one node of candle's graph.
 //!
-//! The forward keeps the logits for the backward if they are not too many; else both directions compute them for a few
-//! rows at a time. Gradients flow from both results to the hidden states and to the head's matrix. With p = softmax(z),
-//! z = logits / temperature: ∂ log p_t / ∂ z_j = [j = t] - p_j and ∂ H / ∂ z_j = -p_j (log p_j + H).
+//! The forward pass keeps the logits for the backward pass if there are few enough of them. Otherwise both passes
+//! compute the logits for a few rows at a time. Gradients flow from both results to the hidden states and to the head's
+//! matrix. With p = softmax(z) and z = logits / temperature: ∂ log p_t / ∂ z_j = [j = t] - p_j and ∂ H / ∂ z_j = -p_j
+//! (log p_j + H).
 
 use super::vector::{exp_sum, largest, transpose};
 use super::{KernelScalar, MatrixView, product};

@@ -1,5 +1,5 @@
-//! RMS norm (Zhang and Sennrich, arXiv 1910.07467): y = x · w / √(mean(x²) + ε), over groups of `weight.len()`
-//! numbers.
+//! Computes the RMS norm (Zhang and Sennrich, arXiv 1910.07467): y = x · w / √(mean(x²) + ε), over groups of
+//! `weight.len()` numbers.
 
 use super::KernelScalar;
 use super::vector::dot;

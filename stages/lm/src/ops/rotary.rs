@@ -1,6 +1,7 @@
-//! Rotary position embedding (Su et al., arXiv 2104.09864) in the half-split form of Hugging Face: of the d rotated
-//! numbers of a head, number i forms a pair with number i + d/2. Training and generation share the tables and the
-//! rotation.
+//! Computes rotary position embeddings (Su et al., arXiv 2104.09864) in the half-split form of Hugging Face.
+//!
+//! Number i of the d rotated numbers of a head forms a pair with number i + d/2. Training and generation share the
+//! tables and the rotation.
 
 use super::KernelScalar;
 use crate::families::Rope;

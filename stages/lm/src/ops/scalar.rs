@@ -1,4 +1,4 @@
-//! The two number types of training: f32 computes, f64 checks.
+//! Defines the two number types of the training kernels: f32 for training, f64 for tests by finite differences.
 
 use candle_core::WithDType;
 use std::ops::Neg;

@@ -1,7 +1,7 @@
 //! Compiles a portable loop several times, for wider vectors than the baseline, and picks the widest at run time.
 //!
-//! The binary targets any x86-64, whose baseline has neither wide vectors nor fused multiply-add. Other architectures
-//! run the plain loop.
+//! The binary targets any x86-64 processor, and the baseline of x86-64 has neither wide vectors nor fused multiply-add.
+//! Other architectures run the plain loop.
 
 /// Vector extensions of the running processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

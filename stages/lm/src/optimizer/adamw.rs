@@ -1,5 +1,5 @@
-//! Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101), with bias correction as in Kingma and Ba
-//! (arXiv 1412.6980).
+//! Implements Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101), with bias correction as in
+//! Kingma and Ba (arXiv 1412.6980).
 
 use super::Gradients;
 use crate::checkpoint::{Numbers, save_numbers};

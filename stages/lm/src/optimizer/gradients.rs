@@ -1,4 +1,4 @@
-//! Gradients by parameter name: collected from a graph, added over micro-batches, measured, clipped.
+//! Collects gradients by parameter name from a graph, adds them over micro-batches, and measures their norm.
 //!
 //! Sums run in name order and element order on one fixed lane pattern, so a norm has the same bits for any number of
 //! threads.

@@ -1,4 +1,5 @@
-//! `model/init`: a model to start from, with random weights or from a Hugging Face folder.
+//! Implements `model/init`, which creates a model with random weights or imports one from a Hugging Face folder or a
+//! GGUF file.
 
 use crate::adapter::{AdapterShape, peft};
 use crate::checkpoint::SaveOptions;

@@ -1,4 +1,6 @@
-//! `data/tokenize`: tokens of trajectories, computed once for all trainings that use them.
+//! Implements `data/tokenize`, which computes the tokens of trajectories once for all trainings that use them.
+//!
+//! See `docs/design/0024-import-and-tokenize.md`.
 
 use crate::examples::{Packer, TokenizedTrajectory, expect_same_text, tokenize};
 use crate::folder::ModelFolder;

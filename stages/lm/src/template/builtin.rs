@@ -1,4 +1,4 @@
-//! The built-in chat templates.
+//! Defines the built-in chat templates.
 
 use super::chat_template::ChatTemplate;
 use crate::tokenizer::special;

@@ -1,4 +1,4 @@
-//! The pair of a tokenizer and a template that fit each other.
+//! Joins a tokenizer and a template that fit each other.
 
 use super::chat_template::ChatTemplate;
 use super::message::{has_calls_to_render, with_separate_calls};

@@ -1,4 +1,4 @@
-//! A chat template: messages to text.
+//! Renders messages to text with a chat template.
 
 use super::environment::{NAME, TODAY, environment};
 use super::message::values;

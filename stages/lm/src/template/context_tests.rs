@@ -1,4 +1,4 @@
-//! Templates that rewrite earlier turns: learned and read tokens, turn by turn.
+//! Tests templates that rewrite earlier turns: learned and read tokens, turn by turn.
 
 use super::*;
 use crate::tokenizer::{character_tokenizer, special};

@@ -1,9 +1,9 @@
-//! A conversation of an external program, which has only parsed messages and sends them back with every call.
+//! Continues a conversation of an external program, which has only parsed messages and sends them back with every call.
 //!
-//! Templates do not reproduce the tokens of a turn that is rendered again: calls change their spaces, thoughts are
-//! dropped. So the tokens of sampled turns are kept here regardless of the template, and only the text after the last
-//! of them is encoded. Where the template has rewritten earlier turns, a placeholder for the last turn locates that
-//! text.
+//! A template that renders a turn again does not reproduce its tokens: spaces in calls change, thoughts are dropped.
+//! The conversation therefore keeps the tokens of sampled turns regardless of the template and encodes only the text
+//! after the last of them. If the template has rewritten earlier turns, a placeholder for the last turn locates that
+//! text. See `docs/design/0022-templates.md`.
 
 use super::conversation::TokenizedConversation;
 use super::message::with_separate_calls;

@@ -1,4 +1,5 @@
-//! Conversations of an external program: the tokens of earlier turns stay, whatever a template shows of them.
+//! Tests conversations of an external program: the tokens of earlier turns stay, regardless of the template's text for
+//! them.
 
 use super::*;
 use crate::tokenizer::{character_tokenizer, special};

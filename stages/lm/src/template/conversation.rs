@@ -1,10 +1,10 @@
-//! A conversation that grows by messages and by sampled tokens, and its tokens.
+//! Tracks a conversation that grows by messages and by sampled tokens, and its tokens.
 //!
 //! A context is the model's input before a turn: the template's text of all messages so far, up to the start of the
 //! turn. While a template only adds to its text, one sequence contains all turns, with each piece encoded separately
-//! and sampled tokens unchanged. Where a template rewrites earlier text (it removes thoughts from earlier turns), the
-//! next turn begins another context, encoded from the template's new text, in which earlier turns are read and not
-//! learned again.
+//! and sampled tokens unchanged. If a template rewrites earlier text (it removes thoughts from earlier turns), the next
+//! turn begins another context, which is encoded from the template's new text. Earlier turns in that context are read
+//! but not learned again. See `docs/design/0022-templates.md`.
 
 use super::chat_encoder::ChatEncoder;
 use super::conversation_tokens::ConversationTokens;

@@ -1,4 +1,4 @@
-//! The tokens of a conversation.
+//! Holds the tokens of a conversation.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The Jinja environment that Hugging Face's `apply_chat_template` offers, on minijinja.
+//! Builds the Jinja environment that Hugging Face's `apply_chat_template` offers, on minijinja.
 
 use super::json::JsonStyle;
 use jiff::civil::Date;

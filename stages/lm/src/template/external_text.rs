@@ -1,4 +1,4 @@
-//! External text inside the template's own: markup in it is ordinary text.
+//! Encodes external text between the template's own text, with markup in external text as ordinary text.
 
 use super::chat_encoder::ChatEncoder;
 use super::json::JsonStyle;

@@ -1,4 +1,4 @@
-//! JSON as Python's `json.dumps` prints it, which is the output of Hugging Face's `tojson`.
+//! Prints JSON as Python's `json.dumps` does, which is the output of Hugging Face's `tojson`.
 //!
 //! Keys are in the order of the value, floats print as Python's `repr`, and no character is escaped for HTML.
 

@@ -1,4 +1,4 @@
-//! A message as templates see it.
+//! Converts messages to the values that templates read.
 
 use minijinja::Value;
 use minijinja::value::Serde;

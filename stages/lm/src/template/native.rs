@@ -1,4 +1,4 @@
-//! Detection of templates that describe tools and write calls, and of their format.
+//! Detects templates that describe tools and write calls, and the format of the calls.
 
 use super::builtin::BuiltinTemplate;
 use super::chat_encoder::ChatEncoder;

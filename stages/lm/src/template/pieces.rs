@@ -1,4 +1,4 @@
-//! Check that a tokenizer and a template give one conversation the same tokens in pieces and as a whole.
+//! Checks that a tokenizer and a template give one conversation the same tokens in pieces and as a whole.
 
 use super::chat_encoder::ChatEncoder;
 use super::conversation::TokenizedConversation;

@@ -1,4 +1,4 @@
-//! A template's handling of assistant turns and tool results, found by rendering small conversations.
+//! Determines how a template handles assistant turns and tool results, by rendering small conversations.
 
 use super::chat_template::ChatTemplate;
 use super::message::CallStyle;

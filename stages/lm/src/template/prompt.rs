@@ -1,4 +1,4 @@
-//! The prompt of a whole conversation, as servers receive it.
+//! Encodes the prompt of a whole conversation, in the form in which servers receive it.
 
 use super::chat_encoder::ChatEncoder;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Thoughts that a template moves: opened by the generation prompt, removed from earlier turns.
+//! Handles thoughts that a template moves: the generation prompt opens them, and earlier turns lose them.
 
 use trainyard_tables::Message;
 

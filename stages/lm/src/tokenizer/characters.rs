@@ -1,8 +1,8 @@
-//! A tokenizer with one token per character, for tiny models.
+//! Builds a tokenizer with one token per character, for tiny models.
 //!
-//! It is a byte-pair model without merges, so every `tokenizers` implementation reads it. The alphabet contains the
-//! characters of a corpus, all printable ASCII, tab and newline, because a tool may print characters that no
-//! demonstration contains. Encoding any other character is an error (see [`Tokenizer::escape`]).
+//! The tokenizer is a byte-pair model without merges, so every `tokenizers` implementation reads it. The alphabet
+//! contains the characters of a corpus, all printable ASCII, tab and newline, because a tool may print characters that
+//! no demonstration contains. Encoding any other character is an error (see [`Tokenizer::escape`]).
 
 use super::text::Tokenizer;
 use serde_json::{Map, Value, json};

@@ -1,8 +1,8 @@
-//! Encoding a text in pieces as if it were encoded whole.
+//! Encodes a text in pieces with the same tokens as the whole text.
 //!
 //! Tokenizers of the SentencePiece kind add a space before the encoded text: Llama 2 before every stretch between added
-//! tokens, others before the text alone. A piece in the middle of a text must not get one. The format does not
-//! determine a tokenizer's behavior, so it is found by encoding.
+//! tokens, others before the text alone. A piece in the middle of a text must not get such a space. `tokenizer.json`
+//! does not state the behavior, so [`Tokenizer`] determines it by encoding.
 
 use super::prefix_placement::PrefixPlacement;
 use super::text::Tokenizer;

@@ -1,4 +1,4 @@
-//! Prefixes that tokenizers add to a text.
+//! Describes where a tokenizer adds a prefix to a text.
 
 /// Where a tokenizer adds a prefix to the text that it encodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

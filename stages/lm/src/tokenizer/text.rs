@@ -1,4 +1,4 @@
-//! The tokenizer type.
+//! Defines [`Tokenizer`], a `tokenizer.json` with its digest.
 
 use super::prefix_placement::PrefixPlacement;
 use super::special;

@@ -1,4 +1,4 @@
-//! Servers that fail, return wrong values or are unreachable.
+//! Tests servers that fail, return incorrect values or are unreachable.
 
 use crate::kit::{PLAIN, open, options, refusal, request, turn};
 use serde_json::{Value, json};

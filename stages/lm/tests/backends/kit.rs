@@ -1,4 +1,4 @@
-//! A backend that starts a server for every model, and helpers of the tests.
+//! Provides a backend that starts a server for every model, and helpers of the tests.
 
 use serde_json::json;
 use tempfile::TempDir;

@@ -1,4 +1,5 @@
-//! AdamW on the device, with float32 moments: the formula of [`crate::optimizer::DeviceAdamW`] in tensor operations.
+//! Implements AdamW on the device, with float32 moments: the formula of [`crate::optimizer::AdamW`] in tensor
+//! operations.
 
 use super::gradients::DeviceGradients;
 use crate::optimizer::{AdamWConfig, StepReport, not_finite};

@@ -1,8 +1,8 @@
-//! All layers and the last norm, forward and backward.
+//! Runs all layers and the last norm, forward and backward.
 //!
 //! One layer's graph is in memory at a time: the forward pass keeps the residual stream at every layer's input, and the
-//! backward pass computes a layer again before differentiating it. With `recompute` off, all graphs stay in memory.
-//! Below the lowest trained layer, no state is kept and no gradient is computed.
+//! backward pass computes a layer again before it differentiates the layer. With `recompute` off, all graphs stay in
+//! memory. The passes keep no state and compute no gradients below the lowest trained layer.
 
 use super::device::Precision;
 use super::gradients::DeviceGradients;

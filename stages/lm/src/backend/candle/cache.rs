@@ -1,7 +1,7 @@
-//! Keys and values on the device: one slot per sequence in a tensor per layer.
+//! Stores keys and values on the device: one slot per sequence in a tensor per layer.
 //!
 //! All slots have the same number of positions and grow together. A fork shares its parent's slot until it computes its
-//! first token; all slots that a step needs are then copied in one operation per tensor.
+//! first token. The pool then copies all slots that a step needs in one operation per tensor.
 
 use crate::config::ModelConfig;
 use crate::generate::Cache;

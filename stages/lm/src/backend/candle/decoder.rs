@@ -1,4 +1,4 @@
-//! The decoder on a device, without gradients: whole given sequences, or the next tokens of cached ones.
+//! Computes the decoder on a device without gradients, for given sequences or for the next tokens of cached ones.
 
 use super::body::EMBEDDINGS;
 use super::cache::{KvSlotHandle, KvSlotPool};

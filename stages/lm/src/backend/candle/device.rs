@@ -1,4 +1,4 @@
-//! The devices that candle computes on, and those that this build supports.
+//! Defines the devices that candle computes on and reports which of them this build supports.
 
 use candle_core::{DType, Device};
 use schemars::JsonSchema;

@@ -1,9 +1,10 @@
-//! Drawing tokens on the device: logits stay there, and a token, its log-probability and its entropy are returned.
+//! Draws tokens on the device: the logits stay there, and the host receives each token with its log-probability and
+//! entropy.
 //!
-//! The distribution is that of `generate/sampling.rs`: temperature, then top-k, then top-p; the token is where the
-//! cumulative distribution in id order passes a uniform number that the caller gives. Where tokens with equal logits
-//! are at the edge of a truncation, all of them are kept. Cumulative sums are made in blocks, because candle's
-//! implementation is a product with a matrix of the size of the vocabulary squared.
+//! The distribution is that of `generate/sampling.rs`: temperature, then top-k, then top-p. The drawn token is the
+//! first whose cumulative probability in id order exceeds the caller's uniform number. Tokens with equal logits at the
+//! edge of a truncation are all kept. Cumulative sums are computed in blocks, because candle's own implementation
+//! multiplies by a matrix of the size of the vocabulary squared.
 
 use super::device::widest;
 use candle_core::{D, DType, Device, Result, Tensor};

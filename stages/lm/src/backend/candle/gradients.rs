@@ -1,4 +1,4 @@
-//! Gradients on the device by parameter name, accumulated over micro-batches in float32.
+//! Accumulates gradients on the device by parameter name, over micro-batches, in float32.
 
 use super::device::widest;
 use candle_core::{D, DType, Result, Tensor};

@@ -1,7 +1,8 @@
-//! A layer of the decoder in operations that all have a backward.
+//! Computes a layer of the decoder with operations that all have a backward.
 //!
-//! candle's fused norm, rotation and softmax lack one without reporting it: a model trained through them changes little
-//! but its last layer. Rows are tokens, one after another without padding; the residual stream is float32.
+//! candle's fused norm, rotation and softmax have no backward and do not report its absence: of a model trained through
+//! them, little but the last layer changes. Rows are tokens, one after another without padding, and the residual stream
+//! is float32.
 
 use super::weights::{CandleLinear, LayerWeights};
 use crate::config::ModelConfig;

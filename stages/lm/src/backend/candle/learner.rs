@@ -1,4 +1,4 @@
-//! A decoder with AdamW on a candle device.
+//! Trains a decoder with AdamW on a candle device.
 
 use super::adamw::DeviceAdamW;
 use super::body::{DecoderBody, EMBEDDINGS, SavedPass};

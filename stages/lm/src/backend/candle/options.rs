@@ -1,4 +1,4 @@
-//! Options of the backend `candle` in a workflow file.
+//! Defines the options of the backend `candle` in a workflow file.
 
 use super::device::{DeviceKind, Precision};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! Decoding on a candle device.
+//! Implements decoding on a candle device.
 
 use super::cache::KvSlotHandle;
 use super::decoder::{CandleDecoder, UncachedSequence};

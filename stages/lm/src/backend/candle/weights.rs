@@ -1,4 +1,4 @@
-//! One layer's parameters as tensors of the device, with those of an adapter.
+//! Reads one layer's parameters, and those of its adapter, as tensors of the device.
 
 use crate::adapter::{AdapterRows, DOWN, UP, adapter_rows};
 use crate::config::ModelConfig;

@@ -1,4 +1,4 @@
-//! Checks of a backend with a model that has an adapter.
+//! Checks a backend with models that have an adapter.
 
 use super::kit::{ConformanceFolder, FULL, SEQUENCES, evaluate, finish, model, plain, request, token_positions};
 use super::variants::{adapted, with_adapter};

@@ -1,4 +1,4 @@
-//! A backend against the reference, on every variant of the decoder.
+//! Compares a backend with the reference on every variant of the decoder.
 
 use super::kit::{FULL, SEQUENCES, finish, model, plain, request, token_positions};
 use super::variants::{adapted, variants};

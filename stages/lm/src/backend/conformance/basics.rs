@@ -1,4 +1,4 @@
-//! Checks of a single backend.
+//! Checks a single backend without a comparison with the reference.
 
 use super::kit::{
     ConformanceFolder, FULL, POSITIONS, SEQUENCES, evaluate, finish, learner, model, plain, request, sampler,

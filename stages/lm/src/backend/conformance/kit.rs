@@ -1,4 +1,4 @@
-//! Fixtures that the checks share: a small random model, sequences, requests.
+//! Provides fixtures that the checks share: a small random model, sequences, requests.
 
 use crate::backend::cpu::Cpu;
 use crate::backend::{Backend, Learner, LearnerOptions, Outputs, Sampler, SamplerOptions, TokenPosition};

@@ -1,7 +1,7 @@
-//! Conformance of backends. [`suite`] runs all checks; each panics with a description of the failure.
+//! Checks the conformance of backends: [`suite`] runs all checks, and each panics with a description of the failure.
 //!
 //! Numbers are compared with tolerances that a float32 device meets. Resumed state is compared bit for bit, and so are
-//! sequences that share a batch where the backend guarantees it ([`Backend::is_batch_invariant`]).
+//! sequences that share a batch if the backend guarantees equal bits ([`Backend::is_batch_invariant`]).
 
 mod adapters;
 mod agreement;

@@ -1,4 +1,4 @@
-//! A decoder with AdamW that keeps its tensors private and returns numbers.
+//! Implements the reference learner: a decoder with AdamW that keeps its tensors private and returns numbers.
 
 use crate::backend::{
     Learner, LearnerHead, LearnerOptions, OutputGradients, Outputs, Parameters, TokenPosition, TrainableParameters,

@@ -1,7 +1,7 @@
-//! Turns by requests: one request per turn, whose tokens are recorded like locally drawn ones.
+//! Samples turns by HTTP, one request per turn, and records the returned tokens like locally drawn ones.
 //!
 //! The server keeps no state of a sequence except in its own cache. Forks, observations and resumed turns are therefore
-//! requests over the tokens so far, and tokens that a server returns after a stop token or a limit are dropped.
+//! requests over the tokens so far. Tokens that a server returns after a stop token or beyond a limit are dropped.
 
 use super::dialect::{Dialect, EndpointTurnOutput, EndpointTurnRequest, LogprobsMode, ServedModelName};
 use super::options::Endpoint;

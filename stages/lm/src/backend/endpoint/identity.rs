@@ -1,5 +1,7 @@
-//! Verification that the server has the stage's model: its name, its token ids, its context, and the meaning of its
-//! numbers.
+//! Verifies that a server has the stage's model.
+//!
+//! The checks cover the model's name, its token ids, its context and the distribution of the returned
+//! log-probabilities.
 
 use super::dialect::{Dialect, EndpointTurnOutput, EndpointTurnRequest, LogprobsMode, ServedModelName, ids};
 use super::options::Endpoint;

@@ -1,8 +1,8 @@
-//! The weights that a server has, and admission of requests while they change.
+//! Tracks the weights that a server has loaded and admits requests only while they do not change.
 //!
 //! A server that loads weights in the middle of a turn mixes two versions in one sequence without reporting it. New
-//! weights therefore wait until no request is in flight, and requests wait until they are loaded. All samplers of a
-//! stage share one lock, since they share one server.
+//! weights therefore wait until no request is in flight, and requests wait until the new weights are loaded. All
+//! samplers of a stage share one lock, since they share one server.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use trainyard_core::Result;

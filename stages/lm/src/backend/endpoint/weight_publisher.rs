@@ -1,4 +1,5 @@
-//! Weight updates of a server: a folder that it can read, and the request to load it.
+//! Publishes weights to a server: writes them to a folder that the server can read and requests that the server load
+//! them.
 
 use super::dialect::WeightUpdateApi;
 use super::options::WeightTransferOptions;

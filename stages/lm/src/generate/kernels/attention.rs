@@ -1,4 +1,4 @@
-//! Causal attention of one query row over cached blocks of 16 positions.
+//! Computes causal attention of one query row over cached blocks of 16 positions.
 #![expect(unsafe_code, reason = "vector loads from cache blocks; the bounds are asserted per block")]
 
 use super::elementwise::exp_shifted_body;

@@ -1,4 +1,6 @@
-//! Passes over the logits of one row. They are as long as the vocabulary, so each runs in wide vectors.
+//! Computes passes over the logits of one row.
+//!
+//! A row is as long as the vocabulary, so each pass runs in wide vectors.
 #![expect(unsafe_code, reason = "the kernel macro calls feature-gated code")]
 
 use super::lanes::{Lanes, kernel};

@@ -1,4 +1,4 @@
-//! Exponential, gated units and root-mean-square norm.
+//! Computes the exponential, gated units and the root-mean-square norm.
 //!
 //! The exponential splits `x = n ln 2 + r` (Cody and Waite, two constants) and evaluates a polynomial of degree 6 in
 //! `r` (coefficients of Cephes `expf`): within 2 units in the last place for results that are normal numbers. Below -87

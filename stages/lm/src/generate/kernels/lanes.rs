@@ -1,4 +1,4 @@
-//! Sixteen `f32` lanes in three instruction sets, and the choice between them.
+//! Implements sixteen `f32` lanes in three instruction sets and detects the instruction sets of the machine.
 #![expect(unsafe_code, reason = "vector loads and stores take pointers; callers prove the bounds")]
 
 /// The instruction set of a generator. Values other than `portable()` only come from detection, which makes calls into

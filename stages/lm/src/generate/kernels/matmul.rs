@@ -1,7 +1,7 @@
-//! `out = x · Wᵀ` with weights packed once into panels of 32 outputs.
+//! Computes `out = x · Wᵀ` with weights that are packed once into panels of 32 outputs.
 //!
-//! Weights that are all bfloat16, as most published models are saved, take two bytes each here. Widening them is exact,
-//! so no bit of a result depends on it.
+//! Weights that are all bfloat16, as most published models are saved, take two bytes each in a panel. Conversion to
+//! float32 is exact, so no bit of a result depends on the storage.
 #![expect(unsafe_code, reason = "the inner tile reads through pointers; the bounds are asserted before")]
 
 use super::lanes::{Isa, Lanes, kernel};

@@ -1,4 +1,4 @@
-//! Kernels against plain sums in f64, and bit for bit against each other.
+//! Compares kernels with plain sums in f64, and instruction sets with each other bit for bit.
 
 use super::*;
 use crate::generate::cache::KvBlocks;

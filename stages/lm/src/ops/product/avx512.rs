@@ -1,8 +1,8 @@
-//! Products of float32 matrices with AVX-512, with the bits of the `gemm` crate.
+//! Computes products of float32 matrices with AVX-512, with the same bits as the `gemm` crate.
 //!
-//! An element is a chain of fused multiply-adds over at most [`DEPTH`] numbers, in order; the chains are added in
-//! order. `gemm` computes the same in the cases that [`applies`] lists, so either may compute a product. This one packs
-//! factors faster, above all transposed ones, and reuses its memory.
+//! An element is a chain of fused multiply-adds over at most [`DEPTH`] numbers, in order, and the chains are added in
+//! order. `gemm` computes the same chains for every product that [`applies`] accepts, so either may compute such a
+//! product. This module packs factors faster, above all transposed ones, and reuses its memory.
 #![expect(unsafe_code, reason = "vector loads and stores take pointers; `product` has checked the bounds")]
 
 use super::matrix::MatrixView;

@@ -1,4 +1,4 @@
-//! A strided view of a matrix.
+//! Defines a strided view of a matrix.
 
 #[cfg(target_arch = "x86_64")]
 use crate::ops::KernelScalar;

@@ -1,7 +1,7 @@
-//! Matrix products on strided views, on one thread: by the `gemm` crate, or with the same bits by `avx512`.
+//! Computes matrix products of strided views on one thread, by the `gemm` crate or with the same bits by `avx512`.
 //!
-//! Callers parallelize over chunks of rows and tiles of weights, chosen from shapes alone; a product that used several
-//! threads itself would compete with that. Views that reach beyond their slice panic.
+//! Callers parallelize over chunks of rows and tiles of weights, whose sizes depend on shapes alone. A product with
+//! several threads would compete with the threads of its caller. [`product`] panics if a view reaches beyond its slice.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;

@@ -1,4 +1,4 @@
-//! Types shared by all dialects: the request for a turn, its result, and the parsing of responses.
+//! Defines the types that all dialects share: the request for a turn, its result, and helpers that parse responses.
 
 use serde_json::{Value, json};
 use trainyard_core::{Error, Result};

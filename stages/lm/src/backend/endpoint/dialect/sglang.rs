@@ -1,5 +1,5 @@
-//! SGLang: `/generate` with `return_logprob`, `logprob_start_len` for given sequences, `/update_weights_from_disk`,
-//! adapters by `/load_lora_adapter`.
+//! Implements SGLang's protocol: `/generate` with `return_logprob`, `logprob_start_len` for given sequences,
+//! `/update_weights_from_disk`, adapters by `/load_lora_adapter`.
 
 use super::form::{
     Dialect, EndpointTurnOutput, EndpointTurnRequest, ServedModelName, WeightUpdateApi, at, ids, list, logprob,
