@@ -17,7 +17,7 @@ pub struct SequenceBatch {
 }
 
 impl SequenceBatch {
-    /// Creates a batch of at least one sequence, each with at least one token.
+    /// Creates a batch. Errors: no sequence, or a sequence without tokens.
     pub fn new(sequences: Vec<Vec<u32>>) -> Result<Self> {
         if sequences.is_empty() {
             return Err(Error::invalid("a batch without sequences").help("pass at least one sequence"));
@@ -56,8 +56,8 @@ impl SequenceBatch {
     pub fn longest(&self) -> usize {
         self.sequences.iter().map(Vec::len).max().unwrap_or(0)
     }
-    /// Checks that the batch fits the model. Errors: a sequence longer than its positions, or a token that the model or
-    /// its tokenizer lacks.
+    /// Checks that the batch fits the model. Errors: a sequence longer than the model's positions, or a token that the
+    /// model or its tokenizer lacks.
     pub fn expect_fit(&self, config: &ModelConfig) -> Result<()> {
         let (longest, positions) = (self.longest(), config.positions());
         if longest > positions {

@@ -33,7 +33,7 @@ const SCORE_BIAS: &str = "score.bias";
 /// Folder of an adapter's base model.
 pub const BASE: &str = "base";
 
-/// Reads `config.json` of a model folder.
+/// Reads the `config.json` of a model folder.
 pub fn read_config(folder: &Path) -> Result<ModelConfig> {
     let path = folder.join("config.json");
     ModelConfig::from_json(&read_json(&path)?).map_err(|e| e.at(folder.display()))
@@ -78,8 +78,8 @@ pub fn save_model(folder: &Path, config: &ModelConfig, weights: &Weights) -> Res
     save_model_as(folder, config, weights, &SaveOptions::default())
 }
 
-/// Writes the same with the number type and file sizes of the options. Errors: weights that are not finite, or not when
-/// rounded.
+/// Writes the files of [`save_model`] with the number type and file sizes of the options. Errors: weights that are not
+/// finite, or not when rounded.
 pub fn save_model_as(folder: &Path, config: &ModelConfig, weights: &Weights, options: &SaveOptions) -> Result<()> {
     expect_finite(weights)?;
     let weights = &with_score_bias(config, weights)?;
@@ -112,7 +112,7 @@ fn with_score_bias(config: &ModelConfig, weights: &Weights) -> Result<Weights> {
     Ok(weights)
 }
 
-/// Checks the range of bfloat16. Errors: data, for a weight beyond its largest number.
+/// Checks that the weights are in the range of bfloat16. Errors: data, for a weight beyond its largest number.
 fn expect_bf16(weights: &Weights) -> Result<()> {
     for (name, tensor) in weights {
         let values = tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle)?;
@@ -138,7 +138,7 @@ pub fn link_model(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that all weights are finite. Errors: data, naming the tensor and the place of one that is not.
+/// Checks that all weights are finite. Errors: data, naming the tensor and the position of a number that is not finite.
 pub fn expect_finite(weights: &Weights) -> Result<()> {
     weights.iter().try_for_each(|(name, tensor)| expect_finite_tensor(name, tensor))
 }

@@ -122,7 +122,7 @@ impl GenerationConfig {
     }
 }
 
-/// A model with everything that reading and writing text with it requires.
+/// A model and its tokenizer, chat template and generation config.
 #[derive(Debug, Clone)]
 pub struct ModelFolder {
     /// Shape of the decoder, from `config.json`.
@@ -131,7 +131,7 @@ pub struct ModelFolder {
     pub weights: Weights,
     /// Adapter of the weights, if any.
     pub adapter: Option<Adapter>,
-    /// Folder from which `config` and `weights` were read, if they are still equal to it.
+    /// Folder from which `config` and `weights` were read; `None` once they differ from its files.
     pub source: Option<PathBuf>,
     /// Tokenizer and template.
     pub chat: ChatEncoder,
@@ -140,7 +140,7 @@ pub struct ModelFolder {
 }
 
 impl ModelFolder {
-    /// Joins the parts. Errors: parts that do not fit each other.
+    /// Joins the parts of a model. Errors: parts that do not fit each other.
     pub fn new(
         mut config: ModelConfig,
         weights: Weights,
@@ -159,11 +159,11 @@ impl ModelFolder {
         let chat = chat.with_stop_tokens(&generation.eos_token_id);
         Ok(Self { config, weights, adapter: None, source: None, chat, generation })
     }
-    /// Reads a folder. Errors name the file.
+    /// Reads all parts of a folder. Errors name the file.
     pub fn load(folder: &Path) -> Result<Self> {
         Self::read(folder, ChatTemplate::load(folder)?)
     }
-    /// Reads a folder with another template than its own (base models lack one).
+    /// Reads a folder with `template` instead of the folder's own, which base models lack.
     pub fn load_with_template(folder: &Path, template: ChatTemplate) -> Result<Self> {
         Self::read(folder, template)
     }
@@ -190,23 +190,24 @@ impl ModelFolder {
         model.source = Some(base);
         if adapted { model.adapted(peft::load(folder, &model.config)?) } else { Ok(model) }
     }
-    /// Returns the same model with an adapter, which replaces an existing one. Errors: an adapter of another model.
+    /// Returns the model with `adapter` in place of an existing adapter. Errors: an adapter of another model.
     pub fn adapted(&self, adapter: Adapter) -> Result<Self> {
         adapter.check(&self.config)?;
         let config = ModelConfig { num_labels: adapter.labels().or(self.config.num_labels), ..self.config.clone() };
         Ok(Self { config, adapter: Some(adapter), ..self.clone() })
     }
-    /// Returns the same model with the adapter merged into the weights.
+    /// Returns the model with the adapter merged into the weights.
     pub fn merged(&self) -> Result<Self> {
         let Some(adapter) = &self.adapter else { return Ok(self.clone()) };
         Ok(Self { weights: adapter.merged(&self.config, &self.weights)?, adapter: None, source: None, ..self.clone() })
     }
-    /// Writes all files of the folder. With an adapter, the base model's files are links to those that it was read
-    /// from.
+    /// Writes all files of the folder. With an adapter, the base model's files are links to the files of
+    /// [`ModelFolder::source`].
     pub fn save(&self, folder: &Path) -> Result<()> {
         self.save_as(folder, &SaveOptions::default())
     }
-    /// Writes the same with weights in the format of the options; those of a linked base are unchanged.
+    /// Writes the files of [`ModelFolder::save`] with weights in the format of the options; the files of a linked base
+    /// are unchanged.
     pub fn save_as(&self, folder: &Path, options: &SaveOptions) -> Result<()> {
         match &self.adapter {
             None => save_model_as(folder, &self.config, &self.weights, options)?,
@@ -233,13 +234,13 @@ impl ModelFolder {
             }
         }
     }
-    /// Returns the same model with other weights, without an adapter.
+    /// Returns the model with other weights and without an adapter.
     #[must_use]
     pub fn with_weights(&self, weights: Weights) -> Self {
         Self { weights, adapter: None, source: None, ..self.clone() }
     }
-    /// Returns the same model with the weights that another program trained, read from safetensors in a folder, and the
-    /// number of tensors that differ. Errors: weights of another shape, or of an adapter.
+    /// Returns the model with weights that another program trained, read from safetensors in a folder, and the number
+    /// of tensors that differ. Errors: weights of another shape, or of an adapter.
     pub fn with_external_weights(&self, folder: &Path) -> Result<(Self, usize)> {
         if peft::is_adapter(folder) {
             return Err(Error::invalid(format!("{}: an adapter, not a whole model", folder.display()))
@@ -253,7 +254,7 @@ impl ModelFolder {
         }
         Ok((start.with_weights(weights), changed))
     }
-    /// Returns the same model with a learner's parameters: all weights, or those of its adapter.
+    /// Returns the model with a learner's parameters: all weights, or those of its adapter.
     pub fn with_parameters(&self, parameters: &Parameters) -> Result<Self> {
         let tensors = parameters.to_weights()?;
         match &self.adapter {
@@ -278,7 +279,7 @@ impl ModelFolder {
     pub fn template_digest(&self) -> &Digest {
         self.chat.template().digest()
     }
-    /// Checks the origin of `what`. Errors: data whose tokens were made with another tokenizer or template.
+    /// Checks that the tokens of `what` were made with this tokenizer and template. Errors: data, if a digest differs.
     pub fn expect_digests(&self, tokenizer: &str, template: &str, what: &str) -> Result<()> {
         for (part, own, theirs) in
             [("tokenizer", self.tokenizer_digest(), tokenizer), ("chat template", self.template_digest(), template)]
@@ -295,7 +296,7 @@ impl ModelFolder {
         Ok(())
     }
     /// Returns facts for downstream stages: `tokenizer_digest`, `template_digest`, `parameters`, `vocabulary`, and
-    /// `adapter` where there is one.
+    /// `adapter` if the model has one.
     pub fn metadata(&self) -> BTreeMap<String, Value> {
         let adapter = self.adapter.as_ref().map(|adapter| {
             let facts = json!({"kind": "lora", "rank": adapter.rank, "parameters": adapter.parameter_count()});

@@ -24,11 +24,11 @@ pub struct ModelParameter {
 pub struct Parameters(pub BTreeMap<String, ModelParameter>);
 
 impl Parameters {
-    /// Reads a safetensors file.
+    /// Reads the parameters of a safetensors file.
     pub fn load(path: &Path) -> Result<Self> {
         Self::from_weights(&load_tensors(path)?)
     }
-    /// Writes a safetensors file; equal numbers give equal bytes.
+    /// Writes the parameters to a safetensors file; equal numbers give equal bytes.
     pub fn save(&self, path: &Path) -> Result<()> {
         save_tensors(path, &self.to_weights()?)
     }

@@ -5,6 +5,6 @@
 //! candle's element-wise pool would spin on the same cores, so it gets one thread. The allocator keeps freed pages,
 //! because every step allocates tensors of the same sizes again.
 
-/// Variables for the command of such a process, in addition to `RAYON_NUM_THREADS`.
+/// Variables for the command of a training process, in addition to `RAYON_NUM_THREADS`.
 pub const ENVIRONMENT: [(&str, &str); 3] =
     [("CANDLE_NUM_THREADS", "1"), ("MIMALLOC_PURGE_DELAY", "-1"), ("TOKENIZERS_PARALLELISM", "false")];

@@ -58,7 +58,7 @@ impl MockModelServer {
         });
         Ok(Self { address, state: shared, listener: Some(listener) })
     }
-    /// Returns the address, as in a workflow file.
+    /// Returns the URL of the server, as a workflow file gives it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -66,7 +66,7 @@ impl MockModelServer {
     pub fn inject_fault(&self, path: &str, fault: MockServerFault) {
         lock(&self.state.faults).push((path.to_string(), fault));
     }
-    /// Returns the requests so far.
+    /// Returns all requests so far, with path and body.
     pub fn seen(&self) -> Vec<MockServerRequest> {
         lock(&self.state.requests).clone()
     }

@@ -51,8 +51,8 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Creates an adapter that changes nothing: A is uniform in ±1/√in, as PEFT draws it, and B is 0. Each layer draws
-    /// at its own name.
+    /// Creates an adapter that changes nothing: A is uniform in ±1/√in, as PEFT draws it, and B is 0. The draws of a
+    /// layer are keyed by its name.
     ///
     /// Errors: invalid, if a target names no linear layer of the model (the error lists the existing ones).
     pub fn new(config: &ModelConfig, options: &AdapterOptions, chance: &Chance) -> Result<Self> {
@@ -85,11 +85,11 @@ impl Adapter {
     pub fn layers(&self) -> BTreeSet<&str> {
         self.tensors.keys().filter_map(|name| name.strip_suffix(DOWN)).collect()
     }
-    /// Returns the outputs of the adapter's scoring head, or `None` without one.
+    /// Returns the outputs of the adapter's scoring head, or `None` if the adapter has no scoring head.
     pub fn labels(&self) -> Option<usize> {
         self.tensors.get(SCORES).map(|t| t.dims()[0])
     }
-    /// Returns the adapter's scoring head with its name.
+    /// Returns the adapter's scoring head with its name, or `None` if the adapter has no scoring head.
     pub(crate) fn scores(&self) -> Option<(String, Tensor)> {
         self.tensors.get(SCORES).map(|head| (SCORES.to_string(), head.clone()))
     }
@@ -105,7 +105,8 @@ impl Adapter {
         own.expect(&AdapterShape::from_options(config, options)?)
     }
 
-    /// Checks the tensors. Errors: data or invalid, if a tensor does not fit the model or its partner is missing.
+    /// Checks the adapter's tensors. Errors: data or invalid, if a tensor does not fit the model or its partner is
+    /// missing.
     pub(crate) fn check(&self, config: &ModelConfig) -> Result<()> {
         let shapes = self.tensors.iter().map(|(name, tensor)| (name.clone(), tensor.dims().to_vec())).collect();
         expect_shapes(config, self.rank, &shapes)

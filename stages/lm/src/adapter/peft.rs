@@ -29,7 +29,7 @@ pub fn is_adapter(folder: &Path) -> bool {
 
 /// Reads the adapter of a folder for a base model of this config.
 ///
-/// Errors: invalid, if it requires an unsupported option; data, if it does not fit the model or is not finite.
+/// Errors: invalid, if the adapter requires an unsupported option; data, if it does not fit the model or is not finite.
 pub fn load(folder: &Path, config: &ModelConfig) -> Result<Adapter> {
     read(folder, config).map_err(|e| e.at(folder.display()))
 }
@@ -61,7 +61,7 @@ pub fn read_shape(folder: &Path, config: &ModelConfig) -> Result<AdapterShape> {
     read().map_err(|e: Error| e.at(folder.display()))
 }
 
-/// Returns a tensor's name without PEFT's prefix.
+/// Returns a tensor's name without PEFT's prefix. Errors: a name without the prefix.
 fn own_name(name: &str) -> Result<String> {
     let own = name.strip_prefix(PREFIX).ok_or_else(|| {
         Error::data(format!("{TENSORS}: `{name}` does not begin with `{PREFIX}`"))
@@ -151,7 +151,7 @@ fn refuse_unsupported(options: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Writes both files into an existing folder. Equal adapters give equal bytes.
+/// Writes both files into an existing folder; equal adapters give equal bytes.
 pub fn save(folder: &Path, config: &ModelConfig, adapter: &Adapter) -> Result<()> {
     crate::checkpoint::expect_finite(&adapter.tensors)?;
     let path = folder.join(CONFIG);

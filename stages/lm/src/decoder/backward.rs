@@ -110,7 +110,7 @@ impl<T: KernelScalar> LayerPass<'_, T> {
     fn activation_index(&self) -> usize {
         SequenceChunk::<T>::activation_index(self.keep, self.i)
     }
-    /// Computes `d_input` from `d_output`, leaving in the chunk the inputs of the weight gradients.
+    /// Computes `d_input` from `d_output`, and leaves the inputs of the weight gradients in the chunk.
     fn chunk(&self, chunk: &mut SequenceChunk<T>) {
         self.mlp(chunk);
         self.attention(chunk);

@@ -56,7 +56,7 @@ impl<T: KernelScalar> BranchConfig<T> {
         }
     }
 
-    /// Adds a branch to the residual rows: directly, or through its norm and the scale. The norm's input stays in
+    /// Adds a branch to the residual rows: directly, or through its norm and the scale. Leaves the norm's input in
     /// `raw`.
     pub fn add_branch(
         &self,
@@ -93,8 +93,8 @@ impl<T: KernelScalar> BranchConfig<T> {
         }
     }
 
-    /// Computes the gradient of a branch's output from that of the residual stream that it was added to. Where the two
-    /// are the same, `d` is left empty.
+    /// Computes the gradient of a branch's output from the gradient of the residual stream to which the branch was
+    /// added. Leaves `d` empty if both are the same.
     pub fn output_gradient<'t>(
         &self,
         out: OutNorm<'_, T>,
@@ -121,7 +121,7 @@ impl<T: KernelScalar> BranchConfig<T> {
     }
 }
 
-/// Propagates the gradient of a branch's input to the residual rows `x`, and recomputes that input.
+/// Propagates the gradient of a branch's input to the residual rows `x`, and recomputes the branch's input.
 pub(super) fn residual_gradient<T: KernelScalar>(
     x: &[T],
     weight: Option<&[T]>,
@@ -143,7 +143,7 @@ pub(super) fn residual_gradient<T: KernelScalar>(
     }
 }
 
-/// Returns the first `n` places of a buffer, all 0.
+/// Returns the first `n` numbers of a buffer, all 0. Grows the buffer if necessary.
 pub(super) fn zeroed<T: KernelScalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
     let part = fit(buffer, n);
     part.fill(T::ZERO);

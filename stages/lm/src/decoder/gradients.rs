@@ -11,7 +11,7 @@ use crate::ops::KernelScalar;
 use crate::ops::vector::add_into;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sums one vector's shares over the chunks, in order.
+/// Sums the chunks' shares of one vector's gradient, in order.
 pub(super) fn sum<T: KernelScalar>(
     chunks: &[SequenceChunk<T>],
     n: usize,
@@ -61,7 +61,7 @@ impl<T: KernelScalar> LayerGradients<'_, T> {
         format!("model.layers.{}.{part}", self.layer)
     }
 
-    /// Computes the gradients of norms and biases: shares of the chunks, summed.
+    /// Computes the gradients of norms and biases as sums of the chunks' shares, and stores them in `gradients`.
     pub fn vectors(&self, chunks: &[SequenceChunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
         let KernelSizes { hidden, query, key, .. } = self.sizes;
         let names = self.norms;

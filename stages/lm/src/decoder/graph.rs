@@ -200,7 +200,7 @@ impl CustomOp3 for Attach {
         _: &Tensor,
         _: &Tensor,
     ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        // An odd last parameter takes both places and is used once.
+        // An odd last parameter is both `first` and `last`, and its gradient is used once.
         Ok((Some(token.zeros_like()?), self.take(&self.first), self.take(&self.last)))
     }
 }

@@ -16,7 +16,7 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Trajectory, errored_turns, mask_turns};
 
-/// A training sequence.
+/// Tokens of one sequence and their loss mask.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Example {
     /// Token ids of the whole sequence.
@@ -39,7 +39,7 @@ pub struct TokenizedTrajectory {
     pub id: String,
     /// Id of its problem.
     pub problem_id: String,
-    /// Contexts: more than one with a template that rewrites earlier turns.
+    /// Contexts. A template that rewrites earlier turns gives more than one.
     pub contexts: Vec<Example>,
     /// Turns left out of the loss because their tool call failed.
     pub masked_turns: usize,
@@ -52,7 +52,8 @@ impl TokenizedTrajectory {
     }
 }
 
-/// Encodes rows, in order. A row that cannot be encoded has an error that names it.
+/// Encodes rows on all threads and returns the results in order. With `mask_errored_turns`, turns whose tool call
+/// failed are excluded from the loss. The error of a row that cannot be encoded names the row.
 pub fn tokenize(
     model: &ModelFolder,
     rows: &[Trajectory],
@@ -89,8 +90,8 @@ fn encode(model: &ModelFolder, row: &Trajectory) -> Result<ConversationTokens> {
     })
 }
 
-/// Checks the origin of tokens. Errors: rows with tokens of another tokenizer or template. Rows without tokens
-/// (demonstrations) are not checked.
+/// Checks the tokenizer and template of the tokens in `rows`. Errors: rows with tokens of another tokenizer or
+/// template; `what` names the rows in the message. Rows without tokens (demonstrations) are not checked.
 pub fn expect_same_text(model: &ModelFolder, rows: &[Trajectory], what: &str) -> Result<()> {
     for row in rows.iter().filter(|r| !r.token_ids.is_empty()) {
         model.expect_digests(&row.tokenizer_digest, &row.template_digest, &format!("row `{}` of {what}", row.id))?;

@@ -40,7 +40,7 @@ pub struct Architecture {
 /// Where queries and keys are normed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QkNorm {
-    /// Not at all.
+    /// No norm.
     None,
     /// Every head by itself, with one weight per number of a head (Qwen3, Gemma 3).
     Head,

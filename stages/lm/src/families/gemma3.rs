@@ -62,7 +62,7 @@ fn write(architecture: &Architecture, map: &mut Map<String, Value>) {
     map.insert("query_pre_attn_scalar".into(), whole(scale.powi(-2)));
 }
 
-/// Returns a number as an integer where it is one: transformers requires an integer below the root.
+/// Returns a number as a JSON integer if it is integral, because transformers requires an integer for integral values.
 fn whole(x: f64) -> Value {
     if (x - x.round()).abs() < 1e-6 * x { json!(x.round() as u64) } else { json!(x) }
 }

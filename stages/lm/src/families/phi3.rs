@@ -26,7 +26,8 @@ fn read(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Architecture> {
     })
 }
 
-/// Writes exactly three keys into `rope_scaling`, as transformers 4 requires, and the original length next to it.
+/// Writes exactly three keys into `rope_scaling`, as transformers 4 requires, and the original length as a separate
+/// key.
 fn write(architecture: &Architecture, map: &mut Map<String, Value>) {
     write_window(architecture, map);
     let rope = &architecture.ropes[0];

@@ -29,7 +29,7 @@ fn read(keys: &Keys<'_>, sizes: &ConfigSizes) -> Result<Architecture> {
     Ok(Architecture { layers, ropes: vec![rope], ..llama::read(keys, sizes)? })
 }
 
-/// Returns which layers rotate: 1 in `no_rope_layers`, despite its name.
+/// Returns for every layer whether it rotates: 1 in `no_rope_layers` means that it does, despite the key's name.
 fn turns(keys: &Keys<'_>, layers: usize) -> Result<Vec<bool>> {
     let Some(value) = keys.present("no_rope_layers") else {
         let interval = keys.size_or("no_rope_layer_interval", 4)?.max(1);

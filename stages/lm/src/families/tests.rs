@@ -184,7 +184,7 @@ fn generation_computes_what_transformers_computes() {
     }
 }
 
-/// Token by token with a cache, far beyond every window, as one forward pass.
+/// Compares decoding token by token with a cache, far beyond every window, with one forward pass.
 #[test]
 fn sampling_records_what_training_computes() {
     for fixture in fixtures() {
@@ -319,7 +319,8 @@ fn both_spellings_of_rotary_scaling_are_read_alike() {
     assert_eq!((old[0].dim(16), old[0].limit()), (12, Some(128)));
 }
 
-/// The rotation of a long sequence would change that of its first tokens, which are already in the cache.
+/// Longer sequences are rejected, because their rotation would change the angles of the first tokens, which are already
+/// in the cache.
 #[test]
 fn sequences_beyond_longropes_original_length_are_rejected() {
     let fixture = fixtures().into_iter().find(|f| f.name == "phi4").unwrap();

@@ -36,8 +36,8 @@ pub(super) fn share(
     shares
 }
 
-/// Runs one step of sequences that one thread computes, or that several compute together: one for each scratch, in
-/// rayon's current pool.
+/// Runs one decoding step of the sequences in `share`. One thread per entry of `scratches` computes, in rayon's current
+/// pool.
 pub(super) fn decode(
     model: &PackedModel,
     isa: Isa,

@@ -21,11 +21,11 @@ pub enum CompactRows {
 }
 
 impl CompactRows {
-    /// Stores the numbers of all rows in the fewest bytes that are exact.
+    /// Stores the numbers of all rows, as bfloat16 if every number is one, else as float32.
     pub fn new(numbers: Vec<f32>) -> Self {
         if is_bf16(&numbers) { Self::Half(numbers.into_iter().map(bf16_bits).collect()) } else { Self::Full(numbers) }
     }
-    /// Copies the numbers from `start` on.
+    /// Copies `out.len()` numbers from index `start` on to `out`.
     pub fn copy(&self, start: usize, out: &mut [f32]) {
         let end = start + out.len();
         match self {

@@ -31,7 +31,7 @@ impl Heads {
     pub fn new(queries: usize, keys: usize, dim: usize) -> Self {
         Self { queries, keys, dim, scale: 1.0 / (dim as f64).sqrt(), window: None }
     }
-    /// Returns the first token that the query at `place` sees.
+    /// Returns the first token that the query at position `place` sees.
     fn first_seen(self, place: usize) -> usize {
         self.window.map_or(0, |w| (place + 1).saturating_sub(w))
     }
@@ -169,7 +169,7 @@ pub fn backward<T: KernelScalar>(
     }
 }
 
-/// A block of queries and the keys that they see together.
+/// A block of queries and the keys that the queries see together.
 #[derive(Clone, Copy)]
 struct QueryBlock {
     heads: Heads,
@@ -195,7 +195,8 @@ impl QueryBlock {
 }
 
 vectorized! {
-    /// Converts each row of scores to probabilities over the columns that it sees, 0 elsewhere; keeps the log-sum-exp.
+    /// Converts each row of scores to probabilities over the columns that the row sees, 0 elsewhere. Stores the
+    /// log-sum-exp of each row in `log_sums`.
     fn softmax(scores: &mut [T], block: QueryBlock, scale: T, log_sums: &mut [T], stride: usize) {
         for (r, row) in scores.chunks_exact_mut(block.seen).enumerate() {
             let columns = block.columns(r);
@@ -215,7 +216,8 @@ vectorized! {
 }
 
 vectorized! {
-    /// Converts scores to probabilities again, and the gradients of probabilities to those of unscaled scores.
+    /// Computes the probabilities of scores again, and converts the gradients of probabilities to gradients of unscaled
+    /// scores.
     fn softmax_backward(
         scores: &mut [T],
         d_scores: &mut [T],
@@ -247,7 +249,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Computes Σ out · d_out of each row: the term of the softmax's normalization.
+    /// Computes Σ out · d_out of each row, the normalization term of the softmax's backward.
     fn row_dots(a: &[T], b: &[T], stride: usize, dim: usize, sums: &mut [T]) {
         for (r, sum) in sums.iter_mut().enumerate() {
             *sum = dot(&a[r * stride..r * stride + dim], &b[r * stride..r * stride + dim]);

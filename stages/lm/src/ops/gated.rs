@@ -16,8 +16,8 @@ pub fn forward<T: super::KernelScalar>(activation: Activation, gate_up: &[T], wi
     }
 }
 
-/// Computes the backward from the gradient `dy` of y: writes the gradients of gate and up to `d_gate_up`, and y once
-/// more to `y`.
+/// Computes the backward from the gradient `dy` of y: writes the gradients of gate and up to `d_gate_up`, and the
+/// recomputed y to `y`.
 pub fn backward<T: super::KernelScalar>(
     activation: Activation,
     gate_up: &[T],

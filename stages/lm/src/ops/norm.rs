@@ -21,7 +21,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Computes y once more (same bits) from the kept scales.
+    /// Computes y again, with the same bits, from the kept scales.
     pub fn recompute(x: &[T], weight: &[T], scales: &[T], y: &mut [T]) {
         let width = weight.len();
         assert!(x.len() == y.len() && x.len() == scales.len() * width);

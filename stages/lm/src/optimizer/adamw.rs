@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use trainyard_core::{Error, Result};
 
-/// Hyper-parameters. The learning rate is given at each step.
+/// Options of AdamW. [`AdamW::step`] takes the learning rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamWConfig {
     /// Decay of the mean of gradients, in [0, 1).
@@ -20,9 +20,9 @@ pub struct AdamWConfig {
     pub beta2: f64,
     /// Added to the root of the corrected mean of squares, against division by 0.
     pub epsilon: f64,
-    /// Applied to matrices only: vectors (norms, biases) never decay.
+    /// Decay of the weights of matrices; vectors (norms, biases) never decay.
     pub weight_decay: f64,
-    /// Gradients are scaled down to this global norm before the step; none = no clipping.
+    /// Maximum global norm of the gradients, to which a step scales larger ones down; `None` = no clipping.
     pub max_norm: Option<f64>,
 }
 
@@ -60,7 +60,7 @@ pub struct AdamW {
 const PIECE: usize = 16_384;
 
 impl AdamW {
-    /// Creates the optimizer; the parameters are shared with the model, and moments start at 0.
+    /// Creates an optimizer that shares `parameters` with the model; all moments start at 0.
     pub fn new(parameters: &BTreeMap<String, Var>, config: AdamWConfig) -> Self {
         let zero = |v: &Var| Moments {
             first: vec![0.0; v.elem_count()],
@@ -70,13 +70,14 @@ impl AdamW {
         let moments = parameters.iter().map(|(name, v)| (name.clone(), zero(v))).collect();
         Self { config, parameters: parameters.clone(), moments, steps: 0 }
     }
-    /// Returns the number of steps, including those before a checkpoint was loaded.
+    /// Returns the number of steps, including those before the state was loaded.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Runs one update with learning rate `rate`. Gradients that are not finite leave the state unchanged and are an
-    /// error of kind data.
+    /// Updates the parameters in place with learning rate `rate`.
+    ///
+    /// Errors: data, if the gradients are not finite; the state is then unchanged.
     pub fn step(&mut self, gradients: &Gradients, rate: f64) -> Result<StepReport> {
         let norm = gradients.global_norm();
         if !norm.is_finite() {
@@ -125,8 +126,8 @@ impl AdamW {
         }
         save_numbers(path, &state)
     }
-    /// Restores the state that [`AdamW::save`] wrote, as `load_tensors` reads it, for the same parameters; the error
-    /// names a missing or misshapen tensor.
+    /// Restores the state that [`AdamW::save`] wrote, as `load_tensors` reads it, for the same parameters. Errors name
+    /// a missing or misshapen tensor.
     pub fn load(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let find = |key: &str, shape: &[usize]| {
             let tensor = state.get(key).ok_or_else(|| Error::data(format!("the optimizer state lacks `{key}`")))?;

@@ -284,14 +284,14 @@ impl trainyard_api::PreparedOptions for ModelInitConfig {
 }
 
 impl ModelInitConfig {
-    /// Returns tokenizer and template of the folder `from`, or `None` if it does not exist yet or the template is
-    /// another.
+    /// Returns tokenizer and template of the folder `from`, or `None` for a new model, if the folder does not exist
+    /// yet, or if the options replace its template.
     fn given_chat(&self) -> Option<Result<ChatEncoder>> {
         let folder = Path::new(self.from.as_deref().filter(|_| !self.is_new() && self.template.is_none())?);
         folder.join("tokenizer.json").is_file().then(|| ModelFolder::load_chat(folder))
     }
-    /// Returns the shape of the model: that of the given one, or that of a new one, whose vocabulary may turn out
-    /// smaller.
+    /// Returns the shape of the model, or `None` if `from` does not exist yet or cannot be read. The vocabulary of a
+    /// new model may turn out smaller.
     fn known_shape(&self) -> Option<ModelConfig> {
         if self.is_new() {
             return Some(self.shape(self.tokenizer.vocabulary_size.unwrap_or(1)));
@@ -315,7 +315,7 @@ impl ModelInitConfig {
         there.then(|| peft::read_shape(folder, shape))
     }
     /// Returns whether the model is new. An empty `from` counts as omitted, so that a workflow parameter can switch
-    /// between the two.
+    /// between a new and a given model.
     fn is_new(&self) -> bool {
         self.from.as_deref().is_none_or(str::is_empty)
     }

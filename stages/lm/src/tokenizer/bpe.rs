@@ -34,7 +34,7 @@ pub fn train_bpe<'t>(
     train(texts, vocabulary_size, special).map_err(|e| Error::bug(format!("training the tokenizer: {e}")))
 }
 
-/// Returns the text between special tokens, which are tokens already and must not contribute to the merges.
+/// Returns the text between special tokens. Special tokens are tokens already and must not contribute to the merges.
 fn between(text: &str, special: &[&str]) -> Vec<String> {
     let mut parts = vec![text.to_string()];
     for token in special {

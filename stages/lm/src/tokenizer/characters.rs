@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use trainyard_core::Result;
 
-/// Builds the tokenizer. Ids: the special tokens in their order, then the characters by code point.
+/// Builds a tokenizer from the characters of `corpus`. Ids: the special tokens in their order, then the characters by
+/// code point.
 pub fn character_tokenizer<'t>(corpus: impl IntoIterator<Item = &'t str>, special: &[&str]) -> Result<Tokenizer> {
     let mut alphabet: BTreeSet<char> = (' '..='~').chain(['\t', '\n']).collect();
     for text in corpus {

@@ -8,13 +8,14 @@ use super::prefix_placement::PrefixPlacement;
 use super::text::Tokenizer;
 use trainyard_core::{Error, Result};
 
-/// Encoded before a piece and removed again.
+/// Texts that are encoded before a piece and whose tokens are removed again.
 const ANCHORS: [&str; 3] = ["\n", "a", "="];
 
 impl Tokenizer {
     /// Encodes a piece that follows `before` in a text.
     ///
-    /// Errors: as [`Tokenizer::encode`]; a piece whose tokens cannot be separated from those of the text before it.
+    /// Errors: those of [`Tokenizer::encode`]; a piece whose tokens cannot be separated from the tokens of the text
+    /// before it.
     pub fn encode_next(&self, before: &str, piece: &str) -> Result<Vec<u32>> {
         let begins = match self.prefix_placement() {
             PrefixPlacement::Nowhere => true,
@@ -33,7 +34,7 @@ impl Tokenizer {
         Err(Error::data("the tokenizer cannot encode this text in pieces")
             .help("use a model whose tokenizer does not merge words with the text before them"))
     }
-    /// Encodes external text in the same way: added tokens in it become ordinary characters.
+    /// Encodes external text that follows `before`: added tokens in the text become ordinary characters.
     pub fn encode_plain_next(&self, before: &str, text: &str) -> Result<Vec<u32>> {
         let (mut ids, mut done) = (Vec::new(), 0);
         while let Some((start, token)) = self.first_added(&text[done..]) {
@@ -45,7 +46,7 @@ impl Tokenizer {
         ids.extend(self.encode_next(&format!("{before}{}", &text[..done]), &text[done..])?);
         Ok(ids)
     }
-    /// Determines the value of [`Self::prefix_placement`] by encoding.
+    /// Determines by encoding the value that [`Self::prefix_placement`] returns.
     pub(super) fn detect_prefix_placement(&self) -> PrefixPlacement {
         let encode = |text: &str| self.encode(text).ok();
         let (Some(anchor), Some(alone), Some(joined)) = (encode("\n"), encode("b"), encode("\nb")) else {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct DeviceGradients(BTreeMap<String, Tensor>);
 
 impl DeviceGradients {
-    /// Adds a gradient to that of the parameter.
+    /// Adds `gradient` to the accumulated gradient of the parameter `name`.
     pub fn add(&mut self, name: &str, gradient: Tensor) -> Result<()> {
         let gradient = gradient.detach().to_dtype(DType::F32)?;
         let sum = match self.0.remove(name) {

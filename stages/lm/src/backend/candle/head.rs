@@ -51,9 +51,9 @@ struct LogitsChunk {
     tokens: Tensor,
     /// `[n, vocabulary]`: logits over temperature minus the maximum, float32.
     scaled: Tensor,
-    /// `[n, vocabulary]`: exp of it.
+    /// `[n, vocabulary]`: exp of `scaled`.
     masses: Tensor,
-    /// `[n, 1]`: log of their sum.
+    /// `[n, 1]`: log of the sum of `masses`.
     log_total: Tensor,
     /// `[n, 1]`.
     entropy: Tensor,

@@ -84,7 +84,7 @@ impl CandleLearner {
         })
     }
 
-    /// Returns the dropout of the next forward pass.
+    /// Returns the dropout of the next forward pass and counts the pass.
     fn next_dropout(&mut self) -> Option<Dropout> {
         let pass = self.passes;
         self.passes += 1;
@@ -130,7 +130,7 @@ impl CandleLearner {
         if self.body.config.tie_word_embeddings { EMBEDDINGS } else { "lm_head.weight" }
     }
 
-    /// Adds all gradients of the pass. Returns false if all slopes are omitted, which means 0.
+    /// Adds all gradients of the pass. Returns false if `slopes` are all omitted, which means 0.
     fn collect(
         &self,
         kept: BackwardState,

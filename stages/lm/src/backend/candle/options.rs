@@ -58,7 +58,7 @@ impl PartOptions for Candle {
     }
 }
 
-/// Returns the advice for a stage that requests a GPU and does not use it.
+/// Returns advice for a stage that requests a GPU without using it.
 pub fn how_to_use_a_gpu() -> String {
     match DeviceKind::gpus().first() {
         Some(kind) => format!("use `backend: {{kind: candle, device: {}}}`, or leave `gpus` out", kind.name()),

@@ -39,14 +39,14 @@ impl DropoutContext<'_> {
 }
 
 impl LayerSource<'_> {
-    /// Returns a parameter. Errors: an absent one.
+    /// Returns the parameter `name`. Errors: an absent one.
     pub fn need(&self, name: &str) -> Result<Tensor> {
         match (self.find)(name)? {
             Some(tensor) => Ok(tensor),
             None => candle_core::bail!("the model lacks `{name}`"),
         }
     }
-    /// Returns the factor of the norm `name`.
+    /// Returns the weight of the norm `name`, with the family's offset.
     pub fn norm(&self, name: &str) -> Result<Tensor> {
         let (weight, offset) = (self.need(&format!("{name}.weight"))?, self.config.architecture.norm_offset);
         if offset == 0.0 { Ok(weight) } else { weight + offset }
@@ -59,7 +59,8 @@ impl LayerSource<'_> {
         let low = self.lora_of(layer, part, weight.dims2()?)?;
         Ok(CandleLinear { weight, bias, lora: low })
     }
-    /// Returns the factors of a linear layer whose weight has this shape, if it is adapted.
+    /// Returns the adapter's factors for a linear layer whose weight has this shape, or `None` if the layer is not
+    /// adapted.
     fn lora_of(
         &self,
         layer: usize,

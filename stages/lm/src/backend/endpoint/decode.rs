@@ -34,7 +34,7 @@ impl Cache for InFlightState {
     }
 }
 
-/// Samples by requests.
+/// Samples by requests to a server.
 pub struct EndpointDecode {
     pub client: HttpClient,
     pub dialect: &'static dyn Dialect,
@@ -207,7 +207,8 @@ fn is_untruncated(sampling: &SamplingParams) -> bool {
     sampling.top_p >= 1.0 && sampling.top_k == 0
 }
 
-/// Servers score given tokens under the model's own distribution.
+/// Checks that given tokens are scored under the model's own distribution, the only one that servers support. Errors:
+/// invalid, for another temperature or truncation.
 fn expect_plain(sampling: &SamplingParams) -> Result<()> {
     if is_untruncated(sampling) && (sampling.temperature == 1.0 || sampling.temperature == 0.0) {
         return Ok(());
@@ -240,7 +241,8 @@ fn expect_answerable(dialect: &dyn Dialect, mode: LogprobsMode, sampling: &Sampl
     .help("sample at temperature 1 without truncation, or start vLLM with `--logprobs-mode processed_logprobs`"))
 }
 
-/// Returns why a kind of server cannot sample under these options, regardless of its flags.
+/// Returns the problem and the remedy if a kind of server cannot sample under these options, regardless of its flags,
+/// or `None` if it can.
 pub fn unsupported_sampling(options: &Endpoint, sampling: &SamplingParams) -> Option<(String, String)> {
     let truncated = sampling.temperature > 0.0 && !is_untruncated(sampling);
     (options.server == super::dialect::InferenceServerKind::Sglang && truncated).then(|| {

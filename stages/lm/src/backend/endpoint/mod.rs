@@ -38,7 +38,7 @@ pub struct EndpointBackend {
 }
 
 impl EndpointBackend {
-    /// Creates the backend without a request to the server.
+    /// Creates the backend without sending a request to the server.
     pub fn new(options: Endpoint, secrets: &Secrets) -> Self {
         Self { options, secrets: secrets.clone(), weight_lock: Arc::default() }
     }

@@ -6,7 +6,7 @@
 use super::lanes::{Lanes, kernel};
 
 kernel! {
-    /// Whether no value is NaN or infinite.
+    /// Returns whether no value is NaN or infinite.
     all_finite = all_finite_body(x: &[f32]) -> bool
 }
 
@@ -16,7 +16,7 @@ fn all_finite_body<L: Lanes>(x: &[f32]) -> bool {
 }
 
 kernel! {
-    /// The index of the highest value, the first among equals. No value may be NaN.
+    /// Returns the index of the highest value, the first among equals. No value may be NaN.
     first_highest = first_highest_body(x: &[f32]) -> usize
 }
 
@@ -37,7 +37,7 @@ fn first_highest_body<L: Lanes>(x: &[f32]) -> usize {
 }
 
 kernel! {
-    /// `x[i] = x[i] / divisor - shift`.
+    /// Computes `x[i] = x[i] / divisor - shift` in place.
     divide_and_shift = divide_and_shift_body(x: &mut [f32], divisor: f32, shift: f32)
 }
 
@@ -47,7 +47,7 @@ fn divide_and_shift_body<L: Lanes>(x: &mut [f32], divisor: f32, shift: f32) {
 }
 
 kernel! {
-    /// The sum in double precision: eight lanes by index, then in order.
+    /// Returns the sum in double precision: eight lanes by index, then the lanes in order.
     sum_wide = sum_wide_body(x: &[f32]) -> f64
 }
 
@@ -67,7 +67,7 @@ fn sum_wide_body<L: Lanes>(x: &[f32]) -> f64 {
 }
 
 kernel! {
-    /// `Σ masses[i] · x[i]` over the masses above 0, summed as [`sum_wide`] does.
+    /// Returns `Σ masses[i] · x[i]` over the masses above 0, summed as [`sum_wide`] does.
     dot_wide = dot_wide_body(masses: &[f32], x: &[f32]) -> f64
 }
 

@@ -113,7 +113,7 @@ impl WeightUpdateApi for Sglang {
     }
 }
 
-/// Adds the adapter's key to the body: the server has one model, and a separate key names an adapter of it.
+/// Adds the adapter's key to the body: the server has one model, and a separate key names the adapter of a request.
 fn with_adapter(mut body: Value, model: &ServedModelName) -> JsonRequest {
     if let Some(adapter) = &model.adapter {
         body["lora_path"] = json!(adapter);
