@@ -47,7 +47,7 @@ pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
     Ok((config, weights))
 }
 
-/// Reads the weights of a folder as those of a model with this config. Errors: as in [`load_model`].
+/// Reads the weights of a folder for a model with this config. Errors: as in [`load_model`].
 pub fn load_weights(folder: &Path, config: &ModelConfig) -> Result<Weights> {
     let mut found = Weights::new();
     for file in weight_files(folder)? {

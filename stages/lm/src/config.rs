@@ -30,7 +30,7 @@ pub struct ModelConfig {
     pub head_dim: usize,
     /// Added to the mean square in every RMS norm.
     pub rms_norm_eps: f64,
-    /// Whether the language head reuses the embedding matrix, so that there is no `lm_head.weight`.
+    /// Whether the language head reuses the embedding matrix; the file then has no `lm_head.weight`.
     pub tie_word_embeddings: bool,
     /// Maximum tokens of a sequence in the file; see [`ModelConfig::positions`].
     pub max_position_embeddings: usize,
@@ -88,7 +88,7 @@ impl ModelConfig {
     pub fn query_width(&self) -> usize {
         self.num_attention_heads * self.head_dim
     }
-    /// Returns the width of all key heads together (that of values is the same).
+    /// Returns the width of all key heads together, which is also the width of all value heads.
     pub fn key_width(&self) -> usize {
         self.num_key_value_heads * self.head_dim
     }

@@ -28,9 +28,9 @@ use trainyard_core::{Digest, Error, Result};
 pub struct GenerationConfig {
     /// Tokens that end a turn, in addition to those of the chat template.
     pub eos_token_id: Vec<u32>,
-    /// Padding token, kept for other programs; batches here have no padding.
+    /// Padding token, kept for other programs; batches of this crate have no padding.
     pub pad_token_id: Option<u32>,
-    /// Token that begins a text, kept for other programs; encoding here adds none.
+    /// Token that begins a text, kept for other programs; encoding in this crate adds none.
     pub bos_token_id: Option<u32>,
     /// Divides the logits; 1 = the model's own distribution.
     pub temperature: f64,
@@ -127,7 +127,7 @@ impl GenerationConfig {
 pub struct ModelFolder {
     /// Shape of the decoder, from `config.json`.
     pub config: ModelConfig,
-    /// Tensors by Hugging Face name, as `config` lists them; those of the base, if there is an adapter.
+    /// Tensors by Hugging Face name, as `config` lists them. With an adapter, the tensors of the base model.
     pub weights: Weights,
     /// Adapter of the weights, if any.
     pub adapter: Option<Adapter>,

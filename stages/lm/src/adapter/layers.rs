@@ -35,7 +35,7 @@ pub fn linear_layers(config: &ModelConfig) -> Vec<LinearLayer> {
 /// The rows of an adapted layer of files that one linear layer of the decoder computes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AdapterRows {
-    /// Name below the decoder layer: the decoder's own, or that of a fused layer.
+    /// Name below the decoder layer: the name of the decoder's linear layer, or of the fused layer that contains it.
     pub layer: &'static str,
     pub rows: Range<usize>,
     /// Rows of the fused layer.

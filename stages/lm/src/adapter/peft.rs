@@ -143,7 +143,7 @@ fn refuse_unsupported(options: &Value) -> Result<()> {
     if let Some(key) = UNSUPPORTED.iter().find(|key| !empty(&options[**key])) {
         return refuse(key);
     }
-    // PEFT itself adds `classifier` and `score` for every token classifier, whether the model has them or not.
+    // PEFT adds `classifier` and `score` for every token classifier, even if the model lacks them.
     let known = |module: &Value| module == "score" || module == "classifier";
     if options["modules_to_save"].as_array().is_some_and(|modules| !modules.iter().all(known)) {
         return refuse("modules_to_save");

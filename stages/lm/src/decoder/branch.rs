@@ -23,7 +23,7 @@ pub(super) struct Branch<'a, T> {
     pub place: ChunkContext<'a>,
     pub input: &'a [T],
     pub linear: &'a LinearView<'a, T>,
-    /// The linear layer's transposed weight, if it was computed.
+    /// The linear layer's transposed weight; `None` if the pass did not transpose it.
     pub transposed: Option<&'a [T]>,
     /// Rows of the adapter.
     pub lora: &'a mut LoraRows<T>,

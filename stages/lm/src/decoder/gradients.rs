@@ -24,8 +24,8 @@ pub(super) fn sum<T: KernelScalar>(
     total
 }
 
-/// Computes the gradient of the embeddings: the gradient of each row is added to that of its token, in the order of the
-/// batch.
+/// Computes the gradient of the embeddings: adds the gradient of each row to the gradient of its token, in the order of
+/// the batch.
 pub(super) fn embeddings<T: KernelScalar>(
     sizes: KernelSizes,
     n: usize,

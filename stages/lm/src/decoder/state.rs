@@ -19,10 +19,10 @@ const CHUNKS: usize = 16;
 /// Thresholds at which a pass trades time for memory. They change no bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PassLimits {
-    /// Bytes of activations up to which all of them are kept for the backward; beyond, only each layer's input is.
+    /// Maximum bytes of activations that a pass keeps for the backward; a larger pass keeps only each layer's input.
     pub activations: usize,
-    /// Numbers in the layers' matrices up to which they are transposed once for a pass; beyond, products read them
-    /// untransposed.
+    /// Maximum numbers in the layers' matrices for which a pass transposes the matrices once; products read larger
+    /// models' matrices untransposed.
     pub transposed: usize,
 }
 

@@ -31,7 +31,7 @@ pub struct Architecture {
     pub attention_scale: Option<f64>,
     /// Divides the logits, before the temperature.
     pub logits_scaling: f64,
-    /// Rotations that layers choose from. The first is that of layers without a window.
+    /// Rotations that layers choose from. Layers without a window use the first.
     pub ropes: Vec<Rope>,
     /// One entry per layer.
     pub layers: Vec<LayerKind>,

@@ -53,7 +53,8 @@ pub enum RopeScaling {
     Longrope {
         /// Divisors of sequences up to `original`.
         short_factor: Vec<f64>,
-        /// Divisors of longer sequences, which are rejected here: they would change the angles of earlier tokens.
+        /// Divisors of longer sequences. The decoder rejects such sequences, because these divisors would change the
+        /// angles of earlier tokens.
         long_factor: Vec<f64>,
         /// See the type.
         original: usize,
@@ -75,9 +76,9 @@ pub struct Yarn {
     pub attention_factor: f64,
     /// Turns over `original` tokens from which on a pair is unchanged.
     pub beta_fast: f64,
-    /// Turns up to which a pair is divided by the whole factor.
+    /// Turns up to which a pair is divided by the full factor.
     pub beta_slow: f64,
-    /// Whether the two borders are rounded outwards to whole pairs.
+    /// Whether the two borders are rounded outwards to the index of a pair.
     pub truncate: bool,
 }
 

@@ -34,8 +34,9 @@ struct Fixture {
 #[derive(Deserialize)]
 struct Row {
     tokens: Vec<u32>,
-    /// Log-probability of token t + 1 after token t, and the entropy there.
+    /// Log-probability of token t + 1 after token t.
     logprobs: Vec<f32>,
+    /// Entropy of the distribution after token t.
     entropies: Vec<f32>,
     /// Log-probabilities of all tokens after the last one.
     last: Vec<f32>,

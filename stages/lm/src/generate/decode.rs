@@ -86,7 +86,7 @@ pub(super) fn decode(
     }
 }
 
-/// Draws the next token of sequences that were equal so far.
+/// Draws the next token of each sequence of a group, whose tokens are equal so far.
 fn draw_group(
     model: &PackedModel,
     isa: Isa,

@@ -25,7 +25,7 @@ pub struct Generator {
     pub(super) scratches: Vec<ForwardScratch>,
     pool: Option<rayon::ThreadPool>,
     config: ModelConfig,
-    /// Rank and scale of the adapter, if there is one.
+    /// Rank and scale of the adapter, for models that have one.
     adapter: Option<(usize, f64)>,
     pub(super) sequences: SequenceTable<KvBlocks>,
 }

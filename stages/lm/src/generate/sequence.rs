@@ -29,7 +29,7 @@ pub struct SequenceRequest {
     pub draw: DrawKey,
     /// Temperature and truncation, for all turns of the sequence.
     pub sampling: SamplingParams,
-    /// Sampling one of these ends the turn; it is kept as the turn's last token.
+    /// Tokens that end a turn. A sampled stop token is the last token of its turn.
     pub stop_tokens: Vec<u32>,
     /// Limit of one turn; 0 only computes the prompt.
     pub max_new_tokens: usize,
@@ -51,7 +51,7 @@ pub enum SequenceFinish {
 pub struct SequenceState {
     /// Prompt, sampled turns and observations in order.
     pub token_ids: Vec<u32>,
-    /// Whether the token was sampled by this engine.
+    /// Whether the sampler sampled the token.
     pub loss_mask: Vec<bool>,
     /// Agent turn from 0. The prompt belongs to turn 0, an observation to the turn that it opens.
     pub turn: Vec<u16>,

@@ -36,7 +36,7 @@ impl<C> SequenceEntry<C> {
         }
         full
     }
-    /// Returns the uniform number in [0, 1) for the draw of the next token.
+    /// Returns the uniform number in [0, 1) that draws the next token.
     pub fn uniform(&self) -> f64 {
         self.draws().uniform()
     }

@@ -25,7 +25,7 @@ struct Pipeline {
     normalizer: Value,
     pre_tokenizer: Value,
     decoder: Value,
-    /// Whether whole words of the vocabulary are taken without merging.
+    /// Whether words that are in the vocabulary become one token without merges.
     ignore_merges: bool,
     /// Whether characters that the vocabulary lacks become bytes `<0x…>`.
     byte_fallback: bool,

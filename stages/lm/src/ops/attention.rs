@@ -50,7 +50,7 @@ impl Heads {
     }
 }
 
-/// Memory that calls share; it grows to the longest sequence.
+/// Buffers that calls share. They grow to the longest sequence.
 #[derive(Debug, Clone, Default)]
 pub struct AttentionBuffers<T> {
     scores: Vec<T>,

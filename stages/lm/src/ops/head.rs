@@ -115,7 +115,7 @@ struct LanguageHeadOp<T> {
     learned: bool,
     /// Whether the forward keeps the logits.
     keep: bool,
-    /// The logits of all places, from the forward to the backward.
+    /// Logits of all places, kept by the forward for the backward.
     kept_logits: Mutex<Option<Vec<T>>>,
 }
 

@@ -97,7 +97,7 @@ impl AdamW {
                 gradient,
                 moments: Mutex::new(moments),
                 clip: clip as f32,
-                // 1 - β is rounded once: 1 - f32(0.999) is off by 5e-5 of itself
+                // 1 - β is rounded once: 1 - f32(0.999) has a relative error of 1.3e-5.
                 beta1: (c.beta1 as f32, (1.0 - c.beta1) as f32),
                 beta2: (c.beta2 as f32, (1.0 - c.beta2) as f32),
                 keep: (1.0 - decay) as f32,
@@ -165,7 +165,7 @@ pub(crate) fn not_finite(name: Option<&str>, steps: u64) -> Error {
         .help("lower the learning rate, or check the loss for infinities")
 }
 
-/// The element-wise update of one parameter, in place.
+/// Element-wise in-place update of one parameter.
 struct AdamWUpdate<'a> {
     gradient: &'a [f32],
     moments: Mutex<&'a mut Moments>,

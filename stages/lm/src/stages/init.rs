@@ -373,7 +373,7 @@ fn create(config: &ModelInitConfig, context: &StageContext) -> Result<ModelFolde
     ModelFolder::new(shape, decoder.weights()?, ChatEncoder::new(tokenizer, template.template()?)?, generation)
 }
 
-/// Returns the contents of all messages, and the answers of problems.
+/// Returns the contents of all messages and the expected answers of problems.
 fn texts(context: &StageContext) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for artifact in context.many("corpus") {

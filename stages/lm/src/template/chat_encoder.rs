@@ -72,7 +72,7 @@ impl ChatEncoder {
         self.options.tools = Some(tools);
         self
     }
-    /// Sets whether the template writes the calls of given turns, in whatever form their contents have them, and
+    /// Sets whether the template writes the calls of given turns, regardless of their form in the content, and
     /// describes the tools of environments.
     #[must_use]
     pub fn with_native_calls(mut self, native: bool) -> Self {

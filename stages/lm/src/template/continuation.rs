@@ -71,7 +71,7 @@ impl TokenizedConversation<'_> {
     /// after the token. Returns `None` if the template shows no such end.
     fn placeholder_end(&self, text: &str, until: &[Message]) -> Result<Option<usize>> {
         let alone = self.rendered(until, false)?;
-        // The text after it may contain the same string.
+        // The text after the placeholder may contain the same string.
         let Some((count, (at_alone, _))) = alone.match_indices(PLACEHOLDER).enumerate().last() else { return Ok(None) };
         let Some((at, _)) = text.match_indices(PLACEHOLDER).nth(count) else { return Ok(None) };
         let (rest, alone) = (&text[at + PLACEHOLDER.len()..], &alone[at_alone + PLACEHOLDER.len()..]);

@@ -55,8 +55,8 @@ impl<'a> TokenizedConversation<'a> {
         conversation.finish()?;
         Ok(conversation.into_parts().1)
     }
-    /// Encodes a row, with the tools that it offers. Only a native template describes those of the row's environment,
-    /// as in rollouts.
+    /// Encodes a row with its tools. Only a native template describes the tools of the row's environment, as in
+    /// rollouts.
     pub fn encode_row(chat: &'a ChatEncoder, row: &Trajectory) -> Result<ConversationTokens> {
         let of_environment = row.environment_tools.as_ref().filter(|_| chat.describes_environments());
         Self::encode(chat, &row.messages, row.tools.as_ref().or(of_environment).map(String::as_str))

@@ -11,7 +11,7 @@ pub fn reasoning_start(prompt: &str, at: usize) -> usize {
         return at;
     }
     let open = TAGS.iter().filter_map(|(open, close)| {
-        // The tag may extend beyond the place: other tags have the same start.
+        // The tag may extend beyond `at`, because other tags have the same start.
         let end = prompt.floor_char_boundary(at + open.len());
         let from = prompt[..end].rfind(open).filter(|from| *from <= at)?;
         (!prompt[from..at].contains(close)).then_some(from)

@@ -38,7 +38,7 @@ impl Tokenizer {
     pub fn encode_plain_next(&self, before: &str, text: &str) -> Result<Vec<u32>> {
         let (mut ids, mut done) = (Vec::new(), 0);
         while let Some((start, token)) = self.first_added(&text[done..]) {
-            // Split inside the marker, so that neither half contains it.
+            // The text is split inside the added token, so that neither part contains it.
             let cut = done + start + token.chars().next().map_or(1, char::len_utf8);
             ids.extend(self.encode_next(&format!("{before}{}", &text[..done]), &text[done..cut])?);
             done = cut;

@@ -24,7 +24,7 @@ pub struct DecoderBody {
     pub learned: BTreeMap<String, Var>,
     /// Frozen parameters: float32, or the type of products for matrices.
     pub frozen: BTreeMap<String, Tensor>,
-    /// Low-rank options of the adapter, if any.
+    /// Low-rank options of the adapter; `None` for a model without one.
     pub lora: Option<LoraScale>,
     pub device: Device,
     pub precision: Precision,

@@ -169,7 +169,7 @@ pub struct KvSlotMapping {
     /// `[rows, dim]`: rows of the flat tensor, repeated for every number of the row.
     index: Tensor,
     slots: Tensor,
-    /// Whether the slots are all those of the pool, in order.
+    /// Whether the slots are all slots of the pool, in order.
     all_slots: bool,
     positions: usize,
 }

@@ -55,7 +55,7 @@ pub struct CandleDecoder {
 impl CandleDecoder {
     /// Creates a decoder. Errors: weights or an adapter that do not fit the config.
     pub fn new(model: &ModelFolder, device: Device, precision: Precision) -> Checked<Self> {
-        // The pattern names every part of a model, so that a new one must be considered here.
+        // The pattern names every part of a model, so that the compiler reports a part that is added later.
         let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
         let mut weights = weights.clone();
         weights.extend(adapter.iter().filter_map(Adapter::scores));

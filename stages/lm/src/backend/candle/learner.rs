@@ -51,7 +51,7 @@ pub struct CandleLearner {
 impl CandleLearner {
     pub fn new(backend: &Candle, model: &ModelFolder, options: &LearnerOptions) -> Result<Self> {
         let device = backend.device.open()?;
-        // The pattern names every part of a model, so that a new one must be considered here.
+        // The pattern names every part of a model, so that the compiler reports a part that is added later.
         let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
         options.trainable.expect(adapter.as_ref())?;
         let (mut config, mut weights, mut factors) = (config.clone(), weights.clone(), Weights::new());

@@ -169,7 +169,7 @@ impl LayerWeights {
             mlp_out: norm(architecture.norms.mlp_out)?,
         })
     }
-    /// Replaces the adapter by that of the source.
+    /// Replaces the adapter's factors in every linear layer by those of `source`.
     pub fn set_adapter(&mut self, source: &LayerSource<'_>, index: usize) -> Result<()> {
         let linears = [
             (QUERY, &mut self.query),

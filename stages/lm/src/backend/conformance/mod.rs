@@ -13,8 +13,8 @@ pub use kit::{draws, model};
 
 use super::Backend;
 
-/// Runs all checks of the backend's features ([`Backend::features`]), on small random models: the backend by itself,
-/// then against the reference.
+/// Runs all checks that the backend's features allow ([`Backend::features`]), on small random models: first checks of
+/// the backend alone, then comparisons with the reference.
 pub fn suite(backend: &dyn Backend) {
     basics::suite(backend);
     if backend.features().trains {

@@ -16,7 +16,7 @@ use trainyard_core::{Error, Result};
 use trainyard_http::{HttpClient, HttpRequestId};
 use trainyard_tables::SamplingParams;
 
-/// Time that a step waits for a response. Tools are polled in between.
+/// Time that a step waits for a response, so that callers can poll tools between steps.
 const WAIT: Duration = Duration::from_millis(20);
 /// Consecutive responses without a token after which a sequence counts as stuck.
 const MAX_EMPTY_RESPONSES: u32 = 3;
@@ -144,7 +144,7 @@ impl Decode for EndpointDecode {
                 }
             };
             let output = self.parse_turn(response)?;
-            // A turn that was ended meanwhile, and perhaps opened again, is requested anew.
+            // The turn ended while the request was in flight, and may be open again: the next step sends a new request.
             if entry.state.finish.is_some() || entry.state.token_ids.len() != sent {
                 continue;
             }
