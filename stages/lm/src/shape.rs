@@ -157,8 +157,8 @@ pub fn too_large(inputs: &WiredInputs, training: &TrainingMemory<'_>) -> Option<
     (need > have).then(|| OptionProblem::new("/micro_batch_tokens", message).help(help))
 }
 
-/// Returns the facts of a model folder or GGUF file. `None` omits the fact; an `adapter` of `Some(None)` records that the
-/// model has no adapter.
+/// Returns the facts of a model folder or GGUF file. `None` omits a fact; an `adapter` of `Some(None)` records that
+/// the model has no adapter.
 pub(crate) fn facts(shape: Option<&ModelConfig>, adapter: Option<Option<AdapterShape>>) -> Facts {
     let shape = shape.map(|shape| (SHAPE.to_string(), shape.to_json()));
     let adapter = adapter.map(|adapter| (ADAPTER.to_string(), json!(adapter)));
