@@ -1,8 +1,9 @@
-//! Retries of store operations: how often, and after which delays.
+//! Retries store operations, with the delays between the tries.
 //!
-//! A run's store retries its requests itself while it is unavailable ([`trainyard_store::StoreOptions::outage`]), for
-//! the journal as long as for everything else, so an outage that the journal survives costs no finished attempt. This
-//! module covers the errors that the store does not wait for, such as a full disk. Only retryable errors are retried.
+//! A run's [`Store`] itself retries its requests while the store is unavailable
+//! ([`trainyard_store::StoreOptions::outage`]). The limit is the same for the journal and for all other requests, so an
+//! outage that the journal survives loses no finished attempt. This module covers the errors that the store does not
+//! wait for, such as a full disk. Only retryable errors are retried.
 
 use std::time::Duration;
 use trainyard_core::{ErrorKind, Result};

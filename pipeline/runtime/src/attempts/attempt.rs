@@ -1,4 +1,4 @@
-//! One attempt from its submission, or its recovery, to its end.
+//! Submits one attempt, or recovers it from an earlier engine, and follows it to its end.
 
 use super::deadlines::SILENCE;
 use super::driver::{DriverRequest, StateSender};
@@ -25,8 +25,9 @@ impl AttemptSupervisor {
         }
     }
 
-    /// Recovers the attempt of an earlier engine and follows it to its end; returns `None` if it is gone without a
-    /// trace.
+    /// Recovers the attempt of an earlier engine and follows it to its end. Returns `None` if the executor does not
+    /// have the attempt and the attempt left neither result nor failure, or if it stopped only because it seemed
+    /// unwanted.
     pub async fn recover(mut self, handle: Option<Handle>) -> Option<AttemptCompletion> {
         match self.reattach(handle).await {
             Err(stopped) => Some(stopped),
@@ -65,7 +66,8 @@ impl AttemptSupervisor {
         }
     }
 
-    /// Submits until the executor accepts or refuses the attempt, or was unreachable for too long.
+    /// Retries the submission until the executor accepts or refuses the attempt, the executor was unreachable for too
+    /// long, or the engine stops the attempt. The error is the end of the attempt.
     async fn submit(&mut self) -> Result<(Handle, StateReceiver), AttemptCompletion> {
         let began = self.now();
         let mut failures = 0;
@@ -127,7 +129,8 @@ impl AttemptSupervisor {
     }
 
     /// Retries until the executor reports whether it has the attempt. The time limit restarts with each new heartbeat
-    /// of the attempt.
+    /// of the attempt. After the limit, requests the attempt to stop and returns `None`, as for an attempt that has
+    /// ended. The error is the end of an attempt that the engine stopped meanwhile.
     async fn reattach(&mut self, handle: Option<Handle>) -> Result<Option<Handle>, AttemptCompletion> {
         let (mut since, mut beat, mut failures) = (self.now(), None, 0);
         loop {
