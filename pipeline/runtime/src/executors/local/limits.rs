@@ -27,7 +27,8 @@ pub(super) trait AttemptExecution {
     fn kill(&mut self) -> impl Future<Output = Self::End> + Send;
 }
 
-/// Waits for the end of an attempt; also returns why the engine ended it, if it did.
+/// Waits for the end of an attempt. After the timeout or a request of the engine, asks the attempt to stop and kills it
+/// after a grace period; then also returns why.
 pub(super) async fn run_to_end<A: AttemptExecution>(
     attempt: &mut A,
     timeout: Option<Duration>,

@@ -1,4 +1,4 @@
-//! Slurm's states of jobs, as far as they make a difference here.
+//! Maps Slurm's states of jobs to the states that the executor distinguishes.
 
 /// A state as `squeue`, `sacct` and `scontrol` print it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Options of pools with the executor `slurm`.
+//! Defines and validates the options of pools with the executor `slurm`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Errors of Slurm's tools, and whether a retry may help.
+//! Converts error messages of Slurm's tools to errors, which are retryable if a retry may help.
 
 use super::tools::{SlurmCommand, SlurmCommandOutput};
 use trainyard_core::Error;

@@ -1,4 +1,4 @@
-//! Protocol between an engine and its host: JSON Lines in both directions.
+//! Defines the protocol between an engine and its host: JSON Lines in both directions.
 
 use serde::{Deserialize, Serialize};
 use trainyard_core::Error;
@@ -90,7 +90,7 @@ fn encode(report: &HostReport) -> Option<Vec<u8>> {
     Some(line)
 }
 
-/// Returns the URL of a host: that of its store, and a name that is unique on this machine.
+/// Returns the URL of a host: the URL of its store, and a name that is unique on this machine.
 pub(super) fn host_url(store: &str, number: u64) -> String {
     format!("{store}#{PREFIX}{}-{number}", std::process::id())
 }
