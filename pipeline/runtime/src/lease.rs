@@ -76,8 +76,7 @@ impl WriterLease {
     }
 }
 
-/// Watches the run's journal until the attempt must stop, and returns why. `store` should not retry its requests, since
-/// retries would make failed reads look slow.
+/// Watches the run's journal until the attempt must stop, and returns why. `store` should not retry its requests.
 pub async fn watch(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> LeaseEnd {
     let timeout = spec.orphan_timeout_millis.map_or(ORPHAN_TIMEOUT, Duration::from_millis);
     let mut lease = WriterLease::new(timeout, clock.monotonic());

@@ -1,4 +1,4 @@
-//! Jobs are created once per attempt, and refusals have a hint.
+//! Tests submissions: a Job is created once per attempt, and refusals have a hint.
 
 use crate::fixture::KubernetesFixture;
 use crate::server::{Fault, Server, failed};
