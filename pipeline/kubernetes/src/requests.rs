@@ -72,7 +72,7 @@ impl KubeConnection {
         let found = self.api::<Job>().delete(name, &DeleteParams::foreground()).await;
         absent_is_fine(found, self.request("delete", "jobs"))
     }
-    /// Deletes the Pods of an attempt with a grace period of [`KILL_SECONDS`] instead of their own.
+    /// Deletes the Pods of an attempt with a grace period of [`KILL_SECONDS`].
     pub async fn kill(&self, handle: &Handle) -> Result<()> {
         let now = DeleteParams::default().grace_period(KILL_SECONDS);
         for pod in self.find(std::slice::from_ref(handle)).await?.pods {

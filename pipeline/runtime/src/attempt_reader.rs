@@ -60,7 +60,8 @@ impl AttemptReader {
         Ok(AttemptSnapshot { heartbeat, final_objects })
     }
 
-    /// Returns the last heartbeat of an attempt that has ended; `None` if there is none or the store does not respond.
+    /// Returns the last heartbeat of an attempt that has ended; `None` if it is missing or unreadable, or if the store
+    /// does not respond.
     pub async fn last_heartbeat(&self) -> Option<Heartbeat> {
         heartbeat(&self.no_retry_store, &self.spec).await.ok().flatten()
     }

@@ -250,7 +250,7 @@ impl StageClaims {
     }
 
     /// Returns whether the claim's run is over: it has finished, or its last writer is a dead process of this host.
-    /// With `outlives` (the attempt sends heartbeats of its own), a dead writer does not count, because the attempt may
+    /// With `outlives` (the attempt itself stores heartbeats), a dead writer does not count, because the attempt may
     /// continue.
     async fn is_over(&self, claim: &StageClaim, end: u64, outlives: bool) -> Result<bool> {
         let Some(last) = end.checked_sub(1) else { return Ok(false) };

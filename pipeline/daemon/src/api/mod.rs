@@ -1,7 +1,7 @@
 //! Serves the HTTP API under `/api/v1`: runs, artifacts and schedules as JSON.
 //!
 //! The server and its OpenAPI document are built from one list of routes (`routes`), so they always agree. The API
-//! gives browser pages and programs access to the store, and makes no decisions of its own.
+//! gives browser pages and programs access to the store, and makes no decisions.
 
 mod artifacts;
 mod curves;

@@ -194,7 +194,7 @@ impl ScheduleState {
     pub fn backfill(&self, id: &str) -> Option<&Backfill> {
         self.backfills.iter().find(|backfill| backfill.request.id == id)
     }
-    /// Returns the definition in force; `None` if there is none yet or its file was removed.
+    /// Returns the definition in force; `None` before the first one, and after its file was removed.
     pub fn active_definition(&self) -> Option<&Definition> {
         self.definition.as_ref().filter(|_| !self.removed)
     }

@@ -1,5 +1,5 @@
-//! Work of a simulated stage: it reads its inputs, takes steps from its last checkpoint on, fails as configured, and
-//! stores outputs that are a function of its digest and its inputs.
+//! Performs the work of a simulated stage: reads its inputs, takes steps from its last checkpoint on, fails as
+//! configured, and stores outputs that are a function of the stage's digest and its inputs.
 
 use super::setting::Mutant;
 use super::world::World;

@@ -4,8 +4,9 @@
 //! A job's submission id is the attempt's key, so Ray itself refuses a second submission. Ray behaves unexpectedly in
 //! three ways. Ray keeps a job that fits no node pending without a message, so the nodes are queried first. Ray queues
 //! a request to stop a pending job until it starts the job, and then ends the job at once. Such an attempt therefore
-//! counts as over; a running attempt is over only when its job's status says so, regardless of Ray's response to the
-//! stop request. Ray fails a job that waits for a node longer than 15 minutes, unless its head is configured otherwise.
+//! counts as over; a running attempt is over only when the status of its job is final, regardless of Ray's response to
+//! the stop request. Ray fails a job that waits for a node longer than 15 minutes, unless its head is configured
+//! otherwise.
 
 mod client;
 mod job;

@@ -1,4 +1,5 @@
-//! Tests of the executor against recorded outputs: the tools that it calls, and the results that it derives.
+//! Tests the executor against recorded outputs: the tools that it calls, and the results that it derives from their
+//! output.
 
 use super::tools::{SlurmCommand, SlurmCommandOutput, SlurmTools};
 use super::*;
