@@ -72,7 +72,7 @@ pub enum DaemonNotification {
         /// Reason.
         why: String,
     },
-    /// A workflow file has mistakes; its previous content stays in force.
+    /// A workflow file has mistakes; its previous content remains valid.
     Broken {
         /// File name.
         file: String,

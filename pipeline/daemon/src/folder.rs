@@ -1,7 +1,7 @@
 //! Watches the folder of workflow files, and detects schedules, changes, mistakes and removed files.
 //!
 //! A file is read again when the modification time or the size of the file, of a parent or of an embedded file changes.
-//! The previous content of a broken file stays in force.
+//! If a file is broken, its previous content remains valid.
 
 use crate::texts::WorkflowTexts;
 use std::collections::BTreeMap;

@@ -30,7 +30,7 @@ struct TrackedAttempt {
     deleting_since: Option<Duration>,
     /// Last specific reason from the node, before it only reported a back-off.
     last_reason: Option<PodWaitReason>,
-    /// Outcome to report once all Pods are gone.
+    /// Outcome to report once all Pods are over or removed.
     verdict: Option<AttemptExit>,
 }
 

@@ -236,7 +236,7 @@ impl ChunkWriter {
             if is_ours {
                 return Ok(());
             }
-            // An earlier process stored a chunk under this number; this one goes after it.
+            // An earlier process stored a chunk under this number; try the next number.
         }
     }
 

@@ -25,7 +25,7 @@ pub struct RunContext {
     pub catalogue: Arc<dyn StageKinds>,
     /// Runs kinds whose placement is in-process.
     pub in_process: Arc<dyn InProcessRunner>,
-    /// Reads the table of a late `for_each` when the manifest's preview is not the whole table.
+    /// Reads the table of a late `for_each` if the manifest's preview does not contain all rows.
     pub rows: Arc<dyn OutputRowReader>,
     /// Secret name → source of its value (`env:HF_TOKEN`).
     pub secrets: BTreeMap<String, String>,

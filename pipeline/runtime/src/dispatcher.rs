@@ -34,7 +34,7 @@ use trainyard_engine::fold::RunView;
 use trainyard_engine::{Command, EngineStep, Input, NodeId, RunEngine};
 use trainyard_store::{JournalWriter, WriterFenced};
 
-/// Maximum number of inputs processed before the next batch goes to the journal.
+/// Maximum number of inputs processed before their records are sent to the journal.
 const TAKE: usize = 1_024;
 /// Number of stages in progress in this process from which more records are expected soon.
 const MANY: usize = 128;
@@ -251,7 +251,7 @@ impl Dispatcher {
                 self.set_journal_deadline();
             }
             self.unacknowledged += 1;
-            // If the journal's writer is gone, its last response has the reason and ends the loop.
+            // If the journal's writer has ended, its last report contains the reason and ends the loop.
             let more_follows = self.engine.in_process_count() >= MANY;
             let _ = self.journal.send(JournalEntry { merged: 1, more_follows, ..entry });
         }

@@ -8,6 +8,7 @@ use trainyard_core::event::{RunOutcome, Selection};
 use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::RunView;
 
+/// Options of one call of [`crate::run()`].
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Part of the plan to run.
@@ -97,6 +98,7 @@ pub enum RunEnding {
     },
 }
 
+/// Result of [`crate::run()`].
 #[derive(Debug, Clone)]
 pub struct RunSummary {
     pub run: RunId,

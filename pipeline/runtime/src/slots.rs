@@ -105,8 +105,9 @@ impl Slots {
         }))
     }
 
-    /// Waits until the first share of the grant is free and takes it, together with those of its whole group; if it
-    /// must wait, calls `waits` once with the current holders. A grant without shares takes no slots.
+    /// Waits until the first share of the grant is free, and takes it together with the shares of its group. Before the
+    /// first wait, calls `waits` once with a description of the current holders. Returns `None` for a grant without
+    /// shares.
     ///
     /// Errors: invalid (more than the machine has), cancelled (`control` rose), those of the folder.
     pub async fn acquire(
@@ -141,8 +142,8 @@ impl Slots {
         }
     }
 
-    /// Takes the share if it is free and no waiting request has precedence. Errors: invalid (more than the machine
-    /// has), those of the folder.
+    /// Takes the share if it is free and no waiting request has precedence; otherwise returns `None` without waiting.
+    /// Errors: invalid (more than the machine has), those of the folder.
     pub fn try_take(&self, share: &MachineShare, holder: &SlotHolder) -> Result<Option<SlotGuard>> {
         let _turn = self.lock_for(std::slice::from_ref(share))?;
         let (holdings, waiting) = self.live_records()?;
@@ -300,7 +301,7 @@ impl Slots {
 
 impl Drop for SlotGuard {
     fn drop(&mut self) {
-        // Removed first, because the number may be taken again as soon as its file is gone.
+        // The number is removed first, because it may be taken again as soon as its file is removed.
         self.slots.own().remove(&self.number);
         if self.inherited.load(Ordering::SeqCst) {
             return;

@@ -1,4 +1,4 @@
-//! Shared state of request handlers.
+//! Holds the state that request handlers share.
 
 use super::tokens::ApiTokens;
 use crate::daemon::DaemonShared;

@@ -20,11 +20,11 @@ const BACKFILLS: usize = 20;
 pub struct ScheduleState {
     /// Number of the next record.
     pub next: u64,
-    /// Definition in force; `None` before the first file was read.
+    /// Current definition; `None` before the first file was read.
     pub definition: Option<Definition>,
     /// Whether the file was removed.
     pub removed: bool,
-    /// Pause in force.
+    /// Current pause; `None` if the schedule is not paused.
     pub paused: Option<Pause>,
     /// Time of definition or resumption (Unix milliseconds); ticks up to it are ignored.
     pub since: i64,
@@ -70,7 +70,7 @@ pub struct PendingTick {
     pub by: String,
     /// Time of the promise, in Unix milliseconds.
     pub at: i64,
-    /// Definition in force at that time.
+    /// Definition that was current at that time.
     pub definition: Definition,
     /// Backfill of the tick.
     pub backfill: Option<String>,
@@ -194,7 +194,7 @@ impl ScheduleState {
     pub fn backfill(&self, id: &str) -> Option<&Backfill> {
         self.backfills.iter().find(|backfill| backfill.request.id == id)
     }
-    /// Returns the definition in force; `None` before the first one, and after its file was removed.
+    /// Returns the current definition; `None` before the first one, and after its file was removed.
     pub fn active_definition(&self) -> Option<&Definition> {
         self.definition.as_ref().filter(|_| !self.removed)
     }

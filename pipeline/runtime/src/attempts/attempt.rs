@@ -33,7 +33,7 @@ impl AttemptSupervisor {
             Err(stopped) => Some(stopped),
             Ok(Some(handle)) => {
                 let (states, state_receiver) = watch::channel(None);
-                // If the driver is gone, the channel is closed.
+                // If the driver has ended, the channel is closed.
                 let _ = self.client.requests.send(DriverRequest::Watch { handle: handle.clone(), states });
                 let (follow, control) = (self.follow.clone(), self.control.clone());
                 let finished = self.follow_to_end(handle, state_receiver).await;
@@ -98,10 +98,11 @@ impl AttemptSupervisor {
         }
     }
 
-    /// Submits once through the driver. The outer error means that the attempt was killed, or that the driver is gone.
+    /// Submits once through the driver. The outer error is the end of an attempt that was killed, or whose driver has
+    /// ended.
     async fn submit_once(&mut self, states: StateSender) -> Result<trainyard_core::Result<Handle>, AttemptCompletion> {
         let (response, mut receiver) = oneshot::channel();
-        // If the driver is gone, the response channel is closed.
+        // If the driver has ended, the response channel is closed.
         let _ =
             self.client.requests.send(DriverRequest::Submit { task: Box::new(self.task.clone()), response, states });
         tokio::select! {

@@ -64,14 +64,14 @@ pub(super) fn waits_for_a_machine() -> String {
     "waits for a machine".into()
 }
 
-/// Returns when the engine requests at least this control; never returns if the sender is gone.
+/// Waits until the engine requests at least `level`; never returns if the sender is dropped.
 pub(crate) async fn wait_for_control(control: &mut watch::Receiver<Control>, level: Control) {
     if control.wait_for(|requested| *requested >= level).await.is_err() {
         std::future::pending().await
     }
 }
 
-/// Returns when the engine requests more than this control; never returns if the sender is gone.
+/// Waits until the engine requests more than `current`; never returns if the sender is dropped.
 pub(super) async fn wait_beyond_control(control: &mut watch::Receiver<Control>, current: Control) {
     if control.wait_for(|requested| *requested > current).await.is_err() {
         std::future::pending().await

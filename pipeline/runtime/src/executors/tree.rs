@@ -69,7 +69,7 @@ fn kill_round(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
     let members = members(root, mark);
     for pid in &members {
         if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
-            // The process may be gone already; the next round finds out.
+            // The process may have ended already, which the next round detects.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -86,7 +86,7 @@ struct ProcStat {
 
 fn members(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
     let all = processes();
-    // The script of a batch system also has the mark if the mark is set for the whole job.
+    // The script of a batch system also has the mark if the mark is set for the entire job.
     let spared = with_ancestors(std::process::id(), &all);
     let processes: Vec<ProcStat> = all.into_iter().filter(|p| !p.zombie && !spared.contains(&p.pid)).collect();
     let belongs = |p: &&ProcStat| Some(p.group) == root || Some(p.parent) == root || is_marked(p.pid, mark);

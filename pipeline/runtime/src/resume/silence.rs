@@ -20,7 +20,7 @@ const SLOW: Duration = Duration::from_secs(5);
 pub(crate) async fn is_silent(store: &Store, reader: &JournalReader, clock: &dyn Clock) -> Result<bool> {
     let mut silent_since = clock.monotonic();
     loop {
-        // Taken before the read, so that the last read starts after the whole time.
+        // Taken before the read, so that the last read starts only after [`SILENCE`] has passed.
         let requested_at = clock.monotonic();
         let has_grown = with_retries(store, &SHORT_RETRY_DELAYS, || {
             let mut probe = reader.clone();

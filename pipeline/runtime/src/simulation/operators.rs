@@ -20,7 +20,7 @@ const WRITES: u64 = 24;
 #[derive(Default)]
 pub struct EngineObservations {
     pub collectors: Mutex<Vec<Arc<RecordCollector>>>,
-    /// Final views of runs that engines carried to the end.
+    /// Final views of runs that engines completed.
     pub views: Mutex<Vec<(Arc<Process>, RunId, RunView)>>,
 }
 

@@ -13,7 +13,7 @@ const FOUND: [u64; 1] = [1475];
 /// Number of seeds in the test suite.
 const SEEDS: u64 = 200;
 
-/// Events that must occur, to prove that the simulation is not idle.
+/// Events that must occur, so that an idle simulation fails.
 const MUST_HAPPEN: [&str; 17] = [
     "answers lost",
     "answers of an executor lost",

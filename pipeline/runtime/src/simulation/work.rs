@@ -15,7 +15,7 @@ use trainyard_store::{Store, layout};
 /// Number of failing attempts from which a stage always fails.
 const ALWAYS: u64 = 99;
 
-/// Carries out a stage and returns its result. `on_message` receives checkpoints and progress.
+/// Performs the work of a stage and returns its result. `on_message` receives checkpoints and progress.
 pub async fn carry_out(
     world: &World,
     store: &Store,

@@ -249,7 +249,7 @@ mod tests {
             }
         }
 
-        /// A request for the whole machine among an endless sequence of small ones gets its turn.
+        /// A request for all resources of the machine gets its turn among an endless sequence of small requests.
         #[test]
         fn large_request_is_not_starved(seed in any::<u64>(), cpus in 2u32..9) {
             let mut draws = Chance::new(seed).at("line", &[]);

@@ -136,7 +136,7 @@ impl Job {
         // If the store is unavailable, the heartbeat is lost, as for a real attempt.
         let _ = self.task.store.put_heartbeat(&self.task.spec, &heartbeat).await;
     }
-    /// Runs for this many seconds, with heartbeats.
+    /// Runs for `time` seconds, with heartbeats.
     pub async fn runs_for(&self, time: u64) {
         self.starts();
         for beat in 0..time / 10 {

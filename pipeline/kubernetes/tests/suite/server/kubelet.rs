@@ -123,7 +123,7 @@ async fn supervise(shared: &Shared, name: &str, child: &mut Child) -> ExitStatus
 
 fn signal(group: Option<u32>, signal: rustix::process::Signal) {
     if let Some(group) = group.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {
-        // The process group may be gone.
+        // The process group may have ended already.
         let _ = rustix::process::kill_process_group(group, signal);
     }
 }

@@ -68,7 +68,7 @@ pub(super) async fn watch(root: ProcessId, url: String, mut control: watch::Rece
     AttemptExit::with_error(AttemptOutcome::Lost, error)
 }
 
-/// Returns when the attempt must stop; never returns if the sender is gone. The engine has requested the stop in the
+/// Waits until the attempt must stop; never returns if the sender is dropped. The engine has requested the stop in the
 /// store before, so the only remaining means is a kill.
 async fn stops(control: &mut watch::Receiver<Control>) {
     if control.wait_for(|requested| *requested > Control::Run).await.is_err() {

@@ -19,7 +19,7 @@ pub(super) enum TerminationReason {
 /// Running attempt.
 pub(super) trait AttemptExecution {
     type End;
-    /// Returns when the attempt ends.
+    /// Waits until the attempt ends.
     fn ended(&mut self) -> impl Future<Output = Self::End> + Send;
     /// Requests the attempt to stop.
     fn request_stop(&mut self, why: TerminationReason) -> impl Future<Output = ()> + Send;
@@ -71,7 +71,7 @@ pub(super) async fn run_to_end<A: AttemptExecution>(
     }
 }
 
-/// Returns after the limit; never returns without one.
+/// Waits for the limit; never returns if it is `None`.
 async fn after(limit: Option<Duration>) {
     match limit {
         Some(limit) => tokio::time::sleep(limit).await,

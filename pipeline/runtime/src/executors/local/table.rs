@@ -77,7 +77,7 @@ impl AttemptTable {
             });
         }
     }
-    /// Returns when a state has changed since the last return.
+    /// Waits until a state has changed since the last call returned.
     pub async fn changed(&self) {
         self.shared.changed.notified().await;
     }

@@ -38,7 +38,7 @@ pub(super) struct RayClient {
 pub(super) enum SubmitResult {
     /// A new job was created.
     New,
-    /// A job of this name already exists.
+    /// A job with this submission id already exists.
     Existing,
 }
 
@@ -81,7 +81,8 @@ impl RayClient {
     pub(super) fn address(&self) -> &str {
         &self.address
     }
-    /// Submits a job under its name. Errors: retryable, invalid (Ray refuses it).
+    /// Submits a job under its submission id. Errors: retryable (no response, or a temporary fault of Ray), invalid
+    /// (Ray refuses the job).
     pub(super) async fn submit(&self, submission: &RayJobRequest<'_>) -> Result<SubmitResult> {
         let body = serde_json::to_vec(submission).map_err(|e| Error::bug("a submission is not JSON").caused_by(&e))?;
         let request = self.request(Method::POST, "/api/jobs/")?.header("content-type", "application/json").body(body);
@@ -128,7 +129,7 @@ impl RayClient {
         let response = self.send(self.request(Method::GET, &format!("/api/jobs/{id}/logs"))?, ALL).await?;
         match (response.status, response.cut) {
             _ if response.is_unknown_job(id) => Ok(String::new()),
-            // Ray sends the whole output at once.
+            // Ray sends the complete output at once.
             (_, true) => Ok(format!("(the output is too long to show; `ray job logs {id}` prints it)\n")),
             (status, false) if status.is_success() => Ok(tail(self.read::<LogsResponse>(&response)?.logs)),
             _ => Err(self.refusal(&response)),

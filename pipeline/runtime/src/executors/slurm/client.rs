@@ -73,7 +73,7 @@ impl SlurmClient {
     }
 
     /// Queries accounting for jobs and arrays. A query for an array member that has not started returns other members,
-    /// so queries name whole arrays.
+    /// so queries name arrays instead of members.
     pub async fn query_accounting(&self, jobs: &BTreeSet<u32>) -> AccountingResult {
         if jobs.is_empty() {
             return AccountingResult::Known(Vec::new());

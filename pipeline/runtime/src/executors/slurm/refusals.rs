@@ -22,7 +22,7 @@ const PASSING: [&str; 15] = [
     "Required node not available",
 ];
 
-/// Help for errors that report a wrong request.
+/// Help for errors that report an invalid request, by a phrase of the error.
 const HELP: [(&str, &str); 10] = [
     ("Invalid feature", "`sinfo -o %f` lists the features that `constraint` may name"),
     ("node configuration is not available", "`sinfo -o '%N %c %m %G %f'` lists what nodes have"),

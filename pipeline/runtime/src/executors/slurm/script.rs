@@ -71,9 +71,9 @@ pub(super) fn script(
     text
 }
 
-/// Prefix that starts the rest of the command once on each node, with its rank. A process that fails records the error
-/// in the store and exits with 0, so that the first process can report the error. A killed process cannot do so, and
-/// `srun` then ends all processes.
+/// Returns the prefix that starts the rest of the command once on each node, with its rank. A process that fails
+/// records the error in the store and exits with 0, so that the first process can report the error. A killed process
+/// cannot do so, and `srun` then ends all processes.
 fn on_every_node(shape: JobShape) -> Vec<u8> {
     let JobShape { nodes, cpus, .. } = shape;
     format!(

@@ -1,11 +1,11 @@
 //! Runs the commands of many attempts in one host process.
 //!
-//! A command needs a process that starts it, reads its log, stores its outputs, and ends it when the engine dies. A
-//! separate process per command would cost more than most commands. Therefore the `run:` stages of an executor that
-//! stops with its engine share one host process: the same program, started once. The host reads requests from its
-//! standard input, a socket that closes when the engine dies, and reports on its standard output. It holds the locks of
-//! its attempts' slots, which are therefore released when it ends. If the host dies, its attempts are lost, and the
-//! next attempt gets a new host.
+//! A command needs a process that starts it, reads its log, stores its outputs, and ends it when the engine dies.
+//! Starting a separate process per command would take longer than most commands. Therefore the `run:` stages of an
+//! executor that stops with its engine share one host process: the same program, started once. The host reads requests
+//! from its standard input, a socket that closes when the engine dies, and reports on its standard output. It holds the
+//! locks of its attempts' slots, which are therefore released when it ends. If the host dies, its attempts are lost,
+//! and the next attempt gets a new host.
 
 mod protocol;
 mod wire;
@@ -55,7 +55,7 @@ pub(super) enum HostedEnd {
     Died(Error),
 }
 
-/// Attempt carried by a host.
+/// Attempt that runs on a host.
 pub(super) struct HostedAttempt {
     pub id: u64,
     requests: UnboundedSender<HostMessage>,
@@ -149,7 +149,7 @@ impl HostedAttempt {
         let mut line =
             serde_json::to_vec(request).map_err(|e| Error::bug("a host request has no JSON form").caused_by(&e))?;
         line.push(b'\n');
-        // If the host is gone, the attempt's channel is closed.
+        // If the host has ended, the attempt's channel is closed.
         let _ = self.requests.send(HostMessage { line, lock });
         Ok(())
     }
@@ -159,7 +159,7 @@ impl HostedAttempt {
             tracing::debug!(%error, "cannot send a request to the host");
         }
     }
-    /// Returns when the attempt ends.
+    /// Waits until the attempt ends or the host dies.
     pub async fn ended(&mut self) -> HostedEnd {
         let died = || HostedEnd::Died(Error::lost("the host process of the attempt's command ended"));
         (&mut self.end).await.unwrap_or_else(|_| died())
