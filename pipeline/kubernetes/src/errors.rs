@@ -95,8 +95,8 @@ fn credentials(error: &AuthError) -> Error {
             .help("install it, or choose another context")
             .caused_by(e),
         AuthError::AuthExecParse(_) | AuthError::ParseTokenKey(_) | AuthError::ExecPluginFailed => {
-            Error::invalid("cannot read the output of the kubeconfig's credential plugin")
-                .help("check the version of the plugin, or choose another context")
+            Error::invalid("the kubeconfig's credential plugin returned no valid credential")
+                .help("update the plugin, or choose another context")
         }
         other => Error::invalid("cannot use the credentials of the kubeconfig").caused_by(other),
     }

@@ -343,7 +343,7 @@ fn refuse_too_large(share: &MachineShare, machine: &PoolMachine) -> Result<()> {
         share.machine,
         missing.join(", ")
     ))
-    .help("request less under `resources`, or correct the amounts of the local pools in the site file"))
+    .help("request less under `resources`, or correct the resources of the local pools in the site file"))
 }
 
 /// Returns the name of this host, as part of a file name.

@@ -78,14 +78,14 @@ fn of_type(error_type: &str, ray_message: &str) -> Error {
         .help("on the head of the cluster, set RAY_JOB_START_TIMEOUT_SECONDS to the longest wait that you accept"),
         "JOB_SUPERVISOR_ACTOR_START_FAILURE" if mentions(&WRONG) => {
             with("Ray refused the job", Error::invalid, &reason(ray_message))
-                .help("see `resources` and `runtime_env` of the pool")
+                .help("check the pool's options `resources` and `runtime_env`")
         }
         _ if mentions(&OUT_OF_MEMORY) => {
             with("the attempt was killed because its node ran out of memory", Error::lost, &reason(ray_message))
                 .help("request more `memory`, so that fewer jobs share the node, or use a larger node")
         }
         _ => with("Ray lost the attempt", Error::lost, &reason(ray_message))
-            .help("the dashboard of the cluster shows the state of its nodes"),
+            .help("check the state of the nodes in the dashboard of the cluster"),
     }
 }
 
