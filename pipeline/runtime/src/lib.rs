@@ -2,9 +2,9 @@
 //!
 //! The crate contains the dispatch loop, the journal's writer, takeover and resume, cancellation, executors, this
 //! machine's slots, logs and publication. Every effect uses a dependency in [`RunContext`], so tests can execute
-//! complete runs with an in-memory store and a fake executor. A command that changes anything outside the engine is
-//! executed only after the store has acknowledged the journal batch with its event; reads of the store and stops are
-//! executed at once.
+//! complete runs with an in-memory store and a fake executor. Launches, recoveries, publications and the end of a run
+//! are executed only after the store has acknowledged the journal batch with their events; reads of the store and stops
+//! are executed at once.
 
 mod attempt_reader;
 mod attempts;
