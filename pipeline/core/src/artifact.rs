@@ -1,7 +1,6 @@
 //! Describes the outputs of a stage as immutable files, and the manifest that publishes them (`docs/design/0004`).
 //!
-//! Only [`Manifest::measured`] contains times, rates and hosts. All other fields describe outputs, which are the same
-//! for equal runs.
+//! Only [`Manifest::measured`] contains times, rates and hosts, so that the outputs of equal runs are equal.
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};

@@ -1,8 +1,8 @@
 //! Publishes the outputs of a stage by putting their manifest, and looks manifests up.
 //!
 //! A stage usually has generation 0 alone; a later generation is put only with a reason. A lookup finds the highest
-//! generation by reading generations upward until one is missing. From generation 1 on it takes the start of that
-//! search from a listing. An unreadable manifest (a power loss may leave an empty file) keeps its generation, and the
+//! generation by reading generations upward until one is missing. If generation 1 exists, a listing determines where
+//! the search continues. An unreadable manifest (a power loss may leave an empty file) keeps its generation, and the
 //! stage publishes the next one. The same holds for a manifest that garbage collection has replaced by a
 //! [`CollectedManifest`]. A manifest of a newer program is an error of kind invalid, not damage.
 
@@ -57,8 +57,8 @@ impl Store {
                 Err(error) if error.kind == ErrorKind::Data => NewestManifest::Damaged { generation, error },
                 Err(error) => return Err(error),
             };
-            // Nearly all stages have one generation, which a single read confirms. For a stage that runs every night, a
-            // listing avoids reading all generations. A stale listing is followed by more reads.
+            // Nearly all stages have only generation 0, which one more read confirms. For a stage that runs every
+            // night, a listing avoids reading all generations. A stale listing is followed by more reads.
             generation = if generation == 1 { self.last_listed(stage).await?.max(2) } else { generation + 1 };
         }
     }
