@@ -1,7 +1,7 @@
-//! Tool calls as data: gold calls, executed calls, equality and graded agreement.
+//! Reads tool calls from recorded data, compares them, and grades how far they agree.
 //!
-//! The calls verifier and all rewards compare calls with these functions. [`score`] is the grade of ToolRL
-//! (arXiv 2504.13958, section 3.3), with G gold and P predicted calls:
+//! The verifier `calls` and the rewards use these functions. [`score`] computes the grade of ToolRL (arXiv 2504.13958,
+//! section 3.3), with G gold and P predicted calls:
 //!
 //! ```text
 //! S     = |names(P) ∩ names(G)| / |names(P) ∪ names(G)|  +  max over pairings Σ pair(g, p)    names as multisets
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! We search for the best pairing; the released code pairs greedily in gold order, which can only score lower. Two
-//! empty lists agree fully: making no call where none is wanted gives S = S_max = 1.
+//! empty lists agree fully: if no call is expected and none is made, S = S_max = 1.
 
 use crate::tools::{ToolCall, ToolResult};
 use serde_json::{Map, Value};

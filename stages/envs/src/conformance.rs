@@ -1,10 +1,11 @@
-//! The conformance suite for environments: an environment may ship when [`check`] passes for it.
+//! Checks that an environment behaves as training needs it to; an environment may ship when [`check`] passes for it.
 //!
 //! - *Resets repeat*: the same problem, seed and turns give the same messages and outcome.
-//! - *The end is final*: no step or fork after it, and neither while results are pending.
+//! - *The end is final*: an episode that has ended accepts neither a step nor a fork, and one with pending results
+//!   accepts neither as well.
 //! - *Limits hold*: an agent that never answers is stopped within `max_turns`.
-//! - *Forks are independent*: a fork continues as the original would, and neither sees what the other does.
-//! - *Transcripts round-trip*: a turn's message keeps its text, and a rendered call parses back to the same call.
+//! - *Forks are independent*: a fork continues as the original would, and neither affects the other.
+//! - *Transcripts round-trip*: the message of a turn keeps the text, and a rendered call parses back to the same call.
 //! - *Counts add up*: the outcome counts the calls of all observations and those of a turn that ends the episode.
 //!
 //! Environments that generate problems must also pass [`generated::check`].

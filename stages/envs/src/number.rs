@@ -1,6 +1,6 @@
-//! Exact rational arithmetic for the calculator and the numeric verifiers: `0.1 + 0.2` is `0.3`.
+//! Implements exact rational arithmetic for the calculator and the numeric verifiers: `0.1 + 0.2` is `0.3`.
 //!
-//! Numerator and denominator are 128-bit integers; a result that needs more than 38 digits is an error, never rounded.
+//! Numerator and denominator are 128-bit integers. A result that needs more than 38 digits is an error, never rounded.
 
 use num_rational::Ratio;
 use num_traits::{CheckedAdd as _, CheckedDiv as _, CheckedMul as _, CheckedSub as _, Signed as _, Zero as _};

@@ -1,4 +1,4 @@
-//! Part families of this crate, as used by stages and catalogs.
+//! Bundles the part families of this crate for stages and catalogs.
 
 use crate::environments::Environments;
 use crate::{Reward, Toolbox, environments, rewards};

@@ -1,4 +1,4 @@
-//! Toolbox: the tools, tool-call formats and verifiers of a program, which options and problems name.
+//! Holds the tools, tool-call formats and verifiers of a program, which options and problems name.
 
 use crate::formats::ToolFormat;
 use crate::tools::{AgentTool, ToolConfig, ToolSpec};

@@ -1,5 +1,7 @@
-//! Tests of the python tool with the user's CPython: results and state of programs, and sessions whose process is gone.
-//! Skipped without `python3`; attacks are in `hostile.rs`.
+//! Tests the tool `python` with the user's CPython: results and state of programs, and sessions whose process has
+//! exited.
+//!
+//! The tests are skipped without `python3`. Attacks are tested in `hostile/`.
 
 mod kit;
 

@@ -1,4 +1,4 @@
-//! Tests of environments with their tools: the conformance suite, dialogue rules, and generated problems run for real.
+//! Tests environments with their tools: the conformance suite, dialogue rules, and generated problems in real tools.
 
 mod kit;
 

@@ -1,5 +1,6 @@
-//! Tests of tools and environments that are user programs, through the bridge for Python. Without `python3`, each test
-//! prints that it is skipped.
+//! Tests tools and environments that are user programs, through the bridge for Python.
+//!
+//! Without `python3`, each test prints that it is skipped.
 
 mod kit;
 

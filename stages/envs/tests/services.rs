@@ -1,4 +1,5 @@
-//! Tests of tools, environments, verifiers and rewards that are user-defined services, through the bridge for Python.
+//! Tests tools, environments, verifiers and rewards that are user-defined services, through the bridge for Python.
+//!
 //! Without `python3`, each test prints that it is skipped.
 
 mod kit;

@@ -1,14 +1,16 @@
-//! Dialogue shared by question environments: a turn with tool calls gets their results, a turn without calls is the
-//! answer.
+//! Implements the dialogue that question environments share: a turn with tool calls gets their results, and a turn
+//! without calls is the answer.
 //!
-//! - Without tools, every turn is an answer, whatever its form.
+//! - Without tools, every turn is an answer, regardless of its form.
 //! - An unreadable call, or a call to an unknown tool, gets an error message that the agent sees.
-//! - An environment may add an [`EpisodeState`] with custom tools and control over what follows a turn.
+//! - An environment may add an [`EpisodeState`] with custom tools and control over the continuation after a turn.
 //! - An empty turn ends the episode with `end`, a truncated turn with `length`.
-//! - Calls in the last allowed turn end it with `turns`, calls beyond the limit with `tool_limit`; none of them runs.
-//! - With a latency, results are held back for a drawn time. Only the time of their delivery depends on the clock.
-//! - A call that was lost or hit its wall-clock limit ends the episode as an infrastructure failure, because such a
-//!   result is not repeatable and must not enter an update. The outcome reports which of the two happened.
+//! - Calls in the last allowed turn end the episode with `turns`, calls beyond the limit with `tool_limit`; neither are
+//!   run.
+//! - With a latency, the dialogue holds results back for a drawn time. Only the time of their delivery depends on the
+//!   clock.
+//! - A call that was lost or hit its wall-clock limit ends the episode as an infrastructure failure, because its result
+//!   is not repeatable and must not enter an update. The outcome reports which of the two happened.
 
 use crate::Toolbox;
 use crate::environments::episode_state::ToolSessions;

@@ -1,7 +1,7 @@
-//! Options of a dialogue, and of environments that extend it.
+//! Defines the options of a dialogue and of the environments that extend it.
 //!
-//! All dialogue environments take the same options with different defaults; files write all keys in one table. An
-//! environment can hide keys that have no effect in it.
+//! All dialogue environments take the same options with different defaults. Files write the keys of the dialogue and of
+//! the environment in one table. An environment can hide keys that have no effect in it.
 
 use crate::Toolbox;
 use crate::environments::{EnvironmentOptions, Latency};

@@ -1,4 +1,5 @@
-//! Traits of environments, which pose a problem and respond to the agent's turns until the episode ends.
+//! Defines the traits of environments and episodes. An environment poses a problem; an episode responds to the agent's
+//! turns until it ends.
 //!
 //! Episodes are polled because tools run while other sequences decode. Turns are text; the sampling loop keeps the
 //! tokens.

@@ -1,4 +1,4 @@
-//! Options of environments, which may name parts that a program adds.
+//! Defines the trait of environment options, which may name tools and formats that a program adds.
 
 use crate::Toolbox;
 use serde_json::Value;

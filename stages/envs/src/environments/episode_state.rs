@@ -1,8 +1,10 @@
-//! State that an environment adds to one episode of a dialogue: custom tools, and control over what follows a turn.
+//! Defines the state that an environment adds to one episode of a dialogue: custom tools, and control over the
+//! continuation after a turn.
 //!
 //! [`crate::environments::dialogue`] implements the common rules (limits, unreadable calls, lost calls), so
-//! implementations only hold state. The tools of one environment share it, and a fork copies it once. An environment
-//! that judges the final state produces the answer itself: an agent cannot claim what it has not done.
+//! implementations only hold state. The tools of one environment share the state, and a fork copies it once. An
+//! environment that judges the final state produces the answer itself, so an agent cannot claim a result that it has
+//! not reached.
 
 use crate::tools::{PendingToolResult, ToolCall, ToolResult, ToolSession};
 use trainyard_core::{Error, Result};

@@ -1,5 +1,7 @@
-//! Environments that are a dialogue over generated problems, defined by their options, their generator and the state of
-//! their episodes. The verifiers that problems name judge the answers.
+//! Implements environments that are a dialogue over generated problems. Such an environment consists of its options,
+//! its generator and the state of its episodes ([`ProblemWorld`]).
+//!
+//! The verifiers that problems name judge the answers.
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;

@@ -1,7 +1,8 @@
-//! Problem generators: problems by level and number, and demonstrations that solve them.
+//! Defines the trait of problem generators, which supply problems by level and number, and demonstrations that solve
+//! them.
 //!
 //! `data/synthesize` uses this trait for every environment without knowing tools or formats. Demonstrations script only
-//! the agent's turns; tool results come from the tools when the turns are played. Everything is a function of the
+//! the agent's turns; the tools supply their results when the turns are played. All results depend only on the
 //! arguments.
 
 use crate::formats::ToolFormat;

@@ -1,8 +1,8 @@
-//! Artificially slow tools: the results of a turn are delayed by a drawn time.
+//! Delays the results of a turn by a drawn time, to simulate slow tools.
 //!
 //! Built-in tools answer immediately; those of real agents (pages, shells, remote services) take tenths of a second.
-//! This option shows how well rollouts hide such latency. The time depends on the episode's seed and the turn, and
-//! never changes the results.
+//! The option `latency` shows how well rollouts hide such delays. The delay depends on the episode's seed and the turn,
+//! and never changes the results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

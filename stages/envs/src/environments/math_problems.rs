@@ -1,5 +1,7 @@
-//! `math-problems`: math word problems from data sets such as GSM8K (arXiv 2110.14168), with tools. Data sets and
-//! models write answers in many ways; the same parser for both makes them comparable.
+//! Implements the environment `math-problems`: math word problems from data sets such as GSM8K (arXiv 2110.14168), with
+//! tools.
+//!
+//! Data sets and models write answers in many ways; the same parser for both makes the answers comparable.
 
 use crate::environments::{DialogueOptions, ExtraOptions, QuestionOptions};
 use crate::verifiers;

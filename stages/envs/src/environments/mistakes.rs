@@ -1,7 +1,6 @@
-//! Broken expressions for demonstrations, so that a model learns to recover from an error.
+//! Breaks expressions for demonstrations, so that a model learns to recover from an error.
 //!
-//! Mistakes are always ones that the tool reports (a broken program): an agent without the answer cannot notice a wrong
-//! number.
+//! The tool reports every such mistake, because an agent without the answer cannot notice an incorrect number.
 
 use trainyard_core::Chance;
 use trainyard_core::chance::PhiloxRng;

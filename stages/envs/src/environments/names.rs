@@ -1,5 +1,7 @@
-//! Invented names of consonant-vowel syllables, unknown to pretrained models. Names are unique and never equal a word
-//! of the sentences about their bearers, because a search for a name must find its bearer.
+//! Invents names from consonant-vowel syllables, which pretrained models do not know.
+//!
+//! Names are unique and never equal a word of the sentences about their bearers, because a search for a name must find
+//! its bearer.
 
 use std::collections::BTreeSet;
 use trainyard_core::chance::PhiloxRng;

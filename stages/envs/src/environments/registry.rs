@@ -1,4 +1,4 @@
-//! Environments of this crate: one line each, sorted.
+//! Lists the environments of this crate, one line each, sorted.
 
 use crate::Toolbox;
 use crate::environments::process::{CustomEnvironment, CustomEnvironmentExtra, EnvironmentRole};

@@ -1,4 +1,4 @@
-//! Dependencies of environments.
+//! Bundles the dependencies with which environments are built.
 
 use crate::Toolbox;
 use crate::tools::ToolHost;

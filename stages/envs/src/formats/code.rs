@@ -1,6 +1,7 @@
-//! `code`: raw code between `<tool_call>` and `</tool_call>`, for exactly one tool, which goes unnamed.
+//! Implements the format `code`: raw code between `<tool_call>` and `</tool_call>`, for exactly one tool, whose name is
+//! not written.
 //!
-//! Meant for character-level models, which pay for every token of JSON.
+//! The format is meant for character-level models, for which every character of JSON is a token.
 
 use crate::formats::markup::{CLOSE, OPEN, bodies};
 use crate::formats::{AgentTurn, ToolFormat};

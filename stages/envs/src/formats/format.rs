@@ -1,4 +1,4 @@
-//! The trait of tool-call formats.
+//! Defines the trait of tool-call formats.
 
 use crate::formats::AgentTurn;
 use crate::tools::{ToolCall, ToolSpec};

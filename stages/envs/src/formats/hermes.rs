@@ -1,5 +1,5 @@
-//! `hermes`: a JSON object between the tags, as Qwen and Hermes models are trained on. The environment checks tool
-//! names.
+//! Implements the format `hermes`: a JSON object between the tags, the form on which Qwen and Hermes models are
+//! trained. The environment checks tool names.
 //!
 //! ```text
 //! <tool_call>

@@ -1,4 +1,4 @@
-//! Calls in the form of JSON objects, shared by several formats.
+//! Reads and writes calls in the form of JSON objects, for several formats.
 
 use crate::tools::ToolCall;
 use serde_json::Value;

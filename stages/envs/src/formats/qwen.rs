@@ -1,4 +1,5 @@
-//! `qwen`: a function and its parameters as tags, as Qwen3-Coder, Qwen3.5 and Nemotron 3 are trained on.
+//! Implements the format `qwen`: a function and its parameters as tags, the form on which Qwen3-Coder, Qwen3.5 and
+//! Nemotron 3 are trained.
 //!
 //! ```text
 //! <tool_call>

@@ -1,4 +1,4 @@
-//! Tool-call formats of this crate: one line each, sorted.
+//! Lists the tool-call formats of this crate, one line each, sorted.
 
 use crate::formats::{ToolFormat, code, hermes, llama3, mistral, qwen, toolrl};
 use crate::tools::ToolSpec;

@@ -1,4 +1,5 @@
-//! The format of an environment without tools: every turn is plain text. No option names it.
+//! Implements the format of an environment without tools, in which every turn is plain text. No option names the
+//! format.
 
 use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};

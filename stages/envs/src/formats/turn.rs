@@ -1,4 +1,4 @@
-//! Turn of the agent, parsed by a tool-call format.
+//! Defines a turn of the agent, as a tool-call format parses it.
 
 use crate::tools::ToolCall;
 use trainyard_tables::Message;

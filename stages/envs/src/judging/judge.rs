@@ -1,4 +1,4 @@
-//! Requests to a model for a reason and a verdict about many episodes.
+//! Requests a reason and a verdict about each of many episodes from a model.
 
 use super::prompt::JudgePrompt;
 use serde_json::{Value, json};

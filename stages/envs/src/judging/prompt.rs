@@ -1,4 +1,4 @@
-//! Prompt of a judge, with placeholders for the judged episode.
+//! Fills the prompt of a judge, whose placeholders are replaced by the data of the judged episode.
 
 use super::transcript::transcript;
 use trainyard_core::OptionProblem;

@@ -1,4 +1,4 @@
-//! A conversation as text.
+//! Writes a conversation as text.
 
 use trainyard_tables::Message;
 

@@ -1,4 +1,4 @@
-//! Messages of an environment in the form that a chat-completion server receives.
+//! Converts the messages of an environment to the form that a chat-completion server receives.
 
 use trainyard_chat::ChatRequestMessage;
 use trainyard_tables::Message;

@@ -1,5 +1,5 @@
-//! Models at endpoints that play episodes, message by message: teachers of `data/synthesize`, and models that
-//! `evaluate` reaches only through their text.
+//! Lets models at endpoints play episodes, message by message. Such models are teachers of `data/synthesize`, and
+//! models that `evaluate` reaches only through their text.
 //!
 //! An episode is recorded as if the policy of a stage had played it: with the environment's prompt, and with calls in
 //! its format. The messages that the model itself receives and writes may differ ([`ModelCallMode`]).

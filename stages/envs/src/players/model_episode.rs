@@ -1,4 +1,4 @@
-//! One episode played by a model at an endpoint.
+//! Plays one episode with a model at an endpoint.
 
 use super::chat_messages;
 use super::player::{Player, PlayerJob};

@@ -1,4 +1,4 @@
-//! Many episodes at a time: while some wait for the model, the tools of others run.
+//! Plays many episodes at a time: while some wait for the model, the tools of others run.
 
 use super::model_episode::{ModelEpisode, PlayedEpisode};
 use super::player::{Player, PlayerJob};

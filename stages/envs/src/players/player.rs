@@ -1,4 +1,4 @@
-//! Jobs of a player, and its environment.
+//! Defines the jobs of a player, and its environments.
 
 use crate::Environment;
 use trainyard_tables::Problem;

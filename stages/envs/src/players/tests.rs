@@ -1,4 +1,4 @@
-//! Episodes of a calculator, played by a server that answers as a model would.
+//! Tests episodes with a calculator, which a mock server plays as a model would.
 
 use super::{ModelCallMode, PlayedEpisode, Player, PlayerJob, play};
 use crate::environments::{self, Environments};

@@ -1,4 +1,4 @@
-//! Requests to a program about many items: requests of bounded size, one row or exception for each item.
+//! Requests results for many items from a program, in requests of bounded size. Each item gets a row or an exception.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! User-defined code that receives many items in a request: one kind for programs (`process`) and one for services
-//! (`http`) in every role, such as a reward or a rule of `data/filter`.
+//! Defines user-defined code that receives many items in a request. Every role, such as a reward or a rule of
+//! `data/filter`, has one kind for programs (`process`) and one for services (`http`).
 //!
 //! A role describes its options ([`CustomCodeRole`]) and has a page for each kind of code ([`CustomCodePage`]).
 

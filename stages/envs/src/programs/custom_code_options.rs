@@ -1,4 +1,4 @@
-//! Kinds of user-defined code: a local program or a remote service.
+//! Defines the trait of the two kinds of user-defined code: local programs and remote services.
 
 use schemars::JsonSchema;
 use serde::Serialize;

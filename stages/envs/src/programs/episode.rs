@@ -1,4 +1,4 @@
-//! Episodes and problems as JSON for user programs.
+//! Serializes episodes and problems as JSON for user programs.
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;

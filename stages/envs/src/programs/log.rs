@@ -1,4 +1,4 @@
-//! Log of programs.
+//! Forwards the log lines of programs to the log of a stage.
 
 use std::sync::Arc;
 use trainyard_api::StageContext;

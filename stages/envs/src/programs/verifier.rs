@@ -1,6 +1,6 @@
-//! Program or service that judges answers, in place of the verifier that problems name.
+//! Judges answers with a program or service, in place of the verifier that problems name.
 //!
-//! Problems are data and must not name commands, so it is an option of environments.
+//! Such a verifier is an option of environments, because problems are data and must not name commands.
 
 use super::batches::{BatchSize, request_items};
 use super::custom_code_options::CustomCodeOptions;

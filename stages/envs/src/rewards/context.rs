@@ -1,4 +1,4 @@
-//! Context in which rewards are opened: the log, and models to which they may send requests.
+//! Defines the context in which rewards are opened: the log, and the models to which they may send requests.
 
 use crate::tools::ToolHost;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Names available to the reward `expression`, and their dialect of the expression language.
+//! Defines the names available to the reward `expression`, and their dialect of the expression language.
 
 use std::fmt::{Display, Formatter};
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! `expression`: a reward in one line, computed from the counts of an episode.
+//! Implements the reward `expression`, which one line of text computes from the counts of an episode.
 
 use crate::rewards::count::{EpisodeCounts, Formula, parse};
 use crate::rewards::{GroupView, Reward, Score};

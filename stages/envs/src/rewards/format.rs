@@ -1,5 +1,6 @@
-//! `format`: whether every agent turn is well formed. Usually a small term in addition to the answer: calls that no
-//! tool can read teach nothing.
+//! Implements the reward `format`: whether every agent turn is well formed.
+//!
+//! It is usually a small term in addition to the answer, because calls that no tool can read teach nothing.
 
 use crate::calls;
 use crate::formats::markup::bodies;

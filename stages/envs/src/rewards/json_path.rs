@@ -1,4 +1,4 @@
-//! `json_path`: values in the JSON of the agent's answer, selected by a query.
+//! Implements the reward `json_path`: values in the JSON of the agent's answer, selected by a query.
 
 use crate::rewards::json_pointer::{json, value_reward};
 use crate::rewards::pattern::EpisodeTextSource;

@@ -1,4 +1,4 @@
-//! `json_pointer`: a value in the JSON of the agent's answer.
+//! Implements the reward `json_pointer`: a value in the JSON of the agent's answer.
 
 use crate::rewards::pattern::EpisodeTextSource;
 use crate::rewards::{GroupView, Reward, Score};

@@ -1,4 +1,4 @@
-//! `judged`: the points that a language model at an endpoint gives an episode by a rubric.
+//! Implements the reward `judged`: the points that a language model at an endpoint gives an episode by a rubric.
 
 use crate::judging::{DEFAULT, EpisodeJudge, JudgeVerdict, request_verdicts};
 use crate::programs::ExceptionPolicy;

@@ -1,4 +1,4 @@
-//! Trait of rewards, and the data available to them.
+//! Defines the trait of rewards, and the data available to them.
 //!
 //! Rewards see the whole group because some published ones compare an episode with the others of its problem. Scoring
 //! is pure: values kept across steps enter through [`Reward::observe`] and are saved by [`Reward::save`], so a resumed

@@ -1,7 +1,7 @@
-//! `rubric`: the share of a checklist that an episode fulfills, after RuscaRL (arXiv 2508.16949).
+//! Implements the reward `rubric`: the share of a checklist that an episode fulfills, after RuscaRL (arXiv 2508.16949).
 //!
-//! The paper's criteria are judged by a model; here a rule looks for lines of the reference. That is exact and cheap,
-//! but fits only references whose lines an agent would write itself (programs, equations), not prose.
+//! In the paper, a model judges the criteria; here, a rule looks for lines of the reference. The rule is exact and
+//! cheap, but fits only references whose lines an agent would write itself (programs, equations), not prose.
 
 use crate::calls;
 use crate::rewards::reward::agent_turns;

@@ -1,6 +1,6 @@
-//! `tool_efficiency`: right answers with few tool calls, from OTC-PO (arXiv 2504.14870).
+//! Implements the reward `tool_efficiency`: correct answers with few tool calls, from OTC-PO (arXiv 2504.14870).
 //!
-//! The number of calls that a problem needs is unknown, so the fewest calls of any right answer so far are the
+//! The number of calls that a problem needs is unknown, so the fewest calls of any correct answer so far are the
 //! standard. The reward already contains the answer's correctness and replaces the reward `answer`.
 
 use crate::rewards::{GroupView, Reward, Score};

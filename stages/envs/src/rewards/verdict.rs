@@ -1,4 +1,4 @@
-//! `verdict`: the reward that the episode itself reports.
+//! Implements the reward `verdict`, which the episode itself reports.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! List `rewards` of a stage: rewards, weights, the weighted sum, and state kept across steps.
+//! Reads the list `rewards` of a stage, computes the weighted sum, and keeps the state of rewards across steps.
 
 use crate::rewards::{GroupView, Reward, Score, ScoringGroup};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! Description, call and result of a tool.
+//! Defines the description, the call and the result of a tool.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
-//! Limits that a process sets on itself before it runs a third-party program or SQL statement: address space, no core
-//! files, no written files, death with its parent.
+//! Limits the current process before it runs a third-party program or SQL statement: it may use little more address
+//! space, writes no core files or other files, and dies with its parent.
 //!
-//! We limit address space rather than resident memory because an allocation beyond it fails at once. Time is not
+//! We limit address space rather than resident memory because an allocation beyond the limit fails at once. Time is not
 //! limited here: the parent kills a process that is late.
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};

@@ -1,4 +1,4 @@
-//! Difference between the tools that a program offers and those that it offered before.
+//! Describes how the tools that a program offers differ from those that it offered before.
 
 use crate::tools::ToolSpec;
 

@@ -1,4 +1,4 @@
-//! Sessions of one worker with the embedded interpreter, all in this process.
+//! Keeps the sessions of one worker with the embedded interpreter, all in this process.
 
 use crate::tools::ToolLimits;
 use crate::tools::interpreter::{Interpreter, InterpreterResult, InterpreterStatus};

@@ -1,4 +1,4 @@
-//! The first frame of a worker: the limits and, for CPython, its setup.
+//! Encodes and decodes the first frame of a worker: the limits and, for CPython, its setup.
 
 use crate::tools::ToolLimits;
 use crate::tools::cpython::setup::CpythonSetup;

@@ -1,7 +1,7 @@
-//! The parent side of tools that run in worker processes.
+//! Provides the parent side of tools that run in worker processes, and of user programs.
 //!
-//! A host keeps up to `workers` processes for each interpreter and set of limits in use and starts them with the first
-//! call. Threads may share it: sessions are spread evenly, and calls reach the workers in batches.
+//! A host keeps up to `workers` processes for each interpreter and set of limits in use and starts each process with
+//! its first call. Threads may share a host: sessions are spread evenly, and calls reach the workers in batches.
 
 use crate::programs::CustomCodeOptions;
 use crate::programs::log::log;

@@ -1,8 +1,8 @@
-//! One interpreter session: monty's REPL under our limits. Runs only in worker processes, because monty enforces memory
-//! per process and a native stack overflow or abort would take the trainer down.
+//! Runs one interpreter session: monty's REPL under our limits. It runs only in worker processes, because monty
+//! enforces memory per process and a native stack overflow or abort would end the trainer.
 //!
-//! Requests to the host (files, clock, unknown functions) raise Python errors that a program can catch. They are
-//! counted here: monty stores that limit but does not enforce it.
+//! Requests to the host (files, clock, unknown functions) raise Python errors that a program can catch. This module
+//! counts the requests, because monty stores the limit of requests but does not enforce it.
 
 use crate::tools::ToolLimits;
 use monty::{Dump, MontyRepl, ReplProgress, ReplStartError, Session, SessionRef, dump};

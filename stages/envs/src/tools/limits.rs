@@ -1,4 +1,4 @@
-//! Limits of one tool call. They are options of the environment because all but time can change a result.
+//! Defines the limits of one tool call. They are options of the environment because all but time can change a result.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

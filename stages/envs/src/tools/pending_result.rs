@@ -1,4 +1,4 @@
-//! Pending result of a submitted call, like a future that can also be polled without a runtime.
+//! Represents the pending result of a submitted call, like a future that can also be polled without a runtime.
 
 use crate::tools::ToolResult;
 use std::sync::Arc;

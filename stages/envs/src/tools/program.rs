@@ -1,4 +1,4 @@
-//! Running user program, and its capabilities.
+//! Represents a running user program, and its capabilities.
 
 use crate::tools::ToolSpec;
 use serde::Deserialize;

@@ -1,6 +1,6 @@
-//! Traits of tools: a kind has a description for the model, and opens sessions that take calls.
+//! Defines the traits of tools: a kind of tool has a description for the model and opens sessions, which run calls.
 //!
-//! State is kept in a session that can be copied, because an interpreter keeps variables and a rollout may be forked at
+//! A session keeps the state and can be copied, because an interpreter keeps variables and a rollout may be forked at
 //! any token.
 
 use crate::tools::{PendingToolResult, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSpec};

@@ -1,4 +1,4 @@
-//! Tools as JSON text for chat templates, whose prompts show the order of keys.
+//! Writes tools as JSON text for chat templates, whose prompts show the order of keys.
 
 use crate::tools::ToolSpec;
 use serde_json::Value;

@@ -1,9 +1,10 @@
-//! Worker process: reads batches of calls on stdin, runs them in its sessions, and replies on stdout.
+//! Implements the worker process, which reads batches of calls on stdin, runs them in its sessions, and replies on
+//! stdout.
 //!
 //! The first frame selects the interpreter: the embedded one, for which the worker confines itself ([`confine`]), or
-//! CPython, whose processes confine themselves one by one. The worker ends when stdin ends. Replies are flushed at the
-//! end of a batch, or once the last flush is older than 0.2 ms: short calls cost few writes, and a long call delays no
-//! earlier reply.
+//! CPython, whose processes confine themselves one by one. The worker ends when stdin ends. It flushes replies at the
+//! end of a batch and after each call that ends more than 0.2 ms after the last flush. So short calls cause few writes,
+//! and a long call delays only the replies of the short calls right before it.
 
 use crate::tools::confinement::confine;
 use crate::tools::cpython::sandbox;

@@ -1,4 +1,4 @@
-//! Executable of the tool worker.
+//! Finds the executable of the tool worker.
 
 use std::path::PathBuf;
 use trainyard_core::{Error, Result};

@@ -1,4 +1,4 @@
-//! Operations of a worker process on its sessions, independent of the interpreter.
+//! Defines the operations of a worker process on its sessions, independent of the interpreter.
 
 use crate::tools::wire::{SessionRecipe, ToolWorkerReply};
 

@@ -1,9 +1,9 @@
-//! `countdown`: an expression that makes the target from the given numbers.
+//! Implements the verifier `countdown`: an expression that makes the target from the given numbers.
 //!
 //! The expected answer is itself an expression: its value is the target, its numbers are the given ones. An answer is
-//! right if it has the same value and uses no number more often than given; numbers may be left over. It may use whole
-//! numbers, parentheses and `+ - * /` (or `× ÷ −`); values are exact fractions, so `8/(3-8/3)` is 24. A claim may
-//! follow (`3*8=24`) and must then be true.
+//! correct if it has the same value and uses no number more often than given; it need not use all numbers. It may
+//! contain whole numbers, parentheses and `+ - * /` (or `× ÷ −`); values are exact fractions, so `8/(3-8/3)` is 24. A
+//! claim may follow (`3*8=24`) and must then be true.
 
 use crate::number::Number;
 use crate::tools::calculator::evaluate;

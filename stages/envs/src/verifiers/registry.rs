@@ -1,4 +1,4 @@
-//! Verifiers of this crate: one line each, sorted.
+//! Lists the verifiers of this crate, one line each, sorted.
 
 use crate::verifiers::{Verifier, calls, countdown, numeric, text};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The trait of verifiers.
+//! Defines the trait of verifiers.
 
 use trainyard_core::Result;
 

@@ -1,8 +1,9 @@
-//! Programs that attack the interpreter and its host. Each row contains the result that its agent must see in CPython's
-//! sandbox and in the embedded interpreter; after each, nothing outside may have changed, and a neighbor's session must
-//! still answer.
+//! Runs programs that attack the interpreter and its host.
 //!
-//! CPython's half is skipped without `python3`.
+//! Each row contains the result that its agent must see in CPython's sandbox and in the embedded interpreter. After
+//! each program, no state outside of its session may have changed, and a neighbor's session must still respond.
+//!
+//! The tests of CPython are skipped without `python3`.
 
 #[path = "../kit/mod.rs"]
 mod kit;

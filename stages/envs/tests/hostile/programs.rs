@@ -1,4 +1,4 @@
-//! Table of hostile programs: `programs.txt`, whose first lines describe its form.
+//! Reads the table of hostile programs, `programs.txt`, whose first lines describe its form.
 
 /// Result that an agent must see.
 #[derive(Debug, Clone, PartialEq, Eq)]

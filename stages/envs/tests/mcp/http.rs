@@ -1,4 +1,4 @@
-//! Tests of servers at a URL, against a small service with the transport "streamable HTTP".
+//! Tests MCP servers at a URL, against a small service with the transport "streamable HTTP".
 
 use super::{call, play, with_tool};
 use serde_json::{Value, json};

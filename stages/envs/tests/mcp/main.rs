@@ -1,5 +1,7 @@
-//! Tests of the tool `mcp`, with a small server in Python that behaves and misbehaves. Without `python3`, each test
-//! prints that it is skipped. `TRAINYARD_TEST_MCP=FOLDER` names a folder with real servers (`real.rs`).
+//! Tests the tool `mcp` with a small server in Python that behaves and misbehaves.
+//!
+//! Without `python3`, each test prints that it is skipped. `TRAINYARD_TEST_MCP=FOLDER` names a folder with real servers
+//! (`real.rs`).
 
 mod http;
 #[path = "../kit/mod.rs"]

@@ -1,5 +1,7 @@
-//! Real servers. `TRAINYARD_TEST_MCP=FOLDER` names a folder with `npm/node_modules/.bin` (`server-everything` and
-//! `server-filesystem` of `@modelcontextprotocol`) and `mcp/bin` (`mcp-server-time`, from PyPI).
+//! Tests the tool `mcp` with real servers.
+//!
+//! `TRAINYARD_TEST_MCP=FOLDER` names a folder with `npm/node_modules/.bin` (`server-everything` and `server-filesystem`
+//! of `@modelcontextprotocol`) and `mcp/bin` (`mcp-server-time`, from PyPI).
 
 use super::{play, with_tool};
 use serde_json::{Value, json};

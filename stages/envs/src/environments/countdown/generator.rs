@@ -1,8 +1,8 @@
 //! Generates countdown puzzles.
 //!
-//! An expression is drawn first, by joining two terms at a time as a player does, and its value becomes the target. So
-//! every puzzle has a solution that uses all its numbers. Intermediate values are positive integers; divisions are
-//! exact.
+//! The generator first draws an expression, by joining two terms at a time as a player does; the value of the
+//! expression becomes the target. So every puzzle has a solution that uses all its numbers. Intermediate values are
+//! positive integers, and divisions are exact.
 //!
 //! | level | numbers | largest number | largest target |
 //! |---|---|---|---|
@@ -12,11 +12,11 @@
 //! | 4 | 5 | 50 | 499 |
 //! | 5 | 6 | 100 | 999 |
 //!
-//! A [`PuzzleRules`] may change the largest number and restrict the operations, which makes levels in between.
+//! A [`PuzzleRules`] may change the largest number and restrict the operations, which creates levels in between.
 //!
-//! Level 1 needs large numbers, or there would be too few pairs. Levels differ in the count of numbers, so no puzzle
-//! belongs to two. The canonical form is the sorted numbers and the target. Puzzles are too easy and drawn again if the
-//! target is among the numbers or, with three or more numbers, two of them make it.
+//! Level 1 needs large numbers, because small ones form too few pairs. Levels differ in the count of numbers, so no
+//! puzzle belongs to two. The canonical form is the sorted numbers and the target. A puzzle is too easy, and drawn
+//! again, if the target is among the numbers or, with three or more numbers, two of them make it.
 
 use crate::environments::mistakes::broken;
 use trainyard_core::chance::PhiloxRng;

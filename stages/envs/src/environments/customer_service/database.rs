@@ -1,7 +1,8 @@
-//! Database of a shop, and one episode's view of it: the shared database overlaid with the records that changed.
+//! Holds the database of a shop, and the view of it that one episode changes.
 //!
-//! An episode changes a handful of records out of thousands and may be forked at any turn, so a copy contains only the
-//! changes. Tools never add users, orders or products.
+//! An episode changes a handful of records out of thousands and may be forked at any turn. [`Shop`] therefore stores
+//! only the changed records, on top of a [`ShopDatabase`] that all episodes share. Tools never add users, orders or
+//! products.
 
 use super::records::{Product, ShopOrder, User, Variant};
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,11 @@
-//! Customer played by a language model at an endpoint.
+//! Simulates a customer with a language model at an endpoint.
 //!
 //! The model sees the conversation from the customer's side: the agent's messages have the role `user`. Its
 //! instructions contain the customer's wishes, knowledge and behavior, and it ends the conversation with [`STOP`]
 //! (arXiv 2406.12045, section 3).
 //!
-//! Tools of the customer stay scripted: when the agent's message requests one of them, it is used, and the script
-//! supplies the reply. Equal conversations get equal replies, so a group of rollouts forks only where its agents do.
+//! Tools of the customer stay scripted: when the agent's message requests one, the script applies the tool and supplies
+//! the reply. Equal conversations get equal replies, so the rollouts of a group differ only where their agents do.
 
 use super::task::UserScript;
 use super::user::{Reaction, ScriptedUser, SimulatedUser};

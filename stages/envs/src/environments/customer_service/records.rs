@@ -1,7 +1,8 @@
-//! Records of a shop, in the format of tau2-bench's retail domain (github.com/sierra-research/tau2-bench, `db.json`).
+//! Defines the records of a shop, in the format of tau2-bench's retail domain (github.com/sierra-research/tau2-bench,
+//! `db.json`).
 //!
-//! Money is whole cents in memory, so that sums are exact, and decimals in JSON. Field order is fixed, so that a tool's
-//! result is always the same text. Unknown fields are errors because a tool would lose them.
+//! Amounts of money are whole cents in memory, so that sums are exact, and decimals in JSON. The order of fields is
+//! fixed, so that a tool's result always has the same text. Unknown fields are errors because a tool would lose them.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

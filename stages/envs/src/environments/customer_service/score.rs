@@ -1,9 +1,11 @@
-//! Score of a conversation: the database and the user's state must end as the gold actions leave them, and the user
-//! must have been told the texts of the task. There is no partial credit.
+//! Decides whether a conversation succeeded.
 //!
-//! This is tau2-bench's database check together with its older textual check of `communicate_info`, in place of the
-//! assertions that a language model judges. A gold action that fails changes nothing; the data set contains such
-//! actions (an unknown email, an order with another status).
+//! The database and the user's state must end as the gold actions leave them. If the option `communication` is set, the
+//! agent must also have told the user the texts of the task. There is no partial credit.
+//!
+//! These are tau2-bench's database check and its older textual check of `communicate_info`, in place of the assertions
+//! that a language model judges. A gold action that fails changes nothing; the data set contains such actions (an
+//! unknown email, an order with another status).
 
 use super::database::{Shop, ShopDatabase};
 use super::task::{CustomerTask, RESOLVED, Requestor};

@@ -1,4 +1,4 @@
-//! One conversation as an [`EpisodeState`] of the dialogue: the shop, the user, and the progress of the conversation.
+//! Implements [`EpisodeState`] for a conversation: the shop, the user, and the progress of the conversation.
 
 use super::database::{Shop, ShopDatabase};
 use super::score::{communicated, replay, verdict};

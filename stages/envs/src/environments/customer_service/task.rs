@@ -1,6 +1,6 @@
-//! Task of a customer: wishes, and the criteria of success.
+//! Defines the task of a customer: the customer's wishes, and the criteria of success.
 //!
-//! Stored in [`Problem::verifier`] as `{"kind": "text", "task": {…}}`: the episode judges itself, its answer is
+//! [`Problem::verifier`] stores a task as `{"kind": "text", "task": {…}}`. The episode judges itself: its answer is
 //! [`RESOLVED`] or a list of faults, and the problem's `answer` is [`RESOLVED`].
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Simulated customers, and the scripted one, which is free and repeatable.
+//! Defines simulated customers, and implements the scripted one, which is free and repeatable.
 //!
 //! The first rule that matches decides, by the words of the agent's message (ignoring case). The user,
 //!
@@ -8,15 +8,15 @@
 //! 3. asked whether there is anything else (and not to confirm): leaves;
 //! 4. asked to confirm: agrees, unless it is an open question (which, what) that the script answers;
 //! 5. asked a question that the script answers: answers;
-//! 6. asked again for identification: states the unknown data;
+//! 6. asked again for identification: states the unknown data, or the known data if the script has no other;
 //! 7. asked anything else: repeats the reason for the contact;
 //! 8. given a statement: leaves if the agent has changed anything since the user's last message, or declines; otherwise
 //!    waits.
 //!
-//! The user also leaves after [`MAX_IDLE_MESSAGES`] messages in a row that triggered only rule 7 or 8. A scripted user
-//! states all wishes at once, consents to every request, and ignores conditions ("if that is too expensive, then …").
-//! That makes tasks easier in some ways and harder in others than with tau2-bench's simulated users; success rates are
-//! not comparable.
+//! The user tolerates [`MAX_IDLE_MESSAGES`] messages that trigger rule 7 or 8 without a message in between that
+//! triggers another rule, and leaves at the next. A scripted user states all wishes at once, consents to every request,
+//! and ignores conditions ("if that is too expensive, then …"). So tasks are easier in some ways and harder in others
+//! than with tau2-bench's simulated users, and success rates are not comparable.
 
 use super::task::{ScriptedAnswer, UserScript};
 use crate::tools::PendingToolResult;

@@ -1,8 +1,9 @@
-//! `function-calling`: one turn of tool calls, compared with gold calls ([`crate::calls::equal`]). Nothing is executed.
+//! Implements the environment `function-calling`: one turn of tool calls, which is compared with gold calls
+//! ([`crate::calls::equal`]). No call is executed.
 //!
 //! - An empty turn, or one with an unreadable call, has no answer and ends with `end`; a truncated turn ends with
 //!   `length`.
-//! - The outcome counts the calls that were written; unreadable ones are errors.
+//! - The outcome counts all calls of the turn; unreadable calls are errors.
 //!
 //! [`requests`] generates problems about the functions of a fictional [`catalog`].
 

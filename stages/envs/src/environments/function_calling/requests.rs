@@ -1,4 +1,4 @@
-//! Generated requests with known right calls, by level.
+//! Generates requests with their correct calls, by level.
 //!
 //! | level | calls | parameters of each | functions shown |
 //! |---|---|---|---|
@@ -8,7 +8,7 @@
 //! | 4 | 2 | 1 or 2 | 4 |
 //! | 5 | 3 | 1 to 3 | 5 |
 //!
-//! The canonical form is made of functions, phrases and values, including whether a number is written in words. The
+//! The canonical form consists of functions, phrases and values, including whether a number is written in words. The
 //! other functions shown, the opening and the joining words are decoration and do not enter it. No request calls a
 //! function twice or uses a word for two parameters of a call.
 

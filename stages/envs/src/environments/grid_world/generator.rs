@@ -8,9 +8,9 @@
 //! | 4 | 8 × 8 | 8 | yes | 12 to 20 |
 //! | 5 | 10 × 10 | 14 | yes | 18 to 40 |
 //!
-//! Single walls are placed at random. With a door, a wall from edge to edge divides the grid, with start and key on one
-//! side and the goal on the other. The canonical form is the layout; levels differ in size or parts, so no grid belongs
-//! to two. The problem's text says where things are but not where walls are.
+//! The generator places single walls at random. With a door, a wall from edge to edge divides the grid, with start and
+//! key on one side and the goal on the other. The canonical form is the layout; levels differ in size or parts, so no
+//! grid belongs to two. The problem's text states the positions of objects but not of walls.
 
 use super::layout::{GridAction, GridLayout, GridPosition, shown};
 use serde_json::json;

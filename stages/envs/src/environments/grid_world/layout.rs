@@ -1,9 +1,9 @@
-//! Grid: cells, effects of actions, the agent's view, and the shortest path.
+//! Defines a grid: its cells, the effects of actions, the agent's view, and the shortest path.
 //!
 //! A layout is text with one character per cell: `.` floor, `#` wall, `A` start, `G` goal, `K` key, `D` locked door,
-//! with exactly one start and goal and at most one key and door. Walls surround it. The agent sees the current cell and
-//! the four adjacent ones. It picks up a key in the key's cell and opens a door from an adjacent cell; the door then
-//! stays open.
+//! with exactly one start and goal and at most one key and door. Walls surround the layout. The agent sees the current
+//! cell and the four adjacent ones. It picks up a key in the key's cell and opens a door from an adjacent cell; the
+//! door then stays open.
 
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};

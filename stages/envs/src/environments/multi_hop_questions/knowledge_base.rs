@@ -1,4 +1,5 @@
-//! Closed, fictional knowledge base of persons, towns, companies and rivers, and the relations between them.
+//! Generates a closed, fictional knowledge base of persons, towns, companies and rivers, and the relations between
+//! them.
 //!
 //! | of | to | relations |
 //! |---|---|---|
@@ -8,8 +9,8 @@
 //! | river | town, person | source, discoverer |
 //!
 //! Every relation has exactly one object, so a chain of relations has exactly one end. Each entity has one passage with
-//! its facts. Names are invented, so a model can know them only from the passages or from training on them. Half of
-//! the entities are persons; a fifth each are towns and companies.
+//! its facts. Names are invented, so a model can know them only from the passages or from training on them. Half of the
+//! entities are persons; a fifth each are towns and companies.
 
 use crate::environments::names::names;
 use crate::tools::search::Passage;

@@ -1,8 +1,9 @@
-//! `multi-hop-questions`: questions whose answer takes several facts, and a search tool that finds them one by one.
+//! Implements the environment `multi-hop-questions`: the answer to a question takes several facts, and a search tool
+//! finds them one by one.
 //!
 //! The facts belong to a fictional [`knowledge_base`], so no model knows them beforehand and every answer can be
-//! checked; or they are passages of a file. Part of the facts may be declared known, so that an agent can learn where
-//! its knowledge ends.
+//! checked. Alternatively, the option `corpus` names a file of passages. Part of the fictional facts may be declared
+//! known, so that an agent can learn where its knowledge ends.
 
 pub mod knowledge_base;
 pub mod questions;

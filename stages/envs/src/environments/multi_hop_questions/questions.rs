@@ -1,9 +1,9 @@
-//! Questions about a knowledge base: an entity and a chain of relations, as many as the level.
+//! Generates questions about a knowledge base: an entity and a chain of as many relations as the level.
 //!
 //! `Who is the mayor of the birthplace of the founder of Brixel?` has three hops. All entities on the way differ, so no
-//! hop can be skipped, and every relation has one object, so there is one right answer. The canonical form is the
-//! knowledge base, the entity and the relations, whatever the wording. A question is known if all entities it passes
-//! are.
+//! hop can be skipped, and every relation has one object, so there is one correct answer. The canonical form is the
+//! knowledge base, the entity and the relations, regardless of the wording. A question is known if all entities that it
+//! passes are.
 
 use super::knowledge_base::{EntityKind, KnowledgeBase, Relation, relations};
 use crate::environments::names::capitalized;

@@ -1,9 +1,9 @@
-//! `process`: an environment that a user program implements. A service implements one in the same way
+//! Implements the environments `process` and `http`, which a user program or a user-defined service implements
 //! ([`super::http`]).
 //!
-//! The environment is a dialogue whose additional tools and state are the program's, so limits, formats and counts are
-//! those of all dialogues. Where nothing may be started (`check`), it is built without the program and only its options
-//! are known.
+//! Such an environment is a dialogue whose additional tools and state are those of the program, so the limits, formats
+//! and counts of all dialogues apply. For a host that must start no program (`check`), it is built without the program,
+//! and only its options are known.
 
 pub mod options;
 mod state;

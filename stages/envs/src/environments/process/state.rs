@@ -1,4 +1,4 @@
-//! One episode of a program: calls and turns go to the program, whose replies define the continuation.
+//! Implements one episode of a program, which receives the calls and turns and whose replies define the continuation.
 
 use crate::environments::{AfterTurn, EpisodeState};
 use crate::programs::ExceptionPolicy;

@@ -1,4 +1,4 @@
-//! Generated questions about the tables, each with the query that answers it.
+//! Generates questions about the tables, each with the query that answers it.
 //!
 //! | level | query |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | 4 | a count or sum over a join, with two conditions |
 //! | 5 | how many groups of a join reach a total |
 //!
-//! The answer is computed from the rows in Rust, so that the gold query can be checked against it. Conditions are drawn
-//! from rows, so something always matches, and there are no floats or ties. Every problem has its own tables. The
-//! canonical form is the query and the digest of the tables.
+//! The generator computes the answer from the rows in Rust, so that tests can check the gold query against it.
+//! Conditions are drawn from rows, so at least one row matches, and there are no floats or ties. Every problem has its
+//! own tables. The canonical form is the query and the digest of the tables.
 
 use super::tables::{DESCRIPTION, Sale, StaffMember, StaffTables};
 use serde_json::json;

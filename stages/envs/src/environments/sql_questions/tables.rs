@@ -1,5 +1,7 @@
-//! Tables of a generated problem: the staff and their sales. Names and towns are invented. All pays differ, so that the
-//! highest and the lowest are unique; every worker has sales; there are no nulls and no empty texts.
+//! Draws the tables of a generated problem: the staff and their sales.
+//!
+//! Names and towns are invented. All pays differ, so that the highest and the lowest are unique. Every worker has
+//! sales, and there are no nulls and no empty texts.
 
 use crate::environments::names::names;
 use crate::tools::sql::DatabaseData;

@@ -1,5 +1,7 @@
-//! `word-problems`: generated arithmetic stories that need a tool ([`generator`]). They are available in any number and
-//! level, with reference programs and plausible mistakes, and are in no data set.
+//! Implements the environment `word-problems`: generated arithmetic stories that need a tool ([`generator`]).
+//!
+//! The stories are available in any number and level, have reference programs and plausible mistakes, and occur in no
+//! data set.
 
 pub mod generator;
 

@@ -1,4 +1,4 @@
-//! Client of a service: every line is a separate request, whose answer is a line.
+//! Implements the client of a service. Every protocol line is a separate request, whose response is a line.
 
 use super::handshake::{HandshakeCallback, HandshakeResult, HandshakeState, HandshakeStep};
 use super::options::ServiceOptions;

@@ -1,4 +1,4 @@
-//! Handshake with a service: one for all requests, which wait for it.
+//! Tracks the handshake with a service. All requests wait for one handshake.
 
 use serde_json::Value;
 use trainyard_core::Error;

@@ -1,4 +1,4 @@
-//! Options that all roles of a service share.
+//! Defines the options that all roles of a service share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

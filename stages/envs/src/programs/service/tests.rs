@@ -1,4 +1,4 @@
-//! A service of a few lines that answers well or misbehaves in one way each.
+//! Tests the client with a service of a few lines, which responds correctly or misbehaves in one way each.
 
 use super::*;
 use crate::programs::CustomCodeOptions as _;

@@ -1,4 +1,4 @@
-//! The calculator's grammar, by precedence climbing:
+//! Parses and evaluates the calculator's expressions by precedence climbing:
 //!
 //! ```text
 //! sum     = product (('+' | '-') product)*

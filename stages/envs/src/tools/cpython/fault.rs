@@ -1,4 +1,4 @@
-//! Reasons why a program gave no answer, and their messages to the agent.
+//! Lists the reasons why a program gave no result, with their messages to the agent.
 
 use super::scratch::{MAX_BYTES, MAX_FILES};
 use crate::tools::ToolLimits;

@@ -1,8 +1,8 @@
-//! Files that a confined program may open, by Landlock.
+//! Restricts the files that a confined program may open, by Landlock.
 //!
-//! The rights of Landlock's first version are required. They do not cover everything (`truncate`, `chmod`, …); the rest
-//! is denied by seccomp on every kernel (`system_calls`), and later rights are added where the kernel knows them.
-//! Names, sizes and times of files stay visible: Landlock does not hide them.
+//! The rights of Landlock's first version are required. They do not cover all operations (`truncate`, `chmod`, …).
+//! Seccomp denies the others on every kernel (`system_calls`), and later rights are added where the kernel knows them.
+//! Names, sizes and times of files stay visible, because Landlock does not hide them.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,

@@ -1,8 +1,7 @@
-//! The user's interpreter: version, location, and the files that it needs to run.
+//! Finds the user's interpreter: its version, its path, and the files that it needs to run.
 //!
 //! The interpreter itself supplies these facts, outside the sandbox and in the user's environment, as `python3` on a
-//! command line would run. That finds virtual environments, user packages and version managers without special support
-//! for any of them.
+//! command line would run. This way, virtual environments, user packages and version managers need no special support.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

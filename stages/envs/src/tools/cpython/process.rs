@@ -1,7 +1,7 @@
-//! Process of one session from its supervisor's side: one program at a time, lines of JSON in both directions, and
-//! untrusted output.
+//! Controls the process of one session from its supervisor: it sends one program at a time and reads the result, as
+//! lines of JSON.
 //!
-//! A program shares its process with the runner, so it can forge its own answers. It can neither reach another
+//! A program shares its process with the runner, so it can forge its own results. It can neither reach another
 //! session's process nor make the supervisor wait longer, read more or keep more than the limits allow.
 
 use super::fault::CpythonFault;

@@ -1,8 +1,8 @@
-//! Last step of a process before it becomes the interpreter: it gives up everything that a program must not have. Each
-//! step is required; a process that cannot take one ends with the reason on stderr.
+//! Confines a process before it becomes the interpreter: the process gives up every right that a program must not have.
+//! Each step is required; a process that cannot take one exits and writes the reason to stderr.
 //!
-//! A superuser is confined like any other user: no capability is left and none can be gained, so its files are guarded
-//! by Landlock alone, and limits on processes, which do not bind it, are not relied on.
+//! A superuser is confined like any other user: the process keeps no capability and can gain none, so Landlock alone
+//! guards the superuser's files. Nothing relies on limits on processes, which do not bind a superuser.
 
 use super::{files, system_calls};
 use crate::tools::confinement::bound;

@@ -1,4 +1,4 @@
-//! Specification of the sandbox of a session's process.
+//! Builds the specification of the sandbox of a session's process.
 
 use super::installation::Installation;
 use super::sandbox::SandboxSpec;

@@ -1,5 +1,6 @@
-//! Folder of one session. Programs create files in it, but neither folders nor links, so it is quick to measure and to
-//! remove.
+//! Creates, measures and removes the folder of one session.
+//!
+//! Programs create files in the folder, but neither subfolders nor links, so it is quick to measure and to remove.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! Sessions of one worker that supervises CPython processes.
+//! Keeps the sessions of one worker that supervises CPython processes.
 //!
-//! A session is rebuilt by running its programs again, in a new process. That is only right if they behave the same, so
-//! their results are compared; a session with other results is lost rather than silently different.
+//! A session is rebuilt by running its programs again in a new process. The new state is correct only if the programs
+//! behave the same, so their results are compared; a session with other results is lost rather than silently different.
 
 use super::fault::CpythonFault;
 use super::process::{CpythonProcess, RunnerReply};

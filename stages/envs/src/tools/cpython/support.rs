@@ -1,5 +1,5 @@
-//! Kernel features required before a program may run. There is no fallback: a program that cannot be confined does not
-//! run.
+//! Checks for the kernel features that confinement requires. There is no fallback: a program that cannot be confined
+//! does not run.
 
 use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 use trainyard_core::{Error, Result};

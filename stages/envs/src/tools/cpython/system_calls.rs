@@ -1,9 +1,9 @@
-//! System calls that a confined program may make, by seccomp. All others fail with `EPERM`.
+//! Restricts the system calls of a confined program, by seccomp. All calls that are not listed fail with `EPERM`.
 //!
-//! Absent on purpose: starting processes *and threads* (neither could be counted for a superuser), sockets, signals to
-//! others, tracing, memory files, io_uring, timers (a program must not run between its calls), changing owners, modes
-//! or times, links and folders, and truncation by name, which early Landlock permits. `execve` is needed once to become
-//! the interpreter; Landlock permits no other program.
+//! The list omits on purpose: starting processes *and threads* (neither could be counted for a superuser), sockets,
+//! signals to other processes, tracing, memory files, io_uring, timers (a program must not run between its calls),
+//! changing owners, modes or times, links and folders, and truncation by name, which early Landlock permits. `execve`
+//! is needed once to become the interpreter; Landlock permits no other program.
 
 use libc::c_long;
 use seccompiler::{

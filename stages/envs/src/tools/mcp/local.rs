@@ -1,4 +1,4 @@
-//! Servers that are programs of this machine.
+//! Runs MCP servers that are programs on this machine.
 
 use super::options::McpOptions;
 use super::protocol;

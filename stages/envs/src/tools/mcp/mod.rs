@@ -1,8 +1,9 @@
-//! Tool `mcp`: tools of a server that speaks the Model Context Protocol.
+//! Implements the tool `mcp`: tools of a server that implements the Model Context Protocol (`docs/mcp.md`,
+//! `docs/design/0034-outside.md`).
 //!
-//! `protocol` defines the messages, `protocol_session` their order, and `local` and `remote` the servers. The rest
-//! treats a server as a user program: a lost session is rebuilt by repeating its requests and comparing the answers.
-//! `server` is the other side of the protocol.
+//! `protocol` defines the messages, `protocol_session` their order, and `local` and `remote` the connections to
+//! servers. The other code treats a server as a user program: a lost session is rebuilt by repeating its requests and
+//! comparing the results. `server` implements the other side of the protocol.
 
 mod local;
 pub mod options;

@@ -1,8 +1,8 @@
-//! Part of the Model Context Protocol for a client of tools: the messages that it sends, and the meaning of a server's
-//! messages. This module does no I/O.
+//! Defines the part of the Model Context Protocol that a client of tools needs: the messages that the client sends, and
+//! the meaning of a server's messages. This module does no I/O.
 //!
-//! A message is a JSON object of JSON-RPC 2.0. Ids of requests are numbers for calls and texts for all others, so that
-//! an answer identifies its request.
+//! A message is a JSON object of JSON-RPC 2.0. Ids of requests are numbers for calls and texts for all other requests,
+//! so the id of a response shows which kind of request it belongs to.
 
 use crate::tools::ToolSpec;
 use serde_json::{Value, json};

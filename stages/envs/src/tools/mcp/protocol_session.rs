@@ -1,4 +1,4 @@
-//! The protocol of programs: from `initialize` to the list of tools, then answers to calls.
+//! Implements the protocol of programs for a server: from `initialize` to the list of tools, then results of calls.
 
 use super::protocol::{self, ServerMessage};
 use super::tool_list::McpToolList;

@@ -1,5 +1,7 @@
-//! Servers at a URL: the transport "streamable HTTP". Every message is a separate request, whose answer is a message or
-//! a stream of them; a header names the session.
+//! Connects to MCP servers at a URL, with the transport "streamable HTTP".
+//!
+//! Every message is a separate request, whose response contains one message or a stream of messages; a header names the
+//! session.
 
 use super::local::unsupported;
 use super::options::{McpOptions, SessionKind};

@@ -1,6 +1,6 @@
-//! Server side of the protocol: tools of this program for clients of the Model Context Protocol.
+//! Serves tools of this program to clients of the Model Context Protocol.
 //!
-//! One server is one session: a stateful tool, such as `python`, keeps its state until the client is gone.
+//! One server is one session: a stateful tool, such as `python`, keeps its state until the client disconnects.
 
 use super::protocol::VERSIONS;
 use crate::tools::{AgentTool, ToolCall, ToolConfig, ToolHost, ToolLimits, ToolSession, ToolSpec};

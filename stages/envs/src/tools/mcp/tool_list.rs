@@ -1,7 +1,7 @@
-//! Tools of a server: those that its first start in the stage listed.
+//! Keeps the list of a server's tools from its first start in the stage.
 //!
-//! Every later start, of the same server or of another one for the next episode, must offer the same. A tool that is
-//! missing or changed would make rollouts of one stage incomparable.
+//! Every later start, of the same server or of another one for the next episode, must offer the same tools. A tool that
+//! is missing or changed would make the rollouts of one stage incomparable.
 
 use super::options::McpOptions;
 use crate::tools::{ToolSpec, difference};

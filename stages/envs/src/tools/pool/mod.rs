@@ -1,7 +1,8 @@
-//! Worker processes of one kind under one set of limits, and their sessions.
+//! Manages worker processes of one kind under one set of limits, and their sessions.
 //!
-//! The workers are those of a [`Supervisor`]. A session stays in the lane of one for life, which keeps its calls in
-//! order. Its record contains a recipe (a snapshot and the later calls), from which a fork or a new process is built.
+//! A [`Supervisor`] runs the workers. A session stays in the lane of one worker for life, which keeps its calls in
+//! order. The session's record contains a recipe (a snapshot and the later calls), from which a fork or a new process
+//! rebuilds the state.
 
 mod key;
 mod process;

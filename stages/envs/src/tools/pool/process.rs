@@ -1,6 +1,7 @@
-//! Start of a worker process with a clean environment.
+//! Starts worker processes with a clean environment.
 //!
-//! A worker that supervises CPython gets a folder for the files of its sessions, and a grace period to end them.
+//! A worker that supervises CPython gets a folder for the files of its sessions, and a grace period to end its
+//! processes.
 
 use super::key::PoolKey;
 use crate::tools::confinement::{ENVIRONMENT, crashed};

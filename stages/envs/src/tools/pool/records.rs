@@ -1,4 +1,4 @@
-//! Records of the sessions of one lane, shared by its thread and the threads that use the sessions.
+//! Keeps the records of the sessions of one lane, which its thread and the users of the sessions share.
 
 use crate::tools::wire::SessionRecipe;
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
-//! The wire of tool workers: batches of jobs in, replies in call order out.
+//! Implements the wire of tool workers: it sends batches of jobs and receives replies in call order.
 //!
-//! A call that kills a fresh process *alone* is at fault and gets a tool error; this depends only on the call and its
-//! session. Deaths with external causes are repaired silently: sessions are rebuilt exactly from their recipes, and no
-//! agent is affected by another's crash.
+//! If a call kills a fresh process *alone*, the call is at fault and gets a tool error; this depends only on the call
+//! and its session. Exits with external causes are repaired silently: sessions are rebuilt exactly from their recipes,
+//! and a crash that one agent causes affects no other agent.
 
 use super::key::PoolKey;
 use super::process;

@@ -1,7 +1,7 @@
-//! Tool `process`: functions of a user program, and those of a service (`http`).
+//! Implements the tools `process` and `http`: functions of a user program or of a service.
 //!
-//! [`CustomProgram`] is the running program or the service, [`session`] the requests of one episode; environments of
-//! these kinds keep their sessions in the same way.
+//! [`CustomProgram`] is the running program or the service, and [`session`] keeps the requests of one episode.
+//! Environments of these kinds keep their sessions in the same way.
 
 pub mod options;
 pub(crate) mod result;

@@ -1,4 +1,4 @@
-//! Results of a program's replies as the model sees them.
+//! Converts a program's replies to the results that the model sees.
 
 use super::session::{OperationReply, PendingReply};
 use crate::tools::ToolResult;

@@ -1,7 +1,7 @@
-//! Session of a program: the requests of one episode, in order, and how to rebuild it.
+//! Keeps the session of a program, that is, the requests of one episode in order, and rebuilds it.
 //!
-//! The process that holds a session may exit at any time, and a fork needs a second one. In both cases the session is
-//! started again and all answered requests are repeated. If the program then answers differently, the episode is an
+//! The process that holds a session may exit at any time, and a fork needs a second session. In both cases the session
+//! is started again and all answered requests are repeated. If the program then replies differently, the episode is an
 //! infrastructure failure. There is no background work: a session advances only when a caller requests a result.
 
 use crate::tools::program::CustomProgram;

@@ -1,9 +1,9 @@
-//! An in-memory index of passages, ranked by BM25 (Robertson and Zaragoza, 2009; k1 = 1.2 and b = 0.75, tantivy's
-//! values).
+//! Builds an in-memory index of passages, ranked by BM25 (Robertson and Zaragoza, 2009; k1 = 1.2 and b = 0.75,
+//! tantivy's values).
 //!
 //! Results depend only on corpus and query: a single-threaded writer makes one segment, so document numbers are passage
-//! numbers, and ties are broken by them. Words are runs of letters and digits in lower case, without stemming or stop
-//! words; a repeated word counts once. There is no query syntax.
+//! numbers, and ties are broken by document number. Words are runs of letters and digits in lower case, without
+//! stemming or stop words; a repeated word of a query counts once. There is no query syntax.
 
 use crate::tools::search::Passage;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! `search` tool: the best matching passages of a local corpus.
+//! Implements the tool `search`, which returns the best matching passages of a local corpus.
 //!
 //! A result has one passage per line (`title: text`), best first, ranked by BM25 ([`index`]). The tool needs a corpus,
 //! so the environment that has one opens the sessions.

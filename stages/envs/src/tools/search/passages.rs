@@ -1,4 +1,4 @@
-//! Passages, and their JSON Lines files: `{"id": …, "title": …, "text": …}` per line.
+//! Reads passages from JSON Lines files: `{"id": …, "title": …, "text": …}` per line.
 //!
 //! The title is optional; other keys and blank lines are ignored. Ids must be unique, and every passage needs a text.
 

@@ -1,5 +1,6 @@
-//! SQLite's authorizers: the permitted actions of a query and of the loading script. Queries have an allow-list, so
-//! actions that a later SQLite adds are denied until they are reviewed.
+//! Authorizes the actions of a query and of the loading script, as SQLite's authorizers.
+//!
+//! Queries have an allow-list, so actions that a later SQLite adds are denied until they are reviewed.
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 

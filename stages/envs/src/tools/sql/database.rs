@@ -1,8 +1,8 @@
-//! An in-memory SQLite database: filled once from data, then only read, within limits.
+//! Runs queries on an in-memory SQLite database, which is filled once from data and then only read, within limits.
 //!
-//! Queries are limited by SQLite's instruction count rather than time, so that an endless query stops at the same place
+//! SQLite's instruction count limits queries rather than time, so that an endless query stops at the same instruction
 //! on every machine and its result may enter an update. Values are limited to `MAX_VALUE_BYTES`, which also bounds
-//! memory. A connection serves one query at a time; each episode has its own.
+//! memory. A connection serves one query at a time. Each episode has its own database, which its forks share.
 
 use crate::tools::sql::{authorizer, dates};
 use rusqlite::limits::Limit;

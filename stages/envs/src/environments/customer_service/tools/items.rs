@@ -1,4 +1,4 @@
-//! Shared by the tools that change items or payment methods.
+//! Implements the steps that tools share when they change items or payment methods.
 
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::{Cents, PaymentMethod, ShopOrder, Variant};

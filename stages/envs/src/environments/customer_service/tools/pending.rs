@@ -1,4 +1,4 @@
-//! Tools for pending orders, which can be cancelled or changed, and for the user's address.
+//! Implements the tools for pending orders, which can be cancelled or changed, and for the user's address.
 
 use super::arguments::ShopToolArguments;
 use super::items::{covers, credit, exchange, method, order_with_status};

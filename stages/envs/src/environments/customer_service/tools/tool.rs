@@ -1,4 +1,4 @@
-//! Tools of the shop: arguments and implementation.
+//! Defines a tool of the shop by its arguments and its implementation.
 
 use super::arguments::ShopToolArguments;
 use crate::environments::customer_service::database::Shop;

@@ -1,8 +1,9 @@
 //! Generates arithmetic stories with a running amount: one sentence, one operation, one line of code.
 //!
-//! They are terse because a character-level model with 100,000 parameters must learn to translate each sentence into a
-//! line (`x+=7`). It can; the arithmetic itself it cannot, so it needs the tool. A problem of level L has exactly L
-//! operations, so no problem belongs to two levels. Intermediate amounts are positive integers; divisions are exact.
+//! Stories are terse because a character-level model with 100,000 parameters must learn to translate each sentence into
+//! a line (`x+=7`). Such a model can translate but cannot compute, so it needs the tool. A problem of level L has
+//! exactly L operations, so no problem belongs to two levels. Intermediate amounts are positive integers; divisions are
+//! exact.
 //!
 //! | level | operations | given numbers | largest amount | distractors |
 //! |---|---|---|---|---|
@@ -12,8 +13,8 @@
 //! | 4 | 4 | up to 3 digits | 999,999 | 1 |
 //! | 5 | 5 | up to 4 digits | 9,999,999 | 1 or 2 |
 //!
-//! Names and items are decoration: stories that differ only in them have the same canonical form and count as one
-//! problem.
+//! The canonical form is the program. Names, items, templates and distractors are decoration: stories that differ only in
+//! decoration count as one problem.
 
 mod draw;
 mod mistakes;

@@ -1,4 +1,4 @@
-//! Story: the numbers and forms from which sentences, programs and answers are derived.
+//! Defines a story: the numbers and forms from which sentences, programs and answers are derived.
 
 /// Effect of a sentence on the amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
