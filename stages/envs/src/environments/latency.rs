@@ -31,7 +31,8 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Returns all values that are out of range or contradictory; `pointer` is the location of these options.
+    /// Returns a problem for every value that is out of range or contradictory; `pointer` is the location of these
+    /// options.
     pub fn check(&self, pointer: &str) -> Vec<OptionProblem> {
         let (min, max) = (("/least_millis", self.least_millis), ("/most_millis", self.most_millis));
         let outside =

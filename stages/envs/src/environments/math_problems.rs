@@ -38,7 +38,7 @@ impl QuestionOptions for MathProblems {
     }
 }
 
-/// Returns the environment of stages that play worked solutions and name no environment: the calculator and up to 32
+/// Returns the default environment of stages that play worked solutions: math problems with the calculator and up to 32
 /// turns.
 pub fn default_options() -> Value {
     json!({ "kind": MathProblems::KIND })

@@ -21,7 +21,8 @@ pub struct CodeFormat {
 }
 
 impl CodeFormat {
-    /// Fails unless there is exactly one tool and it has a main argument.
+    /// Returns the format for a single tool. Fails with kind `invalid` unless `tools` contains exactly one tool, which
+    /// has a main argument.
     pub fn new(tools: &[ToolSpec]) -> Result<Self> {
         let [tool] = tools else {
             return Err(Error::invalid(format!("format `code` is for exactly one tool, not {}", tools.len()))

@@ -53,7 +53,8 @@ impl ToolFormat for HermesFormat {
     }
 }
 
-/// Returns JSON text with the call tags escaped.
+/// Returns the arguments as JSON text in which the call tags are escaped, so that a tag in a string does not end the
+/// call.
 pub(crate) fn escape_tags(arguments: &Value) -> String {
     arguments.to_string().replace("<tool_call>", "\\u003ctool_call>").replace("</tool_call>", "\\u003c/tool_call>")
 }

@@ -48,7 +48,7 @@ fn calls(text: &str) -> Vec<Result<ToolCall, String>> {
     while rest.starts_with('{') {
         let mut stream = Deserializer::from_str(rest).into_iter::<Value>();
         match stream.next() {
-            // Words of an answer may be JSON, too.
+            // An answer may be JSON, too.
             Some(Ok(value)) if value.get("name").is_none() && marked.is_none() => return calls,
             Some(Ok(value)) => calls.push(call(&value, "parameters")),
             Some(Err(e)) if marked.is_some() || rest.contains("\"name\"") => {

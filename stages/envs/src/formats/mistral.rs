@@ -32,7 +32,7 @@ impl ToolFormat for MistralFormat {
     }
     fn render(&self, call: &ToolCall) -> String {
         let body = format!("{{\"name\": {}, \"arguments\": {}}}", json!(call.name), spaced(&call.arguments));
-        // A marker inside of a text must not open a call.
+        // A marker inside an argument must not open a call.
         format!("{MARKER}[{}]", body.replace(MARKER, "\\u005bTOOL_CALLS]"))
     }
     fn describe(&self, tools: &[ToolSpec]) -> String {

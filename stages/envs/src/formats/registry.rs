@@ -36,7 +36,7 @@ pub fn family() -> Family<dyn ToolFormat, [ToolSpec]> {
     Family::new("formats", "tool-call format", members)
 }
 
-/// Returns the sorted names.
+/// Returns the names of the formats, sorted.
 pub fn names() -> Vec<&'static str> {
     family().names()
 }

@@ -4,7 +4,7 @@
 use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 
-/// Reads no calls, whatever a turn looks like.
+/// Format that finds no calls in any turn.
 pub(crate) struct PlainTextFormat;
 
 impl ToolFormat for PlainTextFormat {

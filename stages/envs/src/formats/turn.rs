@@ -9,7 +9,7 @@ pub struct AgentTurn {
     pub text: String,
     /// Tool calls in order; an error is the message that the agent receives about an unreadable call.
     pub calls: Vec<Result<ToolCall, String>>,
-    /// Whether the turn hit a token limit. Set by the sampler.
+    /// Whether the turn hit a token limit. The sampler sets this field.
     pub truncated: bool,
 }
 

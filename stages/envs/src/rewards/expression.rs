@@ -47,7 +47,7 @@ pub struct ExpressionReward {
 }
 
 impl ExpressionReward {
-    /// Returns the reward. Errors: invalid, if the expression cannot be read.
+    /// Returns the reward. Errors: invalid, if the expression does not parse.
     pub fn new(options: ExpressionOptions) -> Result<Self> {
         let formula = parse(&options.value).map_err(Error::invalid)?;
         Ok(Self { options, formula })

@@ -64,7 +64,7 @@ pub struct JsonPathReward {
 }
 
 impl JsonPathReward {
-    /// Returns the reward. Errors: invalid (the query).
+    /// Returns the reward. Errors: invalid, if the path is not a JSONPath query.
     pub fn new(options: JsonPathOptions) -> Result<Self> {
         let query = options.query()?;
         Ok(Self { options, query })
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// No answer of a model must stop the stage, however deeply nested.
+    /// An answer of a model must not stop the stage, however deeply nested it is.
     #[test]
     fn too_deeply_nested_answers_are_not_parsed() {
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));

@@ -131,7 +131,6 @@ impl<P: CustomCodeOptions> Reward for CustomReward<P> {
     }
 }
 
-/// Returns the name of the episode in messages.
 fn place(r: &Trajectory) -> String {
     format!("episode `{}`", r.id)
 }

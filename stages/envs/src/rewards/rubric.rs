@@ -73,7 +73,7 @@ fn folded(text: &str) -> String {
     plain.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the distinct lines of the reference.
+/// Returns the distinct lines of the reference, folded, without empty lines and the line of the answer.
 fn criteria(p: &Problem) -> BTreeSet<String> {
     let lines = p.reference.as_deref().unwrap_or_default().lines().map(folded);
     lines.filter(|line| !line.is_empty() && !line.starts_with("####")).collect()
@@ -100,7 +100,7 @@ fn strings(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Returns whether a line occurs in a text other than inside a longer word or number.
+/// Returns whether a line occurs in a text, other than as a part of a longer word or number.
 fn contains_whole(line: &str, text: &str) -> bool {
     let mut from = 0;
     while let Some(at) = text[from..].find(line).map(|found| from + found) {

@@ -32,8 +32,8 @@ impl Verifier for CountdownVerifier {
     }
 }
 
-/// Returns the value of an expression and its numbers, in order; `None` if the text contains anything else or has no
-/// value.
+/// Returns the value of an expression and its numbers, in order. Returns `None` if the text is not such an expression
+/// or has no value.
 pub fn read(text: &str) -> Option<(Number, Vec<u64>)> {
     let text = text.replace('×', "*").replace('÷', "/").replace('−', "-");
     let known = |c: char| c.is_ascii_digit() || c.is_ascii_whitespace() || "+-*/()".contains(c);

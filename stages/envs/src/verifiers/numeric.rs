@@ -8,7 +8,7 @@ use crate::number::Number;
 use crate::verifiers::Verifier;
 use trainyard_core::Result;
 
-/// The largest difference between equal answers.
+/// Largest difference between equal answers.
 pub const TOLERANCE: f64 = 1e-6;
 
 pub struct NumericVerifier;
@@ -71,7 +71,7 @@ pub fn read_number(text: &str) -> Option<Number> {
     if sign < 0 { value.negate() } else { Some(value) }
 }
 
-/// Parses a decimal with `,` between groups of three digits.
+/// Parses a decimal, which may have `,` between groups of three digits.
 fn decimal(text: &str) -> Option<Number> {
     let text = text.trim();
     if let Some((first, rest)) = text.split_once(',') {

@@ -22,7 +22,7 @@ pub struct FailedAction {
     pub name: String,
     /// Error message of the tool.
     pub message: String,
-    /// Whether its tool changes the database or the user's state.
+    /// Whether the tool may change the database or the user's state.
     pub changes: bool,
 }
 
@@ -66,13 +66,14 @@ pub fn replay(base: &Arc<ShopDatabase>, task: &CustomerTask) -> GoldReplay {
     after
 }
 
-/// Returns the indexes of the expected texts that occur in a message, ignoring case and commas.
+/// Returns the indexes of the expected texts that occur in a message, ignoring case, and commas of the message.
 pub fn communicated(message: &str, expected: &[String]) -> BTreeSet<usize> {
     let message = message.to_lowercase().replace(',', "");
     (0..expected.len()).filter(|i| message.contains(&expected[*i].to_lowercase())).collect()
 }
 
-/// Returns the answer of an episode: [`RESOLVED`], or the faults.
+/// Returns the answer of an episode: [`RESOLVED`], or the differences from the gold replay and the missing texts in
+/// words.
 pub fn verdict(shop: &Shop, state: &BTreeMap<String, String>, missing_texts: &[&str], gold: &GoldReplay) -> String {
     let mut faults = gold.shop.differences(shop);
     faults.extend((*state != gold.state).then(|| "the user's own things".to_string()));

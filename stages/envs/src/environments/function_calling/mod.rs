@@ -93,7 +93,7 @@ pub struct FunctionCalling {
 }
 
 impl FunctionCalling {
-    /// Fails if `format` is unknown or needs a fixed tool.
+    /// Returns the environment. Fails if `format` is unknown or needs a fixed tool.
     pub fn new(options: FunctionCallingOptions, setup: &EnvironmentSetup) -> Result<Self> {
         let format = setup.toolbox.format(&options.format, &[])?;
         Ok(Self { options, format, toolbox: Arc::clone(&setup.toolbox) })
@@ -104,7 +104,7 @@ impl Environment for FunctionCalling {
     fn kind(&self) -> &'static str {
         FunctionCallingOptions::KIND
     }
-    /// Empty: each problem describes its tools in its messages.
+    /// Returns no tools, because each problem describes its tools in its messages.
     fn tools(&self) -> Vec<ToolSpec> {
         Vec::new()
     }
@@ -185,7 +185,8 @@ impl Episode for SingleTurnEpisode {
     }
 }
 
-/// Demonstrations write the right calls. There is no second turn in which to correct a mistake, so they make none.
+/// Demonstrations write the correct calls. They make no mistakes, because there is no second turn in which to correct
+/// one.
 impl ProblemGenerator for FunctionCalling {
     fn max_level(&self) -> u32 {
         requests::MAX_LEVEL

@@ -70,7 +70,7 @@ pub struct Entity {
     /// Unique name.
     pub name: String,
     pub kind: EntityKind,
-    /// Whether the agent is to know the entity's facts by heart.
+    /// Whether the agent must know the entity's facts by heart.
     pub known: bool,
     /// Facts: indexes of the objects, in the order of the relations of the kind.
     objects: Vec<usize>,
@@ -96,11 +96,11 @@ pub fn relations(of: EntityKind) -> &'static [Relation] {
 }
 
 impl KnowledgeBase {
-    /// The smallest number of entities; with fewer, some kind would have only one.
+    /// Smallest number of entities; with fewer, some kind would have only one.
     pub const MIN_SIZE: u32 = 20;
 
-    /// Generates the facts of a seed, with `size` entities, at least [`KnowledgeBase::MIN_SIZE`]. `known_share` changes
-    /// no fact.
+    /// Generates the facts of a seed, with `size` entities, at least [`KnowledgeBase::MIN_SIZE`]. `known_share` is the
+    /// share of known entities and changes no fact.
     pub fn new(seed: u64, size: u32, known_share: f64) -> Self {
         let (chance, size) = (Chance::new(seed), size.max(Self::MIN_SIZE));
         let words: Vec<&str> = WORDS.iter().copied().chain(RELATIONS.iter().map(|r| r.noun)).collect();

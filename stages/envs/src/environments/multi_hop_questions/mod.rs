@@ -89,7 +89,7 @@ impl ExtraOptions for MultiHopQuestionsExtra {
 /// The environment `multi-hop-questions`.
 pub struct MultiHopQuestions {
     options: MultiHopQuestionsExtra,
-    /// Built when first needed, as is the index: checking options needs neither.
+    /// Knowledge base, built when first needed, as is the index: checking options needs neither.
     knowledge: OnceLock<KnowledgeBase>,
     index: OnceLock<Result<Arc<SearchIndex>>>,
 }
@@ -155,7 +155,7 @@ impl ProblemWorld for MultiHopQuestions {
         let question = MultiHopQuestion::at(self.knowledge(), level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
         let with_mistake = draws.uniform() < mistakes;
-        // A mistake needs a search to misspell.
+        // A mistake needs a search whose name it misspells.
         let mistake = question.unknown().next().filter(|_| with_mistake);
         let knowledge = self.knowledge();
         let mistake = mistake.map(|hop| misspelled(&knowledge.entities[hop.subject].name, knowledge, &mut draws));

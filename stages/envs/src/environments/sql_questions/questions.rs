@@ -19,7 +19,7 @@ use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
-/// Levels are 1 to `MAX_LEVEL`.
+/// Highest level; the lowest is 1.
 pub const MAX_LEVEL: u32 = 5;
 
 /// A generated question with its tables.
@@ -31,14 +31,14 @@ pub struct SqlQuestion {
     pub text: String,
     /// The gold query.
     pub query: String,
-    /// The right answer.
+    /// Correct answer.
     pub answer: String,
     /// Tables of the question.
     pub tables: StaffTables,
 }
 
 impl SqlQuestion {
-    /// Returns question number `index` of a level under this seed, about `rows` staff. `level` is clamped to
+    /// Returns question number `index` of a level under the seed of `chance`, about `rows` staff. `level` is clamped to
     /// 1..=[`MAX_LEVEL`].
     pub fn at(rows: usize, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(errors.into_iter().collect::<Vec<_>>(), ["near \"FROM\": syntax error", "no such table: staffs"]);
     }
 
-    /// Three staff, four sales; answers computed by hand.
+    /// Tests three staff and four sales, whose answers were computed by hand.
     #[test]
     fn conditions_and_groups_match_their_words() {
         let worker = |id: i64, town: &str, age: i64, pay: i64| StaffMember {

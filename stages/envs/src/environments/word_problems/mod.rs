@@ -29,7 +29,8 @@ impl ExtraOptions for WordProblems {
     }
 }
 
-/// Returns the environment of stages that name none: word problems with a Python tool and up to four turns.
+/// Returns the default environment of stages whose options name none: word problems with a Python tool and up to four
+/// turns.
 pub fn default_options() -> Value {
     json!({ "kind": WordProblems::KIND })
 }

@@ -41,7 +41,6 @@ pub static TOOLS: [&ShopTool; 16] = [
     &general::TRANSFER_TOOL,
 ];
 
-/// Returns the tool with this name.
 pub fn tool(name: &str) -> Option<&'static ShopTool> {
     TOOLS.into_iter().find(|t| t.name == name)
 }

@@ -29,7 +29,7 @@ use story::{Story, StoryOperation, program_lines};
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
-/// Levels are 1 to `MAX_LEVEL`.
+/// Highest level; the lowest is 1.
 pub const MAX_LEVEL: u32 = 5;
 
 /// A generated problem with its solution.
@@ -58,7 +58,7 @@ impl GeneratedProblem {
     pub fn demonstration(&self, mistake_rate: f64, chance: &Chance) -> Vec<String> {
         self.attempts(mistake_rate, chance).into_iter().map(|attempt| attempt.lines.join("\n")).collect()
     }
-    /// Like [`GeneratedProblem::demonstration`], with the kind of mistake.
+    /// Returns the same programs as [`GeneratedProblem::demonstration`], with the kinds of their mistakes.
     pub fn attempts(&self, mistake_rate: f64, chance: &Chance) -> Vec<ProgramAttempt> {
         let mut draws = chance.at("mistake", &[]);
         let mistaken = (draws.uniform() < mistake_rate).then(|| mistakes::mistaken(&self.story, &mut draws));
@@ -66,7 +66,7 @@ impl GeneratedProblem {
     }
 }
 
-/// Returns problem number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
+/// Returns problem number `index` of a level under the seed of `chance`. `level` is clamped to 1..=[`MAX_LEVEL`].
 pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedProblem {
     let level = level.clamp(1, MAX_LEVEL);
     let mut draws = chance.at("word-problem", &[u64::from(level), index]);
