@@ -172,7 +172,7 @@ fn sessions_survive_a_killed_worker_and_nothing_else_does() {
     let pythons = children(worker);
     assert_eq!(pythons.len(), 2);
     kill(worker);
-    // The next call detects the loss. The program above printed its folder, which is another one now.
+    // The next call detects the loss. The program above printed its folder, which now is a different one.
     assert_eq!(text(&ask(&mut *t, "x")), "2");
     pythons.into_iter().for_each(gone);
     assert!(!Path::new(&folder).exists());

@@ -338,7 +338,7 @@ fn missing_parts_of_a_program_are_reported_at_its_start() {
     assert!(error.message.contains("the program offers no tool"), "{error}");
 }
 
-/// `check` builds environments too, and must not run anything.
+/// `check` builds environments, too, and must start no program.
 #[test]
 fn checking_options_starts_no_program() {
     let family = environments::family();

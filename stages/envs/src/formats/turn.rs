@@ -5,7 +5,7 @@ use trainyard_tables::Message;
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentTurn {
-    /// The whole turn as sampled, with markup, without the end token.
+    /// Text of the turn as sampled, with markup, without the end token.
     pub text: String,
     /// Tool calls in order; an error is the message that the agent receives about an unreadable call.
     pub calls: Vec<Result<ToolCall, String>>,

@@ -29,7 +29,7 @@ pub struct JudgeVerdict {
 
 impl EpisodeJudge {
     /// Returns a judge whose verdicts are values of the JSON Schema `schema` under `key`; `words` describe the values
-    /// to the model. An empty `rubric` is permitted if the prompt does not use it.
+    /// to the model.
     ///
     /// Errors: a problem with the option `prompt`.
     pub fn new(

@@ -215,8 +215,8 @@ pub fn score_groups(rewards: &mut [WeightedReward], groups: &[ScoringGroup<'_>])
     Ok(totals)
 }
 
-/// Permutes the scores of a group at random among the rollouts that are no infrastructure failures. The ids of the
-/// rollouts determine the draw.
+/// Permutes the scores of a group at random among the rollouts that are no infrastructure failures. The id of the first
+/// one determines the draw.
 fn permute(scores: &mut [Score], group: &ScoringGroup<'_>) {
     let members = group.group.members;
     let eligible: Vec<usize> =

@@ -2,7 +2,7 @@
 
 use crate::tools::ToolSpec;
 
-/// Returns the difference to the previously listed tools as text; `None` if there is no difference.
+/// Describes how the tools `now` differ from those `before`; returns `None` if they do not differ.
 pub fn difference(before: &[ToolSpec], now: &[ToolSpec]) -> Option<String> {
     let find = |list: &[ToolSpec], name: &str| list.iter().find(|tool| tool.name == name).cloned();
     let mut words = Vec::new();

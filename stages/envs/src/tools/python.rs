@@ -140,7 +140,7 @@ impl AgentTool for Python {
     }
 }
 
-/// Keeps the host alive as long as the session.
+/// Session that keeps its host alive.
 struct PythonSession {
     host: Arc<ToolHost>,
     program: ProgramSession,
@@ -170,7 +170,7 @@ mod tests {
         options.check().into_iter().map(|problem| problem.pointer).collect()
     }
 
-    /// Stage configs contain these options, so their digests depend on the form.
+    /// Checks the serialized form, on which the digests of stage configs depend.
     #[test]
     fn defaults_are_not_serialized() {
         assert_eq!(serde_json::to_value(PythonOptions::default()).unwrap(), json!({}));

@@ -32,7 +32,7 @@ pub fn family() -> Family<dyn AgentTool> {
     Family::new("tools", "tool", members)
 }
 
-/// Returns the sorted names.
+/// Returns the names of the tools, sorted.
 pub fn names() -> Vec<&'static str> {
     family().names()
 }

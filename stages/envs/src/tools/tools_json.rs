@@ -3,7 +3,7 @@
 use crate::tools::ToolSpec;
 use serde_json::Value;
 
-/// Keys of a tool and of a schema in the order in which they are usually written; others come after them by name.
+/// Keys of a tool and of a schema in their usual order. Other keys follow, sorted by name.
 const ORDER: [&str; 8] = ["type", "function", "name", "description", "parameters", "enum", "items", "properties"];
 
 /// Returns a list of tools in OpenAI's form. Required parameters come first, in the order of `required`.

@@ -18,7 +18,8 @@ use std::sync::Arc;
 use trainyard_envs::tools::ToolResult;
 use trainyard_envs::{ToolHost, ToolLimits, ToolSession};
 
-/// Enough for every harmless program on a busy machine, little enough to wait for the endless ones.
+/// Time limit of a call: enough for every harmless program on a busy machine, and short enough to wait for the endless
+/// ones.
 const TIME_MILLIS: u64 = 3_000;
 
 /// Files that a program must neither read nor change: a folder with one file.
@@ -34,7 +35,7 @@ impl Treasure {
         std::fs::write(folder.path().join("secret"), SECRET).unwrap();
         Self { folder }
     }
-    /// Returns the program with the names that it attacks.
+    /// Returns the code of a program, with the paths that it attacks filled in.
     fn code(&self, program: &Program) -> String {
         let folder = self.folder.path().display().to_string();
         program.code.replace("TREASURE", &folder).replace("HOST", &std::process::id().to_string())
@@ -132,7 +133,7 @@ fn hostile_programs_are_contained() {
 
 fn embedded(limits: &ToolLimits) {
     let host = host(1);
-    // The worker alone.
+    // The only process is the worker.
     run_all(&host, || session(&host, limits), |program| &program.monty, 1);
 }
 
@@ -144,7 +145,8 @@ fn confined(limits: &ToolLimits) {
     assert!(root.is_dir(), "{}", root.display());
     drop(first);
     let supervisor = host.worker_ids();
-    // The supervisor, the neighbor, and the session that was dropped last, which leaves with the next call.
+    // The three processes are the supervisor, the neighbor, and the session that was dropped last, which the worker
+    // closes with the next call.
     run_all(&host, || cpython(&host, limits).unwrap(), |program| &program.cpython, 3);
     assert_eq!(host.worker_ids(), supervisor, "no program ends its supervisor");
     drop(host);

@@ -55,7 +55,7 @@ pub struct ScriptedAnswer {
     pub says: String,
 }
 
-/// Tool of the user. It changes the user's state, which the agent cannot see.
+/// User tool, which changes the user's state. The agent cannot see that state.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserTool {

@@ -157,8 +157,9 @@ impl ServiceClientInner {
             .map(|value| ProgramResponse { value, generation: generation.unwrap_or(0) })
             .map_err(ProgramFault::Exception)
     }
-    /// Returns the fault of a request without a response. It is `Lost`, so that the session is started again, if the
-    /// state of a session may be lost or partly changed.
+    /// Returns the fault of a request without a response. The fault is `Lost`, so that the session is started again, if
+    /// the service no longer knows the session or the request failed for a retryable reason other than its time limit
+    /// or too many requests.
     fn request_fault(&self, fault: HttpFault, of_session: bool) -> ProgramFault {
         let HttpFault { status, delivery, .. } = fault;
         let error = Error::from(fault).at(&self.part);

@@ -39,7 +39,7 @@ impl AgentTool for Calculator {
     }
 }
 
-/// Stateless.
+/// Session without state.
 struct CalculatorSession;
 
 impl ToolSession for CalculatorSession {

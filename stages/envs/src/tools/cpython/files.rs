@@ -28,9 +28,9 @@ const SYSTEM: [&str; 14] = [
     "/sys/devices/system/cpu",
 ];
 
-/// Removes every right to files from this process except to `reads`, `executes` and the system's libraries as they are,
-/// and to files in the folder `scratch`, which has no subfolders and no links. Fails if the kernel does not support
-/// that.
+/// Removes permanently every right of this thread to files, except for reading `reads` and the system's libraries,
+/// reading and executing `executes`, reading and writing `/dev/null`, and using files in the folder `scratch`, in which
+/// it can create neither subfolders nor links. Fails if the kernel does not support these restrictions.
 pub fn restrict(reads: &[PathBuf], executes: &[PathBuf], scratch: &Path) -> Result<(), String> {
     match rules(reads, executes, scratch) {
         Ok(RulesetStatus::NotEnforced) => Err("Landlock was not enforced".to_string()),

@@ -18,7 +18,7 @@ use trainyard_core::{Clock, SystemClock};
 /// its next call.
 const MAX_PROCESSES: usize = 64;
 
-/// The processes by session.
+/// Processes by session.
 pub struct CpythonSessions {
     setup: CpythonSetup,
     limits: ToolLimits,
@@ -26,7 +26,7 @@ pub struct CpythonSessions {
     /// Sessions that could not be rebuilt, with the reason.
     broken: HashMap<u64, String>,
     clock: SystemClock,
-    /// Calls so far.
+    /// Number of calls so far.
     count: u64,
 }
 
@@ -56,13 +56,13 @@ impl CpythonSessions {
     fn run(&self, process: &mut CpythonProcess, code: &str) -> Result<RunnerReply, CpythonFault> {
         let reply = process.run(code, self.limits.time());
         if matches!(reply, Err(CpythonFault::CallerGone)) {
-            // The programs are ended by their signal, so their files must be removed here.
+            // The kernel kills the programs when this process exits, so their files must be removed here.
             let _ = std::fs::remove_dir_all(&self.setup.scratch);
             std::process::exit(0);
         }
         reply
     }
-    /// Truncates a text: the runner does so already, but a program that took its place may not.
+    /// Truncates a text. The runner truncates it already, but a program that impersonates the runner may not.
     fn shorten(&self, text: String) -> String {
         let max = self.limits.output_bytes as usize + 512;
         text.chars()

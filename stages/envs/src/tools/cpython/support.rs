@@ -4,7 +4,7 @@
 use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 use trainyard_core::{Error, Result};
 
-/// Rejects a machine that cannot confine programs. Errors: invalid, with all missing features.
+/// Checks that this machine can confine programs. Errors: invalid, with all missing features.
 pub fn require() -> Result<()> {
     let missing_features = missing();
     if missing_features.is_empty() {

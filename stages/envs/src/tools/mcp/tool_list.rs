@@ -16,14 +16,14 @@ pub struct McpToolList {
 }
 
 impl McpToolList {
-    /// Returns a listing without known tools.
+    /// Returns a list without known tools.
     pub fn new(options: &McpOptions) -> Self {
         Self { allow: options.allow.clone(), prefix: options.prefix.clone(), known: Mutex::default() }
     }
-    /// Checks a server's list against the known tools, or stores it. Returns the names of new tools, which are not
-    /// offered.
+    /// Checks the tools that a server listed against the known tools, or stores them if none are known. Returns the
+    /// names of new tools, which are not offered.
     ///
-    /// The error describes the problem with the list.
+    /// The error describes the tools that are missing or changed, or reports an empty list.
     pub fn check_or_store(&self, listed: Vec<ToolSpec>) -> Result<Vec<String>, String> {
         let offered = self.offered(listed)?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +62,7 @@ impl McpToolList {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         json!({"tools": known.as_deref().unwrap_or_default()})
     }
-    /// Returns the server's name of a tool.
+    /// Returns the name of a tool at the server, without the prefix.
     pub fn server_name<'a>(&self, name: &'a str) -> &'a str {
         name.strip_prefix(&self.prefix).unwrap_or(name)
     }

@@ -28,7 +28,7 @@ pub(crate) struct ToolWorkerPool {
 }
 
 impl ToolWorkerPool {
-    /// Starts the threads. Processes start with their first call.
+    /// Starts one thread per worker. Worker processes start with their first call.
     pub fn start(workers: usize, key: &PoolKey, program: &WorkerProgram) -> Result<Self> {
         let records: Vec<Arc<ToolSessionRecords>> = (0..workers).map(|_| Arc::default()).collect();
         let queue =
@@ -71,7 +71,8 @@ impl ToolWorkerPool {
             .push_to(self.queue(id), ToolWork::Call(QueuedToolCall { session: id, code: Arc::from(code), responder }));
         pending
     }
-    /// Ends a session after its calls, with the next call of its lane unless sessions pile up.
+    /// Closes a session after its calls. The worker is notified with the next call of the lane, or earlier if many
+    /// notifications wait.
     pub fn close(&self, id: u64) {
         self.supervisor.push_back_to(self.queue(id), ToolWork::Close(id));
     }

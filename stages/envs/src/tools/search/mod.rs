@@ -75,8 +75,8 @@ impl ToolSession for SearchSession {
     }
 }
 
-/// Writes one passage per line. A passage that does not fit ends the result; a first one that does not fit is cut, so
-/// that a result is never empty.
+/// Returns the passages, one per line. The first passage that exceeds `max_bytes` ends the result. If the very first
+/// one is too long, it is cut, so that a result is never empty.
 fn page(found: &[&Passage], max_bytes: usize) -> String {
     let mut page = String::new();
     for passage in found {

@@ -16,7 +16,7 @@ fn allow(allowed: bool) -> Authorization {
     if allowed { Authorization::Allow } else { Authorization::Deny }
 }
 
-/// Authorizes queries of the agent: reading only.
+/// Authorizes the actions of queries of the agent, which may only read.
 pub fn authorize_query(context: AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::Select | AuthAction::Recursive | AuthAction::Read { .. } => Authorization::Allow,
@@ -25,7 +25,7 @@ pub fn authorize_query(context: AuthContext<'_>) -> Authorization {
     }
 }
 
-/// Authorizes the script that creates the database: everything that stays inside it.
+/// Authorizes the actions of the script that creates the database, which may use nothing outside of the database.
 pub fn authorize_script(context: AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::Attach { .. }

@@ -22,7 +22,7 @@ const FUNCTIONS: [(&str, &[usize]); 7] = [
 
 /// Time values that read the clock.
 const CLOCK: [&str; 3] = ["now", "subsec", "subsecond"];
-/// Words that read the clock or the time zone in any position.
+/// Words that read the clock or the time zone as any argument.
 const AMBIENT: [&str; 3] = ["now", "localtime", "utc"];
 
 /// A connection with the built-in functions and no data.

@@ -13,8 +13,8 @@
 //! | 4 | 4 | up to 3 digits | 999,999 | 1 |
 //! | 5 | 5 | up to 4 digits | 9,999,999 | 1 or 2 |
 //!
-//! The canonical form is the program. Names, items, templates and distractors are decoration: stories that differ only in
-//! decoration count as one problem.
+//! The canonical form is the program. Names, items, templates and distractors are decoration: stories that differ only
+//! in decoration count as one problem.
 
 mod draw;
 mod mistakes;
