@@ -1,5 +1,5 @@
-//! Limits the current process before it runs a third-party program or SQL statement: it may use little more address
-//! space, writes no core files or other files, and dies with its parent.
+//! Limits the current process before it runs a third-party program or SQL statement: its address space is bounded, it
+//! writes neither core files nor other files, and it dies with its parent.
 //!
 //! We limit address space rather than resident memory because an allocation beyond the limit fails at once. Time is not
 //! limited here: the parent kills a process that is late.

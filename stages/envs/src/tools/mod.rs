@@ -3,9 +3,9 @@
 //! [`calculator`] runs in this process. Programs that the model writes run in worker processes (`pool`, [`worker`])
 //! that exchange the frames of `wire`, in the embedded interpreter (`embedded`) or in the user's CPython (`cpython`).
 //! [`search`] and [`sql`] need a corpus or a database, so the environments that have one open their sessions, and the
-//! registry does not list these two tools. All these tools reach neither the network nor files of other programs.
-//! [`mod@process`] is a user program, [`http`] a user-defined service, and [`mcp`] a third-party server; these three
-//! run unconfined.
+//! registry does not list these two tools. None of these tools gives the model access to the network or to foreign
+//! files. [`mod@process`] is a user program, [`http`] a user-defined service, and [`mcp`] a third-party server; these
+//! three run unconfined.
 
 pub mod calculator;
 pub mod call;

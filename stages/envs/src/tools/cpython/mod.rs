@@ -2,8 +2,8 @@
 //!
 //! A worker (`sessions`) supervises the processes: it sends one program at a time, kills late ones, and removes files.
 //! A process first confines itself (`sandbox`: limits, no capabilities, Landlock, seccomp) and only then becomes the
-//! interpreter, so that the user's Python never runs programs unconfined. `docs/design/0015-sandboxed-cpython.md` lists
-//! the bounds and their mechanisms.
+//! interpreter, so that programs of the model never run unconfined. `docs/design/0015-sandboxed-cpython.md` lists the
+//! bounds and their mechanisms.
 
 mod fault;
 mod files;

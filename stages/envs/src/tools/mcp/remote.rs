@@ -246,8 +246,8 @@ impl ProgramService for RemoteMcpServer {
     fn place(&self) -> &str {
         &self.0.place
     }
-    /// Opens the session that all episodes share. With a session for each episode, it only lists the tools. It is
-    /// closed when the client is dropped.
+    /// Opens the session that all episodes share. With a session for each episode, it only lists the tools, and the
+    /// client does not close it.
     fn ready(&self) -> PendingProgramResponse {
         self.0.open(SHARED)
     }
