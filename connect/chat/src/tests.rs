@@ -1,4 +1,4 @@
-//! Chats with a correct or faulty server: requests, stored answers, and errors that end the stage.
+//! Tests chats with a correct or faulty server: requests, stored responses, and errors that end the stage.
 
 use crate::{ChatClient, ChatOptions, ChatRequest, ChatUsage, Models, Price};
 use serde_json::{Value, json};
