@@ -65,7 +65,6 @@ struct InFlightRequest {
 }
 
 impl ChatClient {
-    /// Opens a client of a model, with the stage's shared state. No request is sent yet.
     /// Opens a client of a model with the stage's shared state, and registers it in the account of usage. No request is
     /// sent yet.
     ///

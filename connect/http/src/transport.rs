@@ -70,7 +70,7 @@ pub struct HttpRequest {
     pub idempotent: bool,
     /// Whether the response is one JSON value: an incomplete one is a connection failure.
     pub is_json: bool,
-    /// When to stop reading a stream that stays open; `None` reads to its end.
+    /// Detects when to stop reading a stream that stays open; `None` reads to its end.
     pub is_complete: Option<CompleteFn>,
 }
 

@@ -20,7 +20,7 @@ const CALL_ID_LENGTH: usize = 9;
 /// A sampled token.
 pub struct SamplerToken<'a> {
     pub id: u32,
-    /// Log-probability; NaN where the sampler does not know it.
+    /// Log-probability; NaN if the sampler does not report it.
     pub logprob: f32,
     pub top: &'a [(u32, f32)],
 }

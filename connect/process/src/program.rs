@@ -232,7 +232,8 @@ impl ChildProgram {
     }
 }
 
-/// Kills a process with all its descendants, if it leads a separate process group.
+/// Kills a process group by its leader's id, and so all descendants that did not leave the group. Errors are ignored:
+/// the group may have ended.
 pub fn kill_group(leader: u32) {
     if let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);

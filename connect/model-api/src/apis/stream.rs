@@ -44,11 +44,11 @@ impl ServerSentEvent {
 
 /// Writes the events of one response.
 pub trait StreamWriter: Send {
-    /// Returns the events before the first piece.
+    /// Returns the events before the first delta.
     fn begin(&mut self) -> Vec<ServerSentEvent>;
-    /// Returns the events of a piece of one of the choices.
+    /// Returns the events of a delta.
     fn write_delta(&mut self, piece: &ChoiceDelta) -> Vec<ServerSentEvent>;
-    /// Returns the events that end the stream after all pieces.
+    /// Returns the events that end the stream after all deltas.
     fn end(&mut self, response: &ModelResponse) -> Vec<ServerSentEvent>;
     /// Returns the events of a failure within the stream.
     fn fail(&mut self, refusal: &ModelApiError) -> Vec<ServerSentEvent>;

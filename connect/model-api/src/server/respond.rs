@@ -89,7 +89,7 @@ impl RequestExchange {
         tracing::info!(form = ?self.request.api, status = refusal.status, message = refusal.message, "refused");
         error_response(refusal, self.request.api)
     }
-    /// Stores the conversation for a later request, and writes the log line.
+    /// Stores the conversation for a continuing request, if requested, and writes the log line.
     fn log_response(&self, response: &ModelResponse) {
         if self.request.api == ApiKind::Responses && self.request.store {
             let before = self.request.messages().iter().skip(usize::from(self.request.instructions)).cloned();

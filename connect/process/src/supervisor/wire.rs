@@ -48,7 +48,7 @@ pub enum WorkerFailure {
 
 /// Protocol of one lane's workers, of which one runs at a time. A life is the number of a worker in its lane, from 1.
 pub trait WorkerWire: Send + 'static {
-    /// A request with its claim.
+    /// A request with the responder of its result.
     type Job: Send;
     /// Response to a job.
     type Response;
