@@ -26,7 +26,7 @@ pub enum BodyError {
 }
 
 /// Reads a body of at most `max` bytes, which must arrive within `limit`. A larger body is read to its end up to
-/// [`OVERREAD_FACTOR`] times `max`, so that the client receives the response.
+/// `OVERREAD_FACTOR` times `max`, so that the client receives the response.
 pub async fn read_body(body: Body, max: usize, limit: Duration) -> Result<Vec<u8>, BodyError> {
     timeout(limit, collect(body, max)).await.unwrap_or(Err(BodyError::Late))
 }
