@@ -12,7 +12,7 @@ pub struct ChatRequestMessage {
     pub text: String,
     /// Calls of an assistant message.
     pub calls: Vec<ChatToolCall>,
-    /// Id of the call that a tool's result answers.
+    /// Id of the call to which a tool's result belongs.
     pub tool_call_id: Option<String>,
 }
 

@@ -121,7 +121,8 @@ fn render_calls(message: &Message, format: Option<&dyn ToolFormat>) -> Result<Me
     Ok(Message { content: parts.join("\n"), tool_calls: None, ..message.clone() })
 }
 
-/// Returns the calls of a turn, or `None` if it has none or one of them cannot be parsed, so that no text is lost.
+/// Returns the calls of a turn. Returns `None` without calls, and if one of them cannot be parsed, so that no text is
+/// lost.
 pub fn parse_calls(format: &dyn ToolFormat, text: &str) -> Option<Vec<ToolCall>> {
     let calls: Result<Vec<ToolCall>, String> = format.parse(text).calls.into_iter().collect();
     calls.ok().filter(|calls| !calls.is_empty())

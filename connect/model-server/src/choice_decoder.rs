@@ -126,7 +126,7 @@ fn add(delta: &mut ChoiceDelta, parsed: ParsedText) {
     delta.text.push_str(&parsed.text);
 }
 
-/// Returns a token with its most probable alternatives. The texts are empty unless the request asks for
+/// Returns a token with its most probable alternatives. The texts are empty unless the request selects
 /// log-probabilities.
 fn token(tokenizer: &Tokenizer, request: &ModelRequest, sampled: &SamplerToken<'_>) -> Result<SampledToken> {
     let text = |id: u32| if request.logprobs.is_some() { tokenizer.decode(&[id]) } else { Ok(String::new()) };

@@ -1,4 +1,4 @@
-//! Binds the server, serves requests, and runs the server on a thread of its own.
+//! Binds the server, serves requests, and can run the server on a separate thread.
 
 use super::guard::policy_of;
 use super::handle::handle;

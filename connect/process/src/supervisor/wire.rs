@@ -11,7 +11,7 @@ use trainyard_core::{Error, Result};
 pub struct LaneCapacity {
     /// Number of open jobs below which the lane takes a job for any lane.
     pub common: usize,
-    /// Number of open jobs below which the lane takes a job of its own.
+    /// Number of open jobs below which the lane takes one of its reserved jobs.
     pub own: usize,
     /// Whether jobs are sent only when none is open. If a worker ends during such a batch, no job of the batch counts
     /// as alone, even if the batch had only one.

@@ -53,7 +53,7 @@ async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
     Ok(())
 }
 
-/// Returns the attempts of a stage that can have a log. Attempts in the engine's process have none.
+/// Returns the attempts of a stage that can have a log. Attempts in the engine's process write no log.
 fn attempts(stage: &StageView) -> impl Iterator<Item = (&StageKey, AttemptNumber)> {
     let logged = stage.attempts.iter().filter(|attempt| attempt.pool != IN_PROCESS);
     logged.map(|attempt| (stage.key(), attempt.number))

@@ -21,8 +21,8 @@ pub struct ReportHeadline {
     pub headline: String,
 }
 
-/// Returns the summaries of the reports in plan order. A cancelled run, and a run that failed before its last stages,
-/// have none.
+/// Returns the summaries of the reports in plan order. The list is empty for a cancelled run, and for a run that failed
+/// before its last stages.
 pub async fn of_run(store: &Store, run: &RunId, view: &RunView) -> Result<Vec<ReportHeadline>> {
     if view.finished.is_some_and(|(_, outcome)| outcome == RunOutcome::Cancelled) {
         return Ok(Vec::new());

@@ -166,7 +166,7 @@ impl ArmValues {
         Some(Self { subject: row.metric.clone(), a: row.a, b: row.b, difference: row.difference, interval })
     }
 
-    /// Formats `` `void` 0.31 → 0 ``, or only the treatment's value if the baseline has none.
+    /// Formats `` `void` 0.31 → 0 ``, or only the treatment's value without a baseline.
     pub fn sides(&self) -> String {
         let treatment = value_text(self.a);
         match self.b {
