@@ -324,11 +324,11 @@ fn the_first_result_counts_and_nothing_beside_it() {
 fn an_attempt_that_has_ended_does_not_begin_again() {
     let fails = Attempt::new("echo >> @count; exit 1", &nothing());
     fails.run().code(1);
-    fails.run().code(1).says("attempt 1 of s has ended already");
+    fails.run().code(1).says("attempt 1 of stage `s` has already ended");
     let succeeds = Attempt::new("echo >> @count", &nothing());
     succeeds.run().code(0);
     let result = std::fs::read(succeeds.path("result.json")).unwrap();
-    succeeds.run().code(1).says("has ended already");
+    succeeds.run().code(1).says("has already ended");
     assert_eq!(std::fs::read(succeeds.path("result.json")).unwrap(), result);
     assert!(!succeeds.path("failure.json").exists());
     for attempt in [fails, succeeds] {

@@ -43,6 +43,7 @@ mod ported;
 mod preference;
 mod prelude;
 mod ray;
+mod readme;
 mod recipe_seeds;
 mod recipes;
 mod resume;

@@ -176,7 +176,7 @@ pub enum OutputFormat {
     Json,
 }
 
-/// Selects the store and the site file.
+/// Options that select the store and the site file.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SiteArgs {
     /// Store: a folder, `s3://bucket/prefix`, `az://container/prefix` or `gs://bucket/prefix`. Overrides the site file.

@@ -67,7 +67,8 @@ pub fn tokens(
                 Some(symbol) => (Token::Symbol(symbol), symbol.len()),
                 None => {
                     let place = at..at + c.len_utf8();
-                    let fault = ExpressionError::misplaced(&place, format!("`{c}` has no meaning in an expression"));
+                    let fault =
+                        ExpressionError::misplaced(&place, format!("unexpected character `{c}` in an expression"));
                     return Err(match c {
                         '=' => fault.help("to compare, write `==`"),
                         '&' => fault.help("write `&&`"),

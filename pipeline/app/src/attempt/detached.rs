@@ -89,8 +89,8 @@ async fn open_new(url: &str) -> Result<(Store, AttemptSpec)> {
     let (store, spec) = open(url).await?;
     let has_result = store.result(&spec.run, &spec.stage, spec.attempt).await?.is_some();
     if has_result || store.failure(&spec.run, &spec.stage, spec.attempt).await?.is_some() {
-        return Err(Error::lost(format!("attempt {} of {} has ended already", spec.attempt, spec.stage))
-            .help("no action is needed: its recorded result or failure counts"));
+        return Err(Error::lost(format!("attempt {} of stage `{}` has already ended", spec.attempt, spec.stage))
+            .help("no action is needed: the recorded result or failure is used"));
     }
     Ok((store, spec))
 }

@@ -57,7 +57,7 @@ pub enum ArtifactsCommand {
     },
     /// Remove the pin of an artifact.
     Unpin {
-        /// RUN/STAGE/OUTPUT, or DIGEST/OUTPUT.
+        /// Artifact: `RUN/STAGE/OUTPUT` or `DIGEST/OUTPUT`.
         artifact: String,
     },
     /// List all pins.

@@ -39,7 +39,7 @@ pub enum RecipesCommand {
     Show {
         /// File name of the recipe without `.yaml`.
         name: String,
-        /// Merge the parents of the file (`extends`) into it.
+        /// Print the recipe merged with the parents that it `extends`.
         #[arg(long)]
         merged: bool,
     },

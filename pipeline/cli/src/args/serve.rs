@@ -81,7 +81,7 @@ pub struct BackfillArgs {
     /// First tick: a day in the schedule's zone (2026-11-01), or an instant (2026-11-01T02:00:00Z).
     #[arg(long, value_name = "TIME", required_unless_present = "cancel")]
     pub from: Option<String>,
-    /// Last tick: a day, which is included, or an instant.
+    /// Last tick, inclusive: a day in the schedule's zone, or an instant.
     #[arg(long, value_name = "TIME", required_unless_present = "cancel")]
     pub to: Option<String>,
     /// Maximum number of concurrent runs.

@@ -15,7 +15,7 @@ pub struct ServeModelArgs {
     /// Address and port to listen on; port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     pub bind: SocketAddr,
-    /// Model name in requests; default: that of the artifact or the folder.
+    /// Model name that clients send in requests; default: MODEL as given.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// File with the API key that every request must carry. Without it, only this machine may send requests.

@@ -168,7 +168,7 @@ fn read_body(stage: &YamlEntry, own: &[YamlEntry], diagnostics: &mut Vec<Diagnos
                     uses.value.span,
                     format!("`uses` must name a stage kind or a file, found {}", uses.value.describe()),
                 );
-                diagnostics.push(d.help("expressions are not allowed here: the shape of a workflow is fixed"));
+                diagnostics.push(d.help("write a kind or a file, such as `uses: sft` or `uses: ./eval.yaml`"));
                 return None;
             };
             let span = uses.value.span;

@@ -1,7 +1,7 @@
 //! Maps the end of a job to the end of its attempt.
 //!
-//! The attempt's objects in the store take precedence, so this mostly matters for attempts that never ran, or that died
-//! before they could store a failure.
+//! The attempt's objects in the store take precedence, so this mapping mostly matters for attempts that never ran, or
+//! that died before they could store a failure.
 
 use crate::executors::AttemptExit;
 use trainyard_core::event::AttemptOutcome;
@@ -28,7 +28,7 @@ pub(super) fn failed(exit_code: Option<i32>, error_type: Option<&str>, ray_messa
     AttemptExit::with_error(outcome, error)
 }
 
-/// Returns the end of a job that was stopped, by this engine or by another client.
+/// Returns the end of a job that was stopped: by this engine if `by_us`, otherwise by another client.
 pub(super) fn stopped(by_us: bool) -> AttemptExit {
     if by_us {
         return AttemptExit::cancelled();
@@ -78,14 +78,14 @@ fn of_type(error_type: &str, ray_message: &str) -> Error {
         .help("on the head of the cluster, set RAY_JOB_START_TIMEOUT_SECONDS to the longest wait that you accept"),
         "JOB_SUPERVISOR_ACTOR_START_FAILURE" if mentions(&WRONG) => {
             with("Ray refused the job", Error::invalid, &reason(ray_message))
-                .help("see `resources` and `runtime_env` of the pool")
+                .help("check the pool's options `resources` and `runtime_env`")
         }
         _ if mentions(&OUT_OF_MEMORY) => {
             with("the attempt was killed because its node ran out of memory", Error::lost, &reason(ray_message))
                 .help("request more `memory`, so that fewer jobs share the node, or use a larger node")
         }
         _ => with("Ray lost the attempt", Error::lost, &reason(ray_message))
-            .help("the dashboard of the cluster shows the state of its nodes"),
+            .help("check the state of the nodes in the dashboard of the cluster"),
     }
 }
 

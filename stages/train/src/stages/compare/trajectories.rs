@@ -33,7 +33,7 @@ pub enum TrajectoryMetric {
     Void,
     /// One component of the reward.
     Component(String),
-    /// Sampled tokens over the number of different answers.
+    /// Sampled tokens of a problem's rollouts per distinct answer.
     TokensPerDistinctAnswer,
     /// Tool calls over the number of right answers (OTC, arXiv 2504.14870, inverted).
     ToolCallsPerCorrect,
@@ -58,7 +58,7 @@ pub(super) const COMPONENT: &str = "rewards.";
 pub fn declared() -> Vec<MetricInfo> {
     vec![
         MetricInfo::new("reward", "reward", "Mean reward of a problem's rollouts.").higher(),
-        MetricInfo::new("correct", "share", "Share of a problem's rollouts that are right.").higher(),
+        MetricInfo::new("correct", "share", "Share of a problem's rollouts that are correct.").higher(),
         MetricInfo::new("tool_calls", "calls per rollout", "Tool calls."),
         MetricInfo::new("tool_errors", "calls per rollout", "Tool calls that failed.").lower(),
         MetricInfo::new("turns", "turns per rollout", "Turns that the agent took."),
@@ -74,8 +74,12 @@ pub fn declared() -> Vec<MetricInfo> {
         )
         .lower(),
         MetricInfo::new("rewards.<component>", "reward", "Mean of this component of the reward.").higher(),
-        MetricInfo::new("tokens_per_distinct_answer", "tokens", "Sampled tokens over the number of different answers.")
-            .lower(),
+        MetricInfo::new(
+            "tokens_per_distinct_answer",
+            "tokens",
+            "Sampled tokens of a problem's rollouts per distinct answer.",
+        )
+        .lower(),
         MetricInfo::new("tool_calls_per_correct", "calls", "Tool calls over the number of right answers.").lower(),
     ]
 }

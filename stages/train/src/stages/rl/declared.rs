@@ -232,7 +232,7 @@ fn update() -> Vec<MetricInfo> {
 
 fn counts() -> Vec<MetricInfo> {
     vec![
-        MetricInfo::new("steps", "steps", "Steps that were done."),
+        MetricInfo::new("steps", "steps", "Completed training steps."),
         MetricInfo::new("empty_steps", "steps", "Steps whose filters dropped all rollouts.").lower(),
     ]
 }
