@@ -48,8 +48,8 @@ impl FrameBuffer {
             Framing::Lengths(max) => self.take_length(max),
         }
     }
-    /// Describes the incomplete frame at the end of the output, for error messages. The text is empty if the output ends
-    /// with a complete frame.
+    /// Describes the incomplete frame at the end of the output, for error messages. The text is empty if the output
+    /// ends with a complete frame.
     pub fn unfinished(&self) -> String {
         match self.framing {
             _ if self.taken == self.bytes.len() => String::new(),

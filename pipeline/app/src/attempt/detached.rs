@@ -190,7 +190,7 @@ impl DetachedAttempt {
         let reporting = self.clone();
         self.handle.spawn(async move {
             reporting.fail(Error::cancelled("the stage did not stop in time")).await;
-            // The receiver is dropped only after [`FAILURE_TIMEOUT`].
+            // The receiver is dropped only after `FAILURE_TIMEOUT`.
             let _ = sender.send(());
         });
         // The process must end even if the report fails.
