@@ -59,3 +59,4 @@ mod slurm;
 mod terminal;
 mod tracking;
 mod trying;
+mod tutorial;
