@@ -60,3 +60,4 @@ mod slurm;
 mod terminal;
 mod tracking;
 mod trying;
+mod tutorial;
