@@ -1,7 +1,8 @@
-//! GSM8K's calculator annotations: `48/2 = <<48/2=24>>24 clips` (arXiv 2110.14168).
+//! Parses GSM8K's calculator annotations, such as `48/2 = <<48/2=24>>24 clips` (arXiv 2110.14168).
 //!
-//! An annotation holds an expression and, after `=`, the claimed value, which the text then repeats. [`segments`]
-//! splits a solution at its annotations without losing a character of its text. An annotation without `=` is dropped.
+//! An annotation contains an expression and, after `=`, the claimed value, which the following text repeats.
+//! [`segments`] splits a solution at its annotations without losing a character of its text. An annotation without `=`
+//! is dropped.
 
 /// A piece of a solution: text, then (except in the last piece) a calculation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct SolutionSegment<'a> {
     pub calculation: Option<Calculation<'a>>,
 }
 
-/// One `<<expression=claim>>`.
+/// An annotation `<<expression=claim>>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calculation<'a> {
     /// Text before the first `=`.
@@ -21,7 +22,7 @@ pub struct Calculation<'a> {
     pub claim: &'a str,
 }
 
-/// Splits a solution at its calculations. The texts joined are the solution without its annotations.
+/// Splits a solution at its calculations. The joined texts are the solution without its annotations.
 pub fn segments(solution: &str) -> Vec<SolutionSegment<'_>> {
     let mut found = Vec::new();
     let mut text = String::new();
@@ -51,14 +52,14 @@ pub fn plain(solution: &str) -> String {
     segments(solution).into_iter().map(|s| s.text).collect()
 }
 
-/// Splits `a=b` → (a, b); `a=b=c` → (a, c).
+/// Returns the text before the first `=` and the text after the last one, or `None` without a `=`.
 fn split(inside: &str) -> Option<(&str, &str)> {
     let (expression, _) = inside.split_once('=')?;
     let (_, claim) = inside.rsplit_once('=')?;
     Some((expression.trim(), claim.trim()))
 }
 
-/// Returns an expression in Python's syntax: without `$`, thousands separators (`12*20,000`) and leading zeros (`05`).
+/// Rewrites an expression in Python's syntax: removes `$`, thousands separators (`12*20,000`) and leading zeros (`05`).
 pub fn python_form(expression: &str) -> String {
     let mut out = String::with_capacity(expression.len());
     let chars: Vec<char> = expression.chars().filter(|c| *c != '$').collect();
@@ -75,8 +76,8 @@ pub fn python_form(expression: &str) -> String {
     out
 }
 
-/// Returns whether a tool's printed result is the claimed number. Both are read as numbers (the claim may be a fraction
-/// `a/b`) and may differ by 1e-6, relative to numbers above 1. `None` if one of them is not a number.
+/// Returns whether a tool's printed result equals the claimed number, or `None` if one of them is not a number. The
+/// claim may be a fraction `a/b`. The numbers may differ by 1e-6, relative to claims above 1.
 pub fn agrees(result: &str, claim: &str) -> Option<bool> {
     let (result, claim) = (number(result)?, number(claim)?);
     Some((result - claim).abs() <= 1e-6 * claim.abs().max(1.0))

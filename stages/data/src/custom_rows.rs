@@ -1,4 +1,5 @@
-//! Requests about rows to user-defined code, shared by the rule and the scorer `process` and `http`.
+//! Sends requests about rows to user-defined programs and services, for the rules and the step scorers `process` and
+//! `http`.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ pub struct RowQuery<'a> {
     pub batch: BatchSize,
     /// Handling of an exception.
     pub on_error: ExceptionPolicy,
-    /// Effect on a skipped row, as in "row `r` stays".
+    /// Text about a skipped row in the log, such as "stays" in "row `r` stays".
     pub skipped: &'static str,
     /// Known problems by id.
     pub problems: &'a BTreeMap<String, Problem>,
@@ -26,9 +27,11 @@ pub struct RowQuery<'a> {
     pub log: &'a ProgramLog,
 }
 
-/// Returns the result of `read` for the response about each row, or `None` for a skipped row.
+/// Sends a request about each row and returns the results of `read` for the responses, or `None` for a skipped row.
 ///
-/// Errors: those of the peer, of `read` and, unless they are skipped, exceptions; the last two name the row.
+/// A row is skipped if its request raises an exception and `on_error` permits that. The first skipped row is logged.
+///
+/// Errors: those of the peer, those of `read`, and exceptions of rows that are not skipped; the last two name the row.
 pub fn query_rows<T>(
     query: &RowQuery<'_>,
     rows: &[&Trajectory],
@@ -59,7 +62,7 @@ pub fn query_rows<T>(
     Ok(answers)
 }
 
-/// Returns the problem of a row, as far as it is known.
+/// Returns the known problem of a row, or else a problem with only the id and the level of the row.
 fn problem(row: &Trajectory, known: &BTreeMap<String, Problem>) -> Problem {
     let unknown = || Problem { id: row.problem_id.clone(), level: row.level, ..Problem::default() };
     known.get(&row.problem_id).cloned().unwrap_or_else(unknown)

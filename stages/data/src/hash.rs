@@ -1,7 +1,8 @@
-//! XXH64, the non-cryptographic hash of shingles and rows (specification: xxHash fast digest algorithm, version 0.1.1).
+//! Computes XXH64, the non-cryptographic hash of shingles and rows (specification: xxHash fast digest algorithm,
+//! version 0.1.1).
 //!
-//! Its values enter artifacts; the vectors below hold the implementation to the specification. Content digests are
-//! SHA-256, in `trainyard_core`.
+//! The hashes enter artifacts, so tests compare the implementation with published vectors. Content digests are SHA-256,
+//! in `trainyard_core`.
 
 use twox_hash::XxHash64;
 

@@ -1,9 +1,8 @@
-//! Stable ids of imported problems, and the halves of a split.
+//! Computes stable ids of imported problems, and the halves of a split.
 //!
-//! An id depends on the question alone, not on its line, so reordered files and other files about the same questions
-//! (solutions) agree on it. The half is the first bit of the SHA-256 of the question's UTF-8 bytes, so it can be
-//! recomputed with any tool: 0 → `a`, 1 → `b`. Questions are hashed unchanged, because normalization would differ
-//! between tools.
+//! An id depends only on the question and not on its line, so reordered files and other files about the same questions
+//! (solutions) get equal ids. The half is the first bit of the SHA-256 of the question's UTF-8 bytes, so any tool can
+//! recompute it: 0 → `a`, 1 → `b`. Questions are hashed unchanged, because normalization would differ between tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Reading and writing of the tables of this crate's ports.
+//! Reads and writes the tables of this crate's ports.
 
 use arrow_array::RecordBatch;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub fn write_trajectories(file: &Path, rows: &[Trajectory]) -> Result<()> {
     trainyard_tables::write_trajectories(file, rows).map(drop)
 }
 
-/// Reads all rows of a `many` port, in order.
+/// Reads the problems of all artifacts of a `many` port, in order.
 pub fn read_many_problems(artifacts: &[InputArtifact]) -> Result<Vec<Problem>> {
     let mut rows = Vec::new();
     for artifact in artifacts {
@@ -26,7 +26,7 @@ pub fn read_many_problems(artifacts: &[InputArtifact]) -> Result<Vec<Problem>> {
     Ok(rows)
 }
 
-/// Reads all rows of a `many` port, in order.
+/// Reads the trajectories of all artifacts of a `many` port, in order.
 pub fn read_many_trajectories(artifacts: &[InputArtifact]) -> Result<Vec<Trajectory>> {
     let mut rows = Vec::new();
     for artifact in artifacts {
@@ -35,7 +35,7 @@ pub fn read_many_trajectories(artifacts: &[InputArtifact]) -> Result<Vec<Traject
     Ok(rows)
 }
 
-/// Reads any other table as batches.
+/// Reads any table as batches.
 pub fn read_table(file: &Path) -> Result<Vec<RecordBatch>> {
     trainyard_tables::read_batches(file).map(|(_, batches)| batches)
 }
@@ -58,7 +58,7 @@ pub fn trajectory_mask(rows: &[&Trajectory], expression: &str, scratch: &Path) -
     })
 }
 
-/// Evaluates an expression on a table that is first written to a file.
+/// Evaluates an expression for each row of the table that `write` writes to `file`, and removes the file.
 fn mask(file: &Path, expression: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<Vec<bool>> {
     write(file)?;
     let mask = trainyard_query::filter_mask(file, expression);

@@ -1,7 +1,8 @@
-//! Data stages: import, export, synthesis, filtering, selection, preference pairs and step labels.
+//! Imports, exports, synthesizes, filters and selects training data, and makes preference pairs and step labels.
 //!
-//! Each stage is a pure function from tables to tables, and rejected rows are outputs with their reasons. Rows are text
-//! until `sft` tokenizes them. Tool results always come from executed tools.
+//! The stages are functions from tables to tables, and rejected rows are outputs with their reasons. Imported and
+//! synthesized rows are text until `data/tokenize` or a training stage tokenizes them. Tool results in synthesized rows
+//! always come from executed tools.
 
 pub mod annotation;
 mod custom_rows;

@@ -1,4 +1,4 @@
-//! The families of this crate, in addition to those of the environments that its stages play in.
+//! Holds the families of this crate, in addition to those of the environments in which its stages play.
 
 use crate::export::{ExportFormat, registry as exports};
 use crate::filter::{FilterRule, registry as rules};

@@ -1,7 +1,8 @@
-//! Stage `data/select`: selects problems by split, level, half, expression, overlap with an evaluation set, and number.
+//! Implements the stage `data/select`, which selects problems by split, level, half, expression, overlap with an
+//! evaluation set, and number.
 //!
 //! Later stages (rl, prm, evaluate) take one table of problems and have no selection options, so their input is an
-//! artifact with a digest. Training problems are decontaminated like demonstrations, by the same rule.
+//! artifact with a digest. Training problems are decontaminated by the same rule as demonstrations.
 
 use crate::facts::ENVIRONMENT;
 use crate::filter::decontaminate::Decontaminate;
@@ -177,8 +178,8 @@ pub struct SelectedProblems {
     pub overlapping: usize,
 }
 
-/// Applies the options one after another. Fails with kind `data` and the name of the option that left no row. `scratch`
-/// is a folder for a temporary file.
+/// Applies the options one after another. `scratch` is a folder for a temporary file. Errors: data, naming the option
+/// that left no row.
 pub fn select(
     mut problems: Vec<Problem>,
     evaluation: &[Problem],

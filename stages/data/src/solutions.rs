@@ -1,5 +1,5 @@
-//! The table `solutions`: graded solutions of problems, one row each, with the columns problem_id, question, answer,
-//! solver, solution (text), correct (bool) and split (text).
+//! Reads and writes the table `solutions`, which has one graded solution of a problem per row. The columns are
+//! problem_id, question, answer, solver, solution (text), correct (bool) and split (text).
 
 use crate::io;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StringArray};
@@ -18,7 +18,7 @@ pub struct Solution {
     pub solver: String,
     /// Solution, with calculator annotations if the source has them.
     pub solution: String,
-    /// Whether it was graded as right.
+    /// Whether the solution was graded as correct.
     pub correct: bool,
     /// The split of the problem.
     pub split: String,
@@ -44,7 +44,7 @@ pub fn batch(rows: &[Solution]) -> Result<RecordBatch> {
     RecordBatch::try_from_iter(columns).map_err(|e| Error::bug(format!("solutions: {e}")))
 }
 
-/// Reads the table. Fails with kind `data` and the column that is missing, has another type or has nulls.
+/// Reads the table. Errors: data, naming a column that is missing, has another type or contains nulls.
 pub fn read(file: &Path) -> Result<Vec<Solution>> {
     let mut rows = Vec::new();
     for batch in io::read_table(file)? {

@@ -1,4 +1,4 @@
-//! Runs of this crate's stages one after another on real files, as in an attempt.
+//! Tests this crate's stages one after another on real files, as an attempt runs them.
 
 use crate::io;
 use crate::registry::stages;

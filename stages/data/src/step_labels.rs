@@ -1,13 +1,13 @@
-//! Stage `data/step_labels`: graded solutions with calculator annotations become trajectories with labeled steps, on
-//! which a process reward model can train.
+//! Implements the stage `data/step_labels`, which converts graded solutions with calculator annotations to trajectories
+//! with labeled steps. A process reward model can train on these steps.
 //!
 //! With a step scorer, user-defined code labels the turns of given trajectories instead (`scored`).
 //!
-//! A solution is played in the environment as in method `annotated` of `data/synthesize`; a step is one agent turn,
-//! split after each tool call. A step is labeled 0 if it states an annotated calculation that does not hold when
-//! executed; the last step gets the outcome; all others stay unlabeled (NaN). A calculation that cannot be executed
-//! (`X*.25`) is counted separately and labels no step. A solution whose calculation hits its time limit is dropped and
-//! counted.
+//! A solution is played in the environment as in method `annotated` of `data/synthesize`. A step is one agent turn, and
+//! turns are split after each tool call. A step that states an annotated calculation gets the label 0 if the executed
+//! calculation gives another value; the last step gets the outcome; all other steps stay unlabeled (NaN). A calculation
+//! that cannot be executed (`X*.25`) is counted separately and labels no step. A solution whose calculation hits its
+//! time limit is dropped and counted.
 
 pub mod scored;
 
@@ -195,7 +195,7 @@ impl PreparedOptions for PreparedLabels {
         }
         problems
     }
-    /// Annotations are in solutions; a scorer labels trajectories.
+    /// Requires the input `trajectories` with a scorer and `solutions` without one, and rejects the other.
     fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let is_wired = |port: &str| inputs.get(port).is_some_and(|count| *count > 0);
         let (required, unused, reason) = if self.scorer.is_some() {
@@ -240,7 +240,7 @@ fn problems(rows: &[Solution], environment: &str) -> Vec<Problem> {
 pub struct StepLabelCounts {
     /// Solutions with a trajectory.
     pub solutions: usize,
-    /// Solutions graded as right.
+    /// Solutions graded as correct.
     pub outcomes_correct: usize,
     pub steps: usize,
     /// Steps labeled 0 because they state a calculation that does not hold.
@@ -262,7 +262,7 @@ pub struct StepLabelCounts {
     pub dropped_time_limit: usize,
 }
 
-/// Plays and labels all solutions, in order, except those that hit a time limit.
+/// Plays and labels all solutions in order. Solutions that hit a time limit are dropped and counted.
 pub fn label(
     rows: &[Solution],
     problems: &BTreeMap<&str, &Problem>,
@@ -304,7 +304,7 @@ pub fn label(
     Ok((trajectories, counts))
 }
 
-/// Replaces the last line `A: 18` by `#### 18`, the answer form of reference solutions, and so of the policy.
+/// Replaces the last line `A: 18` by `#### 18`, the answer form of reference solutions and therefore of the policy.
 fn in_answer_form(solution: &str) -> String {
     let trimmed = solution.trim_end();
     match (final_line_answer(trimmed), trimmed.rfind("A:")) {
@@ -346,7 +346,8 @@ fn labeled(
     counts.failing += agreements.iter().filter(|a| **a == Some(false)).count();
     counts.not_executable += agreements.iter().filter(|a| a.is_none()).count();
     trajectory.step_labels = Some(labels);
-    // The grade of the data set rather than our verifier's, because the labels are about the former.
+    // The reward is the grade of the data set and not the verdict of our verifier, because the labels are about the
+    // grade.
     trajectory.rewards = [("outcome".to_string(), outcome)].into();
     trajectory.reward = outcome;
     trajectory

@@ -1,4 +1,5 @@
-//! Shared by the tests of this crate: the folder of real data, and a tool that is late or lost on request.
+//! Provides helpers for the tests of this crate: the folder of real data, and a tool that times out or is lost on
+//! request.
 
 use crate::DataParts;
 use crate::synthesize::SynthesizeStage;

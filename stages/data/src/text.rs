@@ -1,7 +1,8 @@
-//! Words, normal forms and n-grams: the definition of "the same text" for duplicates and decontamination.
+//! Splits texts into words and n-grams, and normalizes them. Duplicates and decontamination use these definitions of
+//! "the same text".
 //!
 //! Words are maximal runs of letters and digits in lower case. Numbers are kept, because problems that differ in a
-//! number differ. There is no stemming and no list of stop words.
+//! number differ. Words are not stemmed, and no stop words are removed.
 
 use crate::hash::xxh64;
 
@@ -16,13 +17,15 @@ pub fn normal(text: &str) -> String {
     words(text).join(" ")
 }
 
-/// Returns hashes of all word n-grams of a text, in order, with repeats; empty if the text is shorter.
+/// Returns the hashes of all word n-grams of a text, in order, with repeats; empty if the text has fewer than `n`
+/// words.
 pub fn ngrams(text: &str, n: usize) -> Vec<u64> {
     let words = words(text);
     if n == 0 { Vec::new() } else { words.windows(n).map(hash_words).collect() }
 }
 
-/// Returns sorted, distinct n-grams. Unlike [`ngrams`], a text shorter than n words is one gram, unless it is empty.
+/// Returns the sorted, distinct hashes of a text's n-grams. Unlike in [`ngrams`], a text with fewer than n words is one
+/// gram, unless it is empty.
 pub fn shingles(text: &str, n: usize) -> Vec<u64> {
     let words = words(text);
     let mut grams: Vec<u64> = match words.len() {

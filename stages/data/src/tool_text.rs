@@ -1,5 +1,5 @@
-//! The text form of tool calls in imported conversations. Other formats store calls as structures separate from the
-//! text; our record has them both in the assistant's text, as a model samples them (Hermes form, as in Qwen's
+//! Converts tool calls of imported conversations to text. Other formats store calls as structures separate from the
+//! text. Our record contains them both in the assistant's text, as a model samples them (Hermes form, as in Qwen's
 //! templates), and parsed.
 
 use serde::Deserialize;
@@ -24,7 +24,7 @@ impl RawToolCall {
     pub fn json(&self) -> String {
         format!("{{\"name\": {}, \"arguments\": {}}}", Value::from(self.name.as_str()), self.arguments)
     }
-    /// Returns the same with the id before the name, if present.
+    /// Returns [`Self::json`] with the id, if present, before the name.
     fn json_with_id(&self) -> String {
         let json = self.json();
         match &self.id {
@@ -79,8 +79,8 @@ struct StoredToolCall<'t> {
     arguments: Option<&'t RawValue>,
 }
 
-/// Reads the column `tool_calls` of a message: its calls, and whether they are in OpenAI's form, which a template is to
-/// write separately from the content. Errors: data.
+/// Reads the column `tool_calls` of a message. Returns its calls, and whether they are in OpenAI's form, which a
+/// template is to write separately from the content. Errors: data, if the text is not a JSON list of calls.
 pub fn parsed_calls(text: &str) -> Result<(Vec<RawToolCall>, bool)> {
     let wrong = |e: serde_json::Error| Error::data(format!("`tool_calls` is not a JSON list of calls: {e}"));
     let stored: Vec<StoredToolCall<'_>> = serde_json::from_str(text).map_err(wrong)?;
@@ -104,7 +104,7 @@ struct FunctionCall<'t> {
     arguments: Option<&'t RawValue>,
 }
 
-/// Reads JSON text of a call (`{"name", "arguments"}`) or of a list of them.
+/// Reads JSON text of a call (`{"name", "arguments"}`) or of a list of calls. Errors: data, if the text is neither.
 pub fn read_call_texts(text: &str) -> Result<Vec<RawToolCall>> {
     let wrong = |e: serde_json::Error| Error::data(format!("a tool call is not JSON with a `name`: {e}"));
     let calls: Vec<FunctionCall<'_>> = match text.trim_start().starts_with('[') {

@@ -1,7 +1,7 @@
-//! Aggregation: how token losses become one loss.
+//! Aggregates token losses to one loss.
 //!
-//! Every form in use is linear in the token losses, so it is a weight per token. Weights are computed once for the
-//! whole minibatch, before it is cut into micro-batches, so micro-batching changes nothing.
+//! Every form in use is linear in the token losses, so it is one weight per token. Weights are computed once for the
+//! whole minibatch, before it is cut into micro-batches, so micro-batches do not change the loss.
 
 use crate::batch::TokenGrid;
 use schemars::JsonSchema;
@@ -26,7 +26,8 @@ pub enum Aggregate {
 }
 
 impl Aggregate {
-    /// Returns weights in the shape of `mask`, 0 where it is false. `horizon` replaces T.
+    /// Returns weights in the shape of `mask`, 0 where it is false. `horizon` replaces the length of the longest
+    /// sequence as T.
     pub fn weights(self, mask: &[Vec<bool>], horizon: Option<usize>) -> TokenGrid {
         let counts: Vec<f64> = mask.iter().map(|row| row.iter().filter(|m| **m).count() as f64).collect();
         let tokens: f64 = counts.iter().sum();

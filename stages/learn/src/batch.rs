@@ -1,6 +1,6 @@
-//! Data that parts read: rollouts, groups and batches.
+//! Defines the data that parts read: rollouts, groups and batches.
 //!
-//! A [`Rollout`] is created once, when its episode ends. Parts read it by reference and write their results into
+//! A [`Rollout`] is created once, when its episode ends. Parts read rollouts by reference and write their results into
 //! separate grids. All per-token lists of a rollout have the same length, prompt included; a token counts where `mask`
 //! is true.
 
@@ -31,7 +31,7 @@ pub struct TurnSummary {
 }
 
 impl TurnSummary {
-    /// Returns the turn with this many additional tokens before it.
+    /// Returns the turn shifted by `tokens` additional tokens before it.
     pub fn shifted(&self, tokens: usize) -> Self {
         Self { first: self.first + tokens, end: self.end + tokens, ..self.clone() }
     }
@@ -60,7 +60,7 @@ pub struct ProgramCalls {
     pub ignored: u32,
 }
 
-/// One finished episode: its row of the `trajectories` artifact, and data that the row does not hold.
+/// One finished episode: its row of the `trajectories` artifact, and data outside the row.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Rollout {
     /// Row to write, including rewards and verdicts.
@@ -69,13 +69,13 @@ pub struct Rollout {
     pub problem: usize,
     /// Index of the group in the batch.
     pub group: usize,
-    /// Index among all rollouts of the step, in the order of writing.
+    /// Index among all rollouts of the step, in the order in which they are written.
     pub place: usize,
     /// One summary per agent turn, in order.
     pub turns: Vec<TurnSummary>,
     /// Whether the environment's verifier accepts the answer.
     pub correct: bool,
-    /// Index before which masked tokens come from a demonstration and not from the policy; 0 = there is no such token.
+    /// Index before which masked tokens come from a demonstration and not from the policy; 0 without such tokens.
     pub given: usize,
     /// Whether the prompt had a text (such as a rubric) that the row and the update leave out.
     pub scaffolded: bool,
@@ -106,7 +106,7 @@ impl Rollout {
         rollout.widen();
         rollout
     }
-    /// Replaces the log-probabilities and entropies of the row; `None` = not known.
+    /// Replaces the log-probabilities and entropies of the row; `None` = unknown entropies.
     pub fn set_scores(&mut self, logprobs: Vec<f32>, entropies: Option<Vec<f32>>) {
         self.trajectory.logprobs = Some(logprobs);
         self.trajectory.entropies = entropies;
@@ -222,19 +222,18 @@ pub struct LossBatch {
     pub groups: Vec<usize>,
     /// Reward of each sequence.
     pub rewards: Vec<f64>,
-    /// Whether the final answer of each sequence was verified.
+    /// Whether the verifier accepts the final answer of each sequence.
     pub correct: Vec<bool>,
-    /// Share of verified answers in each sequence's group, over all rollouts of the update.
+    /// Share of accepted answers in each sequence's group, over all rollouts of the update.
     pub pass_rates: Vec<f64>,
     /// Half-open token range of every agent turn, per sequence.
     pub turns: Vec<Vec<(usize, usize)>>,
-    /// Seed that differs in every minibatch, from which terms that choose tokens at random make their
-    /// [`trainyard_core::Chance`].
+    /// Seed of the minibatch. Terms that choose tokens at random make their [`trainyard_core::Chance`] from it.
     pub seed: u64,
 }
 
 impl LossBatch {
-    /// Returns (sequence, token) of every token in the loss, in index order.
+    /// Returns the (sequence, token) indexes of every token in the loss, in order.
     pub fn places(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.mask
             .iter()

@@ -1,6 +1,6 @@
-//! Merging of a config over a named composition, and reading of the resulting parts.
+//! Merges a config over a named composition, and reads the resulting parts.
 //!
-//! A workflow contains only the differences from a published method; they are merged over the method's options
+//! A workflow contains only the differences from a published method, and these are merged over the method's options
 //! ([`merge`]). The expansion removes the name, so two spellings of one method have the same digest.
 
 use crate::corrections::Correction;
@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use trainyard_api::Slot;
 use trainyard_core::{Error, OptionProblem, Result};
 
-/// Expands `algorithm` and `mechanism`. Parts are not read, so their defaults are not filled in.
+/// Expands the keys `algorithm` and `mechanism` of the options of `rl`. Parts are not parsed, so their defaults are not
+/// filled in.
 ///
-/// Errors: invalid, if one of the two keys is wrong.
+/// Errors: invalid, if the config is not a map or one of the two keys is invalid.
 pub fn resolve_algorithm(parts: &LearnParts, config: Value) -> Result<Value> {
     let Value::Object(mut config) = config else { return Err(Error::invalid("the options of `rl` must be a map")) };
     let mut mechanism = mechanism::take(&mut config)?;
@@ -64,7 +65,7 @@ pub struct ComposedParts {
 }
 
 impl ComposedParts {
-    /// Reads the parts of a config from [`resolve_algorithm`] and fills in their defaults in place.
+    /// Reads the parts of a config that [`resolve_algorithm`] returned, and fills in their defaults in place.
     pub fn read(parts: &LearnParts, config: &mut Value) -> Self {
         let (advantage, modulations, not_a_list) = read_advantage(parts, config.get_mut("advantage"));
         Self {

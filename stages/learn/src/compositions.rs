@@ -1,5 +1,5 @@
-//! Published methods as compositions of parts (`algorithm: grpo`). Each is plain data with its source; a config is
-//! merged over it.
+//! Defines published methods as compositions of parts (`algorithm: grpo`). Each composition is plain data with its
+//! source, and a config is merged over it.
 
 use crate::merge::merge;
 use serde_json::{Value, json};
@@ -182,7 +182,8 @@ fn epo() -> Value {
     merge(grpo(), json!({ "loss": { "terms": terms } }))
 }
 
-/// NFT: the loss reads pass rates instead of advantages; groups that are all right or all wrong are still dropped.
+/// NFT: the loss reads pass rates instead of advantages. Groups with only correct or only incorrect rollouts are still
+/// dropped.
 fn nft() -> Value {
     merge(grpo(), json!({ "loss": { "terms": [{ "kind": "nft" }] } }))
 }

@@ -1,9 +1,9 @@
-//! Mathematics of agentic reinforcement learning on slices of `f64`: advantages, loss terms, filters, curricula,
-//! rollout strategies, replay, preference losses and evaluation statistics.
+//! Implements the mathematics of agentic reinforcement learning on slices of `f64`: advantages, loss terms, filters,
+//! curricula, rollout strategies, replay, preference losses and evaluation statistics.
 //!
 //! A published method is a composition of small named parts ([`compose`]); the training loop in `trainyard-train` knows
-//! only the traits of [`part`]. No tensors are needed because loss terms return their own gradients, so every formula
-//! can be checked against stored vectors ([`parity`]) and finite differences.
+//! only the traits of [`part`]. No tensors are needed, because loss terms return their own gradients. Every formula can
+//! therefore be checked against stored vectors ([`parity`]) and finite differences.
 
 pub mod advantages;
 pub mod aggregate;

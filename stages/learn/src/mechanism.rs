@@ -1,10 +1,10 @@
-//! Keys `mechanism` and `placebo` of `rl`, `{enabled: true, with: {…options of rl…}}`, which are the only differences
-//! between the arms of a recipe.
+//! Reads and removes the keys `mechanism` and `placebo` of `rl`, `{enabled: true, with: {…options of rl…}}`. The arms
+//! of a recipe differ only in these keys.
 //!
-//! If enabled, `mechanism.with` is merged over the rest of the config, and an `algorithm` in it replaces the config's
-//! own. An enabled placebo merges the mechanism's options first and its own over them: the same mechanism with its
-//! signal replaced by chance. A disabled key has no effect. The expansion removes both keys in all cases, so a disabled
-//! arm has the baseline's digest and is found in the cache.
+//! If enabled, `mechanism.with` is merged over the rest of the config, and an `algorithm` in it replaces that of the
+//! config. If the placebo is enabled, the mechanism's options are merged first and the placebo's over them: the result
+//! is the same mechanism with its signal replaced by chance. A disabled key has no effect. The expansion removes both
+//! keys in all cases, so a disabled arm has the baseline's digest and is found in the cache.
 
 use crate::merge::merge;
 use serde_json::{Map, Value};
@@ -15,9 +15,9 @@ pub const KEY: &str = "mechanism";
 /// Name of the placebo's key in the options of `rl`.
 pub const PLACEBO: &str = "placebo";
 
-/// Removes both keys from a config and returns the options to merge over the rest: `None` without an enabled key.
+/// Removes both keys from a config and returns the options to merge over the rest, or `None` if neither key is enabled.
 ///
-/// Errors: invalid, naming the key that is wrong.
+/// Errors: invalid, naming the key that is invalid.
 pub fn take(config: &mut Map<String, Value>) -> Result<Option<Map<String, Value>>> {
     if config.contains_key(PLACEBO) && !config.contains_key(KEY) {
         return Err(Error::invalid(format!("`{PLACEBO}` is set without `{KEY}`"))

@@ -1,5 +1,5 @@
-//! Merging of options: maps merge key by key, lists are replaced, and another `kind` discards the options next to the
-//! old one.
+//! Merges options: maps are merged key by key, lists are replaced, and another `kind` discards the options of the old
+//! one.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,5 @@
-//! Comparison of formulas with stored vectors, with the largest error of each case. The strongest evidence that a
-//! formula is the published one is agreement with another implementation in float64, gradients included.
+//! Compares formulas with stored vectors, and returns the largest error of each case. Agreement with another
+//! implementation in float64, gradients included, is the strongest evidence that a formula is the published one.
 //!
 //! A file is `{cases: [{kind, name, inputs, config, expected}]}` with all lists `[sequence][token]`. Per-token values
 //! are compared where `mask` is 1, `kl` everywhere. Cases of parts that this build lacks are reported as not covered.
@@ -90,7 +90,7 @@ fn advantage(name: &str, case: &Value) -> Result<Option<ComputedGrids>> {
     .map(Some)
 }
 
-/// Computes forms that take a reward per rollout and its group.
+/// Computes the advantages of a form that takes one reward per rollout and its group. With `whiten`, whitens them.
 fn grouped(mut part: Box<dyn Advantage>, whiten: bool, case: &Value) -> Result<ComputedGrids> {
     let (batch, order) = batch(case)?;
     let mut values = part.assign(&batch);
@@ -104,7 +104,7 @@ fn grouped(mut part: Box<dyn Advantage>, whiten: bool, case: &Value) -> Result<C
     Ok(BTreeMap::from([("advantages", rows)]))
 }
 
-/// Computes forms that take a reward per token; both are whitened.
+/// Computes the advantages of a form that takes one reward per token; both such forms are whitened.
 fn by_token(name: &str, case: &Value) -> Result<ComputedGrids> {
     let number =
         |key: &str| case["config"][key].as_f64().ok_or_else(|| Error::data(format!("config `{key}` is missing")));
@@ -243,7 +243,8 @@ fn kl(name: &str, case: &Value) -> Result<Option<ComputedGrids>> {
     Ok(Some(BTreeMap::from([("kl", of(|v| v.0)), ("grad_logprobs", of(|v| v.1))])))
 }
 
-/// Returns the largest error over all expected lists. A list that was not computed is an error.
+/// Returns the largest error over all expected lists. With `everywhere`, masked tokens are compared as well. Errors:
+/// data, if an expected list was not computed.
 fn compare(found: &ComputedGrids, case: &Value, everywhere: bool) -> Result<f64> {
     let expected = case["expected"].as_object().ok_or_else(|| Error::data("`expected` is missing"))?;
     let mask = if everywhere { None } else { Some(mask(case)?) };

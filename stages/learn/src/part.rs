@@ -1,9 +1,11 @@
-//! Traits that RL parts implement, and the types that they exchange with the training loop (`docs/design/0005`).
+//! Defines the traits that RL parts implement, and the types that parts exchange with the training loop
+//! (`docs/design/0005`).
 //!
 //! One step calls the parts in this order: the curriculum for problems, the strategy for sequences (`start`, `at_turn`,
-//! `select`), the rewards, the filters one after another (drawing again until the batch is full), the advantage, its
-//! modulations, the replay, the correction, and the loss terms, whose sum drives the updates. A checkpoint stores each
-//! part's state through [`RlPart::save`]. Rewards read chat text and are therefore defined with the environments.
+//! `select`), the rewards, the filters one after another (and all of these again until the batch is full), the
+//! advantage, its modulations, the replay, the correction, and the loss terms, whose sum drives the updates. A
+//! checkpoint stores each part's state through [`RlPart::save`]. Rewards read chat text and are therefore defined with
+//! the environments.
 
 mod replay;
 
@@ -186,7 +188,7 @@ pub struct Draw {
     pub problems: Vec<usize>,
     /// Turn limit of this step; `None` = the environment's.
     pub max_turns: Option<u32>,
-    /// Text put before the problem in this step only (a rubric, a hint); empty = none.
+    /// Text that is put before the problem in this step only (a rubric, a hint); empty without such a text.
     pub scaffold: String,
 }
 
@@ -211,7 +213,8 @@ pub struct Spawn {
     /// Beginning of a demonstration. The environment replays its whole turns; all its tokens stay in the mask and
     /// precede [`crate::Rollout::given`].
     pub prefix: Option<EpisodePrefix>,
-    /// Text put before the problem for this sequence only; empty = none. The update uses the prompt without it.
+    /// Text that is put before the problem for this sequence only; empty without such a text. The update uses the
+    /// prompt without it.
     pub scaffold: String,
 }
 
@@ -275,7 +278,7 @@ pub enum StrategyAction {
 /// Selection of the sequences to sample for a problem, and of those to keep.
 ///
 /// A strategy that needs forks is called after every sampled turn: once all live sequences of the group have sampled
-/// theirs, in the order of sample numbers, so its decisions do not depend on how long tools take.
+/// their turns, in the order of sample numbers. Its decisions therefore do not depend on the duration of tool calls.
 pub trait Strategy: RlPart {
     /// Returns the sequences that start from the prompt; `size` is the group size.
     fn start(&mut self, draw: &Draw, pool: &ProblemPool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn>;
@@ -283,8 +286,8 @@ pub trait Strategy: RlPart {
     fn at_turn(&mut self, _live: &LiveSequence, _group: &GroupBudget, _chance: &Chance) -> StrategyAction {
         StrategyAction::Continue
     }
-    /// Returns the number of additional sequences to start from the prompt once all of the group have ended and the
-    /// last round made no fork.
+    /// Returns the number of additional sequences to start from the prompt, once all sequences of the group have ended
+    /// and the last round made no fork.
     fn refill(&mut self, _group: usize, view: &GroupBudget) -> u32 {
         view.budget.saturating_sub(view.started)
     }
@@ -318,7 +321,7 @@ pub enum RolloutVerdict {
 pub trait Filter: RlPart {
     /// Returns one verdict per rollout, `[group][rollout]`.
     fn judge(&mut self, groups: &[Group]) -> Vec<Vec<RolloutVerdict>>;
-    /// Returns whether the loop draws another group for one that this filter emptied.
+    /// Returns whether the loop draws a replacement for a group that this filter emptied.
     fn resamples(&self) -> bool {
         true
     }
@@ -328,7 +331,7 @@ pub trait Filter: RlPart {
 pub trait Advantage: RlPart {
     /// Returns advantages, `[rollout][token]`, 0 where the mask is false.
     fn assign(&mut self, batch: &Batch) -> TokenGrid;
-    /// Returns targets for a value head in the same shape; `None` for forms without a critic. Called after `assign`,
+    /// Returns targets for a value head in the same shape, or `None` for forms without a critic. Called after `assign`,
     /// with its result.
     fn returns(&self, _batch: &Batch, _advantages: &TokenGrid) -> Option<TokenGrid> {
         None

@@ -1,5 +1,5 @@
-//! Measured pass rates by level and by problem, as input of curricula. The loop updates and saves the counts. A level
-//! that was never tried has no rate.
+//! Counts attempts and passes by level and by problem, as input of curricula. The loop updates and saves the counts. A
+//! level that was never tried has no rate.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -37,7 +37,7 @@ impl PassRates {
         problem.0 += 1;
         problem.1 += u64::from(passed);
     }
-    /// Returns the share of passes among the last `window` rollouts of a level; `None` before there were that many.
+    /// Returns the share of passes among the last `window` rollouts of a level, or `None` if there are fewer rollouts.
     pub fn recent(&self, level: u32, window: usize) -> Option<f64> {
         let recent = &self.levels.get(&level)?.recent;
         let window = window.clamp(1, RECENT);
@@ -46,7 +46,8 @@ impl PassRates {
         }
         Some(recent.iter().rev().take(window).map(|&p| f64::from(p)).sum::<f64>() / window as f64)
     }
-    /// Returns the share like [`Self::recent`], over all rollouts if there are fewer than `window`.
+    /// Returns [`Self::recent`], or the share over all rollouts if there are fewer than `window`; `None` without
+    /// rollouts.
     pub fn estimate(&self, level: u32, window: usize) -> Option<f64> {
         let have = self.levels.get(&level)?.recent.len();
         if have == 0 { None } else { self.recent(level, window.min(have)) }

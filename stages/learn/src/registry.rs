@@ -1,5 +1,5 @@
-//! Parts of this crate, one list per family, sorted by kind. A new part is one file in the folder of its family and one
-//! line here.
+//! Lists the parts of this crate, one list per family, sorted by kind. A new part is one file in the folder of its
+//! family and one line in this file.
 
 use crate::corrections::{self, Correction};
 use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, RlPart, Strategy};
@@ -77,23 +77,23 @@ macro_rules! lines {
 }
 
 lines! {
-    /// Registry line of an advantage.
+    /// Returns the registry entry of an advantage.
     advantage: Advantage;
-    /// Registry line of a correction.
+    /// Returns the registry entry of a correction.
     correction: Correction;
-    /// Registry line of a curriculum.
+    /// Returns the registry entry of a curriculum.
     curriculum: Curriculum;
-    /// Registry line of a filter.
+    /// Returns the registry entry of a filter.
     filter: Filter;
-    /// Registry line of a loss term.
+    /// Returns the registry entry of a loss term.
     loss: LossTerm;
-    /// Registry line of a modulation.
+    /// Returns the registry entry of a modulation.
     modulation: Modulation;
-    /// Registry line of a preference loss.
+    /// Returns the registry entry of a preference loss.
     preference_loss: PreferenceLoss;
-    /// Registry line of a replay.
+    /// Returns the registry entry of a replay.
     replay_entry: Replay;
-    /// Registry line of a strategy.
+    /// Returns the registry entry of a strategy.
     strategy: Strategy;
 }
 

@@ -1,7 +1,8 @@
-//! Conversations for other programs: text and calls of a message separately, and the messages that are out of the loss.
+//! Converts conversations for other programs: separates the text and the calls of each message, and marks the messages
+//! that are not in the loss.
 //!
-//! Our record has an agent's calls twice, in the sampled text and parsed. Other programs render the parsed ones with
-//! their template, so the text must not contain them too.
+//! Our record contains an agent's calls twice, in the sampled text and parsed. Other programs render the parsed calls
+//! with their template, so the exported text must not contain them as well.
 
 use super::omissions::ExportOmissions;
 use super::turns::context;
@@ -26,7 +27,8 @@ pub struct ExportMessage<'m> {
     pub is_context: bool,
 }
 
-/// Returns the messages of a trajectory. Errors: data, for calls that are no JSON, naming the row.
+/// Returns the messages of a trajectory with their calls separated, and counts omissions. Errors: data naming the row,
+/// if its calls are not JSON.
 pub fn trajectory_messages<'m>(row: &'m Trajectory, omissions: &mut ExportOmissions) -> Result<Vec<ExportMessage<'m>>> {
     let context = context(row);
     let exported = messages(&row.messages, omissions).map_err(|e| e.at(format!("row `{}`", row.id)))?;
@@ -37,7 +39,8 @@ pub fn trajectory_messages<'m>(row: &'m Trajectory, omissions: &mut ExportOmissi
         .collect())
 }
 
-/// Returns the same for messages alone, all of which are in the loss.
+/// Separates the calls of messages that do not belong to a trajectory; all of these messages are in the loss. Errors:
+/// data naming the message, if its calls are not JSON.
 pub fn messages<'m>(messages: &'m [Message], omissions: &mut ExportOmissions) -> Result<Vec<ExportMessage<'m>>> {
     let read = |(i, message): (usize, &'m Message)| -> Result<ExportMessage<'m>> {
         let calls = message.tool_calls.as_deref().map(parsed_calls).transpose();
@@ -52,7 +55,7 @@ pub fn messages<'m>(messages: &'m [Message], omissions: &mut ExportOmissions) ->
     messages.iter().enumerate().map(read).collect()
 }
 
-/// Returns the text of a content without its calls.
+/// Returns the text of a message's content without its calls. Counts an omission if the calls are not in Hermes' form.
 fn text_without_calls(content: &str, calls: &[RawToolCall], omissions: &mut ExportOmissions) -> String {
     let written = assistant("", calls).content;
     if let Some(before) = content.strip_suffix(&written)
@@ -68,7 +71,8 @@ fn text_without_calls(content: &str, calls: &[RawToolCall], omissions: &mut Expo
     content[..end].trim_end().to_string()
 }
 
-/// Returns the tools of a row as JSON, unless a message describes them. Errors: data, if they are no JSON.
+/// Returns the tools of a row as JSON, or `None` if the row stores no tools because a message describes them. Errors:
+/// data, if the tools are not JSON.
 pub fn tools(row: &Trajectory) -> Result<Option<OrderedValue>> {
     let tools = row.tools.as_deref().or(row.environment_tools.as_deref());
     let read = |e: Error| e.at(format!("the tools of row `{}`", row.id));
@@ -82,7 +86,7 @@ pub struct CallForm {
     pub text_arguments: bool,
 }
 
-/// Returns a call in OpenAI's form. Errors: data, if the arguments are no JSON.
+/// Returns a call in OpenAI's form. Errors: data, if the arguments are not JSON.
 pub fn call(call: &RawToolCall, form: CallForm) -> Result<OrderedValue> {
     let arguments = match form.text_arguments {
         true => OrderedValue::from(call.arguments.as_str()),
@@ -110,7 +114,7 @@ pub fn chat(exported: &ExportMessage<'_>, form: CallForm) -> Result<OrderedValue
         .with("weight", exported.is_context.then_some(OrderedValue::Int(0))))
 }
 
-/// Returns all messages as a list.
+/// Returns all messages as a list, each in the form of [`chat`].
 pub fn chats(messages: &[ExportMessage<'_>], form: CallForm) -> Result<OrderedValue> {
     messages.iter().map(|message| chat(message, form)).collect::<Result<_>>().map(OrderedValue::List)
 }

@@ -1,4 +1,4 @@
-//! Purposes of the rows of an export.
+//! Defines the forms in which trainers use exported rows, and chooses the form of an export.
 
 use trainyard_core::{ArtifactKind, Error, Result};
 
@@ -13,7 +13,7 @@ pub enum ExportForm {
     Preference,
     /// Prompts for rollouts, with the data for the reward.
     Prompts,
-    /// Answers in steps, each labeled right or wrong.
+    /// Answers in steps, each labeled as correct or incorrect.
     Steps,
 }
 

@@ -1,4 +1,4 @@
-//! The trait of export formats, and their inputs.
+//! Defines the trait of export formats, and the items that a format converts.
 
 use super::ExportForm;
 use super::omissions::ExportOmissions;
@@ -7,7 +7,7 @@ use super::tokens::TokenSequence;
 use trainyard_core::Result;
 use trainyard_tables::{OrderedValue, Problem, Trajectory};
 
-/// A form in which another program reads rows. The output depends on the row alone.
+/// A form in which another program reads rows. The output depends only on the row.
 pub trait ExportFormat: Send + Sync {
     /// Returns the registered name.
     fn name(&self) -> &'static str;
@@ -45,14 +45,14 @@ impl FileKind {
     }
 }
 
-/// The source of one row. The variant is that of the form.
+/// The source of one exported row, with one variant per form.
 #[derive(Debug, Clone)]
 pub enum ExportItem<'r> {
     /// [`ExportForm::Sft`]
     Conversation(&'r Trajectory),
     /// [`ExportForm::Tokens`]
     Tokens(TokenSequence),
-    /// [`ExportForm::Preference`]: the chosen and the rejected one.
+    /// [`ExportForm::Preference`]: the chosen and the rejected trajectory.
     Pair(&'r Trajectory, &'r Trajectory),
     /// [`ExportForm::Prompts`], with the number of the row.
     Problem(&'r Problem, u64),

@@ -1,4 +1,4 @@
-//! The rows of an artifact, one after another, in the requested form.
+//! Reads the rows of an artifact one after another, and converts them to the requested form.
 
 use super::format::{ExportFormat, ExportItem};
 use super::omissions::ExportOmissions;
@@ -38,8 +38,8 @@ fn is_pair(chosen: &Trajectory, rejected: &Trajectory) -> bool {
         && preferred(rejected)
 }
 
-/// Passes every row of the export to `write`, in order; returns their number. Errors: data (rows that are broken, or no
-/// row of this form), those of reading and writing.
+/// Converts every row of the source and passes it to `write`, in order. Returns the number of rows. Errors: data (a
+/// broken row, or no row of this form), those of reading and writing.
 pub fn export(
     source: ExportSource<'_>,
     form: ExportForm,

@@ -1,8 +1,8 @@
-//! Our rows in the forms of other programs: one file per format, each a pure function from a row to one of the other
-//! program.
+//! Converts our rows to the formats of other programs. Each format has one file, and is a pure function from our row to
+//! a row of the other program.
 //!
-//! Every format can be read back by a format of `data/import`. Fields that a format cannot express are left out and
-//! counted ([`ExportOmissions`]), never lost silently; `docs/export.md` has the table. Files are written only through a
+//! A format of `data/import` reads exported conversations, pairs and prompts again. Fields that a format cannot express
+//! are left out and counted ([`ExportOmissions`]); `docs/export.md` lists them. Files are written only through a
 //! function that takes rows.
 
 pub mod conversation;

@@ -1,8 +1,8 @@
-//! Omissions of an export.
+//! Counts the fields that an export leaves out.
 
 use std::collections::BTreeMap;
 
-/// Omissions of an export, counted by kind.
+/// Counts of the fields that an export left out, by kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExportOmissions(BTreeMap<&'static str, u64>);
 

@@ -1,4 +1,4 @@
-//! Format `openai`: conversations for fine-tuning through OpenAI's interface.
+//! Implements the format `openai`: conversations for fine-tuning through OpenAI's interface.
 
 use super::ExportForm;
 use super::conversation::{self, CallForm, ExportMessage, call};
@@ -38,7 +38,7 @@ impl ExportFormat for OpenAiExport {
     }
 }
 
-/// Ids of the calls without a result.
+/// Generator of ids for calls without an id, and queue of the ids of calls without a result.
 #[derive(Default)]
 struct CallIds {
     given: usize,

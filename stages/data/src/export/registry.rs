@@ -1,4 +1,4 @@
-//! The formats of `artifacts export --as`: one line each, sorted.
+//! Lists the formats of `artifacts export --as`, one line each, sorted.
 
 use super::format::ExportFormat;
 use trainyard_api::{Family, PartKind, slot};
@@ -11,7 +11,7 @@ pub fn family() -> Family<&'static dyn ExportFormat> {
     Family::new("export", "export format", FORMATS.into_iter().map(line).collect())
 }
 
-/// Returns the entry of a format.
+/// Returns the registry entry of a format.
 pub fn line(format: &'static dyn ExportFormat) -> PartKind<&'static dyn ExportFormat> {
     slot::constant(format.name(), format.summary(), format.doc(), format)
 }

@@ -1,5 +1,5 @@
-//! Format `sharegpt`: `{"conversations": [{"from", "value"}], "system", "tools"}`, as LLaMA-Factory and Axolotl read
-//! it.
+//! Implements the format `sharegpt`: `{"conversations": [{"from", "value"}], "system", "tools"}`, as LLaMA-Factory and
+//! Axolotl read it.
 
 use super::ExportForm;
 use super::conversation::{self, ExportMessage};
@@ -67,7 +67,7 @@ fn turn(exported: &ExportMessage<'_>, omissions: &mut ExportOmissions) -> Ordere
     OrderedValue::object([("from", OrderedValue::from(from)), ("value", OrderedValue::Text(value))])
 }
 
-/// Returns one call as an object, several as a list.
+/// Returns a single call as a JSON object, and several calls as a list.
 fn calls(calls: &[RawToolCall]) -> String {
     let texts: Vec<String> = calls.iter().map(RawToolCall::json).collect();
     if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) }

@@ -1,4 +1,4 @@
-//! Labeled steps as text: an agent's text in a turn, with the tool results before it.
+//! Converts labeled steps to text. A step is the agent's text of one turn, after the tool results before that turn.
 
 use super::omissions::ExportOmissions;
 use trainyard_tables::Trajectory;
@@ -9,12 +9,13 @@ pub struct Steps {
     pub prompt: String,
     /// Text of each step.
     pub completions: Vec<String>,
-    /// Whether each step is right.
+    /// Whether each step is correct.
     pub labels: Vec<bool>,
 }
 
-/// Returns the steps of a trajectory whose steps are turns, or `None` if it has no labels, or steps within turns, which
-/// require a tokenizer to separate. A step without a label is part of the next one that has one.
+/// Returns the steps of a trajectory whose steps are turns. Returns `None` if no step has a label, or if a turn
+/// contains several steps, which only a tokenizer can separate. A step without a label is joined with the next labeled
+/// step; the steps after the last label are left out. Rounds labels, and counts all omissions.
 pub fn labeled_steps(row: &Trajectory, omissions: &mut ExportOmissions) -> Option<Steps> {
     let labels = row.step_labels.as_deref()?;
     let first = row.messages.iter().position(|m| m.role == "assistant")?;

@@ -1,4 +1,4 @@
-//! Round trips: `data/import` reads an export as the same rows, except for fields that the format cannot express.
+//! Tests round trips: `data/import` reads an export as the same rows, except for fields that the format cannot express.
 
 use super::*;
 use crate::import::tests::read_file;
@@ -71,7 +71,7 @@ fn call(with_id: bool) -> impl Strategy<Value = RawToolCall> {
     })
 }
 
-/// Generates an agent's turn with the results of its calls; the last field gives whether these failed.
+/// Generates an agent's turn: its text, its calls, their results, whether the first call failed, and the reasoning.
 fn turn(
     with_id: bool,
     with_words: bool,

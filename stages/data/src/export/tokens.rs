@@ -1,4 +1,4 @@
-//! Sequences of token ids with the loss mask.
+//! Converts rows with tokens to sequences of token ids with the loss mask.
 
 use super::omissions::ExportOmissions;
 use super::turns::masked_turns;

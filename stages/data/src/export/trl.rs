@@ -1,4 +1,4 @@
-//! Format `trl`: rows of TRL's trainers.
+//! Implements the format `trl`: rows of TRL's trainers.
 
 use super::conversation::{self, CallForm, chats};
 use super::format::{ExportFormat, ExportItem};
@@ -55,7 +55,8 @@ impl ExportFormat for TrlExport {
     }
 }
 
-/// Returns a pair whose prompt is the common part, up to the agent's turn in which the two differ.
+/// Converts a pair to a row whose prompt is the common part, up to the agent's turn in which the two trajectories
+/// differ.
 fn pair(chosen: &Trajectory, rejected: &Trajectory, omissions: &mut ExportOmissions) -> Result<OrderedValue> {
     let shared = chosen.messages.iter().zip(&rejected.messages).take_while(|(a, b)| a == b).count();
     let is_agent = |row: &Trajectory, at: usize| row.messages.get(at).is_some_and(|m| m.role == "assistant");

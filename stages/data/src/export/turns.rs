@@ -1,4 +1,4 @@
-//! Turns of the agent that are context and not part of the loss.
+//! Finds the agent's turns that are context and not part of the loss.
 
 use std::collections::BTreeSet;
 use trainyard_tables::{Message, Trajectory, answers_in_prompt, errored_turns};
@@ -17,7 +17,8 @@ pub fn context(row: &Trajectory) -> BTreeSet<usize> {
     context
 }
 
-/// Returns the same as numbers of turns, counted after the prompt.
+/// Returns the turns of [`context`] by their numbers, counted from 0 after the prompt. Messages of the prompt are left
+/// out.
 pub fn masked_turns(row: &Trajectory) -> BTreeSet<u16> {
     let places = (0..row.messages.len()).filter(|i| row.messages[*i].role == "assistant");
     let context = context(row);
@@ -25,8 +26,8 @@ pub fn masked_turns(row: &Trajectory) -> BTreeSet<u16> {
     turns.filter_map(|(turn, _)| u16::try_from(turn).ok()).collect()
 }
 
-/// Returns whether a turn has neither a complete call nor text for a recipient: it is empty, or a tool answered text
-/// that is no call.
+/// Returns whether a turn has neither a complete call nor text for a recipient: the turn is empty, or a tool responded
+/// although the turn has no parsed call.
 fn is_void(messages: &[Message], place: usize) -> bool {
     let message = &messages[place];
     if message.tool_calls.is_some() {

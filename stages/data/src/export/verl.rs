@@ -1,4 +1,4 @@
-//! Format `verl`: prompts for verl's RL trainers and conversations for its SFT trainer, in Parquet.
+//! Implements the format `verl`: prompts for verl's RL trainers and conversations for its SFT trainer, in Parquet.
 
 use super::ExportForm;
 use super::conversation::{self, ExportMessage, chats};
@@ -55,7 +55,7 @@ impl ExportFormat for VerlExport {
     }
 }
 
-/// Returns the message with its calls in the text.
+/// Moves the calls of a message into its text, unless the stored text already contains them.
 fn calls_as_text(exported: ExportMessage<'_>) -> ExportMessage<'_> {
     let stored = exported.message.content.as_str();
     let holds_calls = exported.calls.is_empty() || (exported.text != stored && !stored.is_empty());

@@ -1,7 +1,7 @@
-//! Rule `answer`: the environment's verifier must accept the row's final answer.
+//! Implements the rule `answer`: the environment's verifier must accept the row's final answer.
 //!
-//! The answer of an imported conversation is its whole last message, because no environment has parsed it. Such answers
-//! are parsed here, as the environment parses an agent's last message; other answers are used unchanged.
+//! In an imported conversation the answer is the whole last message, because no environment has parsed it. The rule
+//! parses such an answer as the environment parses an agent's last message, and uses other answers unchanged.
 
 use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use schemars::JsonSchema;
@@ -61,7 +61,7 @@ fn answer(row: &Trajectory, environment: &dyn Environment) -> Option<String> {
     Some(read.unwrap_or_else(|| answer.clone()))
 }
 
-/// Returns at most 60 characters, then an ellipsis.
+/// Returns the first 60 characters of a text, with an ellipsis if the text is longer.
 fn short(text: &str) -> String {
     let mut out: String = text.chars().take(60).collect();
     if out.len() < text.len() {

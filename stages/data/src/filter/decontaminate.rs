@@ -1,7 +1,7 @@
-//! Rule `decontaminate`: no kept row may overlap an evaluation problem. `data/select` applies the same test to
-//! problems.
+//! Implements the rule `decontaminate`: rejects rows that overlap an evaluation problem. `data/select` applies the same
+//! test to problems.
 //!
-//! Equal problems, copied passages and rephrasings are found by different methods, each of which may reject. Without
+//! Separate methods find equal problems, copied passages and rephrasings, and each method may reject a row. Without
 //! evaluation problems the rule fails, because a pass would look like a clean result.
 
 use super::rule::{FilterRule, RuleContext, RuleVerdict, question};
@@ -94,13 +94,14 @@ impl FilterRule for Decontaminate {
 }
 
 impl Decontaminate {
-    /// Returns whether each problem overlaps one of `evaluation`.
+    /// Returns whether each problem overlaps a problem of `evaluation`. Errors: invalid, if `evaluation` is empty or an
+    /// option is invalid.
     pub fn overlapping(&self, problems: &[Problem], evaluation: &[Problem]) -> Result<Vec<bool>> {
         let index = self.index(evaluation, "leave out `decontaminate`")?;
         Ok(problems.par_iter().map(|problem| self.overlap(&OverlapQuery::problem(problem), &index).is_some()).collect())
     }
 
-    /// Returns the first problem with the options, if any.
+    /// Returns a description of invalid options, or `None` if the options are valid.
     pub fn fault(&self) -> Option<&'static str> {
         let wrong = self.methods.is_empty() || !(self.coverage > 0.0 && self.coverage <= 1.0);
         wrong.then_some("`methods` must not be empty, and `coverage` must be above 0 and at most 1")
@@ -117,7 +118,8 @@ impl Decontaminate {
         }
     }
 
-    /// Returns the reason code of the first method that finds an overlap, and the id of the evaluation problem.
+    /// Returns the reason code of the first method that finds an overlap and the id of the evaluation problem, or
+    /// `None` if no method finds an overlap.
     fn overlap<'a>(&self, compared: &OverlapQuery<'_>, index: &Index<'a>) -> Option<(&'static str, &'a str)> {
         self.methods.iter().find_map(|method| match method {
             OverlapMethod::Canonical => index.canonical(compared).map(|id| ("same_problem", id)),
@@ -129,7 +131,7 @@ impl Decontaminate {
 
 /// Texts that are compared with the evaluation problems.
 struct OverlapQuery<'a> {
-    /// Empty = unknown.
+    /// Canonical form of the problem; empty if unknown.
     canonical: &'a str,
     question: &'a str,
     /// All texts, including the question.

@@ -1,5 +1,6 @@
-//! Rule `exact_duplicates`: rejects a row equal to an earlier kept row. Conversations are compared character by
-//! character, because code that differs in an operator is different code; questions, which are prose, by their words.
+//! Implements the rule `exact_duplicates`: rejects a row that equals an earlier kept row. Conversations are compared
+//! character by character, because code that differs in an operator is different code. Questions are prose and are
+//! compared by their words.
 
 use super::rule::{ComparedText, FilterRule, RuleContext, RuleVerdict};
 use crate::text::normal;

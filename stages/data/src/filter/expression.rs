@@ -1,5 +1,5 @@
-//! Rule `expression`: keeps rows for which a SQL expression over the columns is true, such as `tool_errors <= 1 and
-//! level < 4`.
+//! Implements the rule `expression`: keeps the rows for which a SQL expression over the columns is true, such as
+//! `tool_errors <= 1 and level < 4`.
 
 use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use crate::io;

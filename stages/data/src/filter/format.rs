@@ -1,4 +1,5 @@
-//! Rule `format`: every tool call parses and has a result, and the conversation ends with an answer.
+//! Implements the rule `format`: every tool call must parse and have a result, and the conversation must end with an
+//! answer.
 
 use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! Rule `http`: a user-defined service judges each row (`docs/custom-code.md`).
+//! Implements the rule `http`: a user-defined service judges each row (`docs/custom-code.md`).
 
 use super::process::RuleRole;
 use trainyard_envs::programs::{CustomCodePage, ServiceOptions};

@@ -1,4 +1,4 @@
-//! Rule `judge`: a language model at an endpoint keeps or rejects each row (`docs/endpoints.md`).
+//! Implements the rule `judge`: a language model at an endpoint keeps or rejects each row (`docs/endpoints.md`).
 
 use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use schemars::JsonSchema;

@@ -1,9 +1,10 @@
-//! MinHash signatures with banding (Broder 1997; Leskovec et al., Mining of Massive Datasets, chapter 3).
+//! Computes MinHash signatures with banding (Broder 1997; Leskovec et al., Mining of Massive Datasets, chapter 3).
 //!
 //! The signature of a set is the least hash of its elements under each of `bands · rows` hash functions. Two sets with
-//! Jaccard similarity s agree at one position with probability s, and share at least one whole band with probability 1
-//! − (1 − s^rows)^bands; with 16 × 8 that is 0.95 at s = 0.8 and 0.06 at s = 0.5. Hash functions are h_i(x) = high
-//! 32 bits of (a_i·x + b_i) with odd a_i (multiply-add-shift) from fixed counters, so signatures never change.
+//! Jaccard similarity s agree at one position with probability s, and agree in at least one band with probability 1 −
+//! (1 − s^rows)^bands; with 16 × 8 that is 0.95 at s = 0.8 and 0.06 at s = 0.5. Hash functions are h_i(x) = high 32
+//! bits of (a_i·x + b_i) with odd a_i (multiply-add-shift). The coefficients are hashes of fixed counters, so
+//! signatures never change.
 
 use crate::hash::{mix, xxh64};
 

@@ -1,5 +1,5 @@
-//! Stage `data/filter`: rules judge trajectories in order. Kept rows, rejected rows and a report are outputs; every row
-//! keeps its verdicts (rule, keep, reason) up to the rule that rejected it.
+//! Implements the stage `data/filter`, whose rules judge trajectories in order. The outputs are the kept rows, the
+//! rejected rows and a report. Every row keeps its verdicts (rule, keep, reason) up to the rule that rejected it.
 
 pub mod answer;
 pub mod decontaminate;
@@ -57,9 +57,9 @@ fn default_rules() -> Vec<Value> {
 }
 
 pub struct FilterStage {
-    /// Rules.
+    /// Supported rules.
     pub rules: Arc<Family<dyn FilterRule>>,
-    /// Environments of rows.
+    /// Supported environments of rows.
     pub envs: Arc<trainyard_envs::EnvironmentParts>,
 }
 

@@ -1,7 +1,8 @@
-//! Rule `near_duplicates`: rejects a row whose word shingles overlap those of an earlier kept row.
+//! Implements the rule `near_duplicates`: rejects a row whose word shingles overlap those of an earlier kept row.
 //!
-//! Each row is compared with the earlier kept rows that share a band with it ([`super::minhash`]) by exact Jaccard
-//! similarity. Banding can miss a pair, but no row below the threshold is rejected, and the similar row is always kept.
+//! The rule computes the exact Jaccard similarity of each row and the earlier kept rows that share a band with it
+//! ([`super::minhash`]). Banding can miss a pair, but no row below the threshold is rejected, and the similar row is
+//! always kept.
 
 use super::minhash::{MinHash, jaccard};
 use super::rule::{ComparedText, FilterRule, RuleContext, RuleVerdict};
@@ -97,7 +98,8 @@ impl FilterRule for NearDuplicates {
 }
 
 impl NearDuplicates {
-    /// Returns the first earlier kept row that shares a band and is similar enough, with its similarity.
+    /// Returns the first earlier kept row that shares a band with row `i` and is similar enough, with its similarity,
+    /// or `None` if no kept row is.
     fn nearest(&self, i: usize, sketches: &[Sketch], kept: &HashMap<(usize, u64), Vec<usize>>) -> Option<(usize, f64)> {
         let mut candidates: Vec<usize> = sketches[i]
             .bands

@@ -1,4 +1,4 @@
-//! Rule `pattern`: a regular expression on the text of messages.
+//! Implements the rule `pattern`: compares a regular expression with the text of messages.
 
 use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use schemars::JsonSchema;

@@ -1,5 +1,5 @@
-//! Rule `process`: a user-defined program judges each row (`docs/custom-code.md`). A service is queried in the same way
-//! ([`super::http`]).
+//! Implements the rule `process`: a user-defined program judges each row (`docs/custom-code.md`). The rule `http`
+//! ([`super::http`]) queries a service in the same way.
 
 use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use crate::custom_rows::{RowQuery, query_rows};
@@ -13,7 +13,7 @@ use trainyard_tables::Trajectory;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuleRole;
 
-/// Rejects the rows that the user's own code does not keep.
+/// Rule that rejects the rows that user-defined code does not keep.
 pub type CustomRule<P> = CustomRoleOptions<RuleRole, P>;
 
 impl CustomCodeRole for RuleRole {

@@ -1,4 +1,4 @@
-//! The rules of `data/filter`: one line each, sorted.
+//! Lists the rules of `data/filter`, one line each, sorted.
 
 use super::process::CustomRule;
 use super::rule::FilterRule;
@@ -25,7 +25,7 @@ pub fn family() -> Family<dyn FilterRule> {
     Family::new("rules", "rule", members)
 }
 
-/// Returns the entry of a rule whose options type is the rule itself.
+/// Returns the registry entry of a rule whose options type is the rule itself.
 pub fn rule<R: FilterRule + PartOptions>() -> PartKind<dyn FilterRule> {
     PartKind::new::<R>(|options, ()| Ok(Box::new(options)))
 }

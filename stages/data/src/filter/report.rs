@@ -1,11 +1,11 @@
-//! The report of `data/filter`: counts by rule and by reason.
+//! Builds the report of `data/filter`: counts by rule and by reason.
 
 use super::verdicts::Count;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::report::{ReportCell, StageReport, Table};
 use trainyard_core::MetricInfo;
 
-/// Returns rejected rows by rule; a rule listed twice is summed.
+/// Returns the number of rejected rows by rule. A rule listed twice is summed.
 pub fn rejected_by_rule(counts: &[Count]) -> BTreeMap<&'static str, usize> {
     let mut by_rule = BTreeMap::new();
     for count in counts {
@@ -58,7 +58,7 @@ pub fn report(total: usize, kept: usize, counts: &[Count]) -> StageReport {
     report
 }
 
-/// Returns `rule (reason): n` for all reasons, most frequent first.
+/// Returns `rule (reason): n` for the five most frequent reasons, joined by commas.
 pub fn first_reasons(counts: &[Count]) -> String {
     let mut all: Vec<(usize, String)> =
         counts.iter().flat_map(|c| c.reasons.iter().map(|(r, n)| (*n, format!("{} ({r}): {n}", c.rule)))).collect();

@@ -1,4 +1,4 @@
-//! The trait of filter rules: a rule sees all rows that are still kept, in order, and judges each.
+//! Defines the trait of filter rules. A rule sees all rows that are still kept, in order, and judges each of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,7 @@ impl ComparedText {
     }
 }
 
-/// Returns the first user message of a row.
+/// Returns the text of the first user message of a row, or an empty text without one.
 pub fn question(row: &Trajectory) -> &str {
     row.messages.iter().find(|m| m.role == "user").map_or("", |m| &m.content)
 }

@@ -102,7 +102,7 @@ fn answers_are_verified_against_the_problem() {
     refuses(json!({"kind": "answer"}), "problems");
 }
 
-/// Rows are as `data/import` leaves them, with the whole last message as answer.
+/// The rows have the form that `data/import` writes: the answer is the whole last message.
 #[test]
 fn answers_of_imported_conversations_are_read_by_the_environment() {
     let answered = |id: &str, text: &str| Trajectory {
@@ -118,7 +118,7 @@ fn answers_of_imported_conversations_are_read_by_the_environment() {
     let problem = |id: &str| Problem { id: format!("problem of {id}"), answer: "72".into(), ..Problem::default() };
     let problems = ["marked", "other", "bare", "void"].map(problem);
     assert_eq!(judge(json!({"kind": "answer"}), &rows, &problems, &[]), ["", "wrong", "", "wrong"]);
-    // An answer that was already parsed is kept: it is shorter than the conversation's end.
+    // An answer that was already parsed is used unchanged, although it differs from the last message.
     let read = Trajectory {
         answer: Some("72".into()),
         ..row("marked", &[("user", "q"), ("assistant", "no number\n#### none")])
@@ -256,7 +256,7 @@ fn patterns_look_at_the_chosen_text() {
     refuses(json!({"kind": "pattern", "pattern": "("}), "no regular expression");
 }
 
-/// Returns a rule whose program answers every request with the rows that `work` sets.
+/// Returns a rule whose program responds to every request with the rows that the shell code `work` sets.
 fn program(work: &str) -> Value {
     let script = format!(
         r#"read -r hello; echo '{{"type":"ready","protocol":1}}'

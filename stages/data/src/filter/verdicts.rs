@@ -1,4 +1,4 @@
-//! The verdicts of rules: each rule judges the rows that are still kept, and its verdicts are written into them.
+//! Applies rules to rows. Each rule judges the rows that are still kept, and its verdicts are recorded in the rows.
 
 use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub fn is_kept(row: &Trajectory) -> bool {
     row.verdicts.iter().all(|v| v.keep)
 }
 
-/// Runs one rule on all rows that are still kept, and writes its verdicts.
+/// Runs one rule on all rows that are still kept, adds its verdicts to these rows, and returns the counts.
 pub fn apply(rule: &dyn FilterRule, rows: &mut [Trajectory], world: &RuleContext<'_>) -> Result<Count> {
     let alive: Vec<usize> = (0..rows.len()).filter(|i| is_kept(&rows[*i])).collect();
     let judged: Vec<&Trajectory> = alive.iter().map(|i| &rows[*i]).collect();

@@ -1,5 +1,5 @@
-//! Rule `void_turn`: rejects rows with a turn that has neither a complete tool call nor a final answer (SimpleTIR,
-//! arXiv 2509.02479).
+//! Implements the rule `void_turn`: rejects rows with a turn that has neither a complete tool call nor a final answer
+//! (SimpleTIR, arXiv 2509.02479).
 
 use super::rule::{FilterRule, RuleContext, RuleVerdict};
 use schemars::JsonSchema;

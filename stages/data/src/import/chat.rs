@@ -1,7 +1,6 @@
-//! Conversion of conversations in other formats to our messages and trajectories, shared by the formats of
-//! conversations.
+//! Converts conversations in other formats to our messages and trajectories, for all formats of conversations.
 //!
-//! A message may be OpenAI's (`role`, `content`) or ShareGPT's (`from`, `value`) in any format.
+//! In any format, a message may have OpenAI's form (`role`, `content`) or ShareGPT's form (`from`, `value`).
 
 use super::format::{ImportContext, ImportRow, missing};
 use crate::identity::problem_id;
@@ -15,7 +14,7 @@ use trainyard_tables::{Message, StopReason, Trajectory};
 /// Keys under which programs store the reasoning before an answer.
 const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
-/// Reads a list of messages, which may be written as JSON text. `what` names an item in errors.
+/// Reads a list of messages, which may be written as JSON text. `item` names a list item in errors.
 pub fn messages(list: &Value, item: &str) -> Result<Vec<Message>> {
     let parsed: Value;
     let list = match list {
@@ -31,7 +30,7 @@ pub fn messages(list: &Value, item: &str) -> Result<Vec<Message>> {
     list.iter().enumerate().map(read).collect()
 }
 
-/// Reads a prompt or a completion: text, which is one message of this role, or a list of messages.
+/// Reads a prompt or a completion, which is text (one message with the role `role`) or a list of messages.
 pub fn text_or_messages(value: &Value, role: &str) -> Result<Vec<Message>> {
     match value {
         Value::String(text) => Ok(vec![Message::new(role, text.as_str())]),
@@ -59,7 +58,7 @@ fn message(value: &Value) -> Result<Message> {
     })
 }
 
-/// Returns our name of a role.
+/// Returns our name of a role. Errors: data, if the role is unknown.
 fn role(name: &str) -> Result<&'static str> {
     Ok(match name {
         "system" | "developer" => "system",
@@ -75,7 +74,7 @@ fn role(name: &str) -> Result<&'static str> {
     })
 }
 
-/// Reads ShareGPT's turn that consists of a call.
+/// Reads a ShareGPT turn that consists of calls.
 fn function_call_message(turn: &Map<String, Value>) -> Result<Message> {
     let value = ["value", "content"].iter().find_map(|key| turn.get(*key)).cloned().unwrap_or_default();
     let calls = match &value {
@@ -86,7 +85,7 @@ fn function_call_message(turn: &Map<String, Value>) -> Result<Message> {
     Ok(assistant("", &calls))
 }
 
-/// Returns the calls of an assistant: `tool_calls`, or the one `function_call` of older files.
+/// Returns the calls of an assistant message: those of `tool_calls`, or the single `function_call` of older files.
 fn calls(message: &Map<String, Value>) -> Result<Vec<RawToolCall>> {
     match (message.get("tool_calls"), message.get("function_call")) {
         (Some(Value::Array(calls)), _) if !calls.is_empty() => calls.iter().map(read_call).collect(),
@@ -95,7 +94,7 @@ fn calls(message: &Map<String, Value>) -> Result<Vec<RawToolCall>> {
     }
 }
 
-/// Returns the text of a message and the reasoning before it.
+/// Returns the text of a message and the reasoning before the text, or `None` without reasoning.
 fn content(message: &Map<String, Value>) -> Result<(String, Option<String>)> {
     let mut reasoning: Option<String> =
         REASONING.iter().find_map(|key| message.get(*key)).and_then(Value::as_str).map(str::to_string);
@@ -128,7 +127,7 @@ fn not_text(part: &Value) -> Error {
     Error::data(format!("a content part is of type `{kind}`; only text can be imported"))
 }
 
-/// Counts assistant messages that are out of the loss (`weight: 0`) and that a tool answered: failed calls, whose turns
+/// Counts the assistant messages with `weight: 0` that a tool result follows. These are failed calls, whose turns
 /// training leaves out of the loss.
 fn unlearned_calls(row: &Map<String, Value>) -> u32 {
     let Some(Value::Array(list)) = row.get("messages") else { return 0 };
@@ -139,7 +138,8 @@ fn unlearned_calls(row: &Map<String, Value>) -> u32 {
 }
 
 /// Returns the tools that a row offers, as JSON text of a list of `{"type": "function", "function": {…}}` with keys in
-/// the file's order, or `None` if it offers none. They may be a list, JSON text of one, or a list of JSON texts.
+/// the file's order, or `None` if the row offers no tools. The column may contain a list, JSON text of a list, or a
+/// list of JSON texts.
 pub fn tools(row: &Map<String, Value>) -> Result<Option<String>> {
     let text = match ["tools", "functions"].iter().find_map(|key| row.get(*key)) {
         None | Some(Value::Null) => return Ok(None),
@@ -179,7 +179,8 @@ fn tool(item: &RawValue) -> Result<String> {
     }
 }
 
-/// Reads a conversation under one of these columns, with the row's `system` before it.
+/// Reads the conversation in the first of `columns` that the row has, and puts the row's `system` before it. `item`
+/// names a message in errors.
 pub fn conversation(row: &Map<String, Value>, columns: &[&str], item: &str) -> Result<Vec<Message>> {
     let list = columns.iter().find_map(|column| row.get(*column));
     let conversation = messages(list.ok_or_else(|| missing(row, &format!("list `{}`", columns[0])))?, item)?;
@@ -187,8 +188,8 @@ pub fn conversation(row: &Map<String, Value>, columns: &[&str], item: &str) -> R
     Ok(system.map(|text| Message::new("system", text)).into_iter().chain(conversation).collect())
 }
 
-/// Makes a trajectory without tokens of a finished conversation. Fails without a user or an assistant message, and if
-/// the row has images.
+/// Converts a finished conversation to a trajectory without tokens. Errors: data, if the conversation has no user
+/// message or no assistant message, or if the row has images, videos or audio.
 pub fn trajectory(row: &ImportRow, messages: Vec<Message>, reading: &ImportContext) -> Result<Trajectory> {
     for column in ["images", "image", "videos", "audios"] {
         let given = row.columns.get(column).is_some_and(|v| !v.is_null() && v.as_array().is_none_or(|l| !l.is_empty()));

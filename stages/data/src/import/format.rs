@@ -1,4 +1,4 @@
-//! The trait of import formats, and helpers to read rows.
+//! Defines the trait of import formats, and functions that read rows.
 
 use crate::identity::{Half, half_of};
 use crate::solutions::Solution;
@@ -7,12 +7,12 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Problem, Trajectory};
 
-/// Interpretation of rows: how the columns of one become problems, trajectories or solutions. The storage of rows in
-/// files (JSON Lines, Parquet, compressed, …) is independent of the format.
+/// Interpretation of rows: converts the columns of a row to problems, trajectories or solutions. A format does not
+/// depend on the storage of rows in files (JSON Lines, Parquet, compressed, …).
 pub trait ImportFormat: Send + Sync {
     /// Returns the registered name.
     fn name(&self) -> &'static str;
-    /// Returns one line for lists: the content of such a row.
+    /// Returns one line for lists: the content of a row.
     fn summary(&self) -> &'static str;
     /// Returns Markdown: the rows and their outputs. By default it refers to the page of the stage, which describes the
     /// formats of this crate.
@@ -21,13 +21,13 @@ pub trait ImportFormat: Send + Sync {
     }
     /// Returns the output ports that this format fills.
     fn outputs(&self) -> &'static [&'static str];
-    /// Returns the file to read where `source` is a folder that contains it; else all files of rows of the split are
-    /// read.
+    /// Returns the name of the file to read if `source` is a folder that contains this file. With `None` or without the
+    /// file, all files of rows of the split are read.
     fn file_name(&self, _split: &str) -> Option<String> {
         None
     }
-    /// Returns whether a row is certainly one of this format. Used where the options name none, so no two formats
-    /// should recognize the same row.
+    /// Returns whether a row certainly has this format. The function is called only if the options name no format, so
+    /// no two formats should recognize the same row.
     fn recognizes(&self, _columns: &Map<String, Value>) -> bool {
         false
     }
@@ -44,7 +44,7 @@ pub struct ImportRow {
     pub columns: Map<String, Value>,
     /// Line, or number in a list or a Parquet file, from 1.
     pub line: usize,
-    /// The line, with the number of the file before it where there are several: unique within a source.
+    /// Line of the row, after the number of the file if the source has several files; unique within a source.
     pub place: String,
 }
 
@@ -68,11 +68,11 @@ impl ImportContext {
     pub fn wants(&self, question: &str) -> bool {
         self.half.is_none_or(|half| half_of(question) == half)
     }
-    /// Returns whether `count` rows are enough.
+    /// Returns whether `count` rows reach the limit.
     pub fn is_full(&self, count: u64) -> bool {
         self.limit.is_some_and(|limit| count >= limit)
     }
-    /// Returns the environment, or else `default`.
+    /// Returns the environment of the options, or `default` if they name no environment.
     pub fn environment_or(&self, default: &str) -> String {
         self.environment.clone().unwrap_or_else(|| default.to_string())
     }
@@ -123,7 +123,7 @@ impl From<Trajectory> for ImportedRows {
     }
 }
 
-/// Returns a text column.
+/// Returns the text of a column. Errors: data, if the column is missing or is not text.
 pub fn text_column<'a>(row: &'a Map<String, Value>, column: &str) -> Result<&'a str> {
     match row.get(column) {
         Some(Value::String(text)) => Ok(text),
@@ -132,7 +132,7 @@ pub fn text_column<'a>(row: &'a Map<String, Value>, column: &str) -> Result<&'a 
     }
 }
 
-/// Returns the error of a row without a column.
+/// Returns the error of a row that lacks `expected`; the message lists the columns of the row.
 pub fn missing(row: &Map<String, Value>, expected: &str) -> Error {
     Error::data(format!("missing {expected}; the columns are: {}", names(row)))
 }
@@ -149,8 +149,8 @@ pub fn is_text(row: &Map<String, Value>, column: &str) -> bool {
     row.get(column).is_some_and(Value::is_string)
 }
 
-/// Returns verifier data for an answer without any: numbers are compared as numbers (the default), other answers as
-/// text.
+/// Returns verifier data for an answer without verifier data: numbers are compared as numbers (the default), other
+/// answers as text.
 pub fn verifier_for(answer: &str) -> String {
     let number = answer.trim().replace([',', '$'], "").parse::<f64>().is_ok_and(f64::is_finite);
     if number { "{}".into() } else { r#"{"kind":"text"}"#.into() }

@@ -1,5 +1,6 @@
-//! Format `gsm8k`: grade-school word problems with worked solutions (arXiv 2110.14168). `reference` is the solution
-//! with its calculator annotations, `answer` the text after `####`, without thousands separators.
+//! Implements the format `gsm8k`: grade-school word problems with worked solutions (arXiv 2110.14168). The column
+//! `reference` contains the solution with its calculator annotations, and `answer` the text after `####` without
+//! thousands separators.
 
 use super::format::{ImportContext, ImportFormat, ImportRow, RowConverter, is_text, text_column};
 use crate::annotation::segments;
@@ -9,7 +10,7 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Problem};
 
-/// Levels above this are merged: too few solutions are longer.
+/// Highest level. Longer solutions get this level too, because there are few of them.
 const MOST_LEVELS: usize = 8;
 
 /// Fills `problems`. The level is the number of calculations in the solution, at most 8.
@@ -38,7 +39,7 @@ impl ImportFormat for Gsm8k {
     }
 }
 
-/// Returns the text after the last `####`, without thousands separators.
+/// Returns the text after the last `####`, without thousands separators, or `None` if it is missing or empty.
 pub fn final_answer(solution: &str) -> Option<String> {
     let (_, answer) = solution.rsplit_once("####")?;
     let answer = answer.trim().replace(',', "");

@@ -1,8 +1,8 @@
-//! Format `gsm8k_solutions`: GSM8K's `example_model_solutions.jsonl`, graded solutions of four models to the test
-//! problems.
+//! Implements the format `gsm8k_solutions`: GSM8K's `example_model_solutions.jsonl`, graded solutions of four models to
+//! the test problems.
 //!
-//! Every key of a row whose value is an object with `is_correct` and `solution` counts as a solver, regardless of its
-//! name. The problems get the ids of format `gsm8k`, so that solutions and the test split match.
+//! Every key of a row whose value is an object with `is_correct` and `solution` counts as a solver, regardless of the
+//! key's name. The problems get the ids of format `gsm8k`, so solutions and the test split match.
 
 use super::format::{ImportContext, ImportFormat, ImportedRows, RowConverter, is_text, text_column};
 use crate::identity::problem_id;
@@ -61,13 +61,14 @@ fn graded(row: &Map<String, Value>, reading: &ImportContext) -> Result<ImportedR
     if solutions.is_empty() {
         return Err(Error::data("no solver in this row; write `{is_correct, solution}` under each solver's name"));
     }
-    // A build feature determines whether maps keep the file's order, so sort.
+    // A build feature determines whether maps keep the file's order, so the solutions are sorted.
     solutions.sort_by(|a, b| a.solver.cmp(&b.solver));
     let problems = vec![super::gsm8k::problem(question, reference, answer, reading)];
     Ok(ImportedRows { solutions, problems, ..ImportedRows::default() })
 }
 
-/// Returns the text after `A:` at the start of the last line, without thousands separators and `$`.
+/// Returns the text after `A:` in the last line, without thousands separators and `$`, or `None` if the last line does
+/// not begin with `A:` or has no text after it.
 pub fn final_line_answer(solution: &str) -> Option<String> {
     let answer = solution.trim_end().lines().last()?.strip_prefix("A:")?.trim().replace([',', '$'], "");
     (!answer.is_empty()).then_some(answer)

@@ -1,8 +1,8 @@
-//! Format `jsonl`: problems under the column names of public data sets.
+//! Implements the format `jsonl`: problems under the column names of public data sets.
 //!
-//! The prompt is the first of `messages` (a list), `prompt` (text or list) and `question` (text); the answer is the
-//! first of `answer`, `ground_truth`, `solution` and `target`. Optional: `id`, `level`, `split`, `canonical`,
-//! `reference`, `verifier` (text or object), `environment`.
+//! The prompt is the first present column of `messages` (a list), `prompt` (text or list) and `question` (text); the
+//! answer is the first present column of `answer`, `ground_truth`, `solution` and `target`. The columns `id`, `level`,
+//! `split`, `canonical`, `reference`, `verifier` (text or object) and `environment` are optional.
 
 use super::chat::{messages, text_or_messages};
 use super::format::{ImportContext, ImportFormat, RowConverter, missing, names, verifier_for};
@@ -38,12 +38,12 @@ impl ImportFormat for JsonLines {
     }
 }
 
-/// Returns whether a row has an answer to compare with, which makes it a problem and not a conversation.
+/// Returns whether a row has an answer to compare with. Such a row is a problem and not a conversation.
 pub fn has_answer(columns: &Map<String, Value>) -> bool {
     ANSWERS.iter().any(|column| columns.contains_key(*column))
 }
 
-/// Returns whether other columns grade solutions.
+/// Returns whether any column contains a graded solution.
 fn graded(columns: &Map<String, Value>) -> bool {
     columns.values().any(|value| value.get("is_correct").is_some())
 }
@@ -97,7 +97,7 @@ fn level(value: Option<&Value>) -> Result<u32> {
     }
 }
 
-/// Returns text unchanged, and all other values as JSON.
+/// Returns a text value unchanged, and any other value as JSON.
 fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_string)
 }

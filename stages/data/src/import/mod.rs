@@ -1,5 +1,5 @@
-//! Stage `data/import`: rows of other formats become problems, trajectories, preference pairs or solutions. An
-//! unreadable row is an output with its reason, and is counted; no row is skipped silently.
+//! Implements the stage `data/import`, which converts rows of other formats to problems, trajectories, preference pairs
+//! or solutions. An unreadable row becomes an output with its reason and is counted; no row is skipped silently.
 
 pub mod chat;
 pub mod flow;
@@ -111,7 +111,8 @@ impl Stage for ImportStage {
         ]
         .into()
     }
-    /// Without a format, the metrics depend on the rows.
+    /// Declares the metrics of the format. If the options name no format, all metrics stay declared, because the rows
+    /// determine the format.
     fn declared_metrics(&self, prepared: &PreparedImport, _: &Producers) -> DeclaredMetrics {
         let mut declared = self.metrics();
         if let Ok(Some(format)) = prepared.format {
@@ -193,7 +194,7 @@ impl Stage for ImportStage {
     }
 }
 
-/// Returns the files that the options name; those of the hub are fetched.
+/// Returns the files that the options name. Files on the hub are fetched first.
 fn files(config: &ImportConfig, format: Option<&dyn ImportFormat>, context: &StageContext) -> Result<Vec<ImportFile>> {
     if !config.source.starts_with(SCHEME) {
         return rows::files::source_files(Path::new(&config.source), format, &config.split);
@@ -235,7 +236,8 @@ impl PreparedOptions for PreparedImport {
         problems
     }
 
-    /// The environment is known where the option names it; a format may give every row a different one.
+    /// Returns the environment if the options name one. Otherwise the format may give every row a different
+    /// environment.
     fn facts(&self, _inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         let named = self.config.environment.as_ref().map(|kind| (ENVIRONMENT.to_string(), json!(kind)));
         let facts: Facts = named.into_iter().collect();
@@ -243,7 +245,7 @@ impl PreparedOptions for PreparedImport {
     }
 }
 
-/// Reports metrics, and a warning about unreadable rows.
+/// Reports metrics, and logs a warning about unreadable rows.
 fn report_counts(counts: ImportCounts, format: &dyn ImportFormat, context: &mut StageContext) {
     let by_port = [
         ("problems", counts.problems),

@@ -1,4 +1,4 @@
-//! Format `openai`: chat fine-tuning rows, `{"messages": [...]}`, with tool calls and tools.
+//! Implements the format `openai`: chat fine-tuning rows, `{"messages": [...]}`, with tool calls and tools.
 
 use super::chat::{conversation, trajectory};
 use super::format::{ImportContext, ImportFormat, RowConverter};

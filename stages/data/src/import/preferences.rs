@@ -1,7 +1,8 @@
-//! Format `preferences`: pairs of a better and a worse answer, `chosen` and `rejected`, as for TRL's DPO trainer.
+//! Implements the format `preferences`: pairs of a better and a worse answer, `chosen` and `rejected`, as for TRL's DPO
+//! trainer.
 //!
-//! Each is text after `prompt`, messages after it, or a whole conversation. A pair becomes two trajectories of one
-//! group: sample 0 with reward 1 is the chosen one, sample 1 with reward 0 the rejected one.
+//! Each answer is text after `prompt`, messages after `prompt`, or a whole conversation. A pair becomes two
+//! trajectories of one group: sample 0 with reward 1 is the chosen one, sample 1 with reward 0 the rejected one.
 
 use super::chat::{messages, text_or_messages, trajectory};
 use super::format::{ImportContext, ImportFormat, ImportRow, ImportedRows, RowConverter, missing};
@@ -61,7 +62,8 @@ fn pair(row: &ImportRow, reading: &ImportContext) -> Result<ImportedRows> {
     Ok(ImportedRows { preferences, ..ImportedRows::default() })
 }
 
-/// Returns the conversation that an answer ends: itself if it has the question, else the prompt and it.
+/// Returns the conversation that ends with an answer: the answer itself if it contains the question, else the prompt
+/// followed by the answer.
 fn conversation(row: &Map<String, Value>, answer: &Value) -> Result<Vec<Message>> {
     let answer = match answer {
         Value::String(text) => vec![Message::new("assistant", text.as_str())],

@@ -1,4 +1,4 @@
-//! The formats of `data/import`: one line each, sorted.
+//! Lists the formats of `data/import`, one line each, sorted.
 
 use super::format::ImportFormat;
 use trainyard_api::{Family, PartKind, slot};
@@ -21,12 +21,12 @@ pub fn family() -> Family<&'static dyn ImportFormat> {
     Family::new("import", "import format", FORMATS.into_iter().map(line).collect())
 }
 
-/// Returns the entry of a format.
+/// Returns the registry entry of a format.
 pub fn line(format: &'static dyn ImportFormat) -> PartKind<&'static dyn ImportFormat> {
     slot::constant(format.name(), format.summary(), format.doc(), format)
 }
 
-/// Returns the format of this name.
+/// Returns the format called `name`, or `None` if this crate has no such format.
 #[cfg(test)]
 pub fn format(name: &str) -> Option<&'static dyn ImportFormat> {
     FORMATS.into_iter().find(|f| f.name() == name)

@@ -1,4 +1,5 @@
-//! Format `sharegpt`: `{"conversations": [{"from": "human", "value": "…"}]}`, optionally with `system` and `tools`.
+//! Implements the format `sharegpt`: `{"conversations": [{"from": "human", "value": "…"}]}`, optionally with `system`
+//! and `tools`.
 
 use super::chat::{conversation, trajectory};
 use super::format::{ImportContext, ImportFormat, RowConverter};

@@ -194,7 +194,7 @@ fn chat_formats_give_the_same_conversation() {
     );
 }
 
-/// A file of three rows, written by pandas in the form that verl's trainers read.
+/// The file has three rows that pandas wrote in the form that verl's trainers read.
 #[test]
 fn verl_rows_keep_what_trainers_wrote() {
     let file = Path::new("src/import/samples/verl.parquet");

@@ -1,9 +1,9 @@
-//! Format `toolrl`: function calling with gold calls, as ToolRL ships it (arXiv 2504.13958), for environment
-//! `function-calling`.
+//! Implements the format `toolrl`: function calling with gold calls in ToolRL's form (arXiv 2504.13958), for
+//! environment `function-calling`.
 //!
 //! Rows have verl's columns (`prompt`, and `reward_model.ground_truth` in ToolRL's markup; Parquet, `rlla_4k`), or
 //! `system`, `user` and `answer`, a list of `{name, parameters}` (JSON; API-Bank, arXiv 2304.08244). The level is the
-//! number of gold calls, at least 1. A ground truth of text alone requires no call.
+//! number of gold calls, at least 1. A ground truth that is only text requires no call.
 
 use super::chat::text_or_messages;
 use super::format::{ImportContext, ImportFormat, RowConverter, is_text, missing, names, text_column};
@@ -108,7 +108,7 @@ fn render(call: &ToolCall) -> Result<String> {
     Ok(formats::registry::build("toolrl", &[])?.render(call))
 }
 
-/// Returns the value with the keys of all maps sorted. A build feature determines whether maps keep the file's order.
+/// Sorts the keys of all maps in a value, because a build feature determines whether maps keep the file's order.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -175,7 +175,8 @@ mod tests {
         }
     }
 
-    /// Reads a whole file and checks that the reference of every row is a right answer. Counts rows by level.
+    /// Reads a whole file and checks that the verifier accepts the reference of every row. Returns the number of rows
+    /// by level.
     fn levels_of(file: &Path) -> BTreeMap<u32, usize> {
         let environment = crate::testing::environment(&json!({"kind": "function-calling"}), 1).unwrap();
         let reading = ImportContext { name: "toolrl".into(), split: "test".into(), ..ImportContext::default() };
@@ -194,7 +195,8 @@ mod tests {
         counts
     }
 
-    /// Three rows with kitchen tools, written by pandas as ToolRL's trainer reads them: one call, two calls, only text.
+    /// The file has three rows with kitchen tools that pandas wrote in the form of ToolRL's trainer: one call, two
+    /// calls, only text.
     #[test]
     fn parquet_files_have_right_gold_calls() {
         assert_eq!(levels_of(Path::new("src/import/samples/toolrl.parquet")), BTreeMap::from([(1, 2), (2, 1)]));

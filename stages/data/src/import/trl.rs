@@ -1,4 +1,5 @@
-//! Format `trl`: rows of TRL's trainers, either `messages`, or `prompt` and `completion`, each text or messages.
+//! Implements the format `trl`: rows of TRL's trainers, either `messages`, or `prompt` and `completion`, each of which
+//! is text or messages.
 
 use super::chat::{conversation, text_or_messages, trajectory};
 use super::format::{ImportContext, ImportFormat, RowConverter, names};

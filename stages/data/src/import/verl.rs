@@ -1,9 +1,9 @@
-//! Format `verl`: rows as verl's trainers read them.
+//! Implements the format `verl`: rows in the form that verl's trainers read.
 //!
-//! `prompt` is a list of `{role, content}`; the answer is `reward_model.ground_truth`, `extra_info.answer` or `answer`.
-//! If present, `data_source` becomes the column `source`, and `extra_info.{index, split, answer}` become id, split and
-//! reference. `extra_info.problem`, which
-//! our export writes, has the other columns.
+//! The column `prompt` is text or a list of `{role, content}`; the answer is the first present value of
+//! `reward_model.ground_truth`, `extra_info.answer` and `answer`. If present, `data_source` becomes the column
+//! `source`, `extra_info.split` the split, and `extra_info.answer` the reference; `extra_info.index` becomes a part of
+//! the id. Our export writes the other columns into `extra_info.problem`.
 
 use super::chat::text_or_messages;
 use super::format::{ImportContext, ImportFormat, RowConverter, missing, verifier_for};
@@ -81,7 +81,7 @@ fn exported(problem: Problem, columns: &Value, reading: &ImportContext) -> Resul
     })
 }
 
-/// Returns text unchanged, numbers and structures as JSON; null is `None`.
+/// Returns text unchanged, and numbers and structures as JSON; `None` for null.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

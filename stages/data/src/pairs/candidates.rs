@@ -1,4 +1,4 @@
-//! The rows that may be paired, by problem and prompt.
+//! Groups the rows that may be paired by problem and prompt.
 
 use super::config::{PairCriterion, PairsConfig};
 use crate::io;
@@ -19,7 +19,8 @@ pub struct PairCandidates {
     pub left_out: usize,
 }
 
-/// Groups rows by their problem and prompt. Errors: invalid, for a wrong expression; data, if no row has the component.
+/// Groups rows by their problem and prompt. Errors: invalid, for an invalid expression; data, if no row has the
+/// component.
 pub fn rows(all: Vec<Trajectory>, config: &PairsConfig, scratch: &Path) -> Result<PairCandidates> {
     let selected = match &config.r#where {
         None => vec![true; all.len()],
@@ -43,7 +44,7 @@ pub fn rows(all: Vec<Trajectory>, config: &PairsConfig, scratch: &Path) -> Resul
     Ok(rows)
 }
 
-/// Returns the value of a row, or `None` if it has no value.
+/// Returns the value of a row under the criterion of the options, or `None` if the row has no such value.
 pub fn value(row: &Trajectory, config: &PairsConfig) -> Option<f64> {
     let scores = || row.step_scores.as_deref().filter(|scores| !scores.is_empty());
     let score = match (config.by, &config.component) {
@@ -71,7 +72,7 @@ fn expect_component(rows: &[Trajectory], config: &PairsConfig) -> Result<()> {
         .help(format!("name another `component`, or leave it out for the reward; {known}")))
 }
 
-/// Returns the prompt and the answer: tokens if the row has them, else messages.
+/// Returns the prompt and the answer of a row: as tokens if the row has tokens, else as messages.
 fn texts_of(row: &Trajectory) -> (String, String) {
     if row.token_ids.is_empty() {
         let first = row.messages.iter().position(|m| m.role == "assistant").unwrap_or(row.messages.len());

@@ -1,4 +1,4 @@
-//! Selection of the rows of one problem that become pairs.
+//! Selects the rows of one problem that become pairs.
 
 use super::config::{PairCriterion, PairCut, PairsConfig};
 use super::pair::RowPair;
@@ -8,9 +8,9 @@ use trainyard_core::chance::PhiloxRng;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Trajectory;
 
-/// Returns up to `per_problem` pairs, in which every row is used as rarely as possible; ties are drawn at random.
+/// Returns up to `per_problem` pairs and uses every row as rarely as possible; ties are drawn at random.
 ///
-/// Errors: rows without tokens or of several contexts, where steps are compared.
+/// Errors: data, if steps are compared and a row has no tokens or has several contexts.
 pub fn choose(rows: &[Trajectory], config: &PairsConfig, draws: &mut PhiloxRng) -> Result<Vec<RowPair>> {
     let mut candidates = match config.cut {
         PairCut::End => outcome_pairs(rows, config),
@@ -20,7 +20,7 @@ pub fn choose(rows: &[Trajectory], config: &PairsConfig, draws: &mut PhiloxRng) 
     Ok(spread(&candidates, rows.len(), config.per_problem))
 }
 
-/// Returns every two rows that are far enough apart.
+/// Returns all pairs of rows whose values differ by at least `min_gap`.
 fn outcome_pairs(rows: &[Trajectory], config: &PairsConfig) -> Vec<RowPair> {
     let values: Vec<Option<f64>> = rows.iter().map(|row| candidates::value(row, config)).collect();
     let differ = |&(better, worse): &(usize, usize)| match (values[better], values[worse]) {
@@ -31,8 +31,9 @@ fn outcome_pairs(rows: &[Trajectory], config: &PairsConfig) -> Vec<RowPair> {
     all.filter(differ).map(|(better, worse)| RowPair { better: (better, 0), worse: (worse, 0) }).collect()
 }
 
-/// Returns every two different steps after a common prefix that are far enough apart. The value of a step is the mean
-/// over the rows that begin with it: of their rewards, or of their scores of the step.
+/// Returns all pairs of different steps after a common prefix whose values differ by at least `min_gap`. The value of a
+/// step is a mean over the rows that begin with the step: of their rewards, or of their scores of the step. Errors:
+/// data, if a row has no tokens or has several contexts.
 fn steps(rows: &[Trajectory], config: &PairsConfig) -> Result<Vec<RowPair>> {
     if let Some(row) = rows.iter().find(|row| row.token_ids.is_empty() || !row.restarts.is_empty()) {
         let reason =
@@ -77,8 +78,8 @@ fn step_value(rows: &[Trajectory], step: &[u32], config: &PairsConfig) -> Option
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Returns at most `most` of the candidates, repeatedly taking the one whose rows were used the least, the first among
-/// equals.
+/// Returns at most `limit` of the candidates. Repeatedly takes the candidate whose rows were used least, and the first
+/// one among equals.
 fn spread(candidates: &[RowPair], rows: usize, limit: usize) -> Vec<RowPair> {
     let mut uses = vec![0usize; rows];
     let mut remaining: Vec<RowPair> = candidates.to_vec();

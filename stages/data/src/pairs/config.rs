@@ -1,4 +1,4 @@
-//! Options of `data/pairs`.
+//! Defines the options of `data/pairs`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

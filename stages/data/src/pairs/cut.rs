@@ -1,6 +1,6 @@
-//! Steps of rows with tokens: where two rows diverge, and rows that end after a step.
+//! Finds the step in which two rows with tokens diverge, and cuts rows after a step.
 //!
-//! Steps end at `step_ends` (which `prm` writes); in rows without them a step is an agent turn.
+//! Steps end at `step_ends` (which `prm` writes); in rows without `step_ends`, a step is an agent turn.
 
 use trainyard_tables::Trajectory;
 
@@ -27,7 +27,8 @@ pub fn first_difference(a: &Trajectory, b: &Trajectory) -> Option<(usize, usize)
     Some((end(a)?, end(b)?))
 }
 
-/// Returns the score of the step that ends at `end`.
+/// Returns the score of the step that ends at `end`, or `None` if no step ends there or its score is missing or not
+/// finite.
 pub fn score_at(row: &Trajectory, end: usize) -> Option<f64> {
     let place = step_ends(row).iter().position(|other| *other == end)?;
     row.step_scores.as_ref()?.get(place).map(|score| f64::from(*score)).filter(|score| score.is_finite())

@@ -1,7 +1,9 @@
-//! Stage `data/pairs`: pairs of a better and a worse trajectory of one problem, for `preference`.
+//! Implements the stage `data/pairs`, which makes pairs of a better and a worse trajectory of one problem for
+//! `preference`.
 //!
 //! The output has the form of the preference data of `data/import`: two rows of one `group`, of which sample 0 was
-//! chosen. Problems are balanced by a limit, rows by using each as rarely as possible, and unpaired rows are counted.
+//! chosen. A limit per problem balances the problems, each row is used as rarely as possible, and unpaired rows are
+//! counted.
 
 mod candidates;
 mod choose;

@@ -1,4 +1,4 @@
-//! A chosen pair, and its rows in the output.
+//! Defines a chosen pair, and creates its rows in the output.
 
 use super::cut;
 use trainyard_tables::{StopReason, Trajectory};
@@ -6,17 +6,18 @@ use trainyard_tables::{StopReason, Trajectory};
 /// Reward that distinguishes the chosen row from the rejected one; `data/import` uses it, too.
 pub const REWARD: &str = "preference";
 
-/// Two rows of a problem, and where each ends.
+/// Two rows of a problem, each with its number of kept tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowPair {
     /// Index of the better row and its number of kept tokens; 0 = the whole row.
     pub better: (usize, usize),
-    /// The same of the worse row.
+    /// Index of the worse row and its number of kept tokens; 0 = the whole row.
     pub worse: (usize, usize),
 }
 
 impl RowPair {
-    /// Returns the rows of the output; `flip` exchanges the labels, `mark` records in both whether it did.
+    /// Returns the chosen and the rejected row of the output. `flip` exchanges the labels; with `mark`, both rows
+    /// record whether the labels were exchanged.
     pub fn rows(self, rows: &[Trajectory], group: usize, flip: bool, mark: bool) -> [Trajectory; 2] {
         let (chosen, rejected) = if flip { (self.worse, self.better) } else { (self.better, self.worse) };
         let side = |(index, end): (usize, usize), sample: u32, name: &str| {

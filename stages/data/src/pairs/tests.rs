@@ -95,7 +95,7 @@ fn rows_are_compared_by_components_and_by_step_scores() {
 
 #[test]
 fn steps_are_compared_after_a_common_beginning_by_the_mean_of_what_follows() {
-    // After turn `3 3`: two of two right; after turn `4`: one of three right.
+    // After turn `3 3`, two of two rollouts pass; after turn `4`, one of three passes.
     let all = vec![
         rollout("a", "p", [&[3, 3], &[5]], 1.0),
         rollout("b", "p", [&[3, 3], &[6]], 1.0),

@@ -1,4 +1,4 @@
-//! Labels that a step scorer gives to the turns of given trajectories.
+//! Labels the turns of given trajectories with a step scorer.
 
 use crate::io;
 use crate::step_scorers::{ScoringContext, StepScorer};
@@ -9,7 +9,7 @@ use trainyard_core::{Error, MetricInfo, Result};
 use trainyard_envs::programs::log;
 use trainyard_tables::{Problem, Trajectory};
 
-/// Returns the metrics of such a run.
+/// Returns the metrics of a run with a step scorer.
 pub fn metrics() -> Vec<MetricInfo> {
     let count = |name: &'static str, doc: &'static str| MetricInfo::new(name, "count", doc);
     vec![
@@ -22,7 +22,7 @@ pub fn metrics() -> Vec<MetricInfo> {
     ]
 }
 
-/// Labels the input `trajectories`.
+/// Labels the input `trajectories`, writes the outputs `trajectories` and `problems`, and reports metrics.
 pub fn run(scorer: &dyn StepScorer, context: &mut StageContext) -> Result<()> {
     let mut rows = io::read_many_trajectories(context.many("trajectories"))?;
     if rows.is_empty() {

@@ -24,7 +24,8 @@ def short(episode):
 ty.run()
 "#;
 
-/// Returns `None`, after printing that the test is skipped, where there is no Python.
+/// Returns the labels of a program for rows of these turns. Without Python, prints that the test is skipped and returns
+/// `None`.
 fn labels(turns: &[&[&str]], more: Value) -> Option<Result<Vec<Vec<Option<f32>>>>> {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
         skipped("there is no python3");

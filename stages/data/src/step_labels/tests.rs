@@ -56,7 +56,7 @@ fn steps_that_state_a_wrong_value_are_labeled_0() {
         (counts.failing, counts.labeled_calculation, counts.labeled_outcome, counts.outcomes_correct),
         (1, 1, 1, 0)
     );
-    // The tool's result is the true one, regardless of the solution.
+    // The tool returns the true result, regardless of the solution.
     assert!(trajectory.messages.iter().any(|m| m.role == "tool" && m.content == "9"));
 }
 

@@ -1,4 +1,4 @@
-//! Scorer `http`: a user-defined service labels the agent's turns (`docs/custom-code.md`).
+//! Implements the scorer `http`: a user-defined service labels the agent's turns (`docs/custom-code.md`).
 
 use super::process::ScorerRole;
 use trainyard_envs::programs::{CustomCodePage, ServiceOptions};

@@ -1,4 +1,4 @@
-//! Step scorers, which label the turns of an agent for the training of a process reward model.
+//! Defines step scorers, which label the turns of an agent for the training of a process reward model.
 
 pub mod http;
 pub mod process;

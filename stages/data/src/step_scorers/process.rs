@@ -1,5 +1,5 @@
-//! Scorer `process`: a user-defined program labels the agent's turns (`docs/custom-code.md`). A service is queried in
-//! the same way ([`super::http`]).
+//! Implements the scorer `process`: a user-defined program labels the agent's turns (`docs/custom-code.md`). The scorer
+//! `http` ([`super::http`]) queries a service in the same way.
 
 use super::scorer::{ScoringContext, StepScorer, turns};
 use crate::custom_rows::{RowQuery, query_rows};
@@ -13,7 +13,7 @@ use trainyard_tables::Trajectory;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ScorerRole;
 
-/// Labels turns by user-defined code.
+/// Step scorer that labels turns with user-defined code.
 pub type CustomStepScorer<P> = CustomRoleOptions<ScorerRole, P>;
 
 impl CustomCodeRole for ScorerRole {

@@ -1,4 +1,4 @@
-//! The step scorers: one line each, sorted.
+//! Lists the step scorers, one line each, sorted.
 
 use super::process::CustomStepScorer;
 use super::scorer::StepScorer;
@@ -12,7 +12,7 @@ pub fn family() -> Family<dyn StepScorer> {
     Family::new("step_scorers", "step scorer", members)
 }
 
-/// Returns the entry of a scorer whose options type is the scorer itself.
+/// Returns the registry entry of a scorer whose options type is the scorer itself.
 pub fn scorer<S: StepScorer + PartOptions>() -> PartKind<dyn StepScorer> {
     PartKind::new::<S>(|options, ()| Ok(Box::new(options)))
 }

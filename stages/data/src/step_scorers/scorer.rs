@@ -1,4 +1,4 @@
-//! The trait of step scorers.
+//! Defines the trait of step scorers.
 
 use std::collections::BTreeMap;
 use trainyard_core::{Result, Secrets};

@@ -1,9 +1,10 @@
-//! Method `annotated`: worked solutions with calculator annotations become tool-use trajectories.
+//! Implements the method `annotated`, which converts worked solutions with calculator annotations to tool-use
+//! trajectories.
 //!
-//! A solution is split at its annotations: the text before one and a tool call with its expression are a turn; the text
-//! after it, which states the value, begins the next. Every call is executed, and its result is compared with the
-//! author's number. A trajectory is dropped and counted if a call fails or does not terminate, if a result disagrees,
-//! or if the episode ends early.
+//! A solution is split at its annotations: the text before an annotation and a tool call with its expression are one
+//! turn; the text after it, which states the value, begins the next turn. Every call is executed, and its result is
+//! compared with the author's number. A trajectory is dropped and counted if a call fails or does not terminate, if a
+//! result disagrees, or if the episode ends early.
 
 use super::config::SynthesisConfig;
 use super::method::{SynthesisContext, SynthesisMethod, SynthesisOutput};
@@ -53,8 +54,8 @@ pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &Tool
     Ok(converted)
 }
 
-/// Returns the tool that computes expressions: the environment's first. The tools of a program are known only when it
-/// calls; it is expected to offer a `calculator`.
+/// Returns the tool that computes expressions: the environment's first tool. The tools of a program are known only when
+/// the program makes a call, so a `calculator` is assumed. Errors: invalid, if the environment has no tools.
 pub fn tool(environment: &dyn Environment) -> Result<ToolSpec> {
     let tools = if environment.prompts() { environment.tools() } else { registry::tool("calculator")?.specs() };
     tools.into_iter().next().ok_or_else(|| {
@@ -63,8 +64,8 @@ pub fn tool(environment: &dyn Environment) -> Result<ToolSpec> {
     })
 }
 
-/// Returns whether each executed calculation agrees with its claim; `None` if the call failed or one side is not a
-/// number.
+/// Returns whether the result of each executed calculation agrees with its claim, or `None` if the call failed or one
+/// of the two values is not a number.
 pub fn agreements(trajectory: &Trajectory, calculations: &[Calculation<'_>]) -> Vec<Option<bool>> {
     let results = trajectory.messages.iter().filter(|m| m.role == "tool").map(|m| m.content.as_str());
     results.zip(calculations).map(|(result, calculation)| agrees(result, calculation.claim)).collect()
@@ -73,7 +74,7 @@ pub fn agreements(trajectory: &Trajectory, calculations: &[Calculation<'_>]) -> 
 /// The result for all solutions.
 #[derive(Debug, Clone, Default)]
 pub struct AnnotatedOutput {
-    /// Trajectories of the solutions that hold.
+    /// Trajectories of the solutions whose calculations all hold.
     pub trajectories: Vec<Trajectory>,
     /// Number of executed calls.
     pub executed: usize,
@@ -85,7 +86,7 @@ pub struct AnnotatedOutput {
     pub disagreements: Vec<(String, String, String)>,
 }
 
-/// Plays all solutions and keeps those that hold.
+/// Plays all solutions and keeps the trajectories of those whose calculations all hold.
 pub fn annotated(
     problems: &[Problem],
     environment: &dyn Environment,

@@ -1,4 +1,4 @@
-//! Options of `data/synthesize`.
+//! Defines the options of `data/synthesize`.
 
 use super::custom_options::CustomGenerator;
 use super::splits::{Split, default_splits};

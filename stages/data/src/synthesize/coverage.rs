@@ -1,5 +1,5 @@
-//! n-gram coverage: the share of a set of questions that other texts contain. Templated problems share n-grams by
-//! construction, so coverage is reported in addition to disjointness and does not decide it.
+//! Measures n-gram coverage, the share of a set of questions that other texts contain. Templated problems share n-grams
+//! by construction, so coverage is only reported and does not decide whether splits are disjoint.
 
 use crate::text::ngrams;
 use std::collections::HashSet;

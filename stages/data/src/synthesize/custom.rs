@@ -1,7 +1,9 @@
-//! The methods `process` and `http`: a user-defined program or service makes problems, and the turns that solve them.
+//! Implements the methods `process` and `http`: a user-defined program or service makes problems, and the turns that
+//! solve them.
 //!
-//! The turns are played in the environment, as those of every method, so results are the tools' own. A demonstration
-//! that does not end with an answer which the verifier accepts is dropped and counted.
+//! The turns are played in the environment, as in every method, so all results come from executed tools. A
+//! demonstration is dropped and counted if a call hits its time limit, if the episode ends early, or if the verifier
+//! rejects the answer.
 
 use super::config::SynthesisConfig;
 use super::custom_draw::ProblemSource;
@@ -21,7 +23,7 @@ use trainyard_envs::programs::{CustomCodeOptions, ServiceOptions};
 use trainyard_process::{Hello, ProgramOptions};
 use trainyard_tables::{Problem, Trajectory};
 
-/// Documentation of such a method, and access to its options.
+/// Documentation of the method `process` or `http`, and access to its options.
 pub trait CustomMethodDocs: CustomCodeOptions {
     /// Summary, as in [`SynthesisMethod`].
     const SUMMARY: &'static str;
@@ -118,7 +120,8 @@ impl<P: CustomMethodDocs> SynthesisMethod for CustomMethod<P> {
     }
 }
 
-/// Plays the turns of the split that is demonstrated. Returns counts of dropped demonstrations, by reason.
+/// Plays the turns of the split `demonstrations`. Returns the kept demonstrations, and counts of the dropped ones by
+/// reason. Errors: data, if a problem of the split has no turns; those of `play`.
 fn demonstrate(
     drawn: &[SolvedProblem],
     place: &str,
@@ -151,7 +154,7 @@ fn demonstrate(
     Ok((kept, dropped))
 }
 
-/// Returns why an episode is no demonstration.
+/// Returns the reason why an episode is not a demonstration, or `None` if it is one.
 fn drop_reason(played: &ScriptedResult, turns: usize) -> Option<&'static str> {
     if played.timed_out {
         Some("time_limit")

@@ -1,5 +1,5 @@
-//! Drawing problems from a program or a service, split by split, until each has its numbers and no problem occurs
-//! twice.
+//! Draws problems from a program or a service, split by split, until each split has its number of problems and no
+//! problem occurs twice.
 
 use super::custom_problem::{SolvedProblem, read};
 use super::splits::Split;
@@ -39,7 +39,8 @@ struct ProblemRequest<'a> {
 }
 
 impl ProblemSource<'_> {
-    /// Draws all splits, in order of name, level and number; no canonical form occurs twice.
+    /// Draws all splits and returns the problems in order of split, level and number. No canonical form occurs twice.
+    /// Errors: invalid, if a level has too few distinct problems; those of the peer.
     pub fn draw_all(
         &self,
         splits: &BTreeMap<String, Split>,
@@ -66,7 +67,7 @@ impl ProblemSource<'_> {
         let max_draws = count.saturating_mul(20) + MOST_MISSES;
         let (mut solved, mut next) = (Vec::new(), 0);
         while (solved.len() as u64) < count && next < max_draws {
-            // Whole requests: the last missing ones may take many draws.
+            // Request full batches, because the last missing problems may take many draws.
             let missing = (count - solved.len() as u64).max(self.batch.0 as u64);
             let end = (next + missing).min(max_draws);
             let requests: Vec<ProblemRequest<'_>> =
@@ -96,7 +97,7 @@ impl ProblemSource<'_> {
     }
 }
 
-/// Returns the request, whose seeds are exact in languages whose numbers are doubles.
+/// Creates a request. Its seed has 53 bits, so that it is exact in languages whose numbers are doubles.
 fn problem_request<'a>(split: &'a str, level: u32, index: u64, chance: &Chance) -> ProblemRequest<'a> {
     let seed = chance.at("problem", &[u64::from(level), index]).next_u64() >> 11;
     ProblemRequest { split, level, index, seed }

@@ -1,4 +1,4 @@
-//! Options of the methods `process` and `http`.
+//! Defines the options of the methods `process` and `http`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

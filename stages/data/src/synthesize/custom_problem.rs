@@ -1,4 +1,4 @@
-//! A program's or a service's response about one problem, and the parsing of its agent's turns.
+//! Parses the response of a program or a service about one problem, with the turns of the agent.
 
 use crate::hash::xxh64;
 use crate::text::normal;
@@ -86,7 +86,8 @@ impl From<CustomTurn> for ScriptedTurn {
     }
 }
 
-/// Reads one row of a response: `{"problem": …}`, or `None` where there is no such problem.
+/// Reads one row of a response, `{"problem": …}`. Returns `None` if the value is null, because the program has no such
+/// problem.
 ///
 /// Errors: data, describing the fault.
 pub fn read(row: &Value, level: u32, source: &str, environment: &str) -> Result<Option<SolvedProblem>> {

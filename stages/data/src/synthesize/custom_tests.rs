@@ -1,4 +1,4 @@
-//! Problems and demonstrations of a program. Without `python3`, each test reports that it is skipped.
+//! Tests problems and demonstrations of a program. Without `python3`, each test reports that it is skipped.
 
 use super::config::SynthesisConfig;
 use super::method::{SynthesisContext, SynthesisOutput};
@@ -65,7 +65,7 @@ fn make(config: &SynthesisConfig) -> Result<SynthesisOutput> {
     registry::method("process").unwrap().make(config, Vec::new(), &world)
 }
 
-/// Returns `None`, after printing that the test is skipped, where there is no Python.
+/// Writes the program into a temporary folder. Without Python, prints that the test is skipped and returns `None`.
 fn program() -> Option<TempDir> {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
         skipped("there is no python3");

@@ -1,4 +1,4 @@
-//! The trait of synthesis methods.
+//! Defines the trait of synthesis methods.
 
 use super::config::SynthesisConfig;
 use serde_json::Value;
@@ -22,26 +22,27 @@ pub trait SynthesisMethod: Send + Sync {
     fn doc(&self) -> &'static str {
         "A method of `data/synthesize`. `trainyard stages data/synthesize` describes its outputs and options."
     }
-    /// Returns the metrics of its report under any options. The stage adds the counts that all methods have.
+    /// Returns the metrics that the method may report under any options. The stage adds the counts that all methods
+    /// have.
     fn metrics(&self) -> Vec<MetricInfo> {
         Vec::new()
     }
-    /// Returns the metrics of its report under these options.
+    /// Returns the metrics that the method reports under these options.
     fn declared(&self, _config: &SynthesisConfig) -> Vec<MetricInfo> {
         self.metrics()
     }
-    /// Returns whether the problems are those of the stage's input, and stay in their environment; otherwise they are
-    /// new ones of the environment of the options.
+    /// Returns whether the method uses the problems of the stage's input, which keep their environment. Otherwise the
+    /// method makes new problems of the environment in the options.
     fn keeps_given_problems(&self) -> bool {
         false
     }
-    /// Returns the highest level of its problems; the lowest is 1.
+    /// Returns the highest level of the method's problems; the lowest is 1.
     fn levels(&self, _config: &SynthesisConfig, environment: &dyn Environment) -> u32 {
         environment.generator().map_or(1, |generator| generator.max_level())
     }
-    /// Returns the options of the environment when the config names none.
+    /// Returns the options of the environment that apply if the config names no environment.
     fn environment(&self) -> Value;
-    /// Returns problems with options for this method. `environment` is absent if it cannot be built; `known` are those
+    /// Returns problems with the options. `environment` is absent if it cannot be built; `known` are the environments
     /// of this build.
     fn check(
         &self,
@@ -49,7 +50,7 @@ pub trait SynthesisMethod: Send + Sync {
         environment: Option<&dyn Environment>,
         known: &Environments,
     ) -> Vec<OptionProblem>;
-    /// Makes problems and demonstrations from config, given problems and the method's context.
+    /// Makes problems and demonstrations from the config, the given problems and the context.
     fn make(
         &self,
         config: &SynthesisConfig,

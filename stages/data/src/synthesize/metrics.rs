@@ -1,4 +1,5 @@
-//! Metrics of `data/synthesize`: the counts that all methods have, and those that the methods of this crate add.
+//! Declares the metrics of `data/synthesize`: the counts that all methods have, and those that the methods of this
+//! crate add.
 
 use trainyard_core::MetricInfo;
 
@@ -12,7 +13,7 @@ pub fn common() -> Vec<MetricInfo> {
     ]
 }
 
-/// Returns the metric of a split; one without problems is not reported.
+/// Returns the metric of a split. The metric is optional, because a split without problems is not reported.
 fn of_split(split: &str) -> MetricInfo {
     MetricInfo::new(format!("problems_{split}"), "rows", "Problems of this split.").optional()
 }

@@ -1,4 +1,5 @@
-//! Stage `data/synthesize`: problems from generators, and demonstrations whose tool calls were executed.
+//! Implements the stage `data/synthesize`, which makes problems with generators, and demonstrations whose tool calls
+//! were executed.
 //!
 //! Every demonstration is played in the environment ([`play`]), so it has the form of a rollout. Splits share no
 //! canonical problem, and the environment's verifier accepts the answer of every demonstration.
@@ -42,9 +43,9 @@ use trainyard_envs::tools::{ToolHost, tools_json};
 const TEACHER: &str = "teacher";
 
 pub struct SynthesizeStage {
-    /// Methods.
+    /// Supported methods.
     pub methods: Arc<Family<&'static dyn SynthesisMethod>>,
-    /// Environments that they may play.
+    /// Supported environments, in which the methods play.
     pub envs: Arc<trainyard_envs::EnvironmentParts>,
 }
 
@@ -215,7 +216,7 @@ impl PreparedOptions for PreparedSynthesis {
             }
             Err(problem) => problems.push(problem.clone()),
         }
-        // Options that belong to one method are under its name.
+        // The options of a method are under the method's name.
         let SynthesisConfig { teacher, process, http, .. } = &self.config;
         let given = [(TEACHER, teacher.is_some()), ("process", process.is_some()), ("http", http.is_some())];
         for (name, _) in given.iter().filter(|(_, is_given)| *is_given) {
@@ -230,7 +231,8 @@ impl PreparedOptions for PreparedSynthesis {
         problems
     }
 
-    /// New problems are of the environment that makes them; given ones are unchanged.
+    /// Returns the environment of the output problems: that of the options for new problems, and that of the input for
+    /// given ones.
     fn facts(&self, inputs: &WiredInputs) -> BTreeMap<String, Facts> {
         let kind = match &self.method {
             Ok(method) if !method.keeps_given_problems() => self.config.environment.get("kind"),

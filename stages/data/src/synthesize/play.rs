@@ -1,9 +1,9 @@
-//! Playing scripted episodes in the real environment.
+//! Plays scripted episodes in the real environment.
 //!
 //! A demonstration must look exactly like a rollout, and its tool results must be those that the tool returned. Many
-//! episodes are in flight at once because tools in worker processes take calls in batches. An episode whose own call
-//! hit its time limit is returned as such, because its script would do so on every attempt; one lost to infrastructure
-//! fails the stage, which is then retried.
+//! episodes are in flight at once, because tools in worker processes take calls in batches. An episode whose own call
+//! hit its time limit is returned as timed out, because its script would do so on every attempt. An episode that is
+//! lost to infrastructure fails the stage, which is then retried.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -38,7 +38,9 @@ pub struct ScriptedResult {
     pub timed_out: bool,
 }
 
-/// Plays all scripts and returns the episodes in the order of the scripts.
+/// Plays all scripts and returns the episodes in the order of the scripts. `progress` gets the number of finished
+/// episodes and may stop the method. Errors: retryable, if an episode is lost to infrastructure; those of the
+/// environment.
 pub fn play(
     environment: &dyn Environment,
     scripts: &[EpisodeScript<'_>],
@@ -131,7 +133,7 @@ impl<'a> ScriptedEpisode<'a> {
                 self.messages.extend(observation.messages);
                 self.take_turn()
             }
-            // The record shows the model's input before its turn, and its own turns as they were written.
+            // The record shows the input of the model before its turn, and the agent's own turns as they were written.
             EpisodeStep::TurnRequest(request) => {
                 self.messages = program_messages(&self.messages, &request)?;
                 self.tools = request.tools;

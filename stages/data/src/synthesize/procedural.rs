@@ -1,8 +1,9 @@
-//! Method `procedural`: problems from an environment's generator in disjoint splits, and demonstrations of one split.
+//! Implements the method `procedural`: problems from an environment's generator in disjoint splits, and demonstrations
+//! of one split.
 //!
 //! Each split draws from its own random stream and skips canonical forms that earlier problems have. The generator
-//! scripts the turns of a demonstration; they are played in the environment, so every result is the tool's own, and the
-//! answer must be the generator's.
+//! scripts the turns of a demonstration, and the turns are played in the environment. Every result is therefore the
+//! tool's own, and the answer must be the generator's.
 
 use super::config::SynthesisConfig;
 use super::coverage::coverage;
@@ -110,14 +111,15 @@ fn no_generator(kind: &str) -> Error {
         .help("choose an environment that does: `trainyard stages environments` lists them")
 }
 
-/// A problem and its draw.
+/// A problem with the index and the random source of its draw.
 struct DrawnProblem {
     problem: Problem,
     index: u64,
     chance: Chance,
 }
 
-/// Draws all splits, in order of name, level and number; no canonical form occurs twice.
+/// Draws all splits, the smallest first, and returns the problems in order of split, level and number. No canonical
+/// form occurs twice. Errors: invalid, if a level has too few distinct problems.
 fn draw_all(
     splits: &BTreeMap<String, Split>,
     generator: &dyn ProblemGenerator,
@@ -174,7 +176,7 @@ fn scripts<'a>(
     (scripts, with_mistake)
 }
 
-/// Returns the error of a late call: generators make no long calls, so the machine was busy.
+/// Returns the error of a call that hit its time limit. Generators make no long calls, so the machine was busy.
 fn time_limit_error(script: &EpisodeScript<'_>) -> Error {
     Error::retryable(format!("a tool call of demonstration `{}` hit its time limit", script.id))
         .help("reduce the load of the machine, or raise the environment's `limits.time_millis`")
@@ -191,7 +193,8 @@ fn mismatch_error(script: &EpisodeScript<'_>, answer: Option<&str>) -> Error {
     .help("if the environment limits turns or output strictly, raise its limits")
 }
 
-/// Returns the numbers of problems by split and level, and the coverage of the test by demonstrations and practice.
+/// Returns the report with the numbers of problems by split and level, and the coverage of the split `test` by
+/// demonstrations and the split `rl`.
 pub(super) fn summary(problems: &[Problem], demonstrations: &[Trajectory], plural: &str) -> StageReport {
     let mut report = report(problems, plural);
     // The model learns from demonstrations, and from the questions of the RL problems.

@@ -1,4 +1,4 @@
-//! The methods of `data/synthesize`: one line each, sorted.
+//! Lists the methods of `data/synthesize`, one line each, sorted.
 
 use super::custom::CustomMethod;
 use super::method::SynthesisMethod;
@@ -19,7 +19,7 @@ pub fn family() -> Family<&'static dyn SynthesisMethod> {
     Family::new("synthesize", "method", METHODS.into_iter().map(line).collect())
 }
 
-/// Returns the entry of a method.
+/// Returns the registry entry of a method.
 pub fn line(method: &'static dyn SynthesisMethod) -> PartKind<&'static dyn SynthesisMethod> {
     slot::constant(method.name(), method.summary(), method.doc(), method)
 }
@@ -29,7 +29,7 @@ pub fn methods(family: &Family<&'static dyn SynthesisMethod>) -> Vec<&'static dy
     family.names().into_iter().filter_map(|name| family.build(&name.into(), &()).ok()).map(|method| *method).collect()
 }
 
-/// Returns the method of this name.
+/// Returns the method called `name`, or `None` if this crate has no such method.
 #[cfg(test)]
 pub fn method(name: &str) -> Option<&'static dyn SynthesisMethod> {
     METHODS.into_iter().find(|m| m.name() == name)

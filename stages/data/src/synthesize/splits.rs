@@ -1,4 +1,4 @@
-//! Number of problems of each level in a split.
+//! Defines the number of problems of each level in a split.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,8 +24,8 @@ impl Split {
         Self { levels: levels.into_iter().collect(), ..Self::default() }
     }
 
-    /// Returns numbers by level, for levels 1 to `most`. `total` is apportioned by largest remainder, with ties to the
-    /// lower level.
+    /// Returns the number of problems by level, for levels 1 to `max_level`. `total` is apportioned by largest
+    /// remainder, with ties to the lower level.
     pub fn counts(&self, max_level: u32) -> BTreeMap<u32, u64> {
         let Some(total) = self.total else {
             return self.levels.clone();
@@ -51,7 +51,7 @@ impl Split {
         counts
     }
 
-    /// Returns problems with all splits, of which one is demonstrated.
+    /// Returns problems with the splits, including a missing split `demonstrated`.
     pub fn check_all(splits: &BTreeMap<String, Self>, max_level: u32, demonstrated: &str) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> =
             splits.iter().flat_map(|(name, split)| split.check(&format!("/splits/{name}"), max_level)).collect();

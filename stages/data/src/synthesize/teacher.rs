@@ -1,5 +1,5 @@
-//! The method `teacher`: a model at an endpoint plays given problems, and the environment's verifier decides which of
-//! its episodes become demonstrations.
+//! Implements the method `teacher`: a model at an endpoint plays given problems, and the environment's verifier decides
+//! which of its episodes become demonstrations.
 
 use super::config::SynthesisConfig;
 use super::method::{SynthesisContext, SynthesisMethod, SynthesisOutput};
@@ -68,7 +68,7 @@ struct TeacherRun {
     solved: usize,
     /// Episodes by result.
     outcomes: BTreeMap<&'static str, usize>,
-    /// Why the server rejected a request, if it did.
+    /// Error message of the first failed episode; `None` if no episode failed.
     refused: Option<String>,
 }
 
@@ -99,7 +99,7 @@ impl TeacherRun {
         lesson.demonstrations = right.concat();
         Ok(lesson)
     }
-    /// Counts an episode; returns it if it is a demonstration.
+    /// Counts an episode by its result. Returns the trajectory if the verifier accepts the answer, else `None`.
     fn record(&mut self, played: PlayedEpisode, draw: u64) -> Option<Trajectory> {
         let PlayedEpisode { mut trajectory, correct, timed_out, failure, .. } = played;
         let end = match (&failure, timed_out, correct, trajectory.stop_reason) {

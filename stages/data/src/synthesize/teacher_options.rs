@@ -1,4 +1,4 @@
-//! Options of the method `teacher`.
+//! Defines the options of the method `teacher`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

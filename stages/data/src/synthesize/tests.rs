@@ -67,8 +67,8 @@ fn splits_have_their_numbers_and_share_no_problem() {
     assert!((0.0..=1.0).contains(&coverage));
 }
 
-/// Level 1 has 170 programs that divide. The training splits request more than that, and the test split still has its
-/// share.
+/// Level 1 has 170 programs that divide. The training splits request more than 170 problems, but the test split still
+/// gets its share.
 #[test]
 fn test_split_keeps_its_distribution_with_large_training_splits() {
     let mut config = config("procedural");
@@ -84,7 +84,7 @@ fn test_split_keeps_its_distribution_with_large_training_splits() {
     assert!(splits.is_sorted(), "splits follow each other by name");
 }
 
-/// The questions of practice are learned from, too.
+/// The model also learns from the questions of the split `rl`, so coverage includes them.
 #[test]
 fn coverage_counts_demonstrations_and_rl_questions() {
     let coverage = |practiced: u64| {
@@ -205,7 +205,7 @@ fn annotations_become_executed_calls() {
     assert_eq!((metric("dropped"), metric("dropped_disagreement"), metric("dropped_wrong_answer")), (2.0, 1.0, 1.0));
 }
 
-/// A row that does not terminate is dropped and named; a lost call stops the stage, to be retried.
+/// A row whose call does not terminate is dropped and named. A lost call fails the stage with a retryable error.
 #[test]
 fn endless_calls_drop_only_their_row() {
     let environment = echo_environment();

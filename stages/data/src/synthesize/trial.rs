@@ -1,4 +1,4 @@
-//! A trial of the stage: the first demonstrations that a run would play.
+//! Runs a trial of the stage, which plays the first demonstrations of a run.
 
 use super::config::SynthesisConfig;
 use super::method::{SynthesisContext, SynthesisMethod};

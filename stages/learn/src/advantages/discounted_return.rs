@@ -1,4 +1,4 @@
-//! `discounted_return`: the discounted return of each token, i.e. REINFORCE without groups.
+//! Implements `discounted_return`, which assigns the discounted return to each token: REINFORCE without groups.
 
 use crate::batch::{Batch, Rollout, TokenGrid};
 use crate::part::{Advantage, RlPart};
@@ -51,7 +51,7 @@ pub fn outcome_rewards(rollout: &Rollout) -> Vec<f64> {
     rewards
 }
 
-/// Returns discounted sums from each token in the loss onward; 0 where the mask is false.
+/// Returns the discounted sum of rewards from each token in the loss onward; 0 where the mask is false.
 pub fn returns(rewards: &[f64], mask: &[bool], gamma: f64) -> Vec<f64> {
     let mut sums = vec![0.0; rewards.len()];
     let mut after = 0.0;

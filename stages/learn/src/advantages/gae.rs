@@ -1,5 +1,5 @@
-//! `gae`: generalized advantage estimation over several turns. Tokens that the policy did not sample are skipped: the
-//! value after an observation is that of the next sampled token.
+//! Implements `gae`, generalized advantage estimation over several turns. Tokens that the policy did not sample are
+//! skipped: the value after an observation is that of the next sampled token.
 
 use super::discounted_return::outcome_rewards;
 use crate::batch::{Batch, TokenGrid};

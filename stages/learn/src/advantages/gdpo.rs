@@ -1,7 +1,7 @@
-//! `gdpo`: normalizes each reward component within its group before adding the components.
+//! Implements `gdpo`, which normalizes each reward component within its group before it adds the components.
 //!
 //! Normalizing the sum, as GRPO does, gives different mixtures of rewards the same advantage and lets the component
-//! with the largest spread dominate (2601.05242). The reward list's own weights do not apply here.
+//! with the largest spread dominate (2601.05242). The weights of the reward list do not apply to this part.
 
 use crate::batch::{Batch, Rollout, TokenGrid};
 use crate::part::{Advantage, Needs, RlPart};

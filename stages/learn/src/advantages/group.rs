@@ -1,5 +1,5 @@
-//! `group`: the reward of a rollout relative to its group. GRPO, Dr.GRPO, RLOO and their mixtures differ only in
-//! baseline and scale, so they are one part with every constant explicit.
+//! Implements `group`, the reward of a rollout relative to its group. GRPO, Dr.GRPO, RLOO and their mixtures differ
+//! only in baseline and scale, so they are one part with every constant explicit.
 
 use crate::batch::{Batch, TokenGrid};
 use crate::part::{Advantage, Needs, RlPart};

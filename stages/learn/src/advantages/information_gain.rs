@@ -1,7 +1,8 @@
-//! `information_gain` (IGPO): rewards each turn by how much more likely it made the gold answer.
+//! Implements `information_gain` (IGPO), which rewards each turn by the increase of the probability of the gold answer.
 //!
-//! An outcome contains no information about the turns before it. The change of the policy's probability of the gold
-//! answer in a turn does, without a judge, and gives a signal even in groups with equal outcomes (2510.14967).
+//! An outcome contains no information about single turns. The change of the policy's probability of the gold answer in
+//! a turn contains such information without a judge, and gives a signal even in groups with equal outcomes
+//! (2510.14967).
 
 use crate::batch::{Batch, Rollout, TokenGrid};
 use crate::part::{Advantage, Needs, RlPart};
@@ -122,7 +123,8 @@ impl InformationGain {
     }
 }
 
-/// Returns the gain of every turn but the last; `None` where the gold answer was not scored before or after the turn.
+/// Returns the gain of every turn but the last, or `None` for a turn before or after which the gold answer was not
+/// scored.
 fn gains(rollout: &Rollout) -> Vec<Option<f64>> {
     let gold = rollout.gold_logprobs.as_ref().expect("`needs` includes forced scores");
     (1..rollout.turns.len()).map(|k| Some(gold.get(k)?.exp() - gold.get(k - 1)?.exp())).collect()

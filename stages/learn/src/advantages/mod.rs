@@ -1,4 +1,4 @@
-//! Advantages: from the rewards of rollouts to a number per token.
+//! Implements advantages, which convert the rewards of rollouts to one number per token.
 
 pub mod discounted_return;
 pub mod gae;
@@ -19,12 +19,12 @@ fn deviation_options(ddof: u8, epsilon: f64) -> Vec<OptionProblem> {
         .collect()
 }
 
-/// Returns the mean, 0 if empty.
+/// Returns the mean, or 0 for an empty list.
 fn mean(values: &[f64]) -> f64 {
     statistics::mean(values).unwrap_or(0.0)
 }
 
-/// Returns the mean, and the standard deviation plus epsilon as divisor; 1 for fewer than two values.
+/// Returns the mean and a divisor: the standard deviation plus epsilon, or 1 for fewer than two values.
 fn moments(values: &[f64], ddof: u8, epsilon: f64) -> (f64, f64) {
     (mean(values), statistics::deviation(values, ddof).map_or(1.0, |d| d + epsilon))
 }

@@ -1,5 +1,5 @@
-//! `opo`: the reward relative to the length-weighted mean of its group. The baseline of least gradient variance weighs
-//! each rollout by the squared norm of its gradient, which grows with its length (2505.23585).
+//! Implements `opo`, the reward relative to the length-weighted mean of its group. The baseline of least gradient
+//! variance weighs each rollout by the squared norm of its gradient, which grows with its length (2505.23585).
 
 use crate::batch::{Batch, TokenGrid};
 use crate::part::{Advantage, Needs, RlPart};

@@ -1,8 +1,9 @@
-//! `stratified` (Stratified GRPO): compares a rollout with those of its group that made as many tool calls.
+//! Implements `stratified` (Stratified GRPO), which compares a rollout with the rollouts of its group that made as many
+//! tool calls.
 //!
-//! Rollouts with no, one and three calls have different reward distributions; a common mean adds the same offset to
-//! every rollout of a stratum, whatever it did (2510.06214, cross-stratum bias). Small strata are noisy, so the
-//! comparison with the whole group is blended in.
+//! Rollouts with no, one and three calls have different reward distributions. A common mean therefore adds the same
+//! offset to every rollout of a stratum, regardless of its actions (2510.06214, cross-stratum bias). Small strata are
+//! noisy, so the comparison with the whole group is blended in.
 
 use crate::batch::{Batch, TokenGrid};
 use crate::part::{Advantage, Needs, RlPart};
@@ -134,7 +135,8 @@ fn members(strata: &[u32]) -> BTreeMap<u32, Vec<usize>> {
     members
 }
 
-/// Returns the difference between the largest and the smallest mean of a stratum; `None` if there is only one stratum.
+/// Returns the difference between the largest and the smallest mean of a stratum, or `None` if there is only one
+/// stratum.
 fn gap(advantages: &[f64], strata: &[u32]) -> Option<f64> {
     let strata = members(strata);
     if strata.len() < 2 {

@@ -1,7 +1,7 @@
-//! `masked` (IcePop): importance weights per token, 0 outside a band.
+//! Implements `masked` (IcePop), importance weights per token that are 0 outside a band.
 //!
-//! Where training and sampling disagree by a large factor in either direction, the token's gradient is noise. A cap
-//! would keep the noise at the cap's size; a mask drops it (2512.16144, first in the reports of the Ring models).
+//! If training and sampling disagree by a large factor in either direction, the gradient of the token is noise. A cap
+//! would keep the noise at the cap's size; a mask removes it (2512.16144, first in the reports of the Ring models).
 
 use super::{Correction, ratio, token_weights};
 use crate::batch::TokenGrid;

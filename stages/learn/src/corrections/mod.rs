@@ -1,8 +1,8 @@
-//! Corrections: importance weights for samples from other weights (stale, foreign, or differently rounded).
+//! Implements corrections, importance weights for samples from other weights (stale, foreign, or differently rounded).
 //!
-//! With a correction, the ratio of the loss is taken against the policy just before this step's updates (π_prox,
-//! recomputed by the training forward), and the sampling policy μ enters through a constant weight per token
-//! (decoupled objective, 2505.24298). Without one, the sampling policy is the denominator itself.
+//! With a correction, the denominator of the loss's ratio is the policy just before this step's updates (π_prox,
+//! recomputed by the training forward), and the sampling policy μ enters through a constant weight per token (decoupled
+//! objective, 2505.24298). Without a correction, the sampling policy is the denominator.
 
 pub mod masked;
 pub mod none;
@@ -17,8 +17,8 @@ pub const LOG_RATIO_LIMIT: f64 = 20.0;
 
 /// Computes importance weights per token.
 pub trait Correction: RlPart {
-    /// Returns the weights. `proximal` and `behavior` are logprobs in the shape of `mask`; the result is 0 where it is
-    /// false.
+    /// Returns the weights. `proximal` and `behavior` are the logprobs under π_prox and μ in the shape of `mask`; the
+    /// weights are 0 where the mask is false.
     fn weights(&self, proximal: &TokenGrid, behavior: &TokenGrid, mask: &[Vec<bool>]) -> TokenGrid;
     /// Returns whether the proximal logprobs must be recomputed.
     fn recomputes(&self) -> bool {

@@ -1,4 +1,4 @@
-//! `none`: no correction; the sampling policy is the ratio's denominator, which saves recomputing logprobs.
+//! Implements `none`, no correction: the sampling policy is the ratio's denominator, so logprobs are not recomputed.
 
 use super::{Correction, token_weights};
 use crate::batch::TokenGrid;

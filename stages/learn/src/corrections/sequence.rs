@@ -1,7 +1,8 @@
-//! `sequence`: one importance weight per sequence, truncated from above.
+//! Implements `sequence`, one importance weight per sequence, truncated from above.
 //!
-//! A reward belongs to a sequence, so the exact weight of its gradient is the sequence's; weights per token are biased.
-//! The product over tokens is exact, but its variance grows with length; the geometric mean is biased, but stable.
+//! A reward belongs to a sequence, so the exact weight of its gradient is the sequence's, and weights per token are
+//! biased. The product over tokens is exact, but its variance grows with length; the geometric mean is biased, but
+//! stable.
 
 use super::{Correction, ratio, token_weights};
 use crate::batch::TokenGrid;

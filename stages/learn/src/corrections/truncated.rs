@@ -1,6 +1,6 @@
-//! `truncated`: importance weights per token, truncated from above. Without the cap, a token with a much higher
-//! probability under the current policy than under the sampling one would dominate its batch; the cap trades that
-//! variance for bias (2505.24298).
+//! Implements `truncated`, importance weights per token, truncated from above. Without the cap, a token with a much
+//! higher probability under the current policy than under the sampling policy would dominate its batch. The cap reduces
+//! this variance and adds bias (2505.24298).
 
 use super::{Correction, ratio, token_weights};
 use crate::batch::TokenGrid;

@@ -1,5 +1,5 @@
-//! A shuffled deck of problems: dealt without repetition and reshuffled when it runs out. The order of a pass is a pure
-//! function of (seed, name, pass), so the state is three numbers.
+//! Deals problems from a shuffled deck without repetition, and reshuffles the deck when it runs out. The order of a
+//! pass is a pure function of (seed, name, pass), so the state is three numbers.
 
 use serde::{Deserialize, Serialize};
 use trainyard_core::Chance;

@@ -1,7 +1,8 @@
-//! `interaction_stages` (ScalingInter-RL): the turn limit grows in stages.
+//! Implements `interaction_stages` (ScalingInter-RL), which raises the turn limit in stages.
 //!
-//! A long horizon from the start wastes turns and collapses, and a short one never trains the agent to continue. Short
-//! episodes first train the use of observations, longer ones exploration (AgentGym-RL, 2509.08755).
+//! With a long horizon from the start the agent wastes turns and training collapses; with a short horizon it never
+//! learns to continue. Short episodes first train the use of observations, and longer ones then train exploration
+//! (AgentGym-RL, 2509.08755).
 
 use super::epoch_sampler::EpochSampler;
 use crate::part::{Curriculum, Draw, Needs, ProblemPool, RlPart};

@@ -1,8 +1,9 @@
-//! `learnable` (RIF-RFT): tries every problem once, then draws only those the policy can learn from.
+//! Implements `learnable` (RIF-RFT), which tries every problem once and then draws only the problems from which the
+//! policy can learn.
 //!
-//! A problem that no rollout solves gives no gradient, only drift; dropping it preserves what the model can already do
-//! (2507.05386, rollout-based instance filtering). The trial is the first pass of training, so it costs no extra
-//! rollouts.
+//! A problem that no rollout solves gives no useful gradient, only drift. Without such problems the model keeps its
+//! existing abilities (2507.05386, rollout-based instance filtering). The trial is the first pass of training, so it
+//! needs no extra rollouts.
 
 use crate::part::{Curriculum, Draw, ProblemPool, RlPart};
 use crate::pass_rates::PassRates;

@@ -1,8 +1,9 @@
-//! `levels`: levels unlock by measured pass rate.
+//! Implements `levels`, which unlocks levels by their measured pass rates.
 //!
 //! Group-relative RL learns only where some rollouts pass and some fail. Problems are therefore drawn among the
-//! unlocked levels in proportion to p(1−p) of the recent pass rate, with a floor that keeps old levels alive and an
-//! extra share for the frontier. Promotion depends on measured outcomes, never on the step count.
+//! unlocked levels in proportion to p(1−p) of the recent pass rate, with a floor that keeps earlier levels in the
+//! mixture and an extra share for the highest unlocked level. Promotion depends on measured outcomes, never on the step
+//! count.
 
 use super::epoch_sampler::EpochSampler;
 use crate::part::{Curriculum, Draw, ProblemPool, RlPart};
@@ -116,11 +117,11 @@ impl Curriculum for Levels {
 }
 
 impl Levels {
-    /// Unlocks as many levels as the rates allow; `None` if the pool is empty.
+    /// Unlocks as many levels as the rates allow and returns the highest one, or `None` if the pool is empty.
     fn promote(&mut self, levels: &BTreeMap<u32, Vec<usize>>, rates: &PassRates) -> Option<u32> {
         let lowest = *levels.keys().next()?;
         let highest = *levels.keys().next_back()?;
-        // The nearest level at or below `start` that has problems: an empty one could never be passed.
+        // The nearest level at or below `start` that has problems: a level without problems could never be passed.
         let first = *levels.range(..=self.start.max(lowest)).next_back()?.0;
         let mut frontier = self.state.frontier.unwrap_or(first);
         while frontier < highest && rates.recent(frontier, self.window).is_some_and(|p| p >= self.promote_at) {

@@ -1,4 +1,4 @@
-//! Curricula: the order of problems.
+//! Implements curricula, which determine the order of problems.
 
 pub mod epoch_sampler;
 pub mod interaction_stages;
@@ -8,7 +8,7 @@ pub mod uniform;
 
 use crate::part::ProblemPool;
 
-/// Returns the indexes of the problems of these levels, ascending; no levels = all.
+/// Returns the indexes of the problems of these levels, ascending, or of all problems if `levels` is empty.
 fn of_levels(pool: &ProblemPool, levels: &[u32]) -> Vec<usize> {
     pool.problems
         .iter()

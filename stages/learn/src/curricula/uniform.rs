@@ -1,4 +1,4 @@
-//! `uniform`: all problems of the pool in shuffled passes, whatever their level.
+//! Implements `uniform`, which draws all problems of the pool in shuffled passes, regardless of their level.
 
 use super::epoch_sampler::EpochSampler;
 use crate::part::{Curriculum, Draw, ProblemPool, RlPart};

@@ -1,8 +1,8 @@
-//! `accuracy_band`: keeps groups that pass sometimes, neither nearly always nor nearly never.
+//! Implements `accuracy_band`, which keeps the groups whose pass rate is neither near 0 nor near 1.
 //!
-//! A group-relative gradient is largest where successes and failures are mixed; at the ends a single, often lucky
-//! rollout carries the whole group (released recipe of SimpleTIR, 2509.02479). Verified answers count, not rewards, so
-//! shaped rewards cannot move a group into the band.
+//! A group-relative gradient is largest where successes and failures are mixed. Near the ends a single, often lucky
+//! rollout determines the gradient of the whole group (released recipe of SimpleTIR, 2509.02479). The pass rate counts
+//! verified answers and not rewards, so shaped rewards cannot move a group into the band.
 
 use crate::batch::Group;
 use crate::part::{Filter, Needs, RlPart, RolloutVerdict};

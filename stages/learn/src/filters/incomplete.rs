@@ -1,8 +1,8 @@
-//! `incomplete`: keeps rollouts that ended without an answer out of the update.
+//! Implements `incomplete`, which keeps rollouts that ended without an answer out of the update.
 //!
-//! An episode cut off by a limit of turns or tool calls is rewarded as a failure, though its steps may have been right
-//! (SPEAR's baseline, 2509.22601). `void_turn` catches turns that neither call nor answer and `overlong` the token
-//! limit; an episode whose last turn is a proper call is caught only here.
+//! An episode cut off by a limit of turns or tool calls is rewarded as a failure, although its steps may have been
+//! correct (SPEAR's baseline, 2509.22601). `void_turn` finds turns that neither call nor answer, and `overlong` the
+//! token limit. Only this filter finds an episode whose last turn is a proper call.
 
 use super::{RejectionAction, judge_each};
 use crate::batch::Group;

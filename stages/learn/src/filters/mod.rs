@@ -1,4 +1,4 @@
-//! Filters: selection of the rollouts of an update.
+//! Implements filters, which select the rollouts of an update.
 
 pub mod accuracy_band;
 pub mod incomplete;
@@ -34,7 +34,7 @@ impl RejectionAction {
     }
 }
 
-/// Applies a rule that judges rollouts one by one.
+/// Returns the verdicts of a rule that judges rollouts one by one.
 fn judge_each(groups: &[Group], rule: impl Fn(&Rollout) -> RolloutVerdict) -> Vec<Vec<RolloutVerdict>> {
     groups.iter().map(|g| g.rollouts.iter().map(&rule).collect()).collect()
 }

@@ -1,6 +1,6 @@
-//! `overlong`: keeps truncated trajectories out of the loss. A truncated episode is rewarded as a failure though its
-//! tokens may be right; punishing them is noise (overlong filtering, 2503.14476). It still counts in every measured
-//! rate.
+//! Implements `overlong`, which keeps truncated trajectories out of the loss. A truncated episode is rewarded as a
+//! failure although its tokens may be correct, so punishing them is noise (overlong filtering, 2503.14476). The episode
+//! still counts in every measured rate.
 
 use super::{RejectionAction, judge_each};
 use crate::batch::Group;

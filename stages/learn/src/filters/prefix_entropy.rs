@@ -1,8 +1,8 @@
-//! `prefix_entropy`: of the tokens given by a demonstration, only the most uncertain ones enter the loss (Prefix-RFT,
+//! Implements `prefix_entropy`, which keeps only the most uncertain tokens of a demonstration in the loss (Prefix-RFT,
 //! 2507.01679).
 //!
 //! A given token that the policy did not expect has a very large gradient, and one with a probability near 1 has almost
-//! no gradient. With equal treatment, the given tokens outweigh the policy's own tokens, and the policy copies the
+//! no gradient. With equal treatment, the given tokens outweigh the policy's tokens, and the policy copies the
 //! demonstration's surface.
 
 use super::judge_each;

@@ -1,8 +1,8 @@
-//! `repetition`: keeps rollouts that repeat themselves out of the update.
+//! Implements `repetition`, which keeps rollouts that repeat themselves out of the update.
 //!
-//! A policy in a loop writes the same sequence until a limit ends it. Such text may still earn a reward, and learning
-//! from it deepens the loop (SPEAR, 2509.22601). Sequences do not span turns: a tool result in between is not the
-//! agent's text.
+//! A policy in a loop writes the same sequence until a limit ends the episode. Such text may still earn a reward, and
+//! learning from it reinforces the loop (SPEAR, 2509.22601). Sequences do not span turns, because a tool result between
+//! turns is not the agent's text.
 
 use super::{RejectionAction, judge_each};
 use crate::batch::{Group, Rollout};

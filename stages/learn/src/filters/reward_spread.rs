@@ -1,8 +1,8 @@
-//! `reward_spread`: keeps the groups whose rewards differ most.
+//! Implements `reward_spread`, which keeps the groups whose rewards differ most.
 //!
-//! Where rewards hardly differ, dividing by their deviation amplifies noise, and without the division there is little
-//! to learn. A share of the batch adapts to any scale of rewards (SPEAR, 2509.22601). Dropped groups are not drawn
-//! again: some groups always come last, and a small later draw would only be compared with itself.
+//! If rewards hardly differ, dividing by their deviation amplifies noise, and without the division there is little to
+//! learn. A share of the batch adapts to any scale of rewards (SPEAR, 2509.22601). Dropped groups are not drawn again:
+//! some groups are always last, and a small later draw would be compared only with itself.
 
 use crate::batch::Group;
 use crate::part::{Filter, Needs, RlPart, RolloutVerdict};

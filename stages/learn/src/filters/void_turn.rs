@@ -1,6 +1,6 @@
-//! `void_turn`: keeps trajectories with a void turn out of the update. A turn with neither a complete tool call nor a
-//! final answer is where multi-turn training diverges: its tokens are very unlikely and its gradients large (SimpleTIR,
-//! 2509.02479).
+//! Implements `void_turn`, which keeps trajectories with a void turn out of the update. Multi-turn training diverges at
+//! turns with neither a complete tool call nor a final answer, because their tokens are very unlikely and their
+//! gradients large (SimpleTIR, 2509.02479).
 
 use super::{RejectionAction, judge_each};
 use crate::batch::{Group, TurnSummary};

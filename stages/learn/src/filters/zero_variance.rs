@@ -1,5 +1,6 @@
-//! `zero_variance`: drops groups whose rewards are all equal. Their group advantage is zero, so they only dilute the
-//! batch; drawing again keeps the number of informative groups constant (dynamic sampling, DAPO, 2503.14476).
+//! Implements `zero_variance`, which drops groups whose rewards are all equal. Their group advantage is zero, so they
+//! only dilute the batch; drawing again keeps the number of informative groups constant (dynamic sampling, DAPO,
+//! 2503.14476).
 
 use crate::batch::Group;
 use crate::part::{Filter, Needs, RlPart, RolloutVerdict};
@@ -53,7 +54,7 @@ impl Filter for ZeroVariance {
     }
 }
 
-/// Returns one verdict per group: `dropped` of them leave, chosen by the ids of their rollouts.
+/// Returns one verdict per group and drops `dropped` groups, chosen by the ids of their rollouts.
 fn by_chance(groups: &[Group], dropped: usize) -> Vec<RolloutVerdict> {
     let draw = |g: &Group| {
         let id = g.rollouts.first().map(|r| r.trajectory.id.as_str()).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! `cispo`: REINFORCE with a clipped importance weight. Clipping the loss silences rare but decisive tokens after their
-//! first update; clipping the weight instead keeps all tokens learning (MiniMax-M1, 2506.13585).
+//! Implements `cispo`, REINFORCE with a clipped importance weight. Clipping the loss removes the gradient of rare but
+//! decisive tokens after their first update; clipping the weight keeps the gradient of all tokens (MiniMax-M1,
+//! 2506.13585).
 
 use super::{RatioSums, ratio, ratio_metrics};
 use crate::batch::LossBatch;

@@ -1,5 +1,5 @@
-//! `clip`: PPO's clipped policy-gradient loss with separate bounds (clip-higher) and optional dual clip. Exactly at a
-//! bound the gradient passes, as in the golden vectors.
+//! Implements `clip`, PPO's clipped policy-gradient loss with separate bounds (clip-higher) and optional dual clip.
+//! Exactly at a bound the gradient passes, as in the golden vectors.
 
 use super::{RatioSums, ratio, ratio_metrics};
 use crate::batch::LossBatch;

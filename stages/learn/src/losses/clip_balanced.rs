@@ -1,7 +1,8 @@
-//! `clip_balanced` (AEPO's entropy-balanced clip): like `clip`, but tokens above the upper bound keep a gradient.
+//! Implements `clip_balanced` (AEPO's entropy-balanced clip), which equals `clip`, except that tokens above the upper
+//! bound keep a gradient.
 //!
-//! Right but unlikely tokens, often the first after a tool result, cross the upper bound after one update and would
-//! learn no more; here they keep the gradient they had at the bound (2510.14545).
+//! Correct but unlikely tokens, often the first after a tool result, cross the upper bound after one update and would
+//! then have no gradient. This term gives them the gradient that they had at the bound (2510.14545).
 
 use super::clip::Clip;
 use super::{RatioSums, ratio, ratio_metrics};
@@ -70,8 +71,7 @@ impl LossTerm for ClipBalanced {
             let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
             let advantage = b.advantages[i][t];
             let mut token = clip.token(log_ratio, advantage);
-            // With a positive advantage only the upper bound clips; the slope of ρ/sg(ρ)·held at ρ is the held
-            // loss.
+            // With a positive advantage only the upper bound clips. The slope of ρ/sg(ρ)·held at ρ is the held loss.
             if token.clipped && advantage > 0.0 {
                 token.gradient = token.loss;
                 token.clipped = false;
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(one(1.5, 2.0).sums[0], ("fraction", 0.0));
     }
 
-    /// Rescued tokens learn as in `cispo`, all others as in `clip`; the loss is always that of `clip`.
+    /// Tokens above the upper bound learn as in `cispo`, all others as in `clip`; the loss is always that of `clip`.
     #[test]
     fn equals_clip_and_cispo_above_the_upper_bound() {
         let mut rescued = 0.0;

@@ -1,8 +1,8 @@
-//! `clip_cov` (Clip-Cov): the clipped loss without a few tokens whose logprob and advantage rise together.
+//! Implements `clip_cov` (Clip-Cov), the clipped loss without a few tokens whose logprob and advantage rise together.
 //!
-//! A policy loses entropy through tokens where a high probability meets a high advantage; removing a small random share
-//! of them keeps it exploring (2505.22617). The choice depends on the minibatch's seed and the token's position, so
-//! micro-batches do not change it.
+//! A policy loses entropy through tokens that combine a high probability with a high advantage. Removing a small random
+//! share of these tokens keeps the policy exploring (2505.22617). The choice depends on the minibatch's seed and the
+//! token's position, so micro-batches do not change it.
 
 use super::clip::Clip;
 use super::{RatioSums, covariances, ratio, ratio_metrics, share_of};
@@ -97,7 +97,7 @@ impl LossTerm for ClipCov {
 }
 
 impl ClipCov {
-    /// Returns the positions of the silenced tokens.
+    /// Returns the positions of the tokens that are removed from the loss.
     fn silenced(&self, b: &LossBatch, clip: &Clip) -> BTreeSet<(usize, usize)> {
         let covariances = covariances(b);
         let count = share_of(self.share, covariances.len());

@@ -1,4 +1,4 @@
-//! Test for every loss term: gradients equal finite differences and are 0 for masked tokens.
+//! Tests every loss term: gradients equal finite differences, and are 0 for masked tokens.
 
 use crate::aggregate::Aggregate;
 use crate::batch::{LossBatch, TokenGrid};

@@ -1,7 +1,7 @@
-//! `dpo`: DPO on pairs of rollouts of one problem.
+//! Implements `dpo`, DPO on pairs of rollouts of one problem.
 //!
-//! Rewards order the rollouts of a group, so the policy's own samples are preference pairs without a judge. Run every
-//! few steps between policy-gradient steps, this is the self-critic phase of Tool-Star (2505.16410).
+//! Rewards order the rollouts of a group, so the policy's own samples are preference pairs without a judge. If this
+//! term runs every few steps between policy-gradient steps, it is the self-critic phase of Tool-Star (2505.16410).
 
 use crate::batch::{Batch, LossBatch};
 use crate::part::{LossTerm, Needs, Progress, RlPart, TermScope, TermValue};

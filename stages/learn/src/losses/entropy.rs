@@ -1,4 +1,4 @@
-//! `entropy`: a bonus on the entropy of the policy, against early collapse.
+//! Implements `entropy`, a bonus on the entropy of the policy that prevents early collapse.
 
 use crate::batch::LossBatch;
 use crate::part::{LossTerm, Needs, RlPart, TermValue};

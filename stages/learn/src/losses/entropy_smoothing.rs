@@ -1,8 +1,9 @@
-//! `entropy_smoothing` (EPO): an entropy bonus with a penalty outside a band around the policy's past entropy.
+//! Implements `entropy_smoothing` (EPO), an entropy bonus with a penalty outside a band around the policy's past
+//! entropy.
 //!
 //! Over many turns with a reward at the end, entropy explodes early or collapses late, and a plain bonus amplifies the
-//! former. A running mean over all past steps, per turn, anchors it (2509.22576). The released penalty is a constant
-//! per token outside the band and has no gradient; this one is the distance to the band.
+//! explosion. The center of the band is a running mean over all past steps, per turn (2509.22576). The released penalty
+//! is a constant per token outside the band and has no gradient; this penalty is the distance to the band.
 
 use crate::batch::{Batch, LossBatch};
 use crate::part::{LossTerm, Needs, Progress, RlPart, TermValue};

@@ -1,5 +1,6 @@
-//! `geo_mean` (GMPO): the geometric mean of token-clipped ratios, one value per sequence. A single extreme ratio does
-//! not dominate a geometric mean, so the bounds can be wide (2507.20673). Exactly at a bound the gradient passes.
+//! Implements `geo_mean` (GMPO), the geometric mean of token-clipped ratios, one value per sequence. A single extreme
+//! ratio does not dominate a geometric mean, so the bounds can be wide (2507.20673). Exactly at a bound the gradient
+//! passes.
 
 use super::{RatioSums, ratio_metrics};
 use crate::aggregate::EPSILON;

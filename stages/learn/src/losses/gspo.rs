@@ -1,6 +1,6 @@
-//! `gspo`: the clipped loss with one length-normalized ratio per sequence (2507.18071), because rewards are given to
-//! sequences. Each token keeps its own advantage and gradient (the form GSPO-token), which makes no difference where
-//! all tokens share one. Exactly at a bound the gradient passes.
+//! Implements `gspo`, the clipped loss with one length-normalized ratio per sequence (2507.18071), because rewards are
+//! given to sequences. Each token keeps its own advantage and gradient (the form GSPO-token), which makes no difference
+//! if all tokens have the same advantage. Exactly at a bound the gradient passes.
 
 use super::{RatioSums, ratio_metrics};
 use crate::aggregate::EPSILON;

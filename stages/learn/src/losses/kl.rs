@@ -1,5 +1,6 @@
-//! `kl`: a penalty on the distance from the reference policy. With d = logπ − logπ_ref on sampled tokens, k1 is
-//! unbiased but noisy, k2 is half its square, and k3 is unbiased and never negative; each has its own gradient.
+//! Implements `kl`, a penalty on the distance from the reference policy. With d = logπ − logπ_ref on sampled tokens, k1
+//! = d is unbiased but noisy, k2 is half the square of d, and k3 is unbiased and never negative; each has its own
+//! gradient.
 
 use super::LOG_RATIO_LIMIT;
 use crate::batch::LossBatch;

@@ -1,7 +1,7 @@
-//! `kl_cov` (KL-Cov): a penalty on moving the tokens whose logprob and advantage rise together most.
+//! Implements `kl_cov` (KL-Cov), a penalty on moving the tokens whose logprob and advantage rise together most.
 //!
-//! A few tokens of high covariance drain the policy's entropy. Where `clip_cov` silences them, this penalizes their
-//! distance from the sampling policy, so they still learn, slowly (2505.22617).
+//! A few tokens of high covariance reduce the policy's entropy. `clip_cov` removes such tokens from the loss; this term
+//! penalizes their distance from the sampling policy, so they still learn, but slowly (2505.22617).
 
 use super::clip::Clip;
 use super::clip::TokenLoss;

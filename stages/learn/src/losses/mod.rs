@@ -1,4 +1,4 @@
-//! Loss terms: pure functions of current logprobs, entropies and values that return their own gradient.
+//! Implements loss terms, pure functions of current logprobs, entropies and values that return their own gradient.
 //!
 //! The trainer backpropagates Σ stop_gradient(d/dlogprob)·logprob + …, so no term needs a tensor. The tests compare
 //! every term with finite differences (`differences`).
@@ -40,8 +40,8 @@ pub(crate) fn bounds(low: f64, high: f64) -> Vec<OptionProblem> {
     problems.into_iter().flatten().collect()
 }
 
-/// Computes the covariance of advantage and logprob per token in the loss: (sequence, token, (A − mean A)·(logπ − mean
-/// logπ)), in index order, with means over the tokens in the loss and current logπ (2505.22617).
+/// Computes the covariance of advantage and logprob of each token in the loss, with the current logπ and means over
+/// these tokens: (A − mean A)·(logπ − mean logπ) (2505.22617). Returns (sequence, token, covariance) in index order.
 pub(crate) fn covariances(b: &LossBatch) -> Vec<(usize, usize, f64)> {
     let tokens = b.places().count().max(1) as f64;
     let mean = |grid: &TokenGrid| b.places().map(|(i, t)| grid[i][t]).sum::<f64>() / tokens;

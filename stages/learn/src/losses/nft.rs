@@ -1,9 +1,9 @@
-//! `nft`: maximum likelihood of right answers and, for wrong ones, of an implicit negative policy.
+//! Implements `nft`, maximum likelihood of correct answers and, for incorrect ones, of an implicit negative policy.
 //!
-//! The sampling policy is a mixture π_old = r·π⁺ + (1 − r)·π⁻ of right and wrong, with r the pass rate of
-//! the problem. A model of the right answers therefore is also one of the wrong ones, and both can be learned by
-//! supervision (2505.18116). On the sampling policy the gradient equals that of GRPO or Dr.GRPO, depending on the
-//! weight. Advantages are never read.
+//! The sampling policy is a mixture π_old = r·π⁺ + (1 − r)·π⁻ of a policy of correct and one of incorrect answers, with
+//! r the pass rate of the problem. A model of the correct answers is therefore also a model of the incorrect ones, and
+//! both can be learned by supervision (2505.18116). On the sampling policy the gradient equals that of GRPO or Dr.GRPO,
+//! depending on the weight. Advantages are never read.
 
 use super::{RatioSums, ratio, ratio_metrics};
 use crate::batch::LossBatch;
@@ -133,8 +133,8 @@ impl NftTokenLoss {
 }
 
 impl Nft {
-    /// Draws whether a rollout is a negative one. The draw is keyed by its log-probabilities, so it does not depend on
-    /// how a minibatch is cut.
+    /// Draws whether a rollout counts as incorrect. The key of the draw is the rollout's log-probabilities, so the
+    /// division of a minibatch into micro-batches does not change it.
     fn draw_negative(b: &LossBatch, i: usize, rate: f64) -> bool {
         let key = b.old_logprobs[i].iter().fold(0_u64, |key, x| key.rotate_left(7) ^ x.to_bits());
         Chance::new(b.seed).at("nft by chance", &[key]).uniform() >= rate
@@ -158,7 +158,7 @@ mod tests {
     use crate::part::Advantage as _;
     use trainyard_tables::Trajectory;
 
-    /// Returns the loss of one token with this ratio.
+    /// Returns a batch of one token with this probability ratio, pass rate and correctness.
     fn one(ratio: f64, rate: f64, correct: bool) -> LossBatch {
         LossBatch {
             mask: vec![vec![true]],
@@ -184,7 +184,7 @@ mod tests {
         close(one(2.0, 0.25, false), -(2f64 / 3.0).ln(), 1.0, 0.0);
         // (1 − 0.25·5)/0.75 is negative: clamped to 0.1, gradient 0.25·5/(0.75·0.1).
         close(one(5.0, 0.25, false), -(0.1f64.ln()), 1.25 / 0.075, 1.0);
-        // Wrong answers that became unlikely are pushed less.
+        // The gradient of incorrect answers that became unlikely is smaller.
         close(one(0.5, 0.5, false), -(1.5f64.ln()), 0.25 / 0.75, 0.0);
     }
 
@@ -254,7 +254,7 @@ mod tests {
         let part = Nft { weight: Weight::None, by_chance: true, floor: 0.1, ..Nft::default() };
         let gradients: Vec<f64> =
             (0..400).map(|seed| part.value(&LossBatch { seed, ..one(1.0, 0.25, true) }).d_logprobs[0][0]).collect();
-        // Right: −1; drawn as negative as well: −1 + 0.25/0.75.
+        // Correct: −1; also drawn as incorrect: −1 + 0.25/0.75.
         let drawn = gradients.iter().filter(|g| (**g + 2.0 / 3.0).abs() < 1e-12).count();
         assert_eq!(gradients.iter().filter(|g| (**g + 1.0).abs() < 1e-12).count() + drawn, 400);
         assert!((260..340).contains(&drawn), "{drawn} of 400, where 300 are expected");

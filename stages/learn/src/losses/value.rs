@@ -1,5 +1,6 @@
-//! `value`: the clipped squared error of a value head. PPO trains its critic as cautiously as its policy: a prediction
-//! that moved further than `clip` has no gradient where the clipped prediction's error is larger (1707.06347).
+//! Implements `value`, the clipped squared error of a value head. PPO limits the updates of its critic like those of
+//! its policy: a prediction that moved further than `clip` has no gradient if the clipped prediction has the larger
+//! error (1707.06347).
 
 use crate::batch::LossBatch;
 use crate::part::{LossTerm, Needs, RlPart, TermValue};

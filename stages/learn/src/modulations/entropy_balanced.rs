@@ -1,5 +1,6 @@
-//! `entropy_balanced` (AEPO): larger advantages for uncertain tokens. Tokens of high entropy, often the first after a
-//! tool result, are where an agent decides (2510.14545). The entropy only scales a constant; it has no gradient.
+//! Implements `entropy_balanced` (AEPO), which enlarges the advantages of uncertain tokens. An agent decides at tokens
+//! of high entropy, which are often the first after a tool result (2510.14545). The entropy only scales a constant; it
+//! has no gradient.
 
 use crate::batch::{Batch, TokenGrid};
 use crate::part::{Modulation, Needs, RlPart};
@@ -123,7 +124,7 @@ fn tokens(batch: &Batch, rows: Range<usize>) -> Vec<TokenEntropy> {
     tokens
 }
 
-/// Returns the mean and standard deviation (ddof 1) of the entropies; `None` without spread.
+/// Returns the mean and standard deviation (ddof 1) of the entropies, or `None` if they do not differ.
 fn moments(tokens: &[TokenEntropy]) -> Option<(f64, f64)> {
     let entropies: Vec<f64> = tokens.iter().map(|t| t.entropy).collect();
     let deviation = statistics::deviation(&entropies, 1).filter(|d| *d > 0.0)?;

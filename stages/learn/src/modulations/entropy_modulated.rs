@@ -1,8 +1,8 @@
-//! `entropy_modulated` (EMPG): larger advantages for confident turns, smaller ones for uncertain turns, and a bonus for
-//! turns that lead to a confident one.
+//! Implements `entropy_modulated` (EMPG), which enlarges the advantages of confident turns, reduces those of uncertain
+//! turns, and adds a bonus to turns that lead to a confident one.
 //!
-//! The gradient of a softmax policy grows with its entropy, so plain advantages move uncertain turns most, right or
-//! wrong. The factor reverses that and keeps the mean size of the update (2509.09265).
+//! The gradient of a softmax policy grows with its entropy, so plain advantages move uncertain turns most, whether they
+//! are correct or not. The factor reverses this effect and keeps the mean size of the update (2509.09265).
 
 use crate::batch::{Batch, Rollout, TokenGrid};
 use crate::part::{Modulation, Needs, RlPart};
@@ -118,8 +118,8 @@ impl EntropyModulation {
     }
 }
 
-/// Returns the mean factor of turns with at most mean entropy minus that of the others; `None` if all entropies are
-/// equal.
+/// Returns the mean factor of turns with at most the mean entropy minus that of the others, or `None` if all entropies
+/// are equal.
 fn tilt(entropies: &[f64], factors: &[f64]) -> Option<f64> {
     let center = mean(entropies)?;
     let mean_of = |low: bool| {

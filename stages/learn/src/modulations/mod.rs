@@ -1,4 +1,4 @@
-//! Modulations: changes of advantages after they were assigned.
+//! Implements modulations, which change assigned advantages.
 
 pub mod entropy_balanced;
 pub mod entropy_modulated;

@@ -1,9 +1,9 @@
-//! `shared_prefix` (ARPO's hard attribution): tokens that rollouts share through forks get the mean advantage of all
-//! rollouts that contain them.
+//! Implements `shared_prefix` (ARPO's hard attribution), which gives tokens that rollouts share through forks the mean
+//! advantage of all rollouts that contain them.
 //!
 //! A token before a fork is part of every branch, so its credit is not the outcome of one branch (2507.19849). The soft
 //! form needs no part: with equal ratios, the sum over the copies of a shared token equals that of the means. Only
-//! forks make tokens shared, however similar two rollouts look.
+//! forks share tokens; equal tokens of separate rollouts are not shared.
 
 use crate::batch::{Batch, Rollout, TokenGrid};
 use crate::part::{Modulation, Needs, RlPart};
@@ -63,7 +63,8 @@ impl Modulation for SharedPrefix {
     }
 }
 
-/// Sets shared tokens of one group to their mean advantage; returns how many tokens in the loss are shared.
+/// Sets the shared tokens of one group to their mean advantage. Returns the number of tokens in the loss that are
+/// shared.
 fn attribute(rollouts: &[Rollout], rows: &mut [Vec<f64>]) -> usize {
     let family: BTreeMap<u32, &Rollout> = rollouts.iter().map(|r| (r.trajectory.sample, r)).collect();
     // Sample that created the token, and its place → every copy of it.

@@ -1,5 +1,5 @@
-//! `whiten`: whitens advantages over all tokens of the batch in the loss. REINFORCE++ with baseline (2501.03262) is
-//! this after `group` with `scale: none`. Fewer than two tokens stay unchanged.
+//! Implements `whiten`, which whitens advantages over all tokens of the batch in the loss. REINFORCE++ with baseline
+//! (2501.03262) is `whiten` after `group` with `scale: none`. Fewer than two tokens stay unchanged.
 
 use crate::batch::{Batch, TokenGrid};
 use crate::part::{Modulation, RlPart};

@@ -1,4 +1,4 @@
-//! Replay of rollouts in later updates.
+//! Defines the trait of replay parts, which reuse rollouts in later updates.
 
 use super::RlPart;
 use crate::batch::{Batch, Rollout, TokenGrid};

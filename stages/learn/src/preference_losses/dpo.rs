@@ -1,4 +1,5 @@
-//! `dpo`: direct preference optimization, with label smoothing, without a reference, or normalized by length.
+//! Implements `dpo`, direct preference optimization, with label smoothing, without a reference, or normalized by
+//! length.
 
 use super::{ImplicitReward, PairTerm, PreferenceLoss, PreferencePair, logistic, positive, wrong_labels};
 use crate::part::{Needs, RlPart};

@@ -1,4 +1,4 @@
-//! Comparison of every loss with numbers computed separately (`fixtures/make.py`) and with finite differences.
+//! Compares every loss with separately computed numbers (`fixtures/make.py`) and with finite differences.
 
 use super::{PairAnswer, PairTerm, PreferenceLoss, PreferencePair};
 use crate::registry::preference_losses;

@@ -1,4 +1,4 @@
-//! `hinge`: SLiC's hinge loss on the margin; with a reference, the form of RSO.
+//! Implements `hinge`, SLiC's hinge loss on the margin; with a reference, it is the loss of RSO.
 
 use super::{ImplicitReward, PairTerm, PreferenceLoss, PreferencePair, positive};
 use crate::part::{Needs, RlPart};

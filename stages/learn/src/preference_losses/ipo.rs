@@ -1,4 +1,4 @@
-//! `ipo`: identity preference optimization, a regression of the log-ratio gap onto a finite target.
+//! Implements `ipo`, identity preference optimization: a regression of the log-ratio gap onto a finite target.
 
 use super::{ImplicitReward, PairTerm, PreferenceLoss, PreferencePair, positive};
 use crate::part::{Needs, RlPart};

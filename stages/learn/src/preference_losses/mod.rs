@@ -1,9 +1,10 @@
-//! Preference losses: functions of one pair of answers to one prompt, a chosen and a rejected one, that return their
-//! own slopes.
+//! Implements preference losses, functions of one pair of a chosen and a rejected answer to one prompt that return
+//! their own slopes.
 //!
-//! The input of a loss is the sum of the log-probabilities of each answer's tokens in the loss, under the policy and
-//! under the reference, and the number of these tokens. Every published form is a function of these six numbers, so
-//! none needs a tensor, and pairs are independent of each other: a step's loss is the mean over its pairs.
+//! The input of a loss is, for each answer, the sum of the log-probabilities of its tokens in the loss, under the
+//! policy and under the reference, and the number of these tokens. Every published form is a function of these six
+//! numbers, so no form needs a tensor, and pairs are independent of each other: a step's loss is the mean over its
+//! pairs.
 
 pub mod dpo;
 #[cfg(test)]
@@ -38,7 +39,7 @@ pub struct PreferencePair {
 /// Loss of one pair with its slopes and rewards.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PairTerm {
-    /// The loss, in nats (the square of them for `ipo`).
+    /// The loss, in nats (in squared nats for `ipo`).
     pub loss: f64,
     /// Derivative of the loss by [`PairAnswer::logprob`] of the chosen answer.
     pub d_chosen: f64,
@@ -50,7 +51,7 @@ pub struct PairTerm {
     pub rejected_reward: f64,
 }
 
-/// Loss on pairs of answers. [`crate::Needs::reference`] of its needs is set if it reads [`PairAnswer::reference`].
+/// Loss on pairs of answers. A loss that reads [`PairAnswer::reference`] sets [`crate::Needs::reference`].
 pub trait PreferenceLoss: RlPart {
     /// Computes loss, slopes and rewards of one pair.
     fn value(&self, pair: &PreferencePair) -> PairTerm;
@@ -71,7 +72,7 @@ impl ImplicitReward {
         let reference = if self.reference_free { 0.0 } else { answer.reference };
         (slope * (answer.logprob - reference), slope)
     }
-    /// Evaluates a loss of the margin between the rewards of a pair: `loss` gives value and derivative.
+    /// Evaluates a loss of the margin between the rewards of a pair. `loss` returns value and derivative for a margin.
     pub fn pair_term(self, pair: &PreferencePair, loss: impl FnOnce(f64) -> (f64, f64)) -> PairTerm {
         let ((chosen_reward, by_chosen), (rejected_reward, by_rejected)) =
             (self.reward(&pair.chosen), self.reward(&pair.rejected));
@@ -90,7 +91,7 @@ pub(crate) fn positive<const N: usize>(options: [(&str, f64); N]) -> Vec<OptionP
     options.into_iter().filter_map(|(at, value)| OptionProblem::out_of_range(at, value, above(0.0))).collect()
 }
 
-/// Checks a share of wrong labels, which must be below one half, where labels carry no information.
+/// Checks a share of incorrect labels, which must be below one half, where labels contain no information.
 pub(crate) fn wrong_labels(at: &str, share: f64) -> Option<OptionProblem> {
     OptionProblem::out_of_range(at, share, 0.0..0.5)
 }

@@ -1,4 +1,4 @@
-//! `orpo`: fine-tuning on the chosen answer, with a penalty on the odds ratio; no reference.
+//! Implements `orpo`, fine-tuning on the chosen answer with a penalty on the odds ratio and without a reference.
 
 use super::{PairAnswer, PairTerm, PreferenceLoss, PreferencePair, logistic};
 use crate::part::RlPart;

@@ -1,4 +1,4 @@
-//! `robust`: a DPO loss that is unbiased if a known share of the labels is wrong.
+//! Implements `robust`, a DPO loss that is unbiased if a known share of the labels is incorrect.
 
 use super::{ImplicitReward, PairTerm, PreferenceLoss, PreferencePair, logistic, positive, wrong_labels};
 use crate::part::{Needs, RlPart};

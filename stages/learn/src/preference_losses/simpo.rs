@@ -1,4 +1,5 @@
-//! `simpo`: the mean log-probability of an answer as its reward, with a target margin and no reference.
+//! Implements `simpo`, whose reward is the mean log-probability of an answer, with a target margin and without a
+//! reference.
 
 use super::{ImplicitReward, PairTerm, PreferenceLoss, PreferencePair, logistic, positive};
 use crate::part::RlPart;

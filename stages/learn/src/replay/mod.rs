@@ -1,4 +1,4 @@
-//! Replay: learning again from rollouts of earlier steps.
+//! Implements replay, which adds rollouts of earlier steps to an update.
 
 pub mod none;
 pub mod self_imitation;

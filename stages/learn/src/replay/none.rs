@@ -1,4 +1,4 @@
-//! `none`: no replay; updates use only new rollouts.
+//! Implements `none`, no replay: updates use only new rollouts.
 
 use crate::batch::{Batch, TokenGrid};
 use crate::part::{Replay, ReplayedRollout, RlPart};

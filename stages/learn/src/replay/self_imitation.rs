@@ -1,8 +1,8 @@
-//! `self_imitation` (SPEAR): replays the policy's rollouts that did better than expected, as long as they still would.
+//! Implements `self_imitation` (SPEAR), which replays the policy's rollouts that did better than expected.
 //!
-//! With sparse rewards a good episode is too rare to be used once, but an old one is worth imitating only while the
-//! policy is not better anyway. Its advantage is therefore recomputed against the median of recent rewards, and old
-//! rollouts are removed. The weight grows over the run, so that exploration comes first (2509.22601).
+//! With sparse rewards a good episode is rare and worth more than one update, but an old episode is worth imitating
+//! only while it is better than recent ones. Its advantage is therefore recomputed against the median of recent
+//! rewards, and old rollouts are removed. The weight grows over the run, so that exploration comes first (2509.22601).
 
 use crate::batch::{Batch, Group, Rollout, TokenGrid};
 use crate::part::{Replay, ReplayedRollout, RlPart};
@@ -184,7 +184,7 @@ impl Replay for SelfImitation {
 }
 
 impl SelfImitation {
-    /// Returns the group's values for the rewards over which the median is taken.
+    /// Returns the values of a group that enter the median: its rewards or their mean, depending on the options.
     fn baselines(&self, group: &Group) -> Vec<f64> {
         let rewards: Vec<f64> = group.rollouts.iter().map(|r| r.trajectory.reward).collect();
         match self.baseline {
@@ -218,7 +218,7 @@ fn replay_rollout(rollout: Rollout, baseline: f64, weight: f64) -> ReplayedRollo
     ReplayedRollout { rollout, advantages, weight }
 }
 
-/// Returns the mean advantage over the tokens in the loss; `None` without such tokens.
+/// Returns the mean advantage over the tokens in the loss, or `None` without such tokens.
 fn advantage(rollout: &Rollout, row: &[f64]) -> Option<f64> {
     let tokens = rollout.loss_tokens();
     let sum: f64 = rollout.mask.iter().zip(row).filter(|(m, _)| **m).map(|(_, a)| *a).sum();
@@ -233,7 +233,7 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, capacity: usize) {
     queue.push_back(item);
 }
 
-/// Returns the median, with the mean of the middle two for an even count; `None` if empty.
+/// Returns the median, with the mean of the middle two for an even count, or `None` for an empty list.
 fn median(values: &VecDeque<f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().collect();
     sorted.sort_by(f64::total_cmp);

@@ -1,13 +1,16 @@
-//! Percentile bootstrap over clusters, for statistics without a formula for their error (AUC, calibration error).
+//! Computes percentile bootstrap intervals over clusters, for statistics without a formula for their error (AUC,
+//! calibration error).
 //!
-//! Whole clusters are drawn with replacement, which keeps samples of one problem together. Resample `i` draws from
-//! `chance.at("bootstrap", &[i])`, so results repeat. Resamples on which the statistic is undefined are skipped; if
-//! more than half are, or with fewer than two clusters, there is no interval.
+//! Whole clusters are drawn with replacement, so samples of one problem stay together. Resample `i` draws from
+//! `chance.at("bootstrap", &[i])`, so equal inputs give equal results. Resamples on which the statistic is undefined
+//! are skipped. The interval is `None` if more than half of the resamples are skipped, with fewer than two clusters, or
+//! without resamples.
 
 use std::collections::BTreeMap;
 use trainyard_core::Chance;
 
-/// Returns the 95% interval of `statistic`, which gets the indexes of the items in a resample (with repeats).
+/// Returns the 95% interval of `statistic`, or `None` if it cannot be estimated. `statistic` gets the indexes of the
+/// items in a resample (with repeats).
 pub fn bootstrap_interval<K: Ord>(
     clusters: &[K],
     resamples: usize,

@@ -1,8 +1,9 @@
-//! Calibration of predicted probabilities: expected calibration error over equal-width bins (arXiv 1706.04599) and the
-//! Brier score.
+//! Measures the calibration of predicted probabilities: expected calibration error over equal-width bins (arXiv
+//! 1706.04599) and the Brier score.
 //!
-//! Bin b of B holds predictions in [b/B, (b+1)/B), the last one also 1. ECE = Σ_b n_b/n · |share right − mean
-//! prediction|. Labels may be soft (Monte-Carlo shares). Empty input and predictions outside [0, 1] give `None`.
+//! Bin b of B contains the predictions in [b/B, (b+1)/B), and the last bin also 1. ECE = Σ_b n_b/n · |share of correct
+//! labels − mean prediction|. Labels may be soft (Monte-Carlo shares). Empty input and predictions outside [0, 1] give
+//! `None`.
 
 /// Bin of the reliability table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +29,7 @@ pub struct Calibration {
     pub bins: Vec<Bin>,
 }
 
-/// Computes the ECE over `bins` equal-width bins.
+/// Computes the ECE over `bins` equal-width bins. `None` for empty input or predictions outside [0, 1].
 ///
 /// # Panics
 /// If the lengths differ or `bins` is 0.
@@ -63,7 +64,8 @@ pub fn calibration(predictions: &[f64], labels: &[f64], bins: usize) -> Option<C
     Some(Calibration { ece, bins: table })
 }
 
-/// Computes the mean squared difference between prediction and label.
+/// Computes the mean squared difference between prediction and label. `None` for empty input or predictions outside [0,
+/// 1].
 ///
 /// # Panics
 /// If the lengths differ.

@@ -1,7 +1,7 @@
-//! Means with clustered standard errors, and paired differences (Miller, arXiv 2411.00640).
+//! Computes means with clustered standard errors, and paired differences (Miller, arXiv 2411.00640).
 //!
-//! Samples of one problem are not independent; an interval that ignores this is too narrow. With residuals r_i = s_i −
-//! s̄, n values and clusters c:
+//! Samples of one problem are not independent, so an interval that treats them as independent is too narrow. With
+//! residuals r_i = s_i − s̄, n values and clusters c:
 //!
 //! ```text
 //! SE²_CLT       = Σ r_i² / (n (n − 1))

@@ -1,9 +1,9 @@
-//! maj@k: the answer that most of k samples give (self-consistency, arXiv 2203.11171).
+//! Computes maj@k, the correctness of the most frequent answer of k samples (self-consistency, arXiv 2203.11171).
 //!
 //! Ties do not depend on the order of samples: the value is the expectation over a uniform choice among the tied
 //! answers, whose number is returned. Samples without an answer do not vote; without any vote the value is 0. Answers
-//! are compared as given, so normalize them first. One answer must not be right in one vote and wrong in another (debug
-//! builds assert it).
+//! are compared as given, so normalize them first. Votes with equal answers must have equal correctness (debug builds
+//! assert it).
 
 use super::mean;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct Vote<'a> {
     /// Normalized answer; `None` if the sample has no answer.
     pub answer: Option<&'a str>,
-    /// Whether the verifier accepts it.
+    /// Whether the verifier accepts the answer.
     pub correct: bool,
 }
 
@@ -24,7 +24,7 @@ pub struct Majority {
     pub value: f64,
     /// Number of answers that share first place: 1 = no tie, 0 = no votes.
     pub tied: usize,
-    /// Number of votes for each of them.
+    /// Number of votes for each of these answers.
     pub votes: usize,
 }
 

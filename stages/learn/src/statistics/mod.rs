@@ -1,8 +1,8 @@
-//! Evaluation statistics on `f64` slices, so that evaluation, comparison, curricula and reports share one definition of
-//! every number.
+//! Computes evaluation statistics on `f64` slices, so that evaluation, comparison, curricula and reports share one
+//! definition of every number.
 //!
 //! Shares are in [0, 1]. Intervals are 95% and normal unless a file documents otherwise. A value that cannot be
-//! estimated is `None`, never 0. Leave unscored items out first: NaN is not a score.
+//! estimated is `None`, never 0. Callers must leave out unscored items, because NaN is not a score.
 
 pub mod bootstrap;
 pub mod calibration;

@@ -1,11 +1,11 @@
-//! Mean, variance and standard deviation, summed in index order.
+//! Computes mean, variance and standard deviation, summed in index order.
 
-/// Returns the arithmetic mean; `None` if empty.
+/// Returns the arithmetic mean, or `None` for an empty list.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Returns Σ (v − mean)² / (n − ddof); `None` with fewer than two values.
+/// Returns Σ (v − mean)² / (n − ddof), or `None` for fewer than two values.
 pub fn variance(values: &[f64], ddof: u8) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -15,7 +15,7 @@ pub fn variance(values: &[f64], ddof: u8) -> Option<f64> {
     Some(values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - f64::from(ddof)))
 }
 
-/// Returns the square root of [`variance`]; `None` with fewer than two values.
+/// Returns the square root of [`variance`], or `None` for fewer than two values.
 pub fn deviation(values: &[f64], ddof: u8) -> Option<f64> {
     variance(values, ddof).map(f64::sqrt)
 }

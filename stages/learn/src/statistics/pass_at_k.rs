@@ -1,9 +1,10 @@
-//! pass@k and pass^k from n samples of which c are right (Chen et al., arXiv 2107.03374; tau-bench, arXiv 2406.12045).
+//! Computes pass@k and pass^k from n samples of which c are correct (Chen et al., arXiv 2107.03374; tau-bench, arXiv
+//! 2406.12045).
 //!
-//! Averaging over all k-subsets of the n samples gives unbiased estimates with less variance than k samples alone.
-//! Products of ratios avoid overflowing binomial coefficients. k = 0, k > n and c > n give `None`.
+//! The mean over all k-subsets of the n samples is an unbiased estimate with less variance than k samples alone. The
+//! code multiplies ratios, because binomial coefficients would overflow. k = 0, k > n and c > n give `None`.
 
-/// Returns the probability that at least one of k samples is right: 1 − C(n − c, k) / C(n, k).
+/// Returns the probability that at least one of k samples is correct: 1 − C(n − c, k) / C(n, k).
 pub fn pass_at_k(n: usize, c: usize, k: usize) -> Option<f64> {
     valid(n, c, k)?;
     if n - c < k {
@@ -13,7 +14,7 @@ pub fn pass_at_k(n: usize, c: usize, k: usize) -> Option<f64> {
     Some(1.0 - all_wrong)
 }
 
-/// Returns the probability that all of k samples are right (pass^k): C(c, k) / C(n, k).
+/// Returns the probability that all of k samples are correct (pass^k): C(c, k) / C(n, k).
 pub fn pass_hat_k(n: usize, c: usize, k: usize) -> Option<f64> {
     valid(n, c, k)?;
     if c < k {
@@ -30,7 +31,7 @@ fn valid(n: usize, c: usize, k: usize) -> Option<()> {
 mod tests {
     use super::*;
 
-    /// Returns the share of k-subsets of n samples (the first c right) that `hit` accepts.
+    /// Returns the share of k-subsets of n samples (the first c correct) that `hit` accepts.
     fn enumerate(n: usize, c: usize, k: usize, hit: fn(usize, usize) -> bool) -> f64 {
         let (mut hits, mut all) = (0.0, 0.0);
         for set in 0u32..1 << n {

@@ -1,8 +1,9 @@
-//! Pooling of paired differences over training seeds.
+//! Pools paired differences over training seeds.
 //!
 //! Problems of one seed share one pair of trained policies, so the seed is the unit of replication. The pooled value is
 //! the mean of the seeds' mean differences; its interval is Student's t over seeds. The two-level bootstrap resamples
-//! seeds, then problems within each drawn seed, and is reported next to it: with few seeds it is too narrow.
+//! seeds, then problems within each drawn seed. Reports show it next to the t interval, because with few seeds it is
+//! too narrow.
 
 use super::{deviation, mean};
 use trainyard_core::Chance;

@@ -1,8 +1,8 @@
-//! Wilson score interval of a proportion (Wilson 1927), which is accurate near 0 and 1, where the normal interval is
-//! not.
+//! Computes the Wilson score interval of a proportion (Wilson 1927), which is accurate near 0 and 1, unlike the normal
+//! interval.
 //!
-//! Center (p + z²/2n) / (1 + z²/n), half-width z/(1 + z²/n) · √(p(1−p)/n + z²/4n²). Assumes independent trials: one per
-//! problem.
+//! The center is (p + z²/2n) / (1 + z²/n), the half-width z/(1 + z²/n) · √(p(1−p)/n + z²/4n²). The formula assumes
+//! independent trials: one per problem.
 
 use super::Z_95;
 

@@ -1,10 +1,10 @@
-//! AUC: the probability that a random positive is scored above a random negative (Mann–Whitney), ties counting one
-//! half.
+//! Computes the AUC, the probability that a random positive has a higher score than a random negative (Mann–Whitney);
+//! ties count one half.
 //!
-//! By midranks, AUC = (Σ ranks of positives − P(P+1)/2) / (P·N), in O(n log n). `None` with only one class or a NaN
-//! score.
+//! By midranks, AUC = (Σ ranks of positives − P(P+1)/2) / (P·N), in O(n log n). The AUC is `None` with only one class
+//! or a NaN score.
 
-/// Computes the area under the ROC curve.
+/// Computes the area under the ROC curve. `None` with only one class or a NaN score.
 ///
 /// # Panics
 /// If the lengths differ.

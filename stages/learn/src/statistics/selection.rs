@@ -1,9 +1,10 @@
-//! Best-of-k: expected correctness of the sample that a scorer (such as a process reward model) ranks first.
+//! Computes best-of-k, the expected correctness of the sample that a scorer (such as a process reward model) ranks
+//! first.
 //!
-//! Step scores become one score per sample by a reduction; which one is best depends on how the scorer was trained. The
-//! expectation over all k-subsets of n scored samples is exact: with scores ascending, the group of equal scores on
+//! A reduction combines step scores to one score per sample; the best reduction depends on the training of the scorer.
+//! The expectation over all k-subsets of n scored samples is exact: with scores ascending, the group of equal scores on
 //! ranks l+1..h is on top with probability [C(h,k) − C(l,k)] / C(n,k), and within it every sample is equally likely.
-//! NaN scores give `None`: leave unscored samples out and report how many.
+//! NaN scores give `None`, so callers leave out unscored samples and report their number.
 
 use super::mean;
 use serde::{Deserialize, Serialize};
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn best_of_two_matches_hand_computation() {
-        // Ranks 1, 2, 3 are right, wrong, right; pairs {1,2}→wrong, {1,3}→right, {2,3}→right.
+        // Ranks 1, 2, 3 are correct, incorrect, correct; pairs {1,2}→incorrect, {1,3}→correct, {2,3}→correct.
         assert!((best_at_k(&[1.0, 2.0, 3.0], &[1.0, 0.0, 1.0], 2).unwrap() - 2.0 / 3.0).abs() < 1e-12);
     }
 

@@ -1,9 +1,9 @@
-//! `demonstration_prefix` (Prefix-RFT, 2507.01679): some rollouts of every group begin with part of a demonstration,
-//! and the policy continues from there.
+//! Implements `demonstration_prefix` (Prefix-RFT, 2507.01679): some rollouts of every group begin with part of a
+//! demonstration, and the policy continues it.
 //!
-//! If no rollout succeeds, the group has no training signal; a given beginning makes success likelier, and the group's
-//! baseline decides whether it helped. The given part shrinks over the run from nearly all to almost zero, and the
-//! policy always samples at least the last token itself. Problems without a demonstration get a plain group.
+//! If no rollout succeeds, the group has no training signal. A given beginning makes success more likely, and the
+//! group's baseline decides whether it helped. The given part shrinks over the run from nearly all tokens to almost
+//! zero, and the policy always samples at least the last token. Problems without a demonstration get a plain group.
 
 use super::{Tally, from_root};
 use crate::part::{Draw, EpisodePrefix, Needs, ProblemPool, Progress, RlPart, Spawn, Strategy};
@@ -149,14 +149,14 @@ impl DemonstrationPrefix {
     }
 }
 
-/// Returns another problem of the pool that has a demonstration. `None` without one.
+/// Returns another problem of the pool that has a demonstration, or `None` if there is no such problem.
 fn other(pool: &ProblemPool, problem: usize, chance: &Chance) -> Option<usize> {
     let indexes: Vec<usize> =
         (0..pool.problems.len()).filter(|&i| i != problem && !pool.problems[i].demonstrations.is_empty()).collect();
     (!indexes.is_empty()).then(|| *chance.at("problem", &[]).choose(&indexes))
 }
 
-/// Returns the first `share` of a demonstration's tokens, and the exact share. `None` if that is no token.
+/// Returns the first `share` of a demonstration's tokens, and the exact share, or `None` if the prefix has no tokens.
 fn take_prefix(demonstration: &[Vec<u32>], share: f64) -> Option<(EpisodePrefix, f64)> {
     let all: usize = demonstration.iter().map(Vec::len).sum();
     let given = ((share * all as f64).round() as usize).min(all.saturating_sub(1));

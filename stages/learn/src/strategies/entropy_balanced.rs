@@ -1,11 +1,11 @@
-//! `entropy_balanced` (AEPO, 2510.14545): divides a group's budget between roots and branches by where its problem is
-//! uncertain, and penalizes consecutive branching.
+//! Implements `entropy_balanced` (AEPO, 2510.14545), which divides a group's budget between roots and branches by the
+//! uncertainty at the prompt and after tool results, and penalizes consecutive branching.
 //!
-//! Branches help where tool results open the next step, whole rollouts where the problem itself does; without a
-//! penalty, a few sequences that stay uncertain use up the budget. The paper measures both entropies by sampling an
-//! episode beforehand and discarding it. Here the group's first rollout measures them: it starts alone, is never
-//! forked, and stays in the group; the other roots start when it has ended. The measurement costs time but no tokens,
-//! and no state crosses steps.
+//! Branches help if the policy is uncertain after tool results, and whole rollouts if it is uncertain at the prompt.
+//! Without a penalty, a few sequences that stay uncertain use up the budget. The paper measures both entropies with an
+//! episode that it samples beforehand and discards. In this part the group's first rollout measures them: it starts
+//! alone, is never forked, and stays in the group; the other roots start when it has ended. The measurement takes time
+//! but no extra tokens, and no state crosses steps.
 
 use super::forking::{self, ForkRule, entropy_jumps, opening};
 use super::{Tally, from_root};
@@ -208,10 +208,10 @@ impl Strategy for EntropyBalancedStrategy {
     }
 }
 
-/// Returns the regression slope of the second number on the first; `None` if the first numbers are all equal.
+/// Returns the regression slope of the second numbers on the first, or `None` if the first numbers are all equal.
 fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
     let mut pairs = pairs.to_vec();
-    // Sorted by size, because groups arrive in no fixed order.
+    // Sorted by value, because groups arrive in no fixed order.
     pairs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let n = pairs.len().max(1) as f64;
     let mean = (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
@@ -224,7 +224,8 @@ impl EntropyBalancedStrategy {
     fn propensity(&self, jump: f64) -> f64 {
         self.alpha + self.gamma * jump
     }
-    /// Returns m of k, including the first rollout, and at least one more, because the first is not forked.
+    /// Returns the number of roots among `budget` sequences: the first rollout, and at least one more, because the
+    /// first is not forked.
     fn roots(&self, budget: u32, difference: f64) -> u32 {
         let share = 1.0 / (1.0 + (-self.beta * difference / self.normalizer).exp());
         ((f64::from(budget) * share).round() as u32).max(2).min(budget)

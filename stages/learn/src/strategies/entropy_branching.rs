@@ -1,9 +1,10 @@
-//! `entropy_branching` (ARPO, 2507.19849): forks a sequence after a tool result that left the policy uncertain.
+//! Implements `entropy_branching` (ARPO, 2507.19849), which forks a sequence after a tool result that left the policy
+//! uncertain.
 //!
-//! An agent's next tokens are most open after a tool result, so part of the budget is spent there instead of on whole
-//! episodes; what precedes the fork is shared. A node is judged once, when its turn has been sampled: copies continue
-//! from the end of the tool result and are not judged there again. Budget that branches leave over is filled from the
-//! root.
+//! An agent is most uncertain about the first tokens after a tool result, so part of the budget is spent on branches at
+//! these tokens instead of on whole episodes; the branches share the tokens before the fork. A node is judged once,
+//! when its turn has been sampled: copies continue from the end of the tool result and are not judged there again. The
+//! rest of the budget is filled with sequences from the root.
 
 use super::forking::{self, ForkRule, entropy_jumps};
 use super::{Tally, from_root};

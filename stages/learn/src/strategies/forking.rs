@@ -1,4 +1,5 @@
-//! Shared code of strategies that fork a sequence where its entropy has risen: the measure, the rule, the budget.
+//! Contains the code shared by strategies that fork a sequence when its entropy has risen: the measure, the rule and
+//! the budget.
 
 use crate::part::{GroupBudget, LiveSequence, Needs};
 use crate::statistics::mean;
@@ -16,8 +17,8 @@ pub fn metric() -> MetricInfo {
         .former_name("forks")
 }
 
-/// Returns the number of copies of a fork at this turn: `beam` - 1, or the rest of the group's budget. A copy's first
-/// turn is the node it was forked at, which was already evaluated, so it is 0 there.
+/// Returns the number of copies of a fork at this turn: `beam` − 1, limited by the rest of the group's budget. Returns
+/// 0 for the first turn of a copy, because this node was already evaluated before the fork.
 pub fn copies(beam: u32, live: &LiveSequence, group: &GroupBudget) -> u32 {
     let at_own_fork = live.since_fork == Some(0);
     let remaining = group.budget.saturating_sub(group.started);
@@ -48,14 +49,14 @@ impl ForkRule {
     }
 }
 
-/// Returns the mean entropy of the first `window` tokens of a turn, in nats; `None` for an empty turn.
+/// Returns the mean entropy of the first `window` tokens of a turn, in nats, or `None` for an empty turn.
 pub fn opening(turn: &[f64], window: usize) -> Option<f64> {
     let first = &turn[..window.min(turn.len())];
     mean(first)
 }
 
 /// Returns ΔH of every turn after a tool result, in turn order: the mean entropy of its opening minus that of turn 0,
-/// in units of `normalizer` nats. `None` for a turn without tokens; empty if turn 0 has no tokens.
+/// in units of `normalizer` nats. A turn without tokens gives `None`; the list is empty if turn 0 has no tokens.
 pub fn entropy_jumps(live: &LiveSequence, window: usize, normalizer: f64) -> Vec<Option<f64>> {
     let Some(root) = live.entropies.first().and_then(|t| opening(t, window)) else { return Vec::new() };
     live.entropies.iter().skip(1).map(|t| opening(t, window).map(|h| (h - root) / normalizer)).collect()

@@ -1,4 +1,4 @@
-//! `independent`: every rollout starts from the root, and all are kept; GRPO's plain strategy.
+//! Implements `independent`, GRPO's plain strategy: every rollout starts from the root, and all rollouts are kept.
 
 use crate::part::{Draw, ProblemPool, Progress, RlPart, Spawn, Strategy};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! Strategies: selection of the sequences to sample for a problem, and of those to keep.
+//! Implements strategies, which select the sequences to sample for a problem and the ones to keep.
 
 pub mod demonstration_prefix;
 pub mod entropy_balanced;
@@ -21,8 +21,8 @@ fn from_root(draw: &Draw, count: u32) -> Vec<Spawn> {
 
 /// Means over one step by metric name. A step may draw more than once.
 ///
-/// The order of groups depends on how long their tools take, so values are kept and summed in sorted order: the sums
-/// must not depend on the clock.
+/// The order of groups depends on the duration of tool calls, so values are kept and summed in sorted order. The sums
+/// are then reproducible.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Tally {
     step: Option<u64>,
@@ -42,7 +42,7 @@ impl Tally {
         mean.0.push(value);
         mean.1 += count as f64;
     }
-    /// Returns the means by name; those without values are left out.
+    /// Returns the means by name, without those that have no values.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         let counted = self.means.iter().filter(|(_, (_, count))| *count > 0.0);
         counted.map(|(name, (values, count))| (*name, ordered_sum(values) / count)).collect()

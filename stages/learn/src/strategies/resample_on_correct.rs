@@ -1,9 +1,9 @@
-//! `resample_on_correct` (GRPO-RoC of rStar2-Agent, 2508.20722): samples more rollouts than a group holds and keeps
-//! failures at random and successes with a preference for clean ones.
+//! Implements `resample_on_correct` (GRPO-RoC of rStar2-Agent, 2508.20722), which samples more rollouts than a group
+//! contains, and keeps failures at random and successes with a preference for clean ones.
 //!
-//! A right answer after failed tool calls earns the same outcome reward as a clean one and reinforces the failures,
-//! too. A penalty in the reward would be gamed; a selection among successes is not. Failures keep their variety, and
-//! the group keeps its pass rate, because both classes shrink alike.
+//! A correct answer after failed tool calls earns the same outcome reward as a clean one and reinforces the failed
+//! calls as well. A policy could exploit a penalty in the reward, but not a selection among successes. Failures keep
+//! their variety, and the group keeps its pass rate, because both classes shrink by the same factor.
 
 use super::{Tally, from_root};
 use crate::batch::Rollout;
@@ -162,8 +162,8 @@ impl ResampleOnCorrect {
         }
         kept
     }
-    /// Returns the number of failures to keep so that `size` rollouts stay: their share, within the minimum and the
-    /// size of each class.
+    /// Returns the number of failures to keep so that `size` rollouts stay: the failures' share of all rollouts,
+    /// limited by the minimum and by the size of each class.
     fn failures(&self, bad: usize, good: usize, size: usize) -> usize {
         let all = bad + good;
         let share = (2 * bad * size + all) / (2 * all);

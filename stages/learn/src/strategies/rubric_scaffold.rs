@@ -1,9 +1,9 @@
-//! `rubric_scaffold` (RuscaRL, 2508.16949): puts a different share of its problem's hints into the prompt of each
-//! rollout of a group, and fewer as the run proceeds.
+//! Implements `rubric_scaffold` (RuscaRL, 2508.16949), which puts a different share of the problem's hints into the
+//! prompt of each rollout of a group, and fewer hints as the run proceeds.
 //!
-//! A hint makes success likely where the policy alone does not succeed; different shares within a group keep its
-//! rewards apart. The update uses the prompt without the hints, so the policy learns to do without them. Problems
-//! without hints get a plain group.
+//! A hint makes success likely for problems that the policy alone does not solve, and different shares within a group
+//! keep its rewards different. The update uses the prompt without the hints, so the policy learns to solve problems
+//! without them. Problems without hints get a plain group.
 
 use super::{Tally, from_root};
 use crate::part::{Draw, Needs, ProblemPool, Progress, RlPart, Spawn, Strategy};

@@ -1,4 +1,4 @@
-//! Driver for groups of forking strategies, like the loop's.
+//! Drives groups of forking strategies as the training loop does.
 
 use super::forking::{entropy_jumps, opening};
 use crate::part::{Draw, GroupBudget, LiveSequence, ProblemPool, Progress, Strategy, StrategyAction};

@@ -1,4 +1,4 @@
-//! Columns and roles of conversations, as other programs write them.
+//! Tests columns and roles of conversations in the forms that other programs write.
 
 use super::*;
 use crate::import::tests::read_file;

@@ -1,4 +1,4 @@
-//! Detection of the format by the columns of the first rows, where the options name none.
+//! Detects the format of files by the columns of their first rows, if the options name no format.
 
 use crate::import::format::{ImportFormat, names};
 use crate::import::rows::files::ImportFile;
@@ -8,8 +8,8 @@ use trainyard_core::{Error, Result};
 /// Maximum rows to examine.
 const ROWS: usize = 256;
 
-/// Returns the only format that recognizes the first readable row that any of them does. Errors: data, if there is no
-/// such format or more than one; those of reading.
+/// Returns the only format that recognizes the first readable row that any format recognizes. Errors: data, if no
+/// format or more than one format recognizes such a row; those of reading.
 pub fn detect(files: &[ImportFile], formats: &[&'static dyn ImportFormat]) -> Result<&'static dyn ImportFormat> {
     let mut seen = None;
     for row in files.iter().flat_map(rows).take(ROWS) {
@@ -34,7 +34,7 @@ pub fn detect(files: &[ImportFile], formats: &[&'static dyn ImportFormat]) -> Re
     Err(Error::data(error).help(format!("set `format` to one of: {}", known.join(", "))))
 }
 
-/// Returns the rows of a file, or the error of opening it as the only one.
+/// Returns the rows of a file. If the file cannot be opened, the only item is the error.
 fn rows(file: &ImportFile) -> crate::import::rows::RowIter {
     open(&file.path).unwrap_or_else(|e| Box::new(std::iter::once(Err(e))))
 }

@@ -1,15 +1,15 @@
-//! Uniqueness check of all problem ids of an import: results refer to problems by id.
+//! Checks that all problem ids of an import are unique, because results refer to problems by id.
 
 use crate::import::rows::files::ImportFile;
 use std::collections::HashMap;
 use trainyard_core::{Digest, Error, Result};
 
-/// First place of each id. Ids are stored as digests, so that a million of them take little memory.
+/// First position (file, line) of each id. The keys are digests of the ids, so that a million ids take little memory.
 #[derive(Default)]
 pub struct ProblemIds(HashMap<u128, (u32, u32)>);
 
 impl ProblemIds {
-    /// Records the id of the row in `line` of a file. Fails with kind data and the earlier place if a row has it.
+    /// Records an id and its position. Errors: data with the earlier position, if the id was recorded before.
     pub fn note(&mut self, id: &str, file: usize, line: usize, files: &[ImportFile]) -> Result<()> {
         let key = Digest::of(id.as_bytes());
         let key = u128::from_str_radix(&key.as_str()[..32], 16).map_err(|e| Error::bug(format!("{key}: {e}")))?;

@@ -1,5 +1,5 @@
-//! Conversion of files to tables: rows are read in chunks, converted on all threads, and written in the order of the
-//! files, so that results do not depend on the number of threads and memory contains two chunks.
+//! Converts files to tables. Rows are read in chunks, converted on all threads, and written in the order of the files.
+//! Results therefore do not depend on the number of threads, and memory contains at most two chunks.
 
 pub mod detect;
 mod ids;
@@ -45,7 +45,7 @@ pub struct ImportCounts {
 pub struct Importer<'a> {
     /// Format of all files.
     pub format: &'static dyn ImportFormat,
-    /// Selection of rows, and their names.
+    /// Selection and naming of rows.
     pub reading: &'a ImportContext,
     /// Handling of an unreadable row.
     pub on_error: ImportErrorPolicy,
@@ -142,7 +142,8 @@ impl ImportState<'_, '_> {
         Ok(())
     }
 
-    /// Takes the wanted rows, in order; returns whether these are enough.
+    /// Passes the wanted rows of a chunk to `tables` in order, and the unreadable rows to the quarantine. Returns
+    /// whether the limit of rows is reached.
     fn select(&mut self, converted: ConvertedChunk, tables: &mut ImportTables) -> Result<bool> {
         for (place, imported) in converted {
             if self.import.reading.is_full(self.counts.taken) {
@@ -162,7 +163,8 @@ impl ImportState<'_, '_> {
         Ok(self.import.reading.is_full(self.counts.taken))
     }
 
-    /// Returns the outputs of a row, or `None` if it is not wanted. Fails if a problem has the id of an earlier one.
+    /// Counts a row and returns its outputs, or `None` if it has no outputs or belongs to the other half. Errors: data,
+    /// if a problem has the id of an earlier one.
     fn take(&mut self, place: &RowPlace, mut rows: ImportedRows) -> Result<Option<ImportedRows>> {
         let Some(question) = rows.question() else { return Ok(None) };
         if !self.import.reading.wants(question) {

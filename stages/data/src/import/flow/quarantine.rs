@@ -1,4 +1,4 @@
-//! Unreadable rows: their places and reasons, and how many of them an import tolerates.
+//! Collects unreadable rows with their positions and reasons, and limits their share of an import.
 
 use crate::import::rows::files::ImportFile;
 use schemars::JsonSchema;
@@ -30,7 +30,7 @@ pub struct QuarantinedRow {
     pub reason: String,
 }
 
-/// Rejected rows so far.
+/// Counts of the rows rejected so far, and the first reasons.
 pub struct Quarantine<'a> {
     files: &'a [ImportFile],
     on_error: ImportErrorPolicy,
@@ -43,7 +43,8 @@ impl<'a> Quarantine<'a> {
     pub fn new(files: &'a [ImportFile], on_error: ImportErrorPolicy) -> Self {
         Self { files, on_error, count: 0, first: Vec::new() }
     }
-    /// Rejects a row. Errors: data, if the options do not permit it.
+    /// Rejects a row and returns its row of the output `quarantine`. Errors: data, if the options permit no unreadable
+    /// rows.
     pub fn refuse(&mut self, file: usize, line: usize, error: Error) -> Result<QuarantinedRow> {
         let ImportFile { path, name } = &self.files[file];
         let placed = format!("{} line {line}: {}", path.display(), error.message);
@@ -56,7 +57,7 @@ impl<'a> Quarantine<'a> {
         }
         Ok(QuarantinedRow { file: name.clone(), line: line as u64, reason: error.message })
     }
-    /// Fails if more than a share of the rows was rejected.
+    /// Checks the number of rejected rows. Errors: data, if it exceeds the share `max_share` of `rows`.
     pub fn judge(&self, rows: u64, max_share: f64) -> Result<()> {
         if self.count as f64 <= rows as f64 * max_share {
             return Ok(());
@@ -66,7 +67,7 @@ impl<'a> Quarantine<'a> {
             .with_reasons(Error::data(share))
             .help("repair or remove these rows, or raise `max_quarantined` to import the other rows"))
     }
-    /// Returns the error with the first reasons.
+    /// Adds the reasons of the first rejected rows to the message of an error.
     pub fn with_reasons(&self, mut error: Error) -> Error {
         if !self.first.is_empty() {
             let more = self.count - self.first.len() as u64;

@@ -1,4 +1,4 @@
-//! The outputs of an import, written incrementally. An output without a row is not written.
+//! Writes the outputs of an import incrementally. An output without rows is not written.
 
 use super::quarantine::QuarantinedRow;
 use crate::import::format::ImportedRows;
@@ -23,7 +23,7 @@ pub struct ImportTables {
 }
 
 impl ImportTables {
-    /// Creates tables at these places, by output.
+    /// Creates tables that are written to these files, by output.
     pub fn at(places: BTreeMap<&'static str, PathBuf>) -> Self {
         Self {
             places,
@@ -40,7 +40,7 @@ impl ImportTables {
     pub fn take(&mut self, rows: ImportedRows) {
         self.next.append(rows);
     }
-    /// Takes an unreadable row.
+    /// Takes an unreadable row for the next [`ImportTables::write`].
     pub fn refuse(&mut self, row: QuarantinedRow) {
         self.quarantined_rows.push(row);
     }
@@ -59,7 +59,7 @@ impl ImportTables {
         }
         Ok(())
     }
-    /// Closes all files.
+    /// Writes the remaining rows and closes all files.
     pub fn finish(&mut self) -> Result<()> {
         self.write()?;
         self.problems.take().map(TableRowWriter::finish).transpose()?;

@@ -1,4 +1,4 @@
-//! Decompressed bytes of a file.
+//! Opens files as streams of decompressed bytes.
 
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
@@ -16,12 +16,12 @@ const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 /// Decompressed bytes of a file.
 pub type Bytes = Box<dyn BufRead + Send>;
 
-/// Returns whether a file with this start is compressed.
+/// Returns whether a file that begins with `start` is compressed.
 pub fn is_packed(start: &[u8]) -> bool {
     start.starts_with(&GZIP) || start.starts_with(&ZSTANDARD)
 }
 
-/// Opens a file with this start.
+/// Opens a file that begins with `start`, and decompresses gzip and Zstandard.
 pub fn open_decompressed(path: &Path, start: &[u8]) -> Result<Bytes> {
     let file = BufReader::with_capacity(BUFFER, File::open(path).map_err(|e| io_error(path, &e))?);
     Ok(if start.starts_with(&GZIP) {

@@ -1,4 +1,4 @@
-//! The files that a source names, in an order that depends on their names alone.
+//! Lists the files that a source names, in an order that depends only on their names.
 
 use super::ENDINGS;
 use crate::import::format::ImportFormat;
@@ -7,7 +7,7 @@ use trainyard_core::error::io_error;
 use trainyard_core::source::Glob;
 use trainyard_core::{Error, Result};
 
-/// Names of splits. A file or folder whose name begins with one other than the wanted is left out.
+/// Names of splits. Files and folders whose names begin with another split than the wanted one are left out.
 const SPLITS: [&str; 7] = ["dev", "eval", "test", "train", "val", "valid", "validation"];
 /// Files in addition to the rows that libraries write into the folder of a data set.
 const METADATA_FILES: [&str; 5] =
@@ -21,8 +21,9 @@ pub struct ImportFile {
     pub name: String,
 }
 
-/// Returns the files of a source: the file itself, those that a pattern matches, or those of a folder that belong to
-/// the split. For a folder that contains the file of the format, only that one. Errors: invalid, if there are no files.
+/// Returns the files of a source: the file itself, the files that a pattern matches, or the files of a folder that
+/// belong to the split. A folder that contains the format's own file yields only that file. Errors: invalid, if there
+/// are no files.
 pub fn source_files(source: &Path, format: Option<&dyn ImportFormat>, split: &str) -> Result<Vec<ImportFile>> {
     if source.is_file() {
         let name = source.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -51,7 +52,7 @@ pub fn of_split(mut names: Vec<String>, format: Option<&dyn ImportFormat>, split
         return vec![file];
     }
     names.retain(|name| has_rows(name) && !is_of_another_split(name, split));
-    // With files of the split present, the others have another purpose, such as a list of words next to the rows.
+    // If files of the split are present, the other files have another purpose, such as a list of words.
     if names.iter().any(|name| is_of(name, split)) {
         names.retain(|name| is_of(name, split));
     }

@@ -1,4 +1,4 @@
-//! Files with a row on each line. Blank lines are skipped; lines may end with `\r\n`.
+//! Reads files with one row on each line. Blank lines are skipped; lines may end with `\r\n`.
 
 use super::bytes::{Bytes, read_error};
 use super::{MOST_BYTES, RawRow, RowContent};
@@ -15,7 +15,7 @@ pub struct LineReader {
 }
 
 impl LineReader {
-    /// Returns the lines from number `line` on, each as `content`.
+    /// Creates a reader of lines, the first of which has the number `line`. `content` converts the bytes of a line.
     pub fn new(path: &Path, bytes: Bytes, line: usize, content: fn(Vec<u8>) -> RowContent) -> Self {
         Self { path: path.to_path_buf(), bytes, line, content, max_bytes: MOST_BYTES, ended: false }
     }
@@ -25,8 +25,8 @@ impl LineReader {
         Self { max_bytes, ..self }
     }
 
-    /// Returns the next line without its end, and whether it was longer than the kept part; `None` at the end of the
-    /// file.
+    /// Returns the next line without its end, and whether the line was longer than its returned part; `None` at the end
+    /// of the file.
     fn read(&mut self) -> std::io::Result<Option<(Vec<u8>, bool)>> {
         let (mut line, mut any, mut cut) = (Vec::new(), false, false);
         loop {

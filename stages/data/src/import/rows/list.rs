@@ -1,5 +1,5 @@
-//! A JSON list, item by item. Items are separated by their brackets and quotes alone, so that an invalid one affects
-//! only itself and the list may be larger than memory.
+//! Reads a JSON list item by item. Only brackets, commas and quotes separate the items, so an invalid item affects only
+//! itself, and the list may be larger than memory.
 
 use super::bytes::{Bytes, read_error};
 use super::{MOST_BYTES, RawRow, RowContent};

@@ -1,8 +1,9 @@
-//! Rows of files: JSON Lines, lists, tables of columns, Parquet and text, optionally compressed with gzip or Zstandard.
-//! Only one row is in memory at a time, except for an object of columns, which has no rows until its end.
+//! Reads the rows of files: JSON Lines, lists, tables of columns, Parquet and text, optionally compressed with gzip or
+//! Zstandard. Memory contains one row at a time, except for Parquet, which is read in batches, and for an object of
+//! columns, whose rows are complete only at its end.
 //!
-//! [`RowContent::columns`] returns the error of a row, which affects only this row; an error of the iterator is damage
-//! after which reading cannot continue.
+//! [`RowContent::columns`] returns the error of a row, which affects only that row. An error of the iterator means
+//! damage after which reading cannot continue.
 
 mod bytes;
 pub mod files;
@@ -35,7 +36,7 @@ pub struct RawRow {
     pub content: RowContent,
 }
 
-/// Content of a file at the place of a row.
+/// Content of one row in a file, not parsed yet.
 pub enum RowContent {
     /// JSON text of an object.
     Json(Vec<u8>),
@@ -86,7 +87,8 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Descriptions of tools stay text: parsed maps sort their keys, and a template shows them to the model.
+/// Tool descriptions of a row as JSON text. They stay text, because parsed maps sort their keys and a template shows
+/// the descriptions to the model.
 #[derive(Deserialize)]
 struct RawTools<'t> {
     #[serde(borrow)]
@@ -99,7 +101,7 @@ fn with_tools_as_text(mut columns: Map<String, Value>, text: &str) -> Map<String
     if !["tools", "functions"].iter().any(|key| columns.get(*key).is_some_and(Value::is_array)) {
         return columns;
     }
-    // A row with a duplicate key is rejected here; its maps stay sorted.
+    // Parsing fails for a row with a duplicate key. Its tools then stay parsed, with sorted keys.
     if let Ok(RawTools { tools, functions }) = serde_json::from_str(text) {
         for (key, raw) in [("tools", tools), ("functions", functions)] {
             if let (Some(cell @ Value::Array(_)), Some(raw)) = (columns.get_mut(key), raw) {
@@ -110,8 +112,8 @@ fn with_tools_as_text(mut columns: Map<String, Value>, text: &str) -> Map<String
     columns
 }
 
-/// Removes null fields: a Parquet struct has all fields in all rows, so that the arguments of one tool call have those
-/// of every other.
+/// Removes null fields. A Parquet struct has all fields in all rows, so the arguments of each tool call include the
+/// fields of all other calls.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! Opening a file of rows: detection of its compression and layout.
+//! Opens a file of rows, and detects its compression and layout.
 
 use super::bytes::{Bytes, is_packed, open_decompressed, read_error, skip_mark};
 use super::lines::LineReader;
@@ -33,8 +33,9 @@ pub const ENDINGS: [&str; 16] = [
 
 const PARQUET: [u8; 4] = *b"PAR1";
 
-/// Opens a file of rows. Compression is detected by its first bytes, Parquet by them or by its name, and the rest is
-/// JSON (text, if its name ends with `.txt`). Errors: those of the disk; data, if it is damaged.
+/// Opens a file of rows. The first bytes determine the compression, and the first bytes or the name determine Parquet.
+/// All other files contain JSON, or text if the name ends with `.txt`. Errors: those of the disk; data, if the file is
+/// damaged; invalid, for compressed Parquet.
 pub fn open(path: &Path) -> Result<RowIter> {
     let mut start = Vec::new();
     let file = File::open(path).map_err(|e| io_error(path, &e))?;
@@ -56,7 +57,7 @@ pub fn open(path: &Path) -> Result<RowIter> {
     json(path, skip_mark(path, bytes)?, name.ends_with(".json"))
 }
 
-/// Reads a list where the text begins with `[`, else lines. A file called `.json` may also be one object.
+/// Reads a list if the text begins with `[`, else lines. A file whose name ends with `.json` may also be one object.
 fn json(path: &Path, mut bytes: Bytes, named_json: bool) -> Result<RowIter> {
     let seen = bytes.fill_buf().map_err(|e| read_error(path, &e))?;
     let blank = seen.iter().take_while(|b| b.is_ascii_whitespace()).count();

@@ -1,4 +1,4 @@
-//! Files of a data set on the hub.
+//! Fetches files of a data set from the hub.
 
 use super::files::{ImportFile, of_split};
 use crate::import::format::ImportFormat;
@@ -7,8 +7,9 @@ use trainyard_core::source::Glob;
 use trainyard_core::{Error, Result};
 use trainyard_hub::{DatasetLocation, Hub};
 
-/// Fetches the files that a location names: one file, those that a pattern matches, or those of a folder that belong to
-/// the split. `go_on` is called before each. Errors: invalid, if there are no files; those of the hub.
+/// Fetches the files that a location names: one file, the files that a pattern matches, or the files of a folder that
+/// belong to the split. Calls `go_on` before each file and stops if it fails. Errors: invalid, if there are no files;
+/// those of `go_on` and of the hub.
 pub fn remote_files(
     hub: &Hub,
     location: &DatasetLocation,
@@ -30,7 +31,7 @@ pub fn remote_files(
     names.into_iter().map(fetch).collect()
 }
 
-/// Returns the folder of the wanted files, and their paths in it, of all files of a data set, sorted.
+/// Selects the wanted ones of all files of a data set. Returns their folder and their sorted paths in it.
 fn chosen(
     names: Vec<String>,
     path: &str,

@@ -1,4 +1,4 @@
-//! Files by columns: Parquet, and JSON objects of lists.
+//! Reads files by columns: Parquet, and JSON objects of lists.
 
 use super::{RawRow, RowContent, RowIter};
 use serde_json::{Map, Value};

@@ -1,7 +1,7 @@
-//! Format `tau2`: tasks of tau2-bench's retail domain (github.com/sierra-research/tau2-bench), for environment
-//! `customer-service`.
+//! Implements the format `tau2`: tasks of tau2-bench's retail domain (github.com/sierra-research/tau2-bench), for
+//! environment `customer-service`.
 //!
-//! A task becomes a user's script ([`script`]), gold actions and facts that the agent must communicate; assertions that
+//! A task becomes a user's script ([`script`]), gold actions and facts that the agent must communicate. Assertions that
 //! require a language model as judge (`nl_assertions`) are left out. The level is the number of gold actions that
 //! change the database, at least 1; `reference` has one gold action per line, as JSON. If `split_tasks.json` is next to
 //! the file, only tasks of the wanted split are read (`train`, `test`, or `base` for all). Tasks of other domains, with
@@ -88,7 +88,7 @@ fn read_task(row: Map<String, Value>) -> Result<Tau2Task> {
     serde_json::from_value(Value::Object(row)).map_err(|e| Error::data(format!("not a tau2-bench task: {e}")))
 }
 
-/// Returns the ids of a split; `None` without a file of splits.
+/// Returns the task ids of a split, or `None` if no file of splits is next to `file`.
 fn split_of(file: &Path, split: &str) -> Result<Option<BTreeSet<String>>> {
     let path = file.with_file_name(SPLITS);
     if !path.is_file() {

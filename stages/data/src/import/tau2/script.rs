@@ -1,9 +1,9 @@
-//! Conversion of a task's instructions, which describe a role to a language model ("You are …, you want …"), into a
-//! user's script.
+//! Converts a task's instructions, which describe a role to a language model ("You are …, you want …"), to a user's
+//! script.
 //!
-//! The script's user repeats the instructions, word by word in the first person, so the grammar may be imperfect.
-//! Conditions stay unchanged, because a script cannot act on them. Details that tau2-bench's users give only on request
-//! (payment method, reason of a cancellation, new address) are taken from the gold actions.
+//! The script's user repeats the instructions word by word in the first person, so the grammar may be imperfect.
+//! Conditions stay unchanged, because a script cannot act on them. The gold actions provide the details that
+//! tau2-bench's users give only on request (payment method, reason of a cancellation, new address).
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -46,13 +46,13 @@ pub fn user_script(instructions: &Instructions, actions: &[GoldAction]) -> UserS
     }
 }
 
-/// Returns a text, empty for the single period that tasks write for an empty one.
+/// Returns the trimmed text, or an empty text for the single period that tasks write for an absent text.
 fn sentence(text: &str) -> &str {
     let text = text.trim();
     if text == "." { "" } else { text }
 }
 
-/// Returns answers to questions about details of the gold actions.
+/// Returns the user's answers to questions about details of the gold actions.
 fn answers(actions: &[GoldAction]) -> Vec<ScriptedAnswer> {
     let text =
         |action: &GoldAction, key: &str| action.arguments.get(key).and_then(Value::as_str).unwrap_or("").to_string();
@@ -104,7 +104,7 @@ pub fn first_person(text: &str) -> String {
     rewritten.concat()
 }
 
-/// Returns the replacement of a word between its neighbors; `None` if it stays.
+/// Returns the replacement of a word between its neighbors, or `None` if the word stays unchanged.
 fn first_person_word(word: &str, before: &str, after: &str) -> Option<&'static str> {
     Some(match word {
         // Some tasks say "You name is Ada".

@@ -116,9 +116,10 @@ fn instructions_are_converted_word_by_word() {
     }
 }
 
-/// Gold actions that fail on the real database, by task: lookups that the reference tries without success (an unknown
-/// email, an id with a letter missing, a product of an older database), and two changes that tau2-bench's own tools
-/// reject, too: an exchange of a pending order, fixed by the next action, and a gift card with an insufficient balance.
+/// Replays the gold actions of all tasks. The test lists the actions that fail on the real database, by task: lookups
+/// that the reference tries without success (an unknown email, an id with a letter missing, a product of an older
+/// database), and two changes that tau2-bench's own tools reject as well: an exchange of a pending order, which the
+/// next action fixes, and a gift card with an insufficient balance.
 #[test]
 fn gold_actions_of_the_real_tasks_replay() {
     let Some(folder) = real("tau2-retail") else { return };
@@ -145,8 +146,8 @@ fn gold_actions_of_the_real_tasks_replay() {
     assert_eq!(lookups, ["2", "3", "4", "35", "37", "38", "39", "46", "47", "54", "55", "67", "68"]);
 }
 
-/// An agent that calls the gold actions and reports the required facts is right on every real task; one that only says
-/// goodbye is right where no change and no report is required.
+/// An agent that calls the gold actions and reports the required facts resolves every real task. An agent that only
+/// says goodbye resolves the tasks that require neither a change nor a report.
 #[test]
 fn gold_agent_resolves_every_real_task() {
     let Some(folder) = real("tau2-retail") else { return };
@@ -166,7 +167,7 @@ fn gold_agent_resolves_every_real_task() {
     assert_eq!(idle, ["10", "12", "25", "50", "57", "65", "105"]);
 }
 
-/// The same for a task of the built-in shop.
+/// The gold agent also resolves a task of the built-in shop.
 #[test]
 fn gold_agent_resolves_a_task_of_the_fictional_shop() {
     let lookup = json!({"name": "find_user_id_by_name_zip", "arguments": {"first_name": "Ada", "last_name": "Moss",
